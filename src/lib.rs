@@ -1,0 +1,84 @@
+//! lio: an event loop, sockets, streams and HTTP for Lua 5.4 and 5.5.
+//!
+//! This crate is used in two ways: as a shared object that a stock Lua loads by `require "lio"`, and as
+//! the `lio` executable, which has Lua built in. A folder is a topic:
+//!
+//! - `lua`: the few helpers for raw Lua functions; the modules that are built in
+//! - `selector`: mio's poll, with readiness kept level-triggered
+//! - `socket`: sockets, endpoints, options
+//! - `stream`: one connection's buffers
+//! - `http`: request head and body framing, response writer, routes
+//! - `timer`: the timer queue
+//!
+//! Dependencies run one way: selector ← socket ← stream ← http; the files of `lualib/` tie them.
+//!
+//! Public here are only Lua's entry points, which the C side of Lua calls.
+
+#[cfg(not(any(feature = "lua54", feature = "lua55")))]
+compile_error!("choose one of the features `lua54` and `lua55`");
+#[cfg(not(any(feature = "vendored", feature = "module")))]
+compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
+
+mod lua;
+mod selector;
+mod socket;
+mod timer;
+
+use mlua::ffi::lua_State;
+use std::os::raw::c_int;
+
+/// Entry point of `require "lio"`; also makes the built-in modules loadable.
+///
+/// # Safety
+/// Called by Lua's `require`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn luaopen_lio(state: *mut lua_State) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        lua::embed::install(state, None);
+        selector::lua::open_module(state)
+    }
+}
+
+macro_rules! entry {
+    ($(#[$doc:meta])* $symbol:ident, $open:path) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Called by Lua's `require`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $symbol(state: *mut lua_State) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe {
+                lua::embed::install(state, None);
+                $open(state)
+            }
+        }
+    };
+}
+
+entry!(
+    /// Entry point of `require "lio.socket"`.
+    luaopen_lio_socket,
+    socket::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.timer"`.
+    luaopen_lio_timer,
+    timer::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.signal"`.
+    luaopen_lio_signal,
+    selector::signal::open_module
+);
+
+/// Makes the built-in modules loadable in a VM of the executable: right behind `package.path`, so that
+/// a shared object on `package.cpath` does not shadow what is built in.
+///
+/// # Safety
+/// `state` is valid, with its standard library open and 6 free stack slots.
+pub unsafe fn install(state: *mut lua_State) {
+    // SAFETY: the caller's promise.
+    unsafe { lua::embed::install(state, Some(3)) }
+}

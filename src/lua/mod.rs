@@ -1,0 +1,83 @@
+//! The few helpers that every raw Lua function of this crate uses.
+//!
+//! Raw functions are thin shells over `mlua::ffi`: they read arguments, call a safe inner function
+//! through [`guard`], and push or raise as their last act. `lua_error` and memory errors longjmp, so
+//! whatever is alive in a frame at that moment must not need `Drop`; [`Text`] and [`Fault`] are plain
+//! data for that reason.
+//!
+//! - `text.rs`: bounded message on the stack
+//! - `fault.rs`: I/O failures as `nil, message, code`
+//! - `object.rs`: Rust values as userdata
+//! - `args.rs`: argument checks
+//! - `module.rs`: tables of functions; `embed.rs`: the modules that are built in
+
+pub(crate) mod args;
+pub(crate) mod embed;
+pub(crate) mod fault;
+pub(crate) mod module;
+pub(crate) mod object;
+pub(crate) mod text;
+
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use fault::Fault;
+pub(crate) use text::Text;
+
+/// What a raw function of this crate looks like.
+pub(crate) type Function = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
+
+/// Runs `inner` so that no panic leaves it: a panic becomes a message to be raised.
+///
+/// `inner` must not call anything of Lua that can raise.
+pub(crate) fn guard<T>(inner: impl FnOnce() -> Result<T, Text>) -> Result<T, Text> {
+    match catch_unwind(AssertUnwindSafe(inner)) {
+        Ok(result) => result,
+        Err(panic) => {
+            let what = panic
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("unknown cause");
+            Err(Text::format(format_args!("internal error: {what}")))
+        }
+    }
+}
+
+/// Raises `message`, with the position of the Lua caller before it. Never returns.
+///
+/// # Safety
+/// No frame between here and the Lua caller may own a value that needs `Drop`.
+pub(crate) unsafe fn raise(state: *mut lua_State, message: Text) -> ! {
+    // SAFETY: `message` is plain data; the caller vouches for the frames that are skipped.
+    unsafe {
+        ffi::luaL_where(state, 1);
+        push_bytes(state, message.as_bytes());
+        ffi::lua_concat(state, 2);
+        ffi::lua_error(state)
+    }
+}
+
+/// Pushes a Lua string.
+///
+/// # Safety
+/// `state` is a valid Lua state with a free stack slot; may raise a memory error.
+pub(crate) unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
+    // SAFETY: pointer and length come from one slice.
+    unsafe {
+        ffi::lua_pushlstring(state, bytes.as_ptr().cast(), bytes.len());
+    }
+}
+
+/// Unwraps the result of [`guard`], raising its message.
+///
+/// # Safety
+/// As for [`raise`].
+pub(crate) unsafe fn settle<T: Copy>(state: *mut lua_State, result: Result<T, Text>) -> T {
+    match result {
+        Ok(value) => value,
+        // SAFETY: the caller's promise; `T` is `Copy`, so nothing is dropped here either.
+        Err(message) => unsafe { raise(state, message) },
+    }
+}

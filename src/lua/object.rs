@@ -1,0 +1,185 @@
+//! Rust values as full userdata.
+//!
+//! A type names itself through [`Object`]; its metatable is made once per VM and kept in the registry
+//! under an address of ours, so a check costs one registry look-up and no string. The value is dropped
+//! by `__gc`; a dead one, met by a finalizer that runs later, is refused like a wrong type.
+
+use super::{Function, Text, raise};
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::raw::{c_int, c_void};
+
+/// A Rust type that Lua holds as userdata.
+pub(crate) trait Object: Sized + 'static {
+    /// `__name`, shown in error messages.
+    const NAME: &'static CStr;
+    /// How many user values each object has.
+    const USER_VALUES: c_int = 0;
+    /// What `__index` finds.
+    const METHODS: &'static [(&'static CStr, Function)];
+    /// Metamethods besides `__index`, `__name` and `__gc`.
+    const META: &'static [(&'static CStr, Function)] = &[];
+    /// A static of this type's own: its address is the metatable's registry key.
+    fn key() -> &'static Key;
+    /// Runs before the value is dropped by the collector.
+    fn collected(&mut self) {}
+    /// Called once with the new metatable on top of the stack.
+    ///
+    /// # Safety
+    /// `state` is valid; nothing that needs `Drop` may be alive.
+    unsafe fn finish_metatable(_state: *mut lua_State) {}
+}
+
+/// A registry key: what counts is its address, so it must not be zero-sized.
+pub(crate) struct Key(#[allow(dead_code)] u8);
+
+impl Key {
+    pub(crate) const fn new(seed: u8) -> Self {
+        Key(seed)
+    }
+
+    pub(crate) fn pointer(&'static self) -> *const c_void {
+        (self as *const Key).cast()
+    }
+}
+
+struct Slot<T> {
+    alive: bool,
+    value: MaybeUninit<T>,
+}
+
+/// Pushes the metatable of `T`, made at first use.
+///
+/// # Safety
+/// `state` is valid, with 4 free stack slots; may raise a memory error.
+pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
+    // SAFETY: plain stack work; the functions stored are this type's own.
+    unsafe {
+        let key = T::key().pointer();
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) == ffi::LUA_TTABLE {
+            return;
+        }
+        ffi::lua_pop(state, 1);
+        ffi::lua_createtable(state, 0, 8);
+        ffi::lua_pushstring(state, T::NAME.as_ptr());
+        ffi::lua_setfield(state, -2, c"__name".as_ptr());
+        ffi::lua_createtable(state, 0, T::METHODS.len() as c_int);
+        for (name, function) in T::METHODS {
+            ffi::lua_pushcclosure(state, *function, 0);
+            ffi::lua_setfield(state, -2, name.as_ptr());
+        }
+        ffi::lua_setfield(state, -2, c"__index".as_ptr());
+        for (name, function) in T::META {
+            ffi::lua_pushcclosure(state, *function, 0);
+            ffi::lua_setfield(state, -2, name.as_ptr());
+        }
+        if std::mem::needs_drop::<T>() {
+            ffi::lua_pushcclosure(state, collect::<T>, 0);
+            ffi::lua_setfield(state, -2, c"__gc".as_ptr());
+        }
+        T::finish_metatable(state);
+        ffi::lua_pushvalue(state, -1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key);
+    }
+}
+
+/// Pushes a new userdata whose value `make` gives. `make` runs after all that may raise, so the value
+/// is never lost; a failure of `make` pops the userdata and is returned.
+///
+/// # Safety
+/// `state` is valid, with 6 free stack slots; nothing that needs `Drop` may be alive in the caller but
+/// what `make` owns by reference.
+pub(crate) unsafe fn push_new<T: Object, E>(
+    state: *mut lua_State,
+    make: impl FnOnce() -> Result<T, E>,
+) -> Result<*mut T, E> {
+    // SAFETY: the slot is written before the metatable with its `__gc` is set; neither step raises.
+    unsafe {
+        push_metatable::<T>(state);
+        let slot: *mut Slot<T> =
+            ffi::lua_newuserdatauv(state, size_of::<Slot<T>>(), T::USER_VALUES).cast();
+        match make() {
+            Ok(value) => {
+                slot.write(Slot {
+                    alive: true,
+                    value: MaybeUninit::new(value),
+                });
+                ffi::lua_rotate(state, -2, 1);
+                ffi::lua_setmetatable(state, -2);
+                Ok((*slot).value.as_mut_ptr())
+            }
+            Err(error) => {
+                ffi::lua_pop(state, 2);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The value at `index` when it is a living `T`.
+///
+/// # Safety
+/// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
+pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
+    // SAFETY: the metatable proves the layout.
+    unsafe {
+        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
+        if slot.is_null() || ffi::lua_getmetatable(state, index) == 0 {
+            return None;
+        }
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, T::key().pointer());
+        let same = ffi::lua_rawequal(state, -1, -2) != 0;
+        ffi::lua_pop(state, 2);
+        (same && (*slot).alive).then(|| (*slot).value.as_mut_ptr())
+    }
+}
+
+/// The value at argument `index`; raises a type error that names it otherwise.
+///
+/// # Safety
+/// As for [`test`]; nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn check<T: Object>(state: *mut lua_State, index: c_int) -> *mut T {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match test::<T>(state, index) {
+            Some(value) => value,
+            None => super::args::type_error(state, index, T::NAME),
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
+    // SAFETY: `__gc` is reachable through this type's metatable only, but a script may fetch it with
+    // `debug.getmetatable` and call it on anything: hence the test.
+    unsafe {
+        let Some(value) = test::<T>(state, 1) else {
+            return 0;
+        };
+        let slot: *mut Slot<T> = ffi::lua_touserdata(state, 1).cast();
+        (*slot).alive = false;
+        let dropped = super::guard(|| {
+            (*value).collected();
+            std::ptr::drop_in_place(value);
+            Ok(())
+        });
+        if let Err(message) = dropped {
+            raise(state, message);
+        }
+    }
+    0
+}
+
+/// Declares the registry key of a type: `key!()` inside `fn key()`.
+macro_rules! key {
+    () => {{
+        static KEY: $crate::lua::object::Key = $crate::lua::object::Key::new(0);
+        &KEY
+    }};
+}
+pub(crate) use key;
+
+/// The message for a call on something closed.
+pub(crate) fn closed_text(what: &str) -> Text {
+    Text::format(format_args!("{what} is already closed"))
+}

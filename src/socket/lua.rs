@@ -1,0 +1,209 @@
+//! `require "lio.socket"`: what makes sockets.
+
+use super::endpoint::endpoint;
+use super::{Moved, Socket, methods};
+use crate::lua::object::{self, Key, Object, key};
+use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
+use crate::selector::descriptor::{self, Descriptor, Owned};
+use mlua::ffi::{self, lua_State};
+use socket2::{Domain, Type};
+use std::ffi::CStr;
+use std::io;
+use std::os::raw::c_int;
+use std::rc::Rc;
+
+impl Object for Socket {
+    const NAME: &'static CStr = c"lio.socket";
+    const METHODS: &'static [(&'static CStr, Function)] = methods::METHODS;
+    const META: &'static [(&'static CStr, Function)] = &[
+        (c"__close", methods::close),
+        (c"__tostring", methods::to_string),
+    ];
+    fn key() -> &'static Key {
+        key!()
+    }
+    fn collected(&mut self) {
+        self.close();
+    }
+    unsafe fn finish_metatable(state: *mut lua_State) {
+        // SAFETY: the metatable is on top.
+        unsafe { descriptor::mark(state, descriptor_of) }
+    }
+}
+
+unsafe fn descriptor_of(state: *mut lua_State, index: c_int) -> Descriptor {
+    // SAFETY: only objects with this metatable get here.
+    unsafe {
+        let socket = object::check::<Socket>(state, index);
+        (*socket).descriptor()
+    }
+}
+
+impl Socket {
+    /// What the selector needs to know; the number is -1 once closed.
+    pub(crate) fn descriptor(&self) -> Descriptor {
+        Descriptor {
+            number: self.number(),
+            watch: Rc::as_ptr(self.watch()),
+            kind: self.kind(),
+        }
+    }
+}
+
+/// Pushes a socket, or `nil, message, code`; returns how many values.
+///
+/// # Safety
+/// As for [`object::push_new`].
+pub(crate) unsafe fn push(
+    state: *mut lua_State,
+    call: &'static str,
+    make: impl FnOnce() -> io::Result<Socket>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match object::push_new(state, || make().map_err(|error| Fault::io(call, &error))) {
+            Ok(_) => 1,
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+/// `socket.create(protocol)`: `"tcp"`, `"udp"`, `"tcp6"`, `"udp6"` or `"unix"`. A socket, or
+/// `nil, message, code`.
+unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; the socket is owned by Lua before anything can raise.
+    unsafe {
+        let (domain, kind) = match args::bytes(state, 1) {
+            b"tcp" => (Domain::IPV4, Type::STREAM),
+            b"udp" => (Domain::IPV4, Type::DGRAM),
+            b"tcp6" => (Domain::IPV6, Type::STREAM),
+            b"udp6" => (Domain::IPV6, Type::DGRAM),
+            b"unix" => (Domain::UNIX, Type::STREAM),
+            _ => {
+                let message = "'tcp', 'udp', 'tcp6', 'udp6' or 'unix' expected";
+                args::argument_error(state, 1, Text::new(message))
+            }
+        };
+        let owned = &*descriptor::owned(state);
+        push(state, "socket", || Socket::create(domain, kind, owned))
+    }
+}
+
+/// `socket.pair()` → two connected sockets, or `nil, message, code`.
+unsafe extern "C-unwind" fn pair(state: *mut lua_State) -> c_int {
+    // SAFETY: the second end waits in a userdata of its own from the start, so neither is ever lost.
+    unsafe {
+        let owned = &*descriptor::owned(state);
+        let mut other = None;
+        let left = object::push_new(state, || {
+            let (left, right) =
+                Socket::pair(owned).map_err(|error| Fault::io("socketpair", &error))?;
+            other = right.into_descriptor();
+            Ok::<_, Fault>(left)
+        });
+        if let Err(fault) = left {
+            return fault.push(state);
+        }
+        let Some(number) = other else { return 1 };
+        1 + push(state, "socketpair", || {
+            Socket::from_descriptor(number, true, owned)
+        })
+    }
+}
+
+/// `socket.fd(handle [, no_ownership])`: a socket of a descriptor made elsewhere (a lightuserdata or an
+/// integer). It becomes non-blocking and close-on-exec. With `no_ownership` closing leaves it open.
+unsafe extern "C-unwind" fn fd(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `create`; who passes a descriptor without `no_ownership` gives it away.
+    unsafe {
+        let number = match ffi::lua_type(state, 1) {
+            ffi::LUA_TLIGHTUSERDATA => ffi::lua_touserdata(state, 1) as isize as i64,
+            _ => ffi::luaL_checkinteger(state, 1),
+        };
+        let Ok(number) = c_int::try_from(number) else {
+            args::argument_error(state, 1, Text::new("not a descriptor"))
+        };
+        if number < 0 {
+            args::argument_error(state, 1, Text::new("not a descriptor"));
+        }
+        let owns = ffi::lua_toboolean(state, 2) == 0;
+        let owned = &*descriptor::owned(state);
+        push(state, "fd", || Socket::from_descriptor(number, owns, owned))
+    }
+}
+
+/// `socket.gethostname()` → the host's name, or `nil, message, code`.
+unsafe extern "C-unwind" fn gethostname(state: *mut lua_State) -> c_int {
+    let mut buffer = [0u8; 256];
+    // SAFETY: the last byte stays NUL; the rest as for `create`.
+    unsafe {
+        if libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) != 0 {
+            return Fault::io("gethostname", &io::Error::last_os_error()).push(state);
+        }
+        ffi::lua_pushstring(state, buffer.as_ptr().cast());
+        1
+    }
+}
+
+impl Socket {
+    /// Gives the descriptor away without telling anybody: it was in no selector yet.
+    fn into_descriptor(mut self) -> Option<c_int> {
+        self.detach()
+    }
+}
+
+/// The result of a transfer: `push` for what was done, `false` when it would block.
+///
+/// # Safety
+/// As for [`push_bytes`]; `T` is plain data.
+pub(crate) unsafe fn finish<T: Copy>(
+    state: *mut lua_State,
+    call: &'static str,
+    inner: impl FnOnce() -> io::Result<Moved<T>>,
+    push: impl FnOnce(T) -> c_int,
+) -> c_int {
+    // SAFETY: the io::Error is reduced to plain data inside `guard`.
+    unsafe {
+        let result = guard(|| Ok(inner().map_err(|error| Fault::io(call, &error))));
+        match settle(state, result) {
+            Ok(Moved::Done(value)) => push(value),
+            Ok(Moved::WouldBlock) => {
+                ffi::lua_pushboolean(state, 0);
+                1
+            }
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+/// The sockets table of the VM.
+///
+/// # Safety
+/// As for [`descriptor::owned`].
+pub(crate) unsafe fn owned_of<'a>(state: *mut lua_State) -> &'a Rc<Owned> {
+    // SAFETY: it lives as long as the VM.
+    unsafe { &*descriptor::owned(state) }
+}
+
+/// Opens `lio.socket`.
+///
+/// # Safety
+/// Called by Lua's `require`.
+pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        module::push(
+            state,
+            &[
+                (c"create", create),
+                (c"pair", pair),
+                (c"fd", fd),
+                (c"endpoint", endpoint),
+                (c"gethostname", gethostname),
+            ],
+        );
+        push_bytes(state, b"lio.socket");
+        ffi::lua_setfield(state, -2, c"_NAME".as_ptr());
+        1
+    }
+}

@@ -1,0 +1,517 @@
+//! What `lio.socket` objects can do. Raw functions: values on success, `false` when it would block,
+//! `nil, message, code` on failure; misuse raises.
+
+use super::lua::finish;
+use super::{Moved, Phase, Socket, endpoint, option};
+use crate::lua::object::{self, closed_text};
+use crate::lua::{Fault, Function, Text, args, guard, push_bytes, raise, settle};
+use mlua::ffi::{self, lua_State};
+use socket2::{Domain, SockAddr};
+use std::ffi::CStr;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::raw::{c_int, c_void};
+
+pub(super) const METHODS: &[(&CStr, Function)] = &[
+    (c"connect", connect),
+    (c"bind", bind),
+    (c"listen", listen),
+    (c"accept", accept),
+    (c"recv", recv),
+    (c"send", send),
+    (c"sendv", sendv),
+    (c"recvfrom", recvfrom),
+    (c"sendto", sendto),
+    (c"shutdown", shutdown),
+    (c"status", status),
+    (c"info", info),
+    (c"option", option_),
+    (c"handle", handle),
+    (c"detach", detach),
+    (c"close", close),
+];
+
+/// What `recv` takes at most when nothing is said; also the size of its buffer on the stack.
+const CHUNK: usize = 16 * 1024;
+/// What one `recv` takes at most whatever is said.
+const MOST: usize = 1024 * 1024;
+/// What one `sendv` hands over at most.
+const PIECES: usize = 64;
+
+/// The open socket at argument 1; raises when it is closed.
+unsafe fn open<'a>(state: *mut lua_State) -> &'a mut Socket {
+    // SAFETY: argument 1 stays on the stack; no two references are made by one call.
+    unsafe {
+        let socket = object::check::<Socket>(state, 1);
+        if (*socket).is_closed() {
+            raise(state, closed_text("socket"));
+        }
+        &mut *socket
+    }
+}
+
+unsafe fn push_true(state: *mut lua_State) -> c_int {
+    // SAFETY: a free stack slot is guaranteed to a C function.
+    unsafe { ffi::lua_pushboolean(state, 1) };
+    1
+}
+
+/// Runs a call that yields nothing but success.
+unsafe fn simple(
+    state: *mut lua_State,
+    call: &'static str,
+    inner: impl FnOnce() -> io::Result<()>,
+) -> c_int {
+    // SAFETY: as for `finish`.
+    unsafe {
+        finish(
+            state,
+            call,
+            || inner().map(Moved::Done),
+            |()| push_true(state),
+        )
+    }
+}
+
+/// `s:connect(endpoint)`, `(host, port)` or `(path)` → `true` at once, `false` in progress.
+unsafe extern "C-unwind" fn connect(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; addresses are plain data, nothing is dropped by a raise.
+    unsafe {
+        let socket = open(state);
+        match endpoint::argument(state, 2, socket.domain()) {
+            Ok(address) => finish(
+                state,
+                "connect",
+                || socket.connect(&address),
+                |()| push_true(state),
+            ),
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+/// `s:bind(…)` in the same forms → `true`.
+unsafe extern "C-unwind" fn bind(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        match endpoint::argument(state, 2, socket.domain()) {
+            Ok(address) => simple(state, "bind", || socket.bind(&address)),
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+/// `s:listen([backlog = 1024])` → `true`.
+unsafe extern "C-unwind" fn listen(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        let backlog = match args::is_none(state, 2) {
+            true => 1024,
+            false => args::integer_in(state, 2, 0, i64::from(i32::MAX), "backlog") as i32,
+        };
+        simple(state, "listen", || socket.listen(backlog))
+    }
+}
+
+/// `s:accept()` → a connected socket, `false` when nobody is there.
+unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
+    // SAFETY: the accepted socket is made after everything that may raise; `ErrorKind` is plain.
+    unsafe {
+        let listener = open(state);
+        let mut blocked = false;
+        let pushed = object::push_new(state, || match listener.accept() {
+            Ok(Moved::Done(socket)) => Ok(socket),
+            Ok(Moved::WouldBlock) => {
+                blocked = true;
+                Err(Fault::os("accept", libc::EAGAIN))
+            }
+            Err(error) => Err(Fault::io("accept", &error)),
+        });
+        match pushed {
+            Ok(_) => 1,
+            Err(_) if blocked => {
+                ffi::lua_pushboolean(state, 0);
+                1
+            }
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+unsafe fn size_argument(state: *mut lua_State, default: usize) -> usize {
+    // SAFETY: as for `connect`.
+    unsafe {
+        match args::is_none(state, 2) {
+            true => default,
+            false => args::integer_in(state, 2, 0, i64::MAX, "size") as usize,
+        }
+    }
+}
+
+/// Receives up to `size` bytes and pushes what came: into the stack when they fit, else into a buffer
+/// that Lua owns.
+unsafe fn receive(
+    state: *mut lua_State,
+    call: &'static str,
+    size: usize,
+    receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>>,
+    push: impl FnOnce(&[u8]) -> c_int,
+) -> c_int {
+    // SAFETY: `count` bytes of the buffer are initialized when the call says so.
+    unsafe {
+        if size <= CHUNK {
+            let mut buffer = [MaybeUninit::<u8>::uninit(); CHUNK];
+            let start: *const u8 = buffer.as_ptr().cast();
+            return finish(
+                state,
+                call,
+                || receive(&mut buffer[..size]),
+                |count| push(std::slice::from_raw_parts(start, count)),
+            );
+        }
+        let start: *mut MaybeUninit<u8> = ffi::lua_newuserdatauv(state, size, 0).cast();
+        finish(
+            state,
+            call,
+            || receive(std::slice::from_raw_parts_mut(start, size)),
+            |count| push(std::slice::from_raw_parts(start.cast(), count)),
+        )
+    }
+}
+
+/// `s:recv([max])` → what is there, 1 to `max` bytes (16 KiB when absent, never over 1 MiB); `false`
+/// would block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` is `""`.
+unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        let size = size_argument(state, CHUNK).min(MOST);
+        if size == 0 {
+            push_bytes(state, b"");
+            return 1;
+        }
+        let stream = socket.is_stream();
+        receive(
+            state,
+            "recv",
+            size,
+            |buffer| socket.receive(buffer),
+            |data| {
+                match stream && data.is_empty() {
+                    true => ffi::lua_pushnil(state),
+                    false => push_bytes(state, data),
+                }
+                1
+            },
+        )
+    }
+}
+
+/// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut.
+unsafe extern "C-unwind" fn recvfrom(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`; the address is plain data.
+    unsafe {
+        let socket = open(state);
+        let size = size_argument(state, 65535).min(MOST);
+        let mut from: Option<SockAddr> = None;
+        let sender = &raw mut from;
+        receive(
+            state,
+            "recvfrom",
+            size,
+            |buffer| {
+                Ok(match socket.receive_from(buffer)? {
+                    Moved::Done((count, address)) => {
+                        *sender = Some(address);
+                        Moved::Done(count)
+                    }
+                    Moved::WouldBlock => Moved::WouldBlock,
+                })
+            },
+            |data| {
+                push_bytes(state, data);
+                match (*sender).take() {
+                    Some(address) => endpoint::push(state, address),
+                    None => ffi::lua_pushnil(state),
+                }
+                2
+            },
+        )
+    }
+}
+
+/// The part of `data` that arguments `index` and `index + 1` select, as `string.sub` does.
+unsafe fn part<'a>(state: *mut lua_State, data: &'a [u8], index: c_int) -> &'a [u8] {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let length = data.len() as i64;
+        let from = ffi::luaL_optinteger(state, index, 1);
+        let to = ffi::luaL_optinteger(state, index + 1, -1);
+        let from = if from < 0 {
+            (length + from + 1).max(1)
+        } else {
+            from.max(1)
+        };
+        let to = if to < 0 {
+            length + to + 1
+        } else {
+            to.min(length)
+        };
+        match from <= to {
+            true => &data[from as usize - 1..to as usize],
+            false => &[],
+        }
+    }
+}
+
+unsafe fn push_count(state: *mut lua_State, count: usize) -> c_int {
+    // SAFETY: a free stack slot is guaranteed to a C function.
+    unsafe { ffi::lua_pushinteger(state, count as i64) };
+    1
+}
+
+/// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block.
+unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        let data = part(state, args::bytes(state, 2), 3);
+        if data.is_empty() && socket.is_stream() {
+            return push_count(state, 0);
+        }
+        finish(
+            state,
+            "send",
+            || socket.send(data),
+            |n| push_count(state, n),
+        )
+    }
+}
+
+/// `s:sendv(data, …)` → bytes taken of all pieces together, in one system call; `false` would block.
+unsafe extern "C-unwind" fn sendv(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`; the slices point into arguments, which stay on the stack.
+    unsafe {
+        let socket = open(state);
+        let last = ffi::lua_gettop(state);
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let (mut used, mut total) = (0, 0);
+        for index in 2..=last {
+            let data = args::bytes(state, index);
+            if used < PIECES && !data.is_empty() {
+                pieces[used] = IoSlice::new(data);
+                used += 1;
+                total += data.len();
+            }
+        }
+        if total == 0 {
+            return push_count(state, 0);
+        }
+        let pieces = &pieces[..used];
+        finish(
+            state,
+            "sendv",
+            || socket.send_pieces(pieces),
+            |n| push_count(state, n),
+        )
+    }
+}
+
+/// `s:sendto(data, endpoint)` or `(data, host, port)` → bytes; `false` would block.
+unsafe extern "C-unwind" fn sendto(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        let data = args::bytes(state, 2);
+        match endpoint::argument(state, 3, socket.domain()) {
+            Ok(address) => finish(
+                state,
+                "sendto",
+                || socket.send_to(data, &address),
+                |n| push_count(state, n),
+            ),
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+/// `s:shutdown(["r"|"w"])`: ends one direction, or both → `true`.
+unsafe extern "C-unwind" fn shutdown(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        let how = shutdown_argument(state, 2);
+        simple(state, "shutdown", || socket.raw()?.shutdown(how))
+    }
+}
+
+/// Reads `"r"`, `"w"`, `"rw"` or nothing.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn shutdown_argument(state: *mut lua_State, index: c_int) -> Shutdown {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if args::is_none(state, index) {
+            return Shutdown::Both;
+        }
+        match args::bytes(state, index) {
+            b"r" => Shutdown::Read,
+            b"w" => Shutdown::Write,
+            b"rw" => Shutdown::Both,
+            _ => args::argument_error(state, index, Text::new("'r', 'w' or 'rw' expected")),
+        }
+    }
+}
+
+/// `s:status()` → `true`, or `nil, message, code` of the pending error (SO_ERROR), which it takes.
+unsafe extern "C-unwind" fn status(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        simple(state, "connect", || match socket.raw()?.take_error()? {
+            Some(error) => Err(error),
+            None => {
+                let connecting = socket.phase == Phase::Connecting;
+                if connecting && socket.raw()?.peer_addr().is_ok() {
+                    socket.phase = Phase::Connected;
+                }
+                Ok(())
+            }
+        })
+    }
+}
+
+/// `s:info("peer"|"socket")` → endpoint.
+unsafe extern "C-unwind" fn info(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`; the address is plain data.
+    unsafe {
+        let socket = open(state);
+        let peer = match args::bytes(state, 2) {
+            b"peer" => true,
+            b"socket" => false,
+            _ => args::argument_error(state, 2, Text::new("'peer' or 'socket' expected")),
+        };
+        let found = guard(|| {
+            let address = socket.raw().and_then(|raw| endpoint::of(raw, peer));
+            Ok(address.map_err(|error| Fault::io("info", &error)))
+        });
+        match found {
+            Ok(Ok(address)) => {
+                endpoint::push(state, address);
+                1
+            }
+            Ok(Err(fault)) => fault.push(state),
+            Err(message) => raise(state, message),
+        }
+    }
+}
+
+/// `s:option(name, value)` sets → `true`; `s:option(name)` gets → boolean or integer.
+unsafe extern "C-unwind" fn option_(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        option_call(state, socket, 2)
+    }
+}
+
+/// `option` on a socket, with the name at argument `index`.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn option_call(state: *mut lua_State, socket: &Socket, index: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(name) = option::Name::parse(args::bytes(state, index)) else {
+            args::argument_error(state, index, Text::new("unknown option"))
+        };
+        if ffi::lua_gettop(state) > index {
+            let value = match ffi::lua_type(state, index + 1) {
+                ffi::LUA_TBOOLEAN => option::Value::Flag(ffi::lua_toboolean(state, index + 1) != 0),
+                _ => option::Value::Number(ffi::luaL_checkinteger(state, index + 1)),
+            };
+            return simple(state, "option", || option::set(socket, name, value));
+        }
+        let get = || option::get(socket, name).map(Moved::Done);
+        finish(state, "option", get, |value| {
+            match value {
+                option::Value::Flag(flag) => ffi::lua_pushboolean(state, flag.into()),
+                option::Value::Number(number) => ffi::lua_pushinteger(state, number),
+            }
+            1
+        })
+    }
+}
+
+/// `s:handle()` → the descriptor as a lightuserdata.
+unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let number = open(state).number();
+        ffi::lua_pushlightuserdata(state, number as isize as *mut c_void);
+        1
+    }
+}
+
+/// `s:detach()` → the descriptor as a lightuserdata, no longer ours: selectors forget it, and this
+/// object reads as closed.
+unsafe extern "C-unwind" fn detach(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        let number = settle(state, guard(|| Ok(socket.detach()))).unwrap_or(-1);
+        ffi::lua_pushlightuserdata(state, number as isize as *mut c_void);
+        1
+    }
+}
+
+/// `s:close()` → `true`. Idempotent; selectors forget the socket.
+pub(super) unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = object::check::<Socket>(state, 1);
+        settle(
+            state,
+            guard(|| {
+                (*socket).close();
+                Ok(())
+            }),
+        );
+        push_true(state)
+    }
+}
+
+pub(super) unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = &*object::check::<Socket>(state, 1);
+        let text = describe(socket);
+        push_bytes(state, text.as_bytes());
+        1
+    }
+}
+
+fn describe(socket: &Socket) -> Text {
+    let protocol = match (socket.domain(), socket.is_stream()) {
+        (Domain::UNIX, _) => "unix",
+        (Domain::IPV6, true) => "tcp6",
+        (Domain::IPV6, false) => "udp6",
+        (_, true) => "tcp",
+        (_, false) => "udp",
+    };
+    if socket.is_closed() {
+        return Text::format(format_args!("socket ({protocol}, closed)"));
+    }
+    let phase = match socket.phase {
+        Phase::Open => "open",
+        Phase::Listening => "listening",
+        Phase::Connecting => "connecting",
+        Phase::Connected => "connected",
+    };
+    let number = socket.number();
+    Text::format(format_args!("socket ({number}, {protocol}, {phase})"))
+}
