@@ -1,0 +1,372 @@
+--- The test kit of every Lua suite: named tests, assertions that show both sides, temporary
+-- folders, child processes, and a check that no test leaves a descriptor open.
+-- A suite is a plain Lua program: it calls `t.test` for each behaviour and ends with
+-- `t.finish()`. tests/README.md shows one; tests/run.sh runs them all in both hosts.
+-- Invariant: the last line a suite prints is "N passed, M failed", or the suite crashed.
+
+local kit = {}
+
+local passed, failed = 0, 0
+local verbose = os.getenv "VERBOSE"
+local state_path = os.getenv "LIO_TEST_STATE"
+local suite = (arg and arg[0] or "?"):match "[^/]*$"
+
+-- The checkout's folder, ending in a slash: "" when the suite was started inside it.
+local root = debug.getinfo(1, "S").source:match "^@(.*)tests/kit%.lua$"
+  or debug.getinfo(1, "S").source:match "^@(.*)kit%.lua$":gsub("$", "../")
+
+--- The checkout's folder with a trailing slash, or "" for the current folder.
+kit.root = root
+
+-- A suite that was started by hand has no runner to set its paths: point it at the checkout.
+if not os.getenv "LIO_HOST" then
+  package.path = root .. "?.lua;" .. package.path
+  package.cpath = root .. "build/?.so;" .. package.cpath
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Showing and comparing values
+
+local function key_order(a, b)
+  local ta, tb = type(a), type(b)
+  if ta ~= tb then return ta < tb end
+  if ta == "number" or ta == "string" then return a < b end
+  return tostring(a) < tostring(b)
+end
+
+local function show_value(v, seen, out)
+  if type(v) == "string" then
+    local s = #v <= 400 and v or v:sub(1, 400)
+    out[#out + 1] = string.format("%q", s):gsub("\\\n", "\\n"):gsub("\r", "\\r")
+    if #v > 400 then out[#out + 1] = string.format("… (%d bytes)", #v) end
+    return
+  end
+  if type(v) ~= "table" or seen[v] then
+    out[#out + 1] = tostring(v)
+    return
+  end
+  seen[v] = true
+  local keys = {}
+  for k in pairs(v) do keys[#keys + 1] = k end
+  table.sort(keys, key_order)
+  out[#out + 1] = "{"
+  for i, k in ipairs(keys) do
+    out[#out + 1] = i > 1 and ", " or " "
+    if type(k) == "string" and k:match "^[%a_][%w_]*$" then
+      out[#out + 1] = k .. " = "
+    elseif k ~= i then
+      out[#out + 1] = "[" .. tostring(k) .. "] = "
+    end
+    show_value(v[k], seen, out)
+  end
+  out[#out + 1] = #keys > 0 and " }" or "}"
+end
+
+--- A value as text for a failure message: tables with sorted keys, long strings cut.
+function kit.show(v)
+  local out = {}
+  show_value(v, {}, out)
+  local s = table.concat(out)
+  return #s <= 2000 and s or s:sub(1, 2000) .. "…"
+end
+
+local function same(a, b, seen)
+  if a == b or (a ~= a and b ~= b) then return true end
+  if type(a) ~= "table" or type(b) ~= "table" then return false end
+  -- A pair met again while it is being compared is equal unless something else differs.
+  if seen[a] == b then return true end
+  seen[a] = b
+  for k, v in pairs(a) do
+    if not same(v, b[k], seen) then return false end
+  end
+  for k in pairs(b) do
+    if a[k] == nil then return false end
+  end
+  return true
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Assertions. Each raises at its caller's line; `msg` says what was being checked.
+
+local function fail(text, msg)
+  error((msg and tostring(msg) .. ": " or "") .. text, 3)
+end
+
+--- `got` equals `want`: tables by content, everything else by ==, NaN equal to NaN.
+function kit.eq(got, want, msg)
+  if same(got, want, {}) then return end
+  fail("values differ\n   got: " .. kit.show(got) .. "\n  want: " .. kit.show(want), msg)
+end
+
+--- `v` is neither nil nor false. Returns v, so that `local s = t.ok(create())` reads well.
+function kit.ok(v, msg)
+  if not v then fail("got " .. kit.show(v) .. ", want a true value", msg) end
+  return v
+end
+
+--- `v` is nil (false is not).
+function kit.is_nil(v, msg)
+  if v ~= nil then fail("got " .. kit.show(v) .. ", want nil", msg) end
+end
+
+--- `a` and `b` are numbers at most `tolerance` apart.
+function kit.near(a, b, tolerance, msg)
+  if type(a) == "number" and math.abs(a - b) <= tolerance then return end
+  fail(string.format("got %s, want %s ± %s", kit.show(a), b, tolerance), msg)
+end
+
+--- `f(...)` raises a string that matches the Lua pattern. Returns that string.
+function kit.raises(pattern, f, ...)
+  local ok, e = pcall(f, ...)
+  if ok then fail("no error was raised, want one that matches " .. kit.show(pattern)) end
+  if type(e) ~= "string" then
+    fail("the error is a " .. type(e) .. " (" .. kit.show(e) .. "), want a string")
+  end
+  if not e:find(pattern) then
+    fail("the error does not match\n   got: " .. kit.show(e) .. "\n  want: " .. kit.show(pattern))
+  end
+  return e
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Open descriptors. /proc/self/fdinfo is read, not /proc/self/fd: opening an entry there
+-- opens nothing else, so a pipe cannot block the scan. FDSize bounds it.
+
+local function read_file(path)
+  local f = io.open(path, "rb")
+  if not f then return nil end
+  local s = f:read "a"
+  f:close()
+  return s
+end
+
+--- The descriptors open now as a table { [number] = true }, and how many; nil without /proc.
+function kit.descriptors()
+  local size = tonumber((read_file "/proc/self/status" or ""):match "FDSize:%s*(%d+)")
+  if not size then return nil end
+  local open, count = {}, 0
+  for fd = 0, size - 1 do
+    local f = io.open("/proc/self/fdinfo/" .. fd)
+    if f then
+      f:close()
+      open[fd] = true
+      count = count + 1
+    end
+  end
+  return open, count
+end
+
+local function collect()
+  collectgarbage()
+  collectgarbage()
+end
+
+local function describe_descriptors(fds)
+  local pid = (read_file "/proc/self/stat" or ""):match "^%d+"
+  local what = {}
+  for _, fd in ipairs(fds) do
+    local p = io.popen(string.format("readlink /proc/%s/fd/%d 2>&1", pid, fd))
+    what[#what + 1] = fd .. " -> " .. (p and p:read "l" or "?")
+    if p then p:close() end
+  end
+  return table.concat(what, ", ")
+end
+
+-- Another thread of the process may be about to close its own: look again for 0.2 s of CPU.
+local function leaked_since(before)
+  local deadline = os.clock() + 0.2
+  while true do
+    collect()
+    local leaks = {}
+    for fd in pairs(kit.descriptors()) do
+      if not before[fd] then leaks[#leaks + 1] = fd end
+    end
+    if #leaks == 0 then return nil end
+    if os.clock() > deadline then
+      table.sort(leaks)
+      return leaks
+    end
+  end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Tests
+
+local function note_running(name)
+  if not state_path then return end
+  local f = io.open(state_path, "w")
+  if not f then return end
+  f:write(name)
+  f:close()
+end
+
+local function report(name, problem)
+  failed = failed + 1
+  print("FAILED " .. suite .. ": " .. name)
+  print("  " .. problem:gsub("\n", "\n  "))
+  io.stdout:flush()
+end
+
+--- Runs one test at once. `name` states the behaviour. `opts.leaks = true`: descriptors that
+-- stay open afterwards are meant to (a singleton that the library opens once per process).
+function kit.test(name, f, opts)
+  note_running(name)
+  collect()
+  local before = not (opts and opts.leaks) and kit.descriptors() or nil
+  local ok, problem = xpcall(f, function(e)
+    return debug.traceback(type(e) == "string" and e or kit.show(e) .. " " .. tostring(e), 2)
+  end)
+  if not ok then return report(name, problem) end
+  local leaks = before and leaked_since(before)
+  if leaks then
+    return report(name, "left descriptors open: " .. describe_descriptors(leaks))
+  end
+  passed = passed + 1
+  if verbose then print("ok - " .. name) end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Temporary folders
+
+local folders = {}
+
+local function remove_folders()
+  for _, path in ipairs(folders) do
+    os.execute("rm -rf " .. kit.quote(path))
+  end
+  folders = {}
+end
+
+-- A suite that dies of an error never reaches finish(); the state's end still removes them.
+kit.on_exit = setmetatable({}, { __gc = remove_folders })
+
+--- A string as one word of a shell command.
+function kit.quote(s)
+  return "'" .. s:gsub("'", "'\\''") .. "'"
+end
+
+--- A fresh empty folder, removed with all that is in it at the suite's end.
+function kit.tmp()
+  local p = assert(io.popen "mktemp -d")
+  local path = p:read "l"
+  p:close()
+  folders[#folders + 1] = assert(path, "mktemp -d made no folder")
+  return path
+end
+
+--- Writes a file. Returns its path.
+function kit.write(path, content)
+  local f = assert(io.open(path, "wb"))
+  f:write(content)
+  f:close()
+  return path
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Other processes
+
+--- The command line that runs a script in the host this suite runs in, for a shell: append
+-- " script.lua args". One simple command, so `exec` may stand before it.
+function kit.lio()
+  local host = os.getenv "LIO_HOST"
+  if host then return host end
+  local i = 0
+  while arg[i - 1] do i = i - 1 end
+  return table.concat({
+    "env", kit.quote("LUA_PATH=" .. package.path), kit.quote("LUA_CPATH=" .. package.cpath),
+    kit.quote(arg[i]),
+  }, " ")
+end
+
+--- The path of the `lio` executable, whichever host runs the suite.
+function kit.bin()
+  return os.getenv "LIO_BIN" or root .. "target/release/lio"
+end
+
+--- Runs a shell command to its end. `stdin`: a string to feed it (default: empty).
+-- Returns a table: `out`, `err` (strings), `code` (exit code), `signal` (number, or nil).
+function kit.run(cmd, stdin)
+  local dir = kit.tmp()
+  kit.write(dir .. "/in", stdin or "")
+  -- The braces' newline lets `cmd` end in a comment or hold several commands.
+  local _, how, code = os.execute(string.format(
+    "{ %s\n} <%s/in >%s/out 2>%s/err", cmd, dir, dir, dir))
+  local result = {
+    out = read_file(dir .. "/out"),
+    err = read_file(dir .. "/err"),
+    code = how == "exit" and code or nil,
+    signal = how == "signal" and code or nil,
+  }
+  -- The inner shell reports a child killed by a signal as 128 + its number.
+  if result.code and result.code > 128 then result.signal = result.code - 128 end
+  os.execute("rm -rf " .. dir)
+  folders[#folders] = nil
+  return result
+end
+
+local Child = {}
+Child.__index = Child
+
+--- The next line the child prints, without its newline; nil at the end.
+function Child:line() return self.pipe:read "l" end
+
+--- All the child still prints.
+function Child:all() return self.pipe:read "a" end
+
+--- Reads lines until one matches the pattern; returns its captures (or the match). Raises,
+-- with what was read, when the child ends before.
+function Child:expect(pattern)
+  local read = {}
+  for line in function() return self:line() end do
+    read[#read + 1] = line
+    if line:find(pattern) then return line:match(pattern) end
+  end
+  error("the child ended before a line matched " .. kit.show(pattern)
+    .. "; it printed:\n" .. table.concat(read, "\n"), 2)
+end
+
+--- Sends a signal, by name (default "TERM").
+function Child:kill(signal)
+  os.execute(string.format("kill -%s %d 2>/dev/null", signal or "TERM", self.pid))
+end
+
+--- Waits for the child's end. Returns its exit code, or nil and the signal that ended it.
+function Child:close()
+  if not self.pipe then return self.code, self.signal end
+  local _, how, code = self.pipe:close()
+  self.pipe = nil
+  if how == "exit" then self.code = code else self.signal = code end
+  return self.code, self.signal
+end
+
+--- Ends the child by a signal (default "TERM") and waits. Results as close().
+function Child:stop(signal)
+  if self.pipe then self:kill(signal) end
+  return self:close()
+end
+
+-- However the test ends, its child does not outlive the variable that holds it.
+Child.__close = function(self) self:stop "KILL" end
+Child.__gc = Child.__close
+
+--- Starts one simple command (no `;`, no `|`, no leading `X=1`: use `env`), stdin empty,
+-- its output readable line by line, its errors with it. Returns the child; `child.pid` is its
+-- process id. Declare it `<close>`, so that a failing test stops it.
+function kit.spawn(cmd)
+  local pipe = assert(io.popen("echo $$; exec " .. cmd .. " </dev/null 2>&1", "r"))
+  local pid = tonumber(pipe:read "l")
+  return setmetatable({ pipe = pipe, pid = pid }, Child)
+end
+
+-- ---------------------------------------------------------------------------------------------
+
+--- Ends the suite: prints the closing line and leaves with 0, or 1 when a test failed.
+function kit.finish()
+  note_running ""
+  remove_folders()
+  print(string.format("%d passed, %d failed", passed, failed))
+  io.stdout:flush()
+  os.exit(failed == 0)
+end
+
+return kit
