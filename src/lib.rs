@@ -22,6 +22,7 @@ compile_error!("choose one of the features `vendored` (executable) and `module` 
 mod lua;
 mod selector;
 mod socket;
+mod stream;
 mod timer;
 
 use mlua::ffi::lua_State;
@@ -66,6 +67,16 @@ entry!(
     /// Entry point of `require "lio.timer"`.
     luaopen_lio_timer,
     timer::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.stream"`.
+    luaopen_lio_stream,
+    stream::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.resolver"`.
+    luaopen_lio_resolver,
+    socket::resolve::open_module
 );
 entry!(
     /// Entry point of `require "lio.signal"`.

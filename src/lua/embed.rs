@@ -13,6 +13,8 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio", crate::selector::lua::open_module),
     ("lio.socket", crate::socket::lua::open_module),
     ("lio.signal", crate::selector::signal::open_module),
+    ("lio.stream", crate::stream::lua::open_module),
+    ("lio.resolver", crate::socket::resolve::open_module),
     ("lio.timer", crate::timer::lua::open_module),
 ];
 

@@ -85,7 +85,7 @@ pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
 }
 
 /// Pushes a new userdata whose value `make` gives. `make` runs after all that may raise, so the value
-/// is never lost; a failure of `make` pops the userdata and is returned.
+/// is never lost; a failure of `make` pops the userdata and is returned, a panic of `make` is raised.
 ///
 /// # Safety
 /// `state` is valid, with 6 free stack slots; nothing that needs `Drop` may be alive in the caller but
@@ -99,7 +99,11 @@ pub(crate) unsafe fn push_new<T: Object, E>(
         push_metatable::<T>(state);
         let slot: *mut Slot<T> =
             ffi::lua_newuserdatauv(state, size_of::<Slot<T>>(), T::USER_VALUES).cast();
-        match make() {
+        let made = match super::guard(|| Ok(make())) {
+            Ok(made) => made,
+            Err(message) => raise(state, message),
+        };
+        match made {
             Ok(value) => {
                 slot.write(Slot {
                     alive: true,

@@ -5,6 +5,7 @@
 
 use super::Registration;
 use super::registration::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
+use super::verify::Doubts;
 use super::wake::Bell;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     by_descriptor: RefCell<HashMap<RawFd, Rc<Registration>>>,
     ready: RefCell<VecDeque<Rc<Registration>>>,
     rearm: RefCell<Vec<Rc<Registration>>>,
+    /// Scratch space of [`Core::settle`].
+    doubts: RefCell<Doubts>,
     /// Slots whose registration is gone but whose Lua values are not released yet.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
@@ -56,6 +59,7 @@ impl Core {
             by_descriptor: RefCell::default(),
             ready: RefCell::default(),
             rearm: RefCell::default(),
+            doubts: RefCell::default(),
             released: RefCell::default(),
             generation: Cell::new(0),
             alive: Cell::new(0),
@@ -127,7 +131,6 @@ impl Core {
             queued: Cell::new(false),
             alive: Cell::new(true),
             rearming: Cell::new(false),
-            untouched: Cell::new(false),
             core: Rc::downgrade(self),
         });
         self.table.borrow_mut().insert(registration.clone());
@@ -243,7 +246,7 @@ impl Core {
         }
     }
 
-    /// Re-arms what was delivered and not proven over, so that the coming poll reports it again.
+    /// Re-arms foreign descriptors that were delivered, so that the coming poll reports them again.
     fn rearm(&self) {
         let list = std::mem::take(&mut *self.rearm.borrow_mut());
         for registration in &list {
@@ -251,12 +254,7 @@ impl Core {
             if !registration.alive.get() {
                 continue;
             }
-            let wanted = match registration.mode.get() {
-                Mode::EpollEdge => continue,
-                _ if registration.is_own() => registration.reported.get(),
-                _ => registration.asked.get() & (READ | WRITE),
-            };
-            if self.report(registration, wanted).is_err() {
+            if self.report(registration, registration.watched()).is_err() {
                 // Closed without event_del: it can never be ready again.
                 self.forget(registration, false);
             }
@@ -266,22 +264,46 @@ impl Core {
         *self.rearm.borrow_mut() = list;
     }
 
-    /// Drops from the queue what is not due any more; true when something is.
+    /// Settles what the last batch left in the queue; true when something is due for certain.
+    ///
+    /// A level-triggered registration is delivered again only when its condition holds at this moment:
+    /// a handler may accept or read without a second try, and a spurious event would show it a `false`.
+    /// Sockets of ours are looked at together by one poll(2); the system is asked about the others.
     fn settle(&self) -> bool {
         let mut ready = self.ready.borrow_mut();
+        let mut doubts = self.doubts.borrow_mut();
+        doubts.clear();
         ready.retain(|registration| {
             let due = registration.due() != 0;
-            if due && !registration.untouched.get() {
+            if due && registration.is_verifiable() {
+                doubts.push(registration.descriptor);
+                return true;
+            }
+            if due && !registration.is_level() {
                 return true;
             }
             registration.queued.set(false);
             if due {
-                registration.untouched.set(false);
                 registration.ready.set(0);
                 self.request_rearm(registration);
             }
             false
         });
+        if let Some(mut answers) = doubts.answers() {
+            ready.retain(|registration| {
+                if registration.is_verifiable() {
+                    match answers.next() {
+                        Some(Some(bits)) => registration.ready.set(bits),
+                        // Closed without event_del: it can never be ready again.
+                        Some(None) => self.forget(registration, false),
+                        None => {}
+                    }
+                }
+                let due = registration.due() != 0;
+                registration.queued.set(due);
+                due
+            });
+        }
         !ready.is_empty()
     }
 
@@ -360,20 +382,18 @@ impl Core {
 
     fn take_event(&self, registration: &Rc<Registration>, bits: u8) {
         registration.ready.set(registration.ready.get() | bits);
-        registration.untouched.set(false);
         if registration.due() != 0 {
             self.enqueue(registration);
             return;
         }
         // Reported, but not wanted now. A socket of ours remembers it; a foreign descriptor will be
         // asked again. Where the kernel would go on reporting what nobody wants, it is told to stop.
-        let wanted = registration.asked.get() & (READ | WRITE);
         let wanted = match registration.kind {
             Kind::Tcp => return,
-            Kind::Other => wanted | READ,
+            Kind::Other => registration.watched() | READ,
             Kind::Foreign => {
                 registration.ready.set(0);
-                wanted
+                registration.watched()
             }
         };
         if wanted != registration.reported.get() && self.report(registration, wanted).is_err() {
@@ -415,7 +435,6 @@ impl Core {
                 registration.ready.set(0);
             }
             Mode::Level | Mode::Epoll if registration.is_own() => {
-                registration.untouched.set(true);
                 registration.queued.set(true);
                 self.ready.borrow_mut().push_back(registration.clone());
             }

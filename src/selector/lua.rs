@@ -460,7 +460,8 @@ unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_int {
             return 0;
         };
         loop {
-            let Some((slot, bits, mode)) = next_of(core) else {
+            let found = settle(state, guard(|| Ok(next_of(core))));
+            let Some((slot, bits, mode)) = found else {
                 (*selector).iterating.set(false);
                 return 0;
             };
@@ -566,6 +567,15 @@ unsafe extern "C-unwind" fn waker(state: *mut lua_State) -> c_int {
             Err(fault) => fault.push(state),
         }
     }
+}
+
+/// The bell of the waker at argument `index`.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive; the pointer holds while the argument is on the stack.
+pub(crate) unsafe fn bell_argument(state: *mut lua_State, index: c_int) -> *const Arc<Bell> {
+    // SAFETY: the caller's promise.
+    unsafe { &raw const (*object::check::<Waker>(state, index)).0 }
 }
 
 /// `waker:wake()` → `true`. Wakes coalesce: a burst costs one system call.

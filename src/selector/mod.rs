@@ -3,16 +3,17 @@
 //! - `core.rs`: the poll, the table of registrations, the queue of what is ready
 //! - `registration.rs`: one descriptor in one selector
 //! - `watch.rs`: the side of a registration that a socket of ours holds
+//! - `verify.rs`: the second look at what is believed ready
 //! - `wake.rs`: wakers for other threads
 //! - `signal.rs`: signals as readiness of a pipe
 //! - `descriptor.rs`: what counts as a descriptor among Lua values
 //! - `lua.rs`: `require "lio"`
 //!
-//! How edges become levels. A registration remembers what the system last reported (`ready`). It is
-//! delivered again at each wait until something proves that the condition is over. For our own sockets
-//! the proof is their own `EWOULDBLOCK` or short read, told through [`Watch`], so no system call is
-//! spent; if a handler did not touch the socket at all, or the descriptor is foreign, the registration
-//! is re-armed (one `epoll_ctl`), and the system reports the condition again when it persists.
+//! How edges become levels. A registration remembers what the system last reported (`ready`). Our own
+//! sockets tell, through [`Watch`], of `EWOULDBLOCK` and of short reads, which prove that a condition is
+//! over; what was delivered and not proven over is looked at again before the next wait, all such
+//! sockets by one poll(2), so an event is never spurious and no `epoll_ctl` is spent. A foreign
+//! descriptor is re-armed (one `epoll_ctl`), and the system reports the condition again when it persists.
 //! What is read-closed or in error stays ready after a short read.
 
 mod core;
@@ -20,9 +21,12 @@ pub(crate) mod descriptor;
 pub(crate) mod lua;
 mod registration;
 pub(crate) mod signal;
+mod verify;
 mod wake;
 mod watch;
 
 pub(crate) use self::core::{Core, Kind};
+pub(crate) use lua::bell_argument;
 pub(crate) use registration::{CLOSED, Mode, READ, Registration, WRITE};
+pub(crate) use wake::Bell;
 pub(crate) use watch::Watch;

@@ -54,8 +54,6 @@ pub(crate) struct Registration {
     pub(crate) alive: Cell<bool>,
     /// In the list of those to re-arm before the next poll.
     pub(crate) rearming: Cell<bool>,
-    /// Delivered, and since then no call on the socket.
-    pub(crate) untouched: Cell<bool>,
     pub(crate) core: Weak<Core>,
 }
 
@@ -63,6 +61,26 @@ impl Registration {
     /// A socket of ours: it tells us when it would block.
     pub(crate) fn is_own(&self) -> bool {
         self.kind != Kind::Foreign
+    }
+
+    /// Delivered at each wait while the condition persists.
+    pub(crate) fn is_level(&self) -> bool {
+        matches!(self.mode.get(), Mode::Level | Mode::Epoll)
+    }
+
+    /// Level-triggered and ours: its number cannot have become another file, so poll(2) may be asked.
+    pub(crate) fn is_verifiable(&self) -> bool {
+        self.is_level() && self.is_own()
+    }
+
+    /// READ and WRITE as the system has to report them for what is asked. epoll(7) tells of hang-up and
+    /// error even when nothing is asked, for which the system has to know the descriptor.
+    pub(crate) fn watched(&self) -> u8 {
+        let wanted = self.asked.get() & (READ | WRITE);
+        match self.mode.get() {
+            Mode::Epoll | Mode::EpollEdge if wanted == 0 => READ,
+            _ => wanted,
+        }
     }
 
     /// The bits that are due now.

@@ -32,6 +32,9 @@ const NAMES: &[(&CStr, c_int)] = &[
     (c"SIGPIPE", libc::SIGPIPE),
 ];
 
+/// Signals whose repetition ends a program that does not react.
+const ENDS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
+
 /// What the handler sees of one watcher. `wanted` 0 = the place is free.
 struct Place {
     wanted: AtomicU64,
@@ -69,7 +72,12 @@ extern "C" fn on_signal(number: c_int) {
         let saved = *errno;
         for place in &PLACES {
             if place.wanted.load(Ordering::SeqCst) & bit(number) != 0 {
-                place.caught.fetch_or(bit(number), Ordering::SeqCst);
+                let before = place.caught.fetch_or(bit(number), Ordering::SeqCst);
+                if before & bit(number) != 0 && ENDS.contains(&number) {
+                    // The loop has not even taken the first one: it hangs. Let the second one end it.
+                    libc::signal(number, libc::SIG_DFL);
+                    libc::raise(number);
+                }
                 let byte = 1u8;
                 // A full pipe is readable already.
                 libc::write(

@@ -51,7 +51,6 @@ impl Watch {
     /// A read met `EWOULDBLOCK`: nothing to read until the system says so again.
     pub(crate) fn read_blocked(&self) {
         self.each(|registration| {
-            registration.untouched.set(false);
             let over = READ | CLOSED | HANG_UP | ERROR;
             registration.ready.set(registration.ready.get() & !over);
         });
@@ -60,7 +59,6 @@ impl Watch {
     /// A stream gave less than was asked for: it is empty, unless its end is known to follow.
     pub(crate) fn read_short(&self) {
         self.each(|registration| {
-            registration.untouched.set(false);
             if !registration.is_over() {
                 registration.ready.set(registration.ready.get() & !READ);
             }
@@ -70,20 +68,13 @@ impl Watch {
     /// A write met `EWOULDBLOCK` or was taken in part: no room until the system says so again.
     pub(crate) fn write_blocked(&self) {
         self.each(|registration| {
-            registration.untouched.set(false);
             registration.ready.set(registration.ready.get() & !WRITE);
         });
-    }
-
-    /// A call moved data and proved nothing about what is left.
-    pub(crate) fn progressed(&self) {
-        self.each(|registration| registration.untouched.set(false));
     }
 
     /// `connect` or `listen` began: what was reported of the unconnected socket is void.
     pub(crate) fn restarted(&self) {
         self.each(|registration| {
-            registration.untouched.set(false);
             registration.ready.set(0);
         });
     }
@@ -93,6 +84,14 @@ impl Watch {
         let mut over = false;
         self.each(|registration| over |= registration.is_over());
         over
+    }
+
+    /// Whether a read may find something: not after a short read or `EWOULDBLOCK`, until the system
+    /// reports again.
+    pub(crate) fn may_read(&self) -> bool {
+        let mut ready = false;
+        self.each(|registration| ready |= registration.ready.get() & READ != 0);
+        ready
     }
 
     /// Asks for `bits` once, in the selector the socket is in. False when it is in none.

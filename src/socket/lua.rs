@@ -145,6 +145,21 @@ unsafe extern "C-unwind" fn gethostname(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `socket.chmod(path, mode)`: permission bits of a unix socket's file (chmod(2)) → `true`, or
+/// `nil, message, code`.
+unsafe extern "C-unwind" fn chmod(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `create`; Lua's strings end in NUL.
+    unsafe {
+        let path = ffi::luaL_checklstring(state, 1, std::ptr::null_mut());
+        let mode = args::integer_in(state, 2, 0, 0o7777, "mode") as libc::mode_t;
+        if libc::chmod(path, mode) != 0 {
+            return Fault::io("chmod", &io::Error::last_os_error()).push(state);
+        }
+        ffi::lua_pushboolean(state, 1);
+        1
+    }
+}
+
 impl Socket {
     /// Gives the descriptor away without telling anybody: it was in no selector yet.
     fn into_descriptor(mut self) -> Option<c_int> {
@@ -200,6 +215,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"fd", fd),
                 (c"endpoint", endpoint),
                 (c"gethostname", gethostname),
+                (c"chmod", chmod),
             ],
         );
         push_bytes(state, b"lio.socket");

@@ -210,12 +210,14 @@ unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut.
+/// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut. A stream
+/// has no endpoint to tell, and gives `nil` at its end.
 unsafe extern "C-unwind" fn recvfrom(state: *mut lua_State) -> c_int {
     // SAFETY: as for `connect`; the address is plain data.
     unsafe {
         let socket = open(state);
         let size = size_argument(state, 65535).min(MOST);
+        let stream = socket.is_stream();
         let mut from: Option<SockAddr> = None;
         let sender = &raw mut from;
         receive(
@@ -232,10 +234,14 @@ unsafe extern "C-unwind" fn recvfrom(state: *mut lua_State) -> c_int {
                 })
             },
             |data| {
+                if stream && data.is_empty() && size != 0 {
+                    ffi::lua_pushnil(state);
+                    return 1;
+                }
                 push_bytes(state, data);
                 match (*sender).take() {
-                    Some(address) => endpoint::push(state, address),
-                    None => ffi::lua_pushnil(state),
+                    Some(address) if !stream => endpoint::push(state, address),
+                    _ => ffi::lua_pushnil(state),
                 }
                 2
             },

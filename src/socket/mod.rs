@@ -3,12 +3,14 @@
 //! - `mod.rs`: the socket and its transfers, used by `lio.socket` and by streams
 //! - `endpoint.rs`: addresses, as values and as Lua objects
 //! - `option.rs`: socket options by name
+//! - `resolve.rs`: names looked up off-thread
 //! - `lua.rs`: `require "lio.socket"`; `methods.rs`: what its objects can do
 
 pub(crate) mod endpoint;
 pub(crate) mod lua;
-mod methods;
+pub(crate) mod methods;
 mod option;
+pub(crate) mod resolve;
 
 use crate::selector::descriptor::Owned;
 use crate::selector::{Kind, Watch};
@@ -92,6 +94,8 @@ impl Socket {
         let domain = inner.local_addr()?.domain();
         inner.set_nonblocking(true)?;
         inner.set_cloexec(true)?;
+        #[cfg(target_vendor = "apple")]
+        inner.set_nosigpipe(true)?;
         let phase = match inner.is_listener() {
             Ok(true) => Phase::Listening,
             _ if inner.peer_addr().is_ok() => Phase::Connected,
@@ -212,7 +216,6 @@ impl Socket {
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
-                    self.watch.progressed();
                     let socket = Self::adopt(
                         inner,
                         self.domain,
@@ -229,10 +232,7 @@ impl Socket {
                         return Ok(Moved::WouldBlock);
                     }
                     Some(libc::EINTR | libc::ECONNABORTED | libc::EPROTO) => {}
-                    _ => {
-                        self.watch.progressed();
-                        return Err(error);
-                    }
+                    _ => return Err(error),
                 },
             }
         }
@@ -243,9 +243,8 @@ impl Socket {
         let inner = self.raw()?;
         match retried(|| inner.recv(buffer)) {
             Ok(count) => {
-                match self.stream && count != 0 && count < buffer.len() {
-                    true => self.watch.read_short(),
-                    false => self.watch.progressed(),
+                if self.stream && count != 0 && count < buffer.len() {
+                    self.watch.read_short();
                 }
                 Ok(Moved::Done(count))
             }
@@ -260,10 +259,7 @@ impl Socket {
     ) -> io::Result<Moved<(usize, SockAddr)>> {
         let inner = self.raw()?;
         match retried(|| inner.recv_from(buffer)) {
-            Ok((count, from)) => {
-                self.watch.progressed();
-                Ok(Moved::Done((count, from)))
-            }
+            Ok((count, from)) => Ok(Moved::Done((count, from))),
             Err(error) => self.read_failed(error),
         }
     }
@@ -273,7 +269,6 @@ impl Socket {
             self.watch.read_blocked();
             return Ok(Moved::WouldBlock);
         }
-        self.watch.progressed();
         Err(error)
     }
 
@@ -302,9 +297,8 @@ impl Socket {
     fn written(&self, result: io::Result<usize>, total: usize) -> io::Result<Moved<usize>> {
         match result {
             Ok(count) => {
-                match count < total {
-                    true => self.watch.write_blocked(),
-                    false => self.watch.progressed(),
+                if count < total {
+                    self.watch.write_blocked();
                 }
                 Ok(Moved::Done(count))
             }
@@ -312,10 +306,7 @@ impl Socket {
                 self.watch.write_blocked();
                 Ok(Moved::WouldBlock)
             }
-            Err(error) => {
-                self.watch.progressed();
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 

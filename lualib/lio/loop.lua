@@ -1,0 +1,224 @@
+-- `lio.loop`: the task core driven by a selector and timers, in one VM and without a scheduler.
+--
+-- `loop.run(f)` runs `f` as a task and then whatever was forked, until all have ended, `loop.stop` is
+-- called, or SIGINT or SIGTERM asks for an end. Times are seconds, fractions allowed.
+
+local lio = require "lio"
+local task = require "lio.task"
+local timer = require "lio.timer"
+local signal = require "lio.signal"
+local net = require "lio.net"
+
+local M = {}
+
+-- How long a graceful stop waits for the servers' handlers, unless `stop` says otherwise.
+M.grace = 10
+
+local selector = assert(lio.create())
+local timers = timer.new()
+local active = false
+local finished = false
+local stopping = false
+local stop_hooks = {}
+local watchers = {} -- signal name → watcher
+local handlers = {} -- signal name → function
+
+M.fork = task.fork
+M.wait = task.wait
+M.wakeup = task.wakeup
+M.interrupt = task.interrupt
+M.running = task.running
+M.kill = task.kill
+M.now = lio.now
+
+-- `loop.on_stop(f)` → a function that takes it back. `f(grace_seconds)` runs as a task when a graceful
+-- stop begins; the loop ends when all of them have returned.
+function M.on_stop(f)
+  stop_hooks[f] = true
+  return function() stop_hooks[f] = nil end
+end
+
+local api = net.new(selector, {
+  wait = task.wait,
+  wakeup = task.wakeup,
+  fork = task.fork,
+  running = task.running,
+  is_waiting = task.is_waiting,
+  is_alive = task.is_alive,
+  on_stop = M.on_stop,
+  timers = timers,
+})
+M.net = api
+
+local TIMER <const> = {}
+
+-- What a timer's value does when it fires.
+local function fire(value)
+  if type(value) == "thread" then
+    task.wakeup(value, TIMER)
+  elseif type(value) == "function" then
+    task.fork(value)
+  else
+    value:expired()
+  end
+end
+api.on_timer(fire)
+
+-- `loop.sleep(seconds)` → nothing when the time is over; the waker's values when `wakeup(co)` came
+-- first. 0 lets other tasks and I/O go first.
+function M.sleep(seconds)
+  local co = task.running()
+  local id = timers:add(seconds, co)
+  local function woken(first, ...)
+    if first == TIMER then return end
+    timers:cancel(id)
+    return first, ...
+  end
+  return woken(task.wait(co))
+end
+
+-- `loop.timeout(seconds, f)` → an id for `cancel`. Forks `f` when the time is over.
+function M.timeout(seconds, f)
+  if type(f) ~= "function" then
+    error("bad argument #2 to 'timeout' (function expected, got " .. type(f) .. ")", 2)
+  end
+  return timers:add(seconds, f)
+end
+
+-- `loop.cancel(id)` → whether there was such a timer and it had not fired.
+function M.cancel(id)
+  return timers:cancel(id)
+end
+
+-- `loop.stop([grace_seconds])`: ends the loop gracefully: runs the stop hooks, then cancels what is left
+-- (`<close>` variables run), then `run` returns. A second call ends it at once.
+function M.stop(grace)
+  if stopping then
+    finished = true
+    return
+  end
+  stopping = true
+  local left = 0
+  for hook in pairs(stop_hooks) do
+    left = left + 1
+    task.fork(function()
+      local done <close> = setmetatable({}, {
+        __close = function()
+          left = left - 1
+          if left == 0 then finished = true end
+        end,
+      })
+      hook(grace or M.grace)
+      return done
+    end)
+  end
+  if left == 0 then finished = true end
+end
+
+local function default_handler()
+  M.stop()
+end
+
+local function watch(name)
+  local watcher = assert(signal.open(name))
+  watchers[name] = watcher
+  api.watch(watcher, function()
+    if watcher:take() then
+      task.fork(handlers[name] or default_handler, name)
+    end
+  end)
+end
+
+local function unwatch(name)
+  local watcher = watchers[name]
+  if watcher then
+    watchers[name] = nil
+    api.unwatch(watcher)
+    watcher:close()
+  end
+end
+
+-- `loop.signal(name, f)`: runs `f(name)` as a task when the signal (`"SIGHUP"` …) comes; nil puts back
+-- what was there before: for SIGINT and SIGTERM, while the loop runs, a graceful stop.
+function M.signal(name, f)
+  handlers[name] = f
+  if f then
+    if not watchers[name] then watch(name) end
+  elseif not (active and (name == "SIGINT" or name == "SIGTERM")) then
+    unwatch(name)
+  end
+end
+
+local function nothing_can_wake()
+  local own = 0
+  for _ in pairs(watchers) do own = own + 1 end
+  return next(handlers) == nil
+    and timers:next() == nil
+    and selector:count() <= own
+    and not api.is_resolving()
+end
+
+local function deadlock()
+  local lines = { "every task waits, and nothing is left that could wake one" }
+  for _, co in ipairs(task.list()) do
+    lines[#lines + 1] = debug.traceback(co, "task:")
+  end
+  return table.concat(lines, "\n")
+end
+
+local function drive(state)
+  while true do
+    local more = task.run_ready()
+    if state.failed or finished or task.count() == 0 then return end
+    if not more and nothing_can_wake() then
+      state.failed, state.message = true, deadlock()
+      return
+    end
+    api.step(more and 0 or nil)
+  end
+end
+
+local function leave()
+  finished, stopping, active = true, true, false
+  task.kill_all()
+  unwatch("SIGINT")
+  unwatch("SIGTERM")
+  for name in pairs(handlers) do unwatch(name) end
+  handlers = {}
+  finished, stopping = false, false
+end
+
+-- `loop.run(f, …)` → what `f` returned. Runs until every task has ended, or a stop. An error in `f`
+-- ends the loop and is raised here, with its traceback; an error in another task is logged.
+function M.run(f, ...)
+  if active then error("run: the loop runs already", 2) end
+  active = true
+  local state = {}
+  for _, name in ipairs { "SIGINT", "SIGTERM" } do
+    if not watchers[name] then watch(name) end
+  end
+  task.fork(function(...)
+    state.results = table.pack(xpcall(f, function(message)
+      state.failed = true
+      if type(message) == "string" then
+        message = debug.traceback(message, 2)
+      end
+      return message
+    end, ...))
+    if state.failed then state.message = state.results[2] end
+  end, ...)
+  local ok, problem = pcall(drive, state)
+  leave()
+  if not ok then error(problem, 0) end
+  if state.failed then error(state.message, 0) end
+  if state.results then
+    return table.unpack(state.results, 2, state.results.n)
+  end
+end
+
+-- `loop.is_running()` → whether `run` is active in this VM.
+function M.is_running()
+  return active
+end
+
+return M

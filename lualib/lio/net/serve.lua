@@ -1,0 +1,106 @@
+-- The accept loop that people would otherwise write. Part of `lio.net`.
+
+local Server = {}
+Server.__index = Server
+Server.__name = "lio.server"
+
+return function(api, host)
+  local sched, timers = host.sched, host.timers
+
+  local function traceback(message)
+    if type(message) == "string" then return debug.traceback(message, 2) end
+    return message
+  end
+
+  local function log_error(message)
+    io.stderr:write("lio: error in a connection's handler: ", tostring(message), "\n")
+  end
+
+  -- One connection's task: the handler, then the close, whatever happened.
+  local function handle(server, c)
+    local ok, message = xpcall(server.handler, traceback, c)
+    if not ok then server.on_error(message, c) end
+    if server.connections[c] then server:release(c) end
+    api.close(c)
+  end
+
+  local function accept_loop(server)
+    local most = server.max_connections
+    while not server.stopping do
+      if most and server.count >= most then
+        server.parked = sched.running()
+        sched.wait(server.parked)
+        server.parked = nil
+      else
+        local c, message, code = api.accept(server.listener)
+        if c then
+          server.connections[c] = true
+          server.count = server.count + 1
+          sched.fork(handle, server, c)
+        elseif code == "closed" then
+          return
+        else
+          io.stderr:write("lio: ", message, "\n")
+        end
+      end
+    end
+  end
+
+  -- `server:release(c)`: the server forgets a connection, which somebody else has taken over.
+  function Server:release(c)
+    if not self.connections[c] then return end
+    self.connections[c] = nil
+    self.count = self.count - 1
+    if self.parked then sched.wakeup(self.parked) end
+    if self.count == 0 and self.drained then sched.wakeup(self.drained) end
+  end
+
+  -- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the handlers to end, then
+  -- closes what is left. Called from a task.
+  function Server:stop(grace)
+    if self.stopping then return end
+    self.stopping = true
+    self.listener:close()
+    if self.forget_stop then self.forget_stop() end
+    if self.parked then sched.wakeup(self.parked) end
+    if self.on_stop then self.on_stop() end
+    if self.count > 0 and (grace or 0) > 0 then
+      local token = {}
+      self.drained = token
+      local id = timers:create { expired = function() sched.wakeup(token) end }
+      timers:set(id, grace)
+      sched.wait(token)
+      timers:free(id)
+      self.drained = nil
+    end
+    local left = {}
+    for c in pairs(self.connections) do left[#left + 1] = c end
+    for _, c in ipairs(left) do
+      api.close(c)
+    end
+  end
+
+  -- `serve(listener, handler [, opts])` → server. Forks `handler(c)` per connection and closes it
+  -- afterwards; a raised error is logged with its traceback. `opts.max_connections`: beyond it accepting
+  -- pauses; `opts.on_error(message, c)` replaces the log.
+  function api.serve(listener, handler, opts)
+    opts = opts or {}
+    if type(handler) ~= "function" then
+      error("bad argument #2 to 'serve' (function expected, got " .. type(handler) .. ")", 2)
+    end
+    local server = setmetatable({
+      listener = listener,
+      handler = handler,
+      max_connections = opts.max_connections,
+      on_error = opts.on_error or log_error,
+      on_stop = opts.on_stop,
+      connections = {},
+      count = 0,
+    }, Server)
+    if sched.on_stop then
+      server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end)
+    end
+    sched.fork(accept_loop, server)
+    return server
+  end
+end

@@ -1,0 +1,150 @@
+//! The read buffer of a stream, and the pool of one VM.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+
+/// The size of a pooled buffer, which is also what one read asks for at least.
+pub(crate) const SIZE: usize = 16 * 1024;
+/// A buffer that grew beyond this is freed, not pooled.
+const LARGEST: usize = 4 * SIZE;
+/// How many free buffers are kept.
+const SPARE: usize = 64;
+
+/// Bytes that were read: consumed at the front, filled at the back.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    data: Vec<u8>,
+    start: usize,
+}
+
+impl Buffer {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.data[self.start..]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.data.len() == self.start
+    }
+
+    /// Owns no memory.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.data.capacity() == 0
+    }
+
+    pub(crate) fn adopt(&mut self, data: Vec<u8>) {
+        self.data = data;
+        self.start = 0;
+    }
+
+    /// Gives the memory away; the buffer is vacant then.
+    pub(crate) fn release(&mut self) -> Vec<u8> {
+        self.start = 0;
+        std::mem::take(&mut self.data)
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.data.len());
+        if self.is_empty() {
+            self.data.clear();
+            self.start = 0;
+        }
+    }
+
+    /// Makes room for `want` bytes, or for a read of useful size when that is more.
+    pub(crate) fn make_room(&mut self, want: usize) {
+        let want = want.max(SIZE / 4);
+        if self.data.capacity() - self.data.len() >= want {
+            return;
+        }
+        if self.start > 0 {
+            self.data.drain(..self.start);
+            self.start = 0;
+        }
+        // Doubling keeps the copies of a growing buffer linear in what it holds in the end.
+        self.data.reserve(want);
+    }
+
+    pub(crate) fn room(&mut self) -> &mut [MaybeUninit<u8>] {
+        self.data.spare_capacity_mut()
+    }
+
+    /// Counts `count` more bytes as read.
+    ///
+    /// # Safety
+    /// They are initialized, and within the room.
+    pub(crate) unsafe fn filled(&mut self, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.data.set_len(self.data.len() + count) };
+    }
+}
+
+/// Free buffers of one VM.
+#[derive(Default)]
+pub(crate) struct Pool {
+    free: RefCell<Vec<Vec<u8>>>,
+}
+
+impl Pool {
+    /// An empty buffer of at least [`SIZE`] bytes.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        let free = self.free.borrow_mut().pop();
+        free.unwrap_or_else(|| Vec::with_capacity(SIZE))
+    }
+
+    /// Takes a buffer back; one that is too large, or one too many, is freed.
+    pub(crate) fn put(&self, mut data: Vec<u8>) {
+        if data.capacity() == 0 || data.capacity() > LARGEST || data.capacity() < SIZE {
+            return;
+        }
+        let mut free = self.free.borrow_mut();
+        if free.len() < SPARE {
+            data.clear();
+            free.push(data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(buffer: &mut Buffer, bytes: &[u8]) {
+        buffer.make_room(bytes.len());
+        for (slot, byte) in buffer.room().iter_mut().zip(bytes) {
+            slot.write(*byte);
+        }
+        unsafe { buffer.filled(bytes.len()) };
+    }
+
+    #[test]
+    fn bytes_come_out_in_order_across_growth_and_compaction() {
+        let mut buffer = Buffer::default();
+        let mut expected = Vec::new();
+        for round in 0..200u32 {
+            let piece = vec![round as u8; 1 + (round as usize * 37) % 9000];
+            write(&mut buffer, &piece);
+            expected.extend_from_slice(&piece);
+            let take = expected.len() / 2;
+            assert_eq!(&buffer.bytes()[..take], &expected[..take]);
+            buffer.consume(take);
+            expected.drain(..take);
+        }
+        assert_eq!(buffer.bytes(), expected);
+    }
+
+    #[test]
+    fn the_pool_keeps_ordinary_buffers_and_frees_large_ones() {
+        let pool = Pool::default();
+        let first = pool.take();
+        let address = first.as_ptr();
+        pool.put(first);
+        assert_eq!(pool.take().as_ptr(), address);
+        pool.put(Vec::with_capacity(LARGEST + 1));
+        assert!(pool.free.borrow().is_empty());
+        for _ in 0..SPARE + 10 {
+            pool.put(Vec::with_capacity(SIZE));
+        }
+        assert_eq!(pool.free.borrow().len(), SPARE);
+    }
+}

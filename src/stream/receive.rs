@@ -1,0 +1,103 @@
+//! The forms of `recv`: what is there, exactly n bytes, up to a delimiter, everything.
+//!
+//! All work inside the read buffer; the caller makes one Lua string of the result. Memory stays below
+//! what was asked for plus one read.
+
+use super::{Filled, Stream};
+use memchr::memmem;
+use std::io;
+
+/// What is to be received.
+#[derive(Clone, Copy)]
+pub(crate) enum Form<'a> {
+    /// What is there, at least one byte.
+    Any,
+    /// Exactly so many bytes.
+    Exactly(usize),
+    /// A line: up to LF, without it and without a CR before it.
+    Line { limit: usize },
+    /// Up to a delimiter, without it.
+    Until { delimiter: &'a [u8], limit: usize },
+    /// Up to the end of the stream.
+    All { limit: usize },
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Received {
+    /// The first `length` buffered bytes are the result; then `consume` bytes are to be dropped.
+    Ready { length: usize, consume: usize },
+    /// Not there yet; the stream is armed.
+    WouldBlock,
+    /// The stream ended first; what is buffered is all there is.
+    Ended,
+    /// More than the limit came.
+    TooLong,
+}
+
+impl Stream {
+    /// Tries to receive; reads as long as that brings the result nearer and something is there.
+    pub(crate) fn receive(&mut self, form: Form<'_>) -> io::Result<Received> {
+        loop {
+            if let Some(received) = self.look(form) {
+                return Ok(received);
+            }
+            let want = match form {
+                Form::Exactly(count) => count - self.buffered().len(),
+                _ => 0,
+            };
+            match self.fill(want)? {
+                Filled::Some => {}
+                Filled::WouldBlock => return Ok(Received::WouldBlock),
+                Filled::End => return Ok(self.at_end(form)),
+            }
+        }
+    }
+
+    fn at_end(&self, form: Form<'_>) -> Received {
+        match form {
+            Form::All { .. } => whole(self.buffered().len()),
+            _ => Received::Ended,
+        }
+    }
+
+    /// What the buffer alone tells.
+    fn look(&mut self, form: Form<'_>) -> Option<Received> {
+        let there = self.buffered().len();
+        match form {
+            Form::Any => (there > 0).then(|| whole(there)),
+            Form::Exactly(count) => (there >= count).then(|| whole(count)),
+            Form::All { limit } => (there > limit).then_some(Received::TooLong),
+            Form::Line { limit } => self.look_for(b"\n", limit, true),
+            Form::Until { delimiter, limit } => self.look_for(delimiter, limit, false),
+        }
+    }
+
+    fn look_for(&mut self, delimiter: &[u8], limit: usize, line: bool) -> Option<Received> {
+        let bytes = self.input.bytes();
+        let from = self.searched.min(bytes.len());
+        let Some(found) = memmem::find(&bytes[from..], delimiter) else {
+            // The delimiter may begin in what was searched.
+            self.searched = (bytes.len() + 1).saturating_sub(delimiter.len());
+            let begun = delimiter.len() - 1 + usize::from(line);
+            return (bytes.len() > limit.saturating_add(begun)).then_some(Received::TooLong);
+        };
+        let end = from + found;
+        let cut = line && end > 0 && bytes[end - 1] == b'\r';
+        let length = end - usize::from(cut);
+        if length > limit {
+            return Some(Received::TooLong);
+        }
+        Some(Received::Ready {
+            length,
+            consume: end + delimiter.len(),
+        })
+    }
+}
+
+fn whole(length: usize) -> Received {
+    Received::Ready {
+        length,
+        consume: length,
+    }
+}

@@ -1,0 +1,61 @@
+//! What a stream stands on. One kind today, plain sockets; TLS will be another: it reads and writes
+//! through a socket as well, so arming and closing stay the socket's.
+
+use crate::socket::{Moved, Socket};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+
+/// The bytes below a stream.
+pub(crate) enum Transport {
+    /// A stream socket as it is.
+    Plain(Socket),
+}
+
+impl Transport {
+    pub(crate) fn socket(&self) -> &Socket {
+        match self {
+            Transport::Plain(socket) => socket,
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.socket().is_closed()
+    }
+
+    /// Reads what is there into `room`; 0 is the peer's end.
+    pub(crate) fn receive(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.receive(room),
+        }
+    }
+
+    /// Writes one piece, or part of it.
+    pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.send(data),
+        }
+    }
+
+    /// Writes several pieces in one go, or part of them.
+    pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.send_pieces(pieces),
+        }
+    }
+
+    /// Whether a read may find something.
+    pub(crate) fn may_read(&self) -> bool {
+        self.socket().watch().may_read()
+    }
+
+    /// Asks the selector for `bits`, once.
+    pub(crate) fn arm(&self, bits: u8) {
+        self.socket().watch().arm(bits);
+    }
+
+    pub(crate) fn close(&mut self) {
+        match self {
+            Transport::Plain(socket) => socket.close(),
+        }
+    }
+}
