@@ -1,0 +1,10 @@
+-- What `luacheck .` (make lint) holds every Lua file to.
+std = "lua54"
+max_line_length = 120
+exclude_files = { "target", "build", "fuzz" }
+
+-- A handler names the arguments it is given, used or not.
+files["examples"] = { ignore = { "212" } }
+files["tests"] = { ignore = { "212" } }
+-- Definitions for the language server: functions without bodies.
+files["lualib/meta"] = { ignore = { "211", "212", "241" } }

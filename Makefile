@@ -1,0 +1,85 @@
+# Builds, checks and installs lio. `make help` lists the targets.
+# Cargo decides what is out of date, so every target simply asks it; each feature set has a target
+# folder of its own, so that building one never rebuilds another.
+
+# 5.4, 5.5, or the path of an interpreter to ask (what LuaRocks passes).
+LUA ?= 5.4
+PREFIX ?= /usr/local
+CARGO ?= cargo
+# The stock interpreter of the tests' second host.
+LUA54 ?= lua5.4
+# Suites whose name contains this word: make suites ONLY=socket
+ONLY ?=
+
+LUA_VERSION := $(if $(findstring /,$(LUA)),$(shell '$(LUA)' -e 'print((_VERSION:gsub("Lua ", "")))'),$(LUA))
+ifeq ($(filter $(LUA_VERSION),5.4 5.5),)
+$(error LUA is "$(LUA)": lio is built for Lua 5.4 or 5.5)
+endif
+FEATURE := lua$(subst .,,$(LUA_VERSION))
+
+# A comma inside a function call.
+, := ,
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# The default features build into $(TARGET) itself, as plain cargo does.
+BIN_TARGET := $(TARGET)$(if $(filter 5.5,$(LUA_VERSION)),/lua55)
+MODULE_TARGET := $(TARGET)/module$(if $(filter 5.5,$(LUA_VERSION)),55)
+BIN := $(BIN_TARGET)/release/lio
+LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
+
+# 5.4 is the default feature set, unnamed: a `cargo run` by hand shares its files.
+VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
+MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
+
+.PHONY: build module test suites test-long bench install lint tools clean help
+
+build: ## the executable: target/release/lio
+	$(CARGO) build --release --bin lio $(VENDORED)
+	@echo 'built $(BIN)'
+
+module: ## the shared object for a stock Lua: build/lio.so
+	$(CARGO) build --release --lib $(MODULE)
+	@mkdir -p build
+	@# Renamed into place: a process that has the old one loaded keeps it.
+	cp '$(LIBRARY)' build/lio.so.new && mv -f build/lio.so.new build/lio.so
+
+tools:
+	@LUA54='$(LUA54)' sh tests/tools.sh
+
+lint: tools ## formatting, clippy for both feature sets, luacheck
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets $(VENDORED) -- -D warnings
+	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
+	luacheck --quiet .
+
+ifeq ($(LUA_VERSION),5.4)
+suites: tools build module
+	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh '$(ONLY)'
+else
+suites: tools build
+	@LIO_BIN='$(BIN)' LUA54= bash tests/run.sh '$(ONLY)'
+endif
+
+# One after another also under `make -j`: they share the machine and the target folders.
+test: ## lint, Rust tests, and every Lua suite in both hosts
+	@$(MAKE) --no-print-directory lint
+	$(CARGO) test $(VENDORED)
+	@$(MAKE) --no-print-directory suites
+
+test-long: tools build module ## the soak runs of tests/long, each bounded in time
+	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
+
+bench: build ## the measurements of bench/
+	LIO_BIN='$(BIN)' bash bench/run.sh
+
+install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'
+	install -m 755 '$(BIN)' '$(DESTDIR)$(PREFIX)/bin/lio'
+	install -m 755 build/lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/lio.so'
+
+clean: ## remove all that was built
+	$(CARGO) clean --target-dir '$(TARGET)'
+	rm -rf build
+
+help:
+	@sed -n 's/^\([a-z-]*\):[^#]*## /make \1: /p' Makefile

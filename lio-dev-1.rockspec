@@ -1,0 +1,29 @@
+-- `luarocks make lio-dev-1.rockspec --local` in a checkout builds the shared object with cargo and installs
+-- it as the module "lio"; the Lua files are embedded in it. Where LuaRocks' default is another Lua
+-- (Debian's is 5.1), say `--lua-version 5.4`.
+rockspec_format = "3.0"
+package = "lio"
+version = "dev-1"
+source = {
+  url = ".",
+}
+description = {
+  summary = "An event loop, a networking library and HTTP servers",
+  detailed = [[
+    A level-triggered selector and non-blocking sockets in Rust, a networking library for coroutines and
+    a web server in Lua on top of them.]],
+  license = "MIT",
+}
+supported_platforms = { "unix" }
+dependencies = {
+  "lua >= 5.4, < 5.6",
+}
+build = {
+  type = "make",
+  build_target = "module",
+  build_variables = { LUA = "$(LUA)" },
+  install_pass = false,
+  install = {
+    lib = { lio = "build/lio.so" },
+  },
+}

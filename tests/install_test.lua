@@ -1,0 +1,45 @@
+-- What gets installed works from where it is installed: `make install PREFIX=` and LuaRocks.
+-- The builds behind both are up to date by the time this runs, so cargo only looks.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+
+local lua = _VERSION:match "%d%.%d"
+local in_checkout = "cd " .. t.quote(t.root == "" and "." or t.root) .. " && unset MAKEFLAGS MFLAGS MAKELEVEL && "
+local check = t.write(t.tmp() .. "/check.lua",
+  "print(package.searchpath('lio', package.cpath), type(require 'lio'.create), type(require 'lio.socket'.create))")
+
+-- In a fresh state: neither the checkout nor what is installed on this machine may help.
+local function stock(cpath)
+  return t.run(string.format("env LUA_PATH=none LUA_CPATH=%s/?.so lua5.4 %s", t.quote(cpath), check))
+end
+
+if lua == "5.4" then
+  t.test("make install puts the executable and the module below PREFIX, and both load", function()
+    local prefix = t.tmp()
+    local built = t.run(in_checkout .. "make install PREFIX=" .. prefix)
+    t.eq(built.code, 0, built.err)
+    local r = t.run(string.format("env LUA_PATH=none LUA_CPATH=none %s/bin/lio -e 'print((require [[lio]]).create)'",
+      prefix))
+    t.eq(r.code, 0, r.err)
+    t.eq(stock(prefix .. "/lib/lua/5.4"),
+      { out = prefix .. "/lib/lua/5.4/lio.so\tfunction\tfunction\n", err = "", code = 0 })
+  end)
+
+  t.test("luarocks make installs the module into a tree", function()
+    local tree = t.tmp()
+    local made = t.run(in_checkout .. "luarocks --lua-version 5.4 make lio-dev-1.rockspec --tree " .. tree)
+    t.eq(made.code, 0, made.out .. made.err)
+    t.eq(stock(tree .. "/lib/lua/5.4"),
+      { out = tree .. "/lib/lua/5.4/lio.so\tfunction\tfunction\n", err = "", code = 0 })
+  end)
+else
+  -- LuaRocks needs the interpreter and headers of the Lua it installs for.
+  t.test("make install for this Lua names its own folders", function()
+    local r = t.run(in_checkout .. "make -n install PREFIX=/p LUA=" .. lua)
+    t.eq(r.code, 0, r.err)
+    t.ok(r.out:find("'/p/lib/lua/" .. lua .. "/lio.so'", 1, true), r.out)
+  end)
+end
+
+t.finish()

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Runs the Lua suites and counts. Called by `make suites` (part of `make test`) and `make test-long`:
+#   LIO_BIN=path/to/lio [LUA54=lua5.4] tests/run.sh [--long] [WORD]
+# Every tests/*_test.lua whose name contains WORD runs in the executable and, when LUA54 is set, in that
+# interpreter with build/lio.so; --long runs tests/long/*.lua and *.sh instead. A suite that crashes, hangs
+# or prints no closing line counts as one failure. The last line is "N passed, M failed".
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+folder=tests pattern='*_test.lua' limit=${LIO_TEST_SECONDS:-120}
+if [ "${1:-}" = --long ]; then
+  shift
+  folder=tests/long pattern='*' limit=${LIO_TEST_SECONDS:-900}
+fi
+word=${1:-}
+
+root=$PWD
+case ${LIO_BIN:=target/release/lio} in
+  /*) ;;
+  *) LIO_BIN=$root/$LIO_BIN ;;
+esac
+if [ ! -x "$LIO_BIN" ]; then
+  echo "tests/run.sh: no executable at $LIO_BIN: run make build" >&2
+  exit 1
+fi
+stock=${LUA54-lua5.4}
+if [ -n "$stock" ] && [ ! -e build/lio.so ]; then
+  echo "tests/run.sh: no build/lio.so: run make module" >&2
+  exit 1
+fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export LIO_BIN LIO_TEST_STATE=$scratch/state
+# Nothing from the outside decides what the suites load.
+unset LUA_INIT LUA_INIT_5_4 LUA_INIT_5_5 LUA_PATH_5_4 LUA_PATH_5_5 LUA_CPATH LUA_CPATH_5_4 LUA_CPATH_5_5
+export LUA_PATH="$root/?.lua;;"
+passed=0 failed=0 ran=0
+
+# run_suite HOST FILE COMMAND...: runs the command with FILE, prints a line, adds to the totals.
+run_suite() {
+  local host=$1 file=$2 log=$scratch/log status closing p f what= started=$SECONDS
+  shift 2
+  rm -f "$LIO_TEST_STATE"
+  # timeout leads a process group, so what a suite started ends with it.
+  timeout -k 5 "$limit" "$@" "$file" >"$log" 2>&1 </dev/null
+  status=$?
+  ran=$((ran + 1))
+  closing=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed$')
+  p=0 f=0
+  if [ -n "$closing" ]; then
+    read -r p _ f _ <<<"$closing"
+    sed -i '$d' "$log"
+  fi
+  if [ "$status" = 124 ] || [ "$status" = 137 ]; then
+    what="ran longer than $limit s"
+  elif [ -z "$closing" ]; then
+    what="exit code $status without a closing line"
+  elif [ "$status" != 0 ] && [ "$f" = 0 ]; then
+    what="exit code $status after its closing line"
+  elif [ "$p" = 0 ] && [ "$f" = 0 ]; then
+    what="ran no test"
+  fi
+  if [ -n "$what" ]; then
+    f=$((f + 1))
+    if [ -s "$LIO_TEST_STATE" ]; then what="$what, in the test: $(cat "$LIO_TEST_STATE")"; fi
+  fi
+  passed=$((passed + p)) failed=$((failed + f))
+  printf '%-8s %-32s %4d ok' "$host" "$file" "$p"
+  if [ "$f" != 0 ]; then printf ', %d FAILED' "$f"; fi
+  printf '  (%d s)\n' $((SECONDS - started))
+  if [ "$f" != 0 ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/    /' "$log"; fi
+  if [ -n "$what" ]; then echo "    FAILED: $what"; fi
+}
+
+in_lio() {
+  LIO_HOST=$LIO_BIN run_suite lio "$1" "$LIO_BIN"
+}
+
+in_stock() {
+  LIO_HOST=$stock LUA_CPATH="$root/build/?.so;;" run_suite "$(basename "$stock")" "$1" "$stock"
+}
+
+echo "executable: $("$LIO_BIN" -v)"
+if [ -z "$stock" ]; then
+  echo "The suites run in the executable only: Debian has no stock interpreter of this Lua version."
+fi
+for file in "$folder"/$pattern; do
+  case $file in
+    *"$word"*.lua)
+      [ -e "$file" ] || continue
+      in_lio "$file"
+      if [ -n "$stock" ]; then in_stock "$file"; fi
+      ;;
+    *"$word"*.sh) run_suite sh "$file" bash ;;
+  esac
+done
+if [ "$ran" = 0 ]; then
+  echo "no suite matches $folder/$pattern '$word'"
+  failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
