@@ -44,6 +44,7 @@ impl Key {
     }
 }
 
+#[repr(C)]
 struct Slot<T> {
     alive: bool,
     value: MaybeUninit<T>,
@@ -118,6 +119,46 @@ pub(crate) unsafe fn push_new<T: Object, E>(
                 Err(error)
             }
         }
+    }
+}
+
+/// Pushes a new userdata with a plain value and `tail` bytes behind it, which begin as zeros.
+///
+/// # Safety
+/// As for [`push_new`]; `T` needs no `Drop`.
+pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
+    state: *mut lua_State,
+    value: T,
+    tail: usize,
+) -> *mut T {
+    // SAFETY: the block is large enough for the slot and the tail.
+    unsafe {
+        push_metatable::<T>(state);
+        let size = size_of::<Slot<T>>() + tail;
+        let slot: *mut Slot<T> = ffi::lua_newuserdatauv(state, size, T::USER_VALUES).cast();
+        slot.write(Slot {
+            alive: true,
+            value: MaybeUninit::new(value),
+        });
+        slot.add(1).cast::<u8>().write_bytes(0, tail);
+        ffi::lua_rotate(state, -2, 1);
+        ffi::lua_setmetatable(state, -2);
+        (*slot).value.as_mut_ptr()
+    }
+}
+
+/// Where the tail of a value made by [`push_with_tail`] begins.
+///
+/// # Safety
+/// `value` was made by it.
+pub(crate) unsafe fn tail<T: Object>(value: *const T) -> *mut u8 {
+    // SAFETY: the value lies at a fixed offset in its slot, the tail behind the slot.
+    unsafe {
+        let slot = value
+            .cast::<u8>()
+            .sub(std::mem::offset_of!(Slot<T>, value))
+            .cast::<Slot<T>>();
+        slot.add(1).cast::<u8>().cast_mut()
     }
 }
 

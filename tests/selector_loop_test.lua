@@ -1,0 +1,282 @@
+-- What may happen inside a loop over events: deleting, closing, adding, leaving, waiting again.
+-- Semantics 3, 4, 8 and 9 of the selector.
+
+local t = require "tests.kit"
+local lio = require "lio"
+local socket = require "lio.socket"
+local loopback = require "tests.loopback"
+
+local events, READ <const> = loopback.events, lio.SELECT_READ
+
+-- `count` pairs whose second ends are registered under their index and readable.
+local function ready_pairs(sel, count)
+  local ends = {}
+  for i = 1, count do
+    local a, b = socket.pair()
+    a:send "x"
+    assert(sel:event_add(b, READ, i))
+    ends[i] = { a = a, b = b }
+  end
+  return setmetatable(ends, { __close = function()
+    for _, pair in pairs(ends) do pair.a:close() pair.b:close() end
+  end })
+end
+
+local function visited(sel, each)
+  local list = {}
+  for i in sel:wait(5) do
+    list[#list + 1] = i
+    each(i)
+  end
+  return list
+end
+
+t.test("deleting another ready registration suppresses its event and keeps the rest", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 4)
+  local dropped
+  local list = visited(sel, function(i)
+    if dropped then return end
+    dropped = i % 4 + 1
+    t.ok(sel:event_del(ends[dropped].b))
+  end)
+  t.eq(#list, 3)
+  for _, i in ipairs(list) do t.ok(i ~= dropped) end
+  t.eq(sel:count(), 3)
+end)
+
+t.test("closing another ready socket suppresses its event and deregisters it", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 4)
+  local first = true
+  local list = visited(sel, function(i)
+    if not first then return end
+    first = false
+    for j = 1, 4 do
+      if j ~= i then ends[j].b:close() end
+    end
+  end)
+  t.eq(#list, 1)
+  t.eq(sel:count(), 1)
+  t.eq({ sel:event_del(ends[list[1] % 4 + 1].b) },
+    { nil, "event_del: descriptor is not registered", "not found" })
+end)
+
+t.test("deleting, closing or detaching its own registration in the loop is quiet afterwards", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 3)
+  visited(sel, function(i)
+    if i == 1 then sel:event_del(ends[1].b) end
+    if i == 2 then ends[2].b:close() end
+    if i == 3 then loopback.close(ends[3].b:detach()) end
+  end)
+  t.eq(sel:count(), 0)
+  t.eq(events(sel, 0.02), {})
+end)
+
+t.test("taking the interest away in the loop suppresses an event not delivered yet", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 4)
+  local list = visited(sel, function(i)
+    for j = 1, 4 do
+      if j ~= i then sel:event_mod(ends[j].b, 0) end
+    end
+  end)
+  t.eq(#list, 1)
+end)
+
+t.test("a new udata given in the loop comes with the event", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 2)
+  local list = visited(sel, function(i)
+    if type(i) ~= "number" then return end
+    sel:event_mod(ends[3 - i].b, READ, "renamed")
+  end)
+  t.eq(#list, 2)
+  t.eq(list[2], "renamed")
+end)
+
+t.test("a registration added in the loop is reported by the next wait at the latest", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 1)
+  local a, b = socket.pair()
+  a:send "x"
+  local list = visited(sel, function()
+    if b then sel:event_add(b, READ, "late") end
+    ends.late, b = { a = a, b = b }, nil
+  end)
+  if not list[2] then list[2] = events(sel, 5).late and "late" end
+  t.eq(list, { 1, "late" })
+end)
+
+t.test("a socket that reuses a number within a batch does not get its predecessor's event", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 4)
+  local first = true
+  local list = visited(sel, function(i)
+    if not first then return end
+    first = false
+    local victim = ends[i % 4 + 1]
+    local number = loopback.number(victim.b:handle())
+    victim.b:close()
+    local a, b = socket.pair()
+    t.ok(loopback.number(a:handle()) == number, "the number is reused")
+    sel:event_add(a, READ, "successor")
+    ends.new = { a = a, b = b }
+  end)
+  t.eq(#list, 3)
+  for _, i in ipairs(list) do t.ok(i ~= "successor") end
+  ends.new.b:send "y"
+  t.eq(events(sel, 5).successor, READ)
+end)
+
+t.test("a foreign number that is closed, reused and added again gets no old event", function()
+  local sel <close> = lio.create()
+  local one, a = loopback.foreign()
+  local two, b = loopback.foreign()
+  a:send "x"
+  b:send "x"
+  sel:event_add(one, READ, one)
+  sel:event_add(two, READ, two)
+  local order = {}
+  local fresh, c
+  for udata in sel:wait(5) do
+    order[#order + 1] = udata
+    if #order == 1 then
+      local other = udata == one and two or one
+      loopback.close(other)
+      fresh, c = loopback.foreign()
+      t.ok(fresh == other, "the number is reused")
+      t.ok(sel:event_add(fresh, READ, "fresh"))
+    end
+  end
+  t.eq(#order, 1)
+  t.eq(sel:count(), 2)
+  c:send "y"
+  t.eq(events(sel, 5).fresh, READ)
+  sel:close()
+  loopback.close(one)
+  loopback.close(two)
+  a:close() b:close() c:close()
+end)
+
+t.test("events left behind by break, error, return and a dead coroutine are delivered later", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 6)
+  for _ in sel:wait(5) do break end
+  t.raises("stop", function()
+    for _ in sel:wait(5) do error "stop" end
+  end)
+  local function first()
+    for i in sel:wait(5) do return i end
+  end
+  t.ok(first())
+  local co = coroutine.create(function()
+    for _ in sel:wait(5) do error "dead" end
+  end)
+  t.eq(coroutine.resume(co), false)
+  coroutine.wrap(function()
+    for _ in sel:wait(5) do coroutine.yield() end
+  end)()
+  collectgarbage()
+  local _, count = events(sel, 5)
+  t.eq(count, 6)
+  for _, pair in ipairs(ends) do pair.b:recv() end
+  t.eq(events(sel, 0), {})
+end)
+
+t.test("foreign events left behind by break are delivered while they hold, and only then", function()
+  local sel <close> = lio.create()
+  local one, a = loopback.foreign()
+  local two, b = loopback.foreign()
+  a:send "x"
+  b:send "x"
+  sel:event_add(one, READ, one)
+  sel:event_add(two, READ, two)
+  local seen
+  for udata in sel:wait(5) do seen = udata break end
+  local other = seen == one and two or one
+  t.eq(events(sel, 5), { [one] = READ, [two] = READ })
+  for udata in sel:wait(5) do seen = udata break end
+  other = seen == one and two or one
+  loopback.borrow(other, function(s) return s:recv() end)
+  t.eq(events(sel, 0.02), { [seen] = READ }, "the other was read meanwhile")
+  sel:close()
+  loopback.close(one)
+  loopback.close(two)
+  a:close() b:close()
+end)
+
+t.test("an iterator used without for, or not at all, loses nothing", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 3)
+  sel:wait(5)
+  local iterate = sel:wait(5)
+  t.ok(iterate())
+  t.eq(select(2, events(sel, 5)), 3)
+  t.eq(#ends, 3)
+end)
+
+t.test("waiting inside the loop is a clear error, and the loop goes on", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 3)
+  local list = visited(sel, function()
+    t.raises("wait: called inside the loop over an earlier wait of the same selector",
+      sel.wait, sel, 0)
+  end)
+  t.eq(#list, 3)
+  t.eq(select(2, events(sel, 5)), #ends)
+end)
+
+t.test("waiting inside the loop from another coroutine is the same error", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 2)
+  local list = visited(sel, function()
+    local co = coroutine.wrap(function()
+      t.raises("wait: called inside the loop", sel.wait, sel, 0)
+      return true
+    end)
+    t.ok(co())
+  end)
+  t.eq(#list, #ends)
+end)
+
+t.test("another selector may be waited for inside the loop", function()
+  local one <close> = lio.create()
+  local two <close> = lio.create()
+  local ends <close> = ready_pairs(one, 2)
+  local others <close> = ready_pairs(two, 2)
+  local list = visited(one, function()
+    t.eq(select(2, events(two, 5)), #others)
+  end)
+  t.eq(#list, #ends)
+end)
+
+t.test("a handler may read and write from coroutines that yield across the loop", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 3)
+  local read = {}
+  local handlers = {}
+  for i = 1, 3 do
+    handlers[i] = coroutine.wrap(function()
+      while true do
+        read[i] = ends[i].b:recv()
+        coroutine.yield()
+      end
+    end)
+  end
+  for i in sel:wait(5) do handlers[i]() end
+  t.eq(read, { "x", "x", "x" })
+  t.eq(events(sel, 0), {})
+end)
+
+t.test("closing the selector inside its loop ends the loop", function()
+  local sel = lio.create()
+  local ends <close> = ready_pairs(sel, 3)
+  local list = visited(sel, function() sel:close() end)
+  t.eq(#list, 1)
+  t.raises("selector is already closed", sel.wait, sel, 0)
+  t.eq(#ends, 3)
+end)
+
+t.finish()
