@@ -24,8 +24,8 @@ end
 function loopback.await(fd, events)
   local sel <close> = lio.create()
   assert(sel:event_add(fd, events or READ))
-  for _, got in sel:wait(10) do return got end
-  error("nothing happened within 10 s", 2)
+  local _, got = sel:wait(10)()
+  return got or error("nothing happened within 10 s", 2)
 end
 
 --- A TCP listener on a port that the system chose, and that port.
