@@ -19,6 +19,7 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 #[cfg(not(any(feature = "vendored", feature = "module")))]
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
+mod http;
 mod lua;
 mod selector;
 mod socket;
@@ -72,6 +73,11 @@ entry!(
     /// Entry point of `require "lio.stream"`.
     luaopen_lio_stream,
     stream::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.http"`.
+    luaopen_lio_http,
+    http::lua::open_module
 );
 entry!(
     /// Entry point of `require "lio.resolver"`.

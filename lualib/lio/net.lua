@@ -187,6 +187,25 @@ function M.new(selector, sched)
     return true
   end
 
+  -- Waits on `c`, which a call that would block has armed: for writing when `writing`, else for reading.
+  -- For protocol code. → true, or "timeout", "closed", or what `wake_reader` was given.
+  function api.wait_armed(c, writing, seconds)
+    return wait_ready(writing and writers or readers, c, seconds)
+  end
+
+  -- Wakes who waits for reading on `c`, with a reason of the caller's own. → whether somebody did.
+  function api.wake_reader(c, reason)
+    local token = readers[c]
+    return token ~= nil and wakeup(token, reason) == true
+  end
+
+  local unflushed = {}
+
+  -- What is queued on `c` goes out before the loop waits, so that small writes share a system call.
+  function api.flush_later(c)
+    unflushed[c] = true
+  end
+
   -- Waits until the peer ends its side or the connection fails. → true; nil and "timeout" or "closed".
   function api.wait_closed(c, seconds)
     while not c:is_over() do
@@ -287,6 +306,12 @@ function M.new(selector, sched)
   function api.step(seconds)
     local due = timers:next()
     if due and (not seconds or due < seconds) then seconds = due end
+    local c = next(unflushed)
+    while c do
+      unflushed[c] = nil
+      if not c:is_closed() then put(c, 0) end
+      c = next(unflushed)
+    end
     for x, events in selector:wait(seconds) do
       dispatch(x, events)
     end

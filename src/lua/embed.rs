@@ -14,6 +14,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.socket", crate::socket::lua::open_module),
     ("lio.signal", crate::selector::signal::open_module),
     ("lio.stream", crate::stream::lua::open_module),
+    ("lio.http", crate::http::lua::open_module),
     ("lio.resolver", crate::socket::resolve::open_module),
     ("lio.timer", crate::timer::lua::open_module),
 ];

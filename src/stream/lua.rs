@@ -16,8 +16,8 @@ use std::io;
 use std::os::raw::{c_int, c_void};
 use std::rc::Rc;
 
-/// What one call of `put` takes at most; more strings are sent by several system calls.
-const PIECES: usize = 250;
+/// So many strings of one `put` are gathered on the stack.
+const FEW: usize = 8;
 
 impl Object for Stream {
     const NAME: &'static CStr = c"lio.connection";
@@ -80,6 +80,7 @@ unsafe fn pool<'a>(state: *mut lua_State) -> &'a Rc<Pool> {
 }
 
 /// Registers the stream on top of the stack with the selector at index 1; returns how many results.
+/// One that is refused is closed at once: nobody could wait on it.
 unsafe fn register(state: *mut lua_State) -> c_int {
     // SAFETY: a stream is on top.
     unsafe {
@@ -88,13 +89,38 @@ unsafe fn register(state: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(state, at);
         match crate::selector::lua::attach(state, 1, at, descriptor, 0, Mode::Once) {
             Ok(()) => 1,
+            Err(fault) => {
+                let stream = check(state, at);
+                settle(state, guard(|| Ok(stream.close())));
+                fault.push(state)
+            }
+        }
+    }
+}
+
+/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or one that is connecting,
+/// asking for nothing; `selector:arm` and `accept` ask for one event at a time. `true`, or
+/// `nil, message, code`.
+unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        let descriptor = (*object::check::<Socket>(state, 2)).descriptor();
+        if descriptor.number < 0 {
+            args::argument_error(state, 2, Text::new("socket is already closed"));
+        }
+        ffi::lua_pushvalue(state, 2);
+        match crate::selector::lua::attach(state, 1, 2, descriptor, 0, Mode::Once) {
+            Ok(()) => {
+                ffi::lua_pushboolean(state, 1);
+                1
+            }
             Err(fault) => fault.push(state),
         }
     }
 }
 
 /// `stream.new(selector, socket)` → a stream that has taken the socket over; the socket object reads as
-/// closed then. `nil, message, code` when the selector refuses it.
+/// closed then. `nil, message, code` when the selector refuses it, which closes it.
 unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the socket moves from one userdata to another with nothing between.
     unsafe {
@@ -253,34 +279,81 @@ unsafe fn push_rest(state: *mut lua_State, stream: &mut Stream) {
     }
 }
 
+/// Whether `put` has been given strings only; numbers become strings. Raises for anything else, with the
+/// argument's number as the caller of `net.send` counts, to whom `sent` is unknown.
+unsafe fn check_strings(state: *mut lua_State, last: c_int) {
+    // SAFETY: as for `new`.
+    unsafe {
+        for index in 3..=last {
+            match ffi::lua_type(state, index) {
+                ffi::LUA_TSTRING => {}
+                ffi::LUA_TNUMBER => {
+                    args::bytes(state, index);
+                }
+                _ => {
+                    let actual = CStr::from_ptr(ffi::luaL_typename(state, index));
+                    let message = Text::format(format_args!(
+                        "string expected, got {}",
+                        actual.to_str().unwrap_or("?")
+                    ));
+                    args::argument_error(state, index - 1, message)
+                }
+            }
+        }
+    }
+}
+
+/// The string at `index`; never raises.
+unsafe fn string<'a>(state: *mut lua_State, index: c_int) -> &'a [u8] {
+    // SAFETY: `check_strings` has made it a string, which stays on the stack.
+    unsafe {
+        let mut length = 0;
+        let start = ffi::lua_tolstring(state, index, &mut length);
+        std::slice::from_raw_parts(start.cast(), length)
+    }
+}
+
+/// Sends the strings from index 3 to `last`. Never raises.
+unsafe fn send_strings(
+    state: *mut lua_State,
+    last: c_int,
+    stream: &mut Stream,
+    sent: &mut usize,
+) -> io::Result<bool> {
+    // SAFETY: as for `string`.
+    unsafe {
+        let count = (last - 2) as usize;
+        if count > FEW {
+            let pieces: Vec<&[u8]> = (3..=last).map(|index| string(state, index)).collect();
+            return stream.send(&pieces, sent);
+        }
+        let mut pieces: [&[u8]; FEW] = [&[]; FEW];
+        for (piece, index) in pieces.iter_mut().zip(3..=last) {
+            *piece = string(state, index);
+        }
+        stream.send(&pieces[..count], sent)
+    }
+}
+
 /// `s:put(sent, data, …)`: sends what is queued and the strings, of which `sent` bytes are gone already.
-/// `true` when all is taken by the system; the new `sent` when it would block, the stream being armed;
-/// `nil, message, sent, code` on failure.
+/// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
+/// get their turn, the stream being armed; `nil, message, sent, code` on failure.
 unsafe extern "C-unwind" fn put(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; the slices point into arguments, which stay on the stack.
     unsafe {
         let stream = check(state, 1);
         let mut sent = args::integer_in(state, 2, 0, i64::MAX, "sent") as usize;
         let last = ffi::lua_gettop(state);
-        let mut pieces: [&[u8]; PIECES] = [&[]; PIECES];
-        let count = (last - 2) as usize;
-        if count > PIECES {
-            args::argument_error(
-                state,
-                PIECES as c_int + 3,
-                Text::new("too many strings at once"),
-            );
-        }
-        for (piece, index) in pieces.iter_mut().zip(3..=last) {
-            *piece = args::bytes(state, index);
-        }
+        check_strings(state, last);
         if stream.is_closed() {
             ffi::lua_pushinteger(state, sent as i64);
             return failed(state, b"closed", b"closed");
         }
-        let pieces = &pieces[..count];
         let result = guard(|| {
-            let done = stream.send(pieces, &mut sent);
+            if sent == 0 && !stream.begin_message() {
+                return Ok(Ok(false));
+            }
+            let done = send_strings(state, last, stream, &mut sent);
             Ok(done.map_err(|error| Fault::io("send", &error)))
         });
         match settle(state, result) {
@@ -446,16 +519,19 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         let Ok(_) = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(PoolHolder(Rc::default()))
         });
-        for (name, function) in [(c"new", new as Function), (c"accept", accept as Function)] {
+        let functions: [(&CStr, Function); 3] =
+            [(c"new", new), (c"accept", accept), (c"watch", watch)];
+        for (name, function) in functions {
             ffi::lua_pushvalue(state, -1);
             ffi::lua_pushcclosure(state, function, 1);
             ffi::lua_setfield(state, -3, name.as_ptr());
         }
         ffi::lua_pop(state, 1);
+        // What waits is added to the methods by net.lua, and `__close`, which wakes who waits.
         object::push_metatable::<Stream>(state);
         ffi::lua_getfield(state, -1, c"__index".as_ptr());
         ffi::lua_setfield(state, -3, c"methods".as_ptr());
-        ffi::lua_pop(state, 1);
+        ffi::lua_setfield(state, -2, c"metatable".as_ptr());
         1
     }
 }

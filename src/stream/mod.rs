@@ -34,6 +34,10 @@ pub(crate) enum Filled {
 
 /// Pieces handed to one system call at most.
 const PIECES: usize = 64;
+/// A batch of no more than this many pieces is gathered in a small array.
+const FEW: usize = 8;
+/// So many reads, or messages taken at once, without a wait in between; then others get their turn.
+const BURST: u8 = 64;
 
 /// One connection.
 pub(crate) struct Stream {
@@ -46,8 +50,14 @@ pub(crate) struct Stream {
     ended: bool,
     /// Nothing was tried yet, so nothing is known about what there is to read.
     fresh: bool,
-    /// How far a search for a delimiter has come, counted from the start of what is buffered.
+    /// How far a search for `sought` has come, counted from the start of what is buffered.
     searched: usize,
+    /// The delimiter of the last search that found nothing.
+    sought: Vec<u8>,
+    /// Reads since the last one that would block.
+    reads: u8,
+    /// Messages sent since the stream last had to wait for anything.
+    messages: u8,
 }
 
 impl Stream {
@@ -61,6 +71,9 @@ impl Stream {
             ended: false,
             fresh: true,
             searched: 0,
+            sought: Vec::new(),
+            reads: 0,
+            messages: 0,
         }
     }
 
@@ -88,16 +101,17 @@ impl Stream {
     }
 
     /// Reads once, with room for at least `want` bytes. No system call is spent when a short read has
-    /// shown that nothing is there.
+    /// shown that nothing is there. A peer that sends faster than it is read makes this say
+    /// `WouldBlock` now and then, the stream being due in the next round of the loop.
     pub(crate) fn fill(&mut self, want: usize) -> io::Result<Filled> {
         if self.ended {
             return Ok(Filled::End);
         }
-        if !self.fresh && !self.transport.may_read() {
-            self.transport.arm(READ);
-            return Ok(Filled::WouldBlock);
+        if !self.fresh && (self.reads == BURST || !self.transport.may_read()) {
+            return Ok(self.read_later());
         }
         self.fresh = false;
+        self.reads += 1;
         if self.input.is_vacant() {
             self.input.adopt(self.pool.take());
         }
@@ -116,11 +130,27 @@ impl Stream {
                 Ok(Filled::End)
             }
             Moved::Done(_) => Ok(Filled::Some),
-            Moved::WouldBlock => {
-                self.transport.arm(READ);
-                Ok(Filled::WouldBlock)
-            }
+            Moved::WouldBlock => Ok(self.read_later()),
         }
+    }
+
+    fn read_later(&mut self) -> Filled {
+        self.reads = 0;
+        self.messages = 0;
+        self.transport.arm(READ);
+        Filled::WouldBlock
+    }
+
+    /// Counts a message that is about to be sent. False when it is time to let others run: the stream
+    /// is armed for writing then, and due in the next round of the loop.
+    pub(crate) fn begin_message(&mut self) -> bool {
+        if self.messages < BURST {
+            self.messages += 1;
+            return true;
+        }
+        self.messages = 0;
+        self.transport.arm(WRITE);
+        false
     }
 
     /// The write queue: what is appended goes out ahead of what is sent next.
@@ -144,12 +174,12 @@ impl Stream {
             if self.queued() == 0 && *sent == total {
                 return Ok(true);
             }
-            let moved = self.send_once(pieces, *sent)?;
+            let (moved, asked) = self.send_once(pieces, *sent)?;
             let Moved::Done(count) = moved else {
+                self.messages = 0;
                 self.transport.arm(WRITE);
                 return Ok(false);
             };
-            let asked = self.batch_length(pieces, *sent);
             let of_queue = count.min(self.queued());
             self.output_done += of_queue;
             if self.queued() == 0 && self.output.capacity() > 0 {
@@ -158,33 +188,52 @@ impl Stream {
             }
             *sent += count - of_queue;
             if count < asked {
+                self.messages = 0;
                 self.transport.arm(WRITE);
                 return Ok(false);
             }
         }
     }
 
-    fn send_once(&self, pieces: &[&[u8]], sent: usize) -> io::Result<Moved<usize>> {
-        let mut slices = [IoSlice::new(&[]); PIECES];
-        let mut used = 0;
-        self.each_piece(pieces, sent, |piece| {
-            slices[used] = IoSlice::new(piece);
-            used += 1;
-        });
-        match used {
-            1 => self.transport.send(&slices[0]),
-            _ => self.transport.send_pieces(&slices[..used]),
+    /// One system call; what it did, and how many bytes it was given.
+    fn send_once(&self, pieces: &[&[u8]], sent: usize) -> io::Result<(Moved<usize>, usize)> {
+        if let ([only], 0) = (pieces, self.queued()) {
+            let rest = &only[sent..];
+            return Ok((self.transport.send(rest)?, rest.len()));
+        }
+        match pieces.len() < FEW {
+            true => self.send_batch::<FEW>(pieces, sent),
+            false => self.send_batch::<PIECES>(pieces, sent),
         }
     }
 
-    fn batch_length(&self, pieces: &[&[u8]], sent: usize) -> usize {
-        let mut length = 0;
-        self.each_piece(pieces, sent, |piece| length += piece.len());
-        length
+    fn send_batch<const N: usize>(
+        &self,
+        pieces: &[&[u8]],
+        sent: usize,
+    ) -> io::Result<(Moved<usize>, usize)> {
+        let mut slices = [IoSlice::new(&[]); N];
+        let (mut used, mut length) = (0, 0);
+        self.each_piece(pieces, sent, N, |piece| {
+            slices[used] = IoSlice::new(piece);
+            used += 1;
+            length += piece.len();
+        });
+        let moved = match used {
+            1 => self.transport.send(&slices[0])?,
+            _ => self.transport.send_pieces(&slices[..used])?,
+        };
+        Ok((moved, length))
     }
 
-    /// What the next system call is to send: the queue, then what is left of the pieces.
-    fn each_piece<'a>(&'a self, pieces: &[&'a [u8]], sent: usize, mut visit: impl FnMut(&'a [u8])) {
+    /// What the next system call is to send: the queue, then what is left of the pieces; `most` in all.
+    fn each_piece<'a>(
+        &'a self,
+        pieces: &[&'a [u8]],
+        sent: usize,
+        most: usize,
+        mut visit: impl FnMut(&'a [u8]),
+    ) {
         let mut used = 0;
         if self.queued() > 0 {
             visit(&self.output[self.output_done..]);
@@ -192,7 +241,7 @@ impl Stream {
         }
         let mut skip = sent;
         for &piece in pieces {
-            if used == PIECES {
+            if used == most {
                 return;
             }
             if skip >= piece.len() {
@@ -212,6 +261,7 @@ impl Stream {
         self.pool.put(self.input.release());
         self.pool.put(std::mem::take(&mut self.output));
         self.output_done = 0;
+        self.sought = Vec::new();
     }
 }
 

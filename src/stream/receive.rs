@@ -3,6 +3,7 @@
 //! All work inside the read buffer; the caller makes one Lua string of the result. Memory stays below
 //! what was asked for plus one read.
 
+use super::buffer::SIZE;
 use super::{Filled, Stream};
 use memchr::memmem;
 use std::io;
@@ -42,8 +43,10 @@ impl Stream {
             if let Some(received) = self.look(form) {
                 return Ok(received);
             }
+            let there = self.buffered().len();
             let want = match form {
-                Form::Exactly(count) => count - self.buffered().len(),
+                // What the peer has not sent yet costs no memory: the room doubles with what is there.
+                Form::Exactly(count) => (count - there).min(there.max(SIZE)),
                 _ => 0,
             };
             match self.fill(want)? {
@@ -74,13 +77,20 @@ impl Stream {
     }
 
     fn look_for(&mut self, delimiter: &[u8], limit: usize, line: bool) -> Option<Received> {
+        if self.searched > 0 && self.sought != delimiter {
+            self.searched = 0;
+        }
         let bytes = self.input.bytes();
         let from = self.searched.min(bytes.len());
         let Some(found) = memmem::find(&bytes[from..], delimiter) else {
+            let too_long = is_too_long(bytes, delimiter, limit, line);
             // The delimiter may begin in what was searched.
             self.searched = (bytes.len() + 1).saturating_sub(delimiter.len());
-            let begun = delimiter.len() - 1 + usize::from(line);
-            return (bytes.len() > limit.saturating_add(begun)).then_some(Received::TooLong);
+            if self.sought != delimiter {
+                self.sought.clear();
+                self.sought.extend_from_slice(delimiter);
+            }
+            return too_long.then_some(Received::TooLong);
         };
         let end = from + found;
         let cut = line && end > 0 && bytes[end - 1] == b'\r';
@@ -93,6 +103,19 @@ impl Stream {
             consume: end + delimiter.len(),
         })
     }
+}
+
+/// Whether `bytes`, which hold no delimiter, cannot become a result within the limit any more: only a
+/// delimiter that has begun at the limit at the latest can save it.
+fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
+    if bytes.len() <= limit {
+        return false;
+    }
+    if line {
+        return bytes.len() > limit + 1 || bytes[limit] != b'\r';
+    }
+    let first = (bytes.len() + 1).saturating_sub(delimiter.len());
+    !(first..=limit).any(|start| delimiter.starts_with(&bytes[start..]))
 }
 
 fn whole(length: usize) -> Received {

@@ -20,8 +20,11 @@ return function(api, host)
   local function handle(server, c)
     local ok, message = xpcall(server.handler, traceback, c)
     if not ok then server.on_error(message, c) end
-    if server.connections[c] then server:release(c) end
-    api.close(c)
+    -- One that was released belongs to somebody else.
+    if server.connections[c] then
+      server:release(c)
+      api.close(c)
+    end
   end
 
   local function accept_loop(server)
@@ -78,6 +81,17 @@ return function(api, host)
     for _, c in ipairs(left) do
       api.close(c)
     end
+    self.ended = true
+    for token in pairs(self.waiters) do sched.wakeup(token) end
+  end
+
+  -- `server:wait()`: returns when the server has been stopped. Called from a task.
+  function Server:wait()
+    while not self.ended do
+      local token = {}
+      self.waiters[token] = true
+      sched.wait(token)
+    end
   end
 
   -- `serve(listener, handler [, opts])` → server. Forks `handler(c)` per connection and closes it
@@ -96,6 +110,7 @@ return function(api, host)
       on_stop = opts.on_stop,
       connections = {},
       count = 0,
+      waiters = {},
     }, Server)
     if sched.on_stop then
       server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end)

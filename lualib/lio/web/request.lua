@@ -1,0 +1,164 @@
+-- Requests as handlers see them. Fields are made when they are first read: `method`, `path` (decoded),
+-- `raw_path`, `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`,
+-- `remote_port`, `is_tls`, `cookies`. A handler or middleware may set fields of its own.
+
+local http = require "lio.http"
+
+local M = {}
+
+-- Where a request keeps what it is made of.
+local HEAD <const>, CONNECTION <const>, ROUTE <const> = 1, 2, 3
+
+local Request = {}
+local getters = {}
+
+-- Header values by name, case-blind; repeated ones joined.
+local Headers = {}
+
+function Headers.__index(headers, name)
+  if type(name) ~= "string" then return nil end
+  return headers[HEAD]:field(name)
+end
+
+function Headers.__pairs(headers)
+  return next, headers[HEAD]:fields(), nil
+end
+
+function getters.method(req) return req[HEAD]:method() end
+function getters.target(req) return req[HEAD]:target() end
+function getters.raw_path(req) return req[HEAD]:raw_path() end
+function getters.path(req) return req[HEAD]:path() end
+function getters.raw_query(req) return req[HEAD]:raw_query() end
+function getters.query(req) return req[HEAD]:query() end
+function getters.version(req) return req[HEAD]:version() end
+function getters.host(req) return req[HEAD]:host() end
+function getters.is_tls() return false end
+
+function getters.headers(req)
+  return setmetatable({ req[HEAD] }, Headers)
+end
+
+function getters.params(req)
+  local id = req[ROUTE]
+  if not id or id == 0 then return {} end
+  return req[HEAD]:params(req[CONNECTION].app.routes, id)
+end
+
+function getters.remote_addr(req)
+  local ip, port, family = req[CONNECTION].c:address("peer")
+  if family == "unix" then return "unix:" end
+  req.remote_port = port
+  return ip
+end
+
+function getters.remote_port(req)
+  local _, port, family = req[CONNECTION].c:address("peer")
+  return family ~= "unix" and port or nil
+end
+
+-- RFC 6265 section 5.4: pairs separated by "; "; the first of a name counts.
+function getters.cookies(req)
+  local cookies = {}
+  for pair in (req[HEAD]:field("cookie") or ""):gmatch("[^;]+") do
+    local name, value = pair:match("^%s*([^=%s]+)%s*=%s*(.-)%s*$")
+    if name and cookies[name] == nil then
+      cookies[name] = value:match('^"(.*)"$') or value
+    end
+  end
+  return cookies
+end
+
+function Request.__index(req, name)
+  local getter = getters[name]
+  if getter then
+    local value = getter(req)
+    if value ~= nil then rawset(req, name, value) end
+    return value
+  end
+  return Request[name]
+end
+
+-- `req:header(name)` → the value, several joined, or nil. Case-blind.
+function Request:header(name)
+  return self[HEAD]:field(name)
+end
+
+-- `req:header_all(name)` → list of the values.
+function Request:header_all(name)
+  return self[HEAD]:field_all(name)
+end
+
+-- `req:body([limit])` → the whole body, `""` when there is none; or nil, reason, status. `limit` in
+-- bytes, the app's when absent. When it is refused and the handler gives no answer of its own, the
+-- refusal is the answer.
+function Request:body(limit)
+  local known = rawget(self, "whole_body")
+  if known then return known end
+  local connection = self[CONNECTION]
+  local x = connection.x
+  local body, status, reason = connection:read(x.body, limit or connection.app.options.body)
+  if not body then return nil, reason, status end
+  rawset(self, "whole_body", body)
+  return body
+end
+
+-- `for piece in req:stream([limit]) do`: the body in pieces, as they come; the next one is read when it
+-- is asked for. A body that ends early or is refused raises.
+function Request:stream(limit)
+  local connection = self[CONNECTION]
+  local x = connection.x
+  return function()
+    local piece, status, reason = connection:read(x.piece, limit or connection.app.options.body)
+    if not piece and status then error("request body: " .. reason, 2) end
+    return piece
+  end
+end
+
+local function media_type(self)
+  local kind = self[HEAD]:field("content-type") or ""
+  return kind:match("^%s*([^;%s]*)"):lower()
+end
+
+-- `req:json([limit])` → the decoded body, or nil, reason, status.
+function Request:json(limit)
+  local body, reason, status = self:body(limit)
+  if not body then return nil, reason, status end
+  local value, message = require("lio.json").decode(body)
+  if value == nil and message then
+    self[CONNECTION].problem = { 400, message }
+    return nil, message, 400
+  end
+  return value
+end
+
+-- `req:form([limit])` → the fields of a urlencoded form, repeated ones as lists; or nil, reason, status.
+function Request:form(limit)
+  local kind = media_type(self)
+  if kind ~= "application/x-www-form-urlencoded" then
+    local reason = "expected a urlencoded form, got '" .. kind .. "'"
+    self[CONNECTION].problem = { 415, reason }
+    return nil, reason, 415
+  end
+  local body, reason, status = self:body(limit)
+  if not body then return nil, reason, status end
+  return http.pairs(body)
+end
+
+-- `req:take_over()` → the connection, with what is buffered of it; the server forgets it then, and the
+-- caller has to close it. For upgrades, tunnels, CONNECT.
+function Request:take_over()
+  local connection = self[CONNECTION]
+  if connection.x:is_answered() then error("take_over: the request is answered already", 2) end
+  connection:send("")
+  connection.taken = true
+  connection.serving.connections[connection.c] = nil
+  connection.serving.server:release(connection.c)
+  return connection.c
+end
+
+-- The request for a head.
+function M.new(head, connection, route)
+  return setmetatable({ head, connection, route }, Request)
+end
+
+return M

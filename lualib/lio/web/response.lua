@@ -1,0 +1,280 @@
+-- Responses as handlers see them. What a handler returns, or gives to `send`, `json` and the like, is
+-- kept until the handler and its middleware have returned; `write` begins to send at once.
+--
+-- Fields: `code` (status or nil), `fields` (flat list of header names and values or nil), `body`, `kind`
+-- (content type when no header names one).
+
+local http = require "lio.http"
+
+local check_field <const> = http.check_field
+local type <const> = type
+
+local TEXT <const> = "text/plain; charset=utf-8"
+local JSON <const> = "application/json"
+local FLUSH_AT <const> = 16 * 1024
+
+local M = {}
+
+local Response = {}
+Response.__index = Response
+Response.__name = "lio.response"
+
+local function check_open(self, call)
+  if self.mode or self.connection.x:is_answered() then
+    error(call .. ": the response has begun already", 3)
+  end
+end
+
+-- `res:status(n)` → res. 200 to 599.
+function Response:status(n)
+  check_open(self, "status")
+  if math.type(n) ~= "integer" or n < 200 or n > 599 then
+    error("status: must be an integer from 200 to 599, not " .. tostring(n), 2)
+  end
+  self.code = n
+  return self
+end
+
+-- `res:add_header(name, value)` → res: adds one more. Raises for what could split the response.
+function Response:add_header(name, value)
+  check_open(self, "add_header")
+  if type(value) == "number" then value = tostring(value) end
+  local ok, message = pcall(check_field, name, value)
+  if not ok then error("header: " .. message, 2) end
+  local fields = self.fields
+  if not fields then
+    fields = {}
+    self.fields = fields
+  end
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+  return self
+end
+
+-- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
+-- alone: the value that is set, or nil.
+function Response:header(name, ...)
+  if select("#", ...) == 0 then return self:get_header(name) end
+  check_open(self, "header")
+  local fields, lower = self.fields, name:lower()
+  if fields then
+    for index = #fields - 1, 1, -2 do
+      if fields[index]:lower() == lower then
+        table.remove(fields, index + 1)
+        table.remove(fields, index)
+      end
+    end
+  end
+  local value = ...
+  if value == nil then return self end
+  return self:add_header(name, value)
+end
+
+-- `res:get_header(name)` → the value that is set, or nil.
+function Response:get_header(name)
+  local fields, lower = self.fields or {}, name:lower()
+  for index = 1, #fields, 2 do
+    if fields[index]:lower() == lower then return fields[index + 1] end
+  end
+end
+
+local SAME_SITE <const> = { strict = "Strict", lax = "Lax", none = "None" }
+
+-- `res:cookie(name, value [, opts])` → res (RFC 6265 section 4.1). `opts`: `path`, `domain`, `max_age`
+-- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none").
+function Response:cookie(name, value, opts)
+  opts = opts or {}
+  if type(name) ~= "string" or not name:match("^[%w!#$%%&'*+%-.^_`|~]+$") then
+    error("cookie: not a cookie name: " .. tostring(name), 2)
+  end
+  value = tostring(value)
+  if value:find('[%c%s",;\\\127-\255]') then
+    error("cookie: the value has characters that must be escaped: " .. name, 2)
+  end
+  local parts = { name .. "=" .. value }
+  local function attribute(label, text)
+    text = tostring(text)
+    if text:find("[%c;]") then error("cookie: bad " .. label .. ": " .. text, 3) end
+    parts[#parts + 1] = label .. "=" .. text
+  end
+  if opts.path then attribute("Path", opts.path) end
+  if opts.domain then attribute("Domain", opts.domain) end
+  if opts.max_age then attribute("Max-Age", math.tointeger(opts.max_age) or opts.max_age) end
+  if opts.expires then attribute("Expires", opts.expires) end
+  if opts.secure then parts[#parts + 1] = "Secure" end
+  if opts.http_only then parts[#parts + 1] = "HttpOnly" end
+  if opts.same_site then
+    local word = SAME_SITE[tostring(opts.same_site):lower()]
+    if not word then error("cookie: same_site must be 'strict', 'lax' or 'none'", 2) end
+    parts[#parts + 1] = "SameSite=" .. word
+  end
+  return self:add_header("Set-Cookie", table.concat(parts, "; "))
+end
+
+-- `res:send(body)` → res: a string, a list of strings, or a function that gives pieces until nil.
+function Response:send(body)
+  check_open(self, "send")
+  local kind = type(body)
+  if kind == "table" then
+    body = table.concat(body)
+  elseif kind ~= "string" and kind ~= "function" then
+    error("send: string, list of strings or function expected, got " .. kind, 2)
+  end
+  self.body = body
+  return self
+end
+
+-- `res:json(value)` → res. Raises for what JSON cannot hold.
+function Response:json(value)
+  check_open(self, "json")
+  self.body, self.kind = require("lio.json").encode(value), JSON
+  return self
+end
+
+-- `res:redirect(url [, status = 302])` → res.
+function Response:redirect(url, status)
+  self:status(status or 302)
+  self:header("Location", url)
+  self.body = ""
+  return self
+end
+
+local function begin(self)
+  local mode, length = self.connection.x:start(self.code or 200, self.kind or TEXT, self.fields)
+  self.mode, self.left = mode, length
+end
+
+-- `res:write(piece)` → true, or nil and a message when the peer is gone. Sends the head first, and
+-- pieces at once or together with others of this moment; waits while the peer does not read.
+function Response:write(piece)
+  if type(piece) ~= "string" then
+    error("write: string expected, got " .. type(piece), 2)
+  end
+  local connection = self.connection
+  if connection.broken then return nil, "closed" end
+  if not self.mode then
+    check_open(self, "write")
+    begin(self)
+  end
+  if self.mode == "none" then return true end
+  if self.left then
+    self.left = self.left - #piece
+    if self.left < 0 then
+      connection.broken = true
+      error("write: more than the Content-Length that was set", 2)
+    end
+  end
+  local queued = connection.x:chunk(piece, self.mode == "chunked")
+  if queued < FLUSH_AT then
+    connection:flush_later()
+    return true
+  end
+  return self:flush()
+end
+
+-- `res:flush()` → true when all that was written is taken by the system, or nil and a message.
+function Response:flush()
+  if not self.mode then
+    check_open(self, "flush")
+    begin(self)
+  end
+  if not self.connection:send("") then return nil, "closed" end
+  return true
+end
+
+-- Ends a body that was written in pieces.
+local function finish_pieces(self)
+  local connection = self.connection
+  if connection.broken then return end
+  if self.mode == "chunked" then
+    connection.x:last_chunk()
+  elseif self.left and self.left > 0 then
+    connection.broken = true
+    error("the handler wrote less than the Content-Length that it set", 0)
+  end
+end
+
+-- Forgets what a handler set, so that another answer can be given.
+function Response:reset()
+  self.code, self.fields, self.body, self.kind, self.map = nil, nil, nil, nil, nil
+end
+
+-- Keeps what a handler returned: nothing, a body, or status, body, headers.
+function Response:take(a, b, c)
+  if a == nil then return end
+  check_open(self, "return")
+  if math.type(a) == "integer" then
+    self:status(a)
+    if type(c) == "table" then
+      for name, value in pairs(c) do
+        if type(value) ~= "table" then value = { value } end
+        self:header(name, nil)
+        for _, one in ipairs(value) do self:add_header(name, one) end
+      end
+    elseif c ~= nil then
+      error("the third value a handler returns must be a table of headers", 0)
+    end
+    a = b
+    if a == nil then
+      self.body = self.body or ""
+      return
+    end
+  end
+  local kind = type(a)
+  if kind == "string" or kind == "function" then
+    self.body = a
+  elseif kind == "table" then
+    self:json(a)
+  else
+    error("a handler must return a string, a table, a function or a status, not " .. kind, 0)
+  end
+end
+
+-- Sends a text without more ado.
+function Response:plain(text)
+  local connection = self.connection
+  if not connection.x:answer(200, TEXT, text) then connection:send(text) end
+end
+
+-- Sends what the handler gave.
+function Response:finish(a, b, c)
+  if self.mode then return finish_pieces(self) end
+  self:take(a, b, c)
+  local connection = self.connection
+  local x, body = connection.x, self.body
+  if body == nil and self.code == nil and connection.problem then
+    return x:refuse(connection.problem[1], connection.problem[2])
+  end
+  if type(body) == "function" then
+    for piece in body do
+      if not self:write(piece) then return end
+    end
+    if not self.mode then begin(self) end
+    return finish_pieces(self)
+  end
+  local code = self.code or (body and 200 or 204)
+  if not x:answer(code, self.kind or TEXT, body, self.fields) then
+    connection:send(body)
+  end
+end
+
+local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+
+-- The page that `debug = true` shows for a handler that raised.
+function M.error_page(req, message)
+  local function escape(text) return (text:gsub('[&<>"]', ESCAPES)) end
+  local first, rest = message:match("^(.-)\n(.*)$")
+  return table.concat {
+    "<!doctype html><html lang=en><meta charset=utf-8><title>Error</title>",
+    "<style>body{font:16px/1.5 system-ui,sans-serif;margin:3rem auto;max-width:60rem;padding:0 1rem}",
+    "pre{background:#f4f4f4;padding:1rem;overflow:auto}h1{font-size:1.3rem;color:#b00}</style>",
+    "<h1>", escape(first or message), "</h1><p>", escape(req.method), " ", escape(req.target),
+    "</p><pre>", escape(rest or ""), "</pre></html>\n",
+  }
+end
+
+function M.new(connection)
+  return setmetatable({ connection = connection }, Response)
+end
+
+return M

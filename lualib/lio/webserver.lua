@@ -1,0 +1,194 @@
+-- `lio.webserver`: HTTP servers in Lua, on `lio.net`.
+--
+--   local web = require "lio.webserver"
+--   local app = web.new()
+--   app:get("/", function(req, res) return "Hello, World!\n" end)
+--   app:run(8080)
+--
+-- An app is a table of routes and middleware. Each connection is one task that answers its requests in
+-- turn (web/connection.lua); handlers get a request (web/request.lua) and a response (web/response.lua).
+
+local http = require "lio.http"
+local connection = require "lio.web.connection"
+
+local M = {}
+
+-- Limits, all settable through `web.new`: bytes, counts, and seconds.
+M.defaults = {
+  request_line = 8 * 1024,
+  headers = 32 * 1024,
+  fields = 100,
+  body = 8 * 1024 * 1024,
+  header_time = 10, -- from a head's first byte to its blank line
+  keep_alive_time = 60, -- without a request
+  body_time = 10, -- before the minimum rate counts
+  body_rate = 240, -- bytes a second a body must come in with
+  write_time = 30, -- without progress in sending
+  connections = 10000,
+  requests = math.huge, -- per connection
+  grace = 10, -- for a graceful stop
+  debug = false, -- error pages with traceback
+}
+
+local App = {}
+App.__index = App
+App.__name = "lio.webserver"
+
+-- `web.new([options])` → an app. Options are the names of `web.defaults`.
+function M.new(options)
+  local app = { entries = {}, wrappers = {}, options = {}, servers = {} }
+  for name, value in pairs(M.defaults) do app.options[name] = value end
+  for name, value in pairs(options or {}) do
+    if M.defaults[name] == nil then error("new: unknown option '" .. tostring(name) .. "'", 2) end
+    if type(value) ~= type(M.defaults[name]) then
+      error("new: option '" .. name .. "' must be a " .. type(M.defaults[name]), 2)
+    end
+    app.options[name] = value
+  end
+  app.routes = http.routes()
+  return setmetatable(app, App)
+end
+
+local function check_function(f, call, index)
+  if type(f) ~= "function" then
+    error(("bad argument #%d to '%s' (function expected, got %s)"):format(index, call, type(f)), 3)
+  end
+end
+
+-- Several handlers of one route run in turn, each calling `next()`.
+local function sequence(handlers)
+  if #handlers == 1 then return handlers[1] end
+  return function(req, res)
+    local function from(index)
+      return handlers[index](req, res, function() return from(index + 1) end)
+    end
+    return from(1)
+  end
+end
+
+-- `app:route(method, pattern, handler, …)`: `method` in capitals, `""` for any. Patterns: `/users/:id`,
+-- `/files/*path` for the rest of a path, `:id<%d+>` with a Lua pattern the value must match as a whole.
+-- → app.
+function App:route(method, pattern, ...)
+  local handlers = { ... }
+  if #handlers == 0 then error("route: a handler is missing", 2) end
+  for index, handler in ipairs(handlers) do check_function(handler, "route", index + 2) end
+  local ok, id = pcall(self.routes.add, self.routes, method, pattern)
+  if not ok then error(id, 2) end
+  self.entries[id] = { method = method, pattern = pattern, handler = sequence(handlers) }
+  return self
+end
+
+for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
+  local name = method:upper()
+  -- `app:get(pattern, handler, …)` and so on → app.
+  App[method] = function(self, pattern, ...)
+    return self:route(name, pattern, ...)
+  end
+end
+
+-- `app:any(pattern, handler, …)`: any method → app.
+function App:any(pattern, ...)
+  return self:route("", pattern, ...)
+end
+
+-- `app:use([prefix,] middleware)`: `middleware(req, res, next)` runs around the handlers of all requests,
+-- or of those below `prefix`, in the order of `use`. `next()` runs what is inside; what a handler returned
+-- is in `res` then and goes out when the outermost has returned. → app.
+function App:use(prefix, middleware)
+  if middleware == nil then prefix, middleware = "/", prefix end
+  check_function(middleware, "use", 2)
+  if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" then
+    error("bad argument #1 to 'use' (prefix must begin with '/')", 2)
+  end
+  table.insert(self.wrappers, { prefix = prefix:gsub("/$", ""), run = middleware })
+  return self
+end
+
+-- `app:on_error(f)`: `f(message, req, res)` answers for a handler that raised, as a handler does. → app.
+function App:on_error(f)
+  check_function(f, "on_error", 1)
+  self.error_handler = f
+  return self
+end
+
+-- `app:not_found(f)`: the handler for paths without a route. → app.
+function App:not_found(f)
+  check_function(f, "not_found", 1)
+  self.not_found_handler = f
+  return self
+end
+
+-- Whether a decoded path lies below a prefix.
+function App.is_below(path, prefix)
+  if path:sub(1, #prefix) ~= prefix then return false end
+  return #path == #prefix or path:sub(#prefix + 1, #prefix + 1) == "/"
+end
+
+local function address_text(listener, addr)
+  local ip, port, family = listener:address()
+  if family == "unix" then return "unix:" .. tostring(ip) end
+  local host = ip
+  if addr == "0.0.0.0" or addr == "::" then host = "127.0.0.1" end
+  if host:find(":", 1, true) then host = "[" .. host .. "]" end
+  return ("http://%s:%d/"):format(host, port)
+end
+
+-- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`.
+local function parse_address(where, opts)
+  if math.type(where) == "integer" then
+    return opts.addr or "0.0.0.0", where
+  end
+  if type(where) ~= "string" then
+    error("listen: port or address expected, got " .. type(where), 3)
+  end
+  if where:match("^unix:") then return where, nil end
+  local addr, port = where:match("^%[([%x:.%%]+)%]:(%d+)$")
+  if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
+  if not addr then error("listen: cannot read the address '" .. where .. "'", 3) end
+  return addr, math.tointeger(tonumber(port))
+end
+
+-- `app:listen(where [, opts])` → server; only listens, the loop must run. `where`: a port,
+-- `"addr:port"`, or `"unix:/path"`; `opts`: those of `net.listen`, and `addr`. On failure nil and a
+-- message. `server.url` tells the address, `server:stop(grace)` ends it.
+function App:listen(where, opts)
+  opts = opts or {}
+  local net = require "lio.net"
+  local addr, port = parse_address(where, opts)
+  local listener, message = net.listen(addr, port, opts)
+  if not listener then
+    return nil, ("cannot listen on %s: %s"):format(port and addr .. ":" .. port or addr, message)
+  end
+  local serving = connection.serving(self, net)
+  local server = net.serve(listener, serving.handle, {
+    max_connections = self.options.connections,
+    on_stop = serving.stop,
+  })
+  listener.on_exhausted = serving.shed
+  serving.server = server
+  server.url = address_text(listener, addr)
+  table.insert(self.servers, server)
+  return server
+end
+
+-- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or
+-- `lio.loop`'s `stop`. Inside a task of a loop that runs already it serves until the server stops.
+function App:run(where, opts)
+  local loop = require "lio.loop"
+  if opts and opts.workers and opts.workers ~= 1 then
+    error("run: more than one worker needs the scheduler, which this version does not have", 2)
+  end
+  local function serve()
+    local server, message = self:listen(where, opts)
+    if not server then error("lio.webserver: " .. message, 0) end
+    io.stdout:write("lio: serving ", server.url, "\n")
+    io.stdout:flush()
+    server:wait()
+  end
+  if loop.is_running() then return serve() end
+  loop.grace = self.options.grace
+  return loop.run(serve)
+end
+
+return M

@@ -1,0 +1,372 @@
+//! Answers as Lua gives them: status, fields, body, into the stream's write queue.
+//!
+//! The queue belongs to the stream's userdata, so a raise in the middle loses nothing; what was begun
+//! of the answer is cut off then. Content-Length, Date and Connection are right by themselves.
+
+use super::exchange::{Exchange, unix_seconds};
+use super::fields::is_token;
+use super::lua::{check, workspace};
+use super::response::{self, BadField};
+use crate::lua::{Text, args, guard, push_bytes, raise, settle};
+use crate::stream::Stream;
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+
+/// A body up to this size is copied behind its head; a longer one is sent from where it is.
+const INLINE: usize = 16 * 1024;
+
+/// What is wrong with a field, if anything.
+pub(crate) fn fault_of(name: &[u8], value: &[u8]) -> Option<&'static str> {
+    if !is_token(name) {
+        return Some("the header name has characters that are not allowed");
+    }
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+        return Some("the header value contains CR, LF or NUL");
+    }
+    None
+}
+
+/// What the fields that a handler set tell.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    content_type: bool,
+    date: bool,
+    close: bool,
+    /// A Content-Length, which only counts where there is no body to measure.
+    length: Option<u64>,
+}
+
+/// What is to be done with a field.
+enum Role {
+    Write,
+    Skip,
+    Forbidden(&'static str),
+}
+
+impl Seen {
+    fn note(&mut self, name: &[u8], value: &[u8]) -> Role {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"date") => self.date = true,
+            12 if name.eq_ignore_ascii_case(b"content-type") => self.content_type = true,
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.close = self.close || value.eq_ignore_ascii_case(b"close");
+                return Role::Skip;
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                let text = std::str::from_utf8(value).ok();
+                self.length = text.and_then(|text| text.parse().ok());
+                return Role::Skip;
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                return Role::Forbidden("Transfer-Encoding is set by the server itself");
+            }
+            _ => {}
+        }
+        Role::Write
+    }
+}
+
+/// One pass over a handler's fields.
+struct Writer {
+    state: *mut lua_State,
+    stream: *mut Stream,
+    /// Where the answer begins in the queue.
+    begin: usize,
+    seen: Seen,
+}
+
+impl Writer {
+    /// Cuts the answer off and raises.
+    unsafe fn fail(&self, name: &[u8], problem: &str) -> ! {
+        // SAFETY: the message is plain data, and the queue belongs to the userdata.
+        unsafe {
+            let out = (*self.stream).queue();
+            out.truncate(self.begin);
+            let shown = std::str::from_utf8(name).unwrap_or("?");
+            raise(
+                self.state,
+                Text::format(format_args!("header '{}': {problem}", shown.escape_debug())),
+            )
+        }
+    }
+
+    /// Writes the field whose value is on top of the stack (popped).
+    unsafe fn field(&mut self, name: &[u8]) {
+        // SAFETY: the value stays on the stack until it is written.
+        unsafe {
+            let kind = ffi::lua_type(self.state, -1);
+            if kind != ffi::LUA_TSTRING && kind != ffi::LUA_TNUMBER {
+                self.fail(name, "the value must be a string or a number");
+            }
+            let value = args::bytes(self.state, -1);
+            match self.seen.note(name, value) {
+                Role::Skip => {}
+                Role::Forbidden(problem) => self.fail(name, problem),
+                Role::Write => {
+                    let stream = self.stream;
+                    let written = guard(|| Ok(response::field((*stream).queue(), name, value)));
+                    match settle(self.state, written) {
+                        Ok(()) => {}
+                        Err(BadField::Name) => self.fail(name, "not a header name"),
+                        Err(BadField::Value) => {
+                            self.fail(name, "the value contains CR, LF or NUL");
+                        }
+                    }
+                }
+            }
+            ffi::lua_pop(self.state, 1);
+        }
+    }
+
+    /// Writes a flat list: name, value, name, value …
+    unsafe fn list(&mut self, index: c_int) {
+        // SAFETY: plain stack work.
+        unsafe {
+            let count = ffi::lua_rawlen(self.state, index) as i64;
+            for at in (1..count).step_by(2) {
+                ffi::lua_rawgeti(self.state, index, at);
+                ffi::lua_rawgeti(self.state, index, at + 1);
+                let name = args::bytes(self.state, -2);
+                self.field(name);
+                ffi::lua_pop(self.state, 1);
+            }
+        }
+    }
+
+    /// Writes a table of name to value, or to a list of values.
+    unsafe fn map(&mut self, index: c_int) {
+        // SAFETY: the key is not changed while the table is traversed.
+        unsafe {
+            ffi::lua_pushnil(self.state);
+            while ffi::lua_next(self.state, index) != 0 {
+                if ffi::lua_type(self.state, -2) != ffi::LUA_TSTRING {
+                    self.fail(b"?", "header names must be strings");
+                }
+                let name = args::bytes(self.state, -2);
+                if ffi::lua_type(self.state, -1) != ffi::LUA_TTABLE {
+                    self.field(name);
+                    continue;
+                }
+                let values = ffi::lua_gettop(self.state);
+                for at in 1..=ffi::lua_rawlen(self.state, values) as i64 {
+                    ffi::lua_rawgeti(self.state, values, at);
+                    self.field(name);
+                }
+                ffi::lua_pop(self.state, 1);
+            }
+        }
+    }
+}
+
+/// How the body of an answer is framed.
+#[derive(Clone, Copy)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    UntilClose,
+    None,
+}
+
+/// Begins an answer: status line and the handler's fields (arguments `list` and `list + 1`).
+unsafe fn begin(state: *mut lua_State, list: c_int) -> Writer {
+    // SAFETY: a thin shell; the queue belongs to the stream.
+    unsafe {
+        let status = args::integer_in(state, 2, 200, 599, "status") as u16;
+        let (exchange, stream) = check(state).parts();
+        if exchange.answered {
+            raise(state, Text::new("the request is answered already"));
+        }
+        let begun = guard(|| {
+            let out = stream.queue();
+            let begin = out.len();
+            response::start(out, status);
+            Ok(begin)
+        });
+        let begin = settle(state, begun);
+        let mut writer = Writer {
+            state,
+            stream,
+            begin,
+            seen: Seen::default(),
+        };
+        if ffi::lua_type(state, list) == ffi::LUA_TTABLE {
+            writer.list(list);
+        }
+        if ffi::lua_type(state, list + 1) == ffi::LUA_TTABLE {
+            writer.map(list + 1);
+        }
+        writer
+    }
+}
+
+/// Writes what follows the handler's fields, up to the blank line.
+unsafe fn end(
+    state: *mut lua_State,
+    writer: &Writer,
+    content_type: Option<&[u8]>,
+    framing: Framing,
+) {
+    // SAFETY: as for `begin`.
+    unsafe {
+        let connection = check(state);
+        let space = workspace(state);
+        let seen = writer.seen;
+        let ended = guard(|| {
+            let (exchange, stream) = connection.parts();
+            if seen.close || matches!(framing, Framing::UntilClose) {
+                exchange.close_after();
+            }
+            let keep_alive = exchange.settle_keep_alive(stream);
+            let version = exchange.version();
+            let out = stream.queue();
+            if let Some(kind) = content_type.filter(|_| !seen.content_type) {
+                out.extend_from_slice(b"Content-Type: ");
+                out.extend_from_slice(kind);
+                out.extend_from_slice(b"\r\n");
+            }
+            match framing {
+                Framing::Length(length) => response::content_length(out, length),
+                Framing::Chunked => response::chunked(out),
+                Framing::UntilClose | Framing::None => {}
+            }
+            if !seen.date {
+                response::date(out, &mut (*space).date, unix_seconds());
+            }
+            response::connection(out, keep_alive, version);
+            response::finish(out);
+            Ok(())
+        });
+        settle(state, ended);
+    }
+}
+
+unsafe fn content_type<'a>(state: *mut lua_State, index: c_int) -> Option<&'a [u8]> {
+    // SAFETY: as for `begin`.
+    unsafe {
+        if args::is_none(state, index) {
+            return None;
+        }
+        Some(args::bytes(state, index))
+    }
+}
+
+/// `x:answer(status, content_type, body, list, map)`: queues a whole answer. `content_type` is used when
+/// the fields name none; `list` is a flat list of names and values, `map` a table of them; each may be
+/// nil. → true; false when the body is long and the caller has to send it behind the queue.
+pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `begin`; the body stays on the stack.
+    unsafe {
+        ffi::lua_settop(state, 6);
+        let kind = content_type(state, 3);
+        let body = match args::is_none(state, 4) {
+            true => &[][..],
+            false => args::bytes(state, 4),
+        };
+        let writer = begin(state, 5);
+        let status = ffi::lua_tointeger(state, 2) as u16;
+        let (exchange, stream) = check(state).parts();
+        let head_only = exchange.is_head();
+        let framing = match response::body_allowed(status) {
+            true if head_only && body.is_empty() => writer
+                .seen
+                .length
+                .map_or(Framing::Length(0), Framing::Length),
+            true => Framing::Length(body.len() as u64),
+            false => Framing::None,
+        };
+        let kind = kind.filter(|_| !matches!(framing, Framing::None) && !body.is_empty());
+        end(state, &writer, kind, framing);
+        let sends = !head_only && matches!(framing, Framing::Length(_));
+        let inline = !sends || body.len() <= INLINE;
+        if sends && inline {
+            settle(
+                state,
+                guard(|| {
+                    stream.queue().extend_from_slice(body);
+                    Ok(())
+                }),
+            );
+        }
+        ffi::lua_pushboolean(state, inline.into());
+        1
+    }
+}
+
+/// Whether an answer of unknown length goes out in chunks.
+fn framing_of(exchange: &Exchange, status: u16, seen: Seen) -> Framing {
+    if !response::body_allowed(status) {
+        return Framing::None;
+    }
+    match (seen.length, exchange.version()) {
+        (Some(length), _) => Framing::Length(length),
+        (None, 10) if exchange.is_head() => Framing::None,
+        (None, 10) => Framing::UntilClose,
+        _ => Framing::Chunked,
+    }
+}
+
+/// `x:start(status, content_type, list, map)`: queues the head of an answer whose body follows in
+/// pieces. → `"length"` and the number when the fields gave a Content-Length, `"chunked"`, `"close"`
+/// (HTTP/1.0: the end of the connection ends it), or `"none"` when there is to be no body.
+pub(super) unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `begin`.
+    unsafe {
+        ffi::lua_settop(state, 5);
+        let kind = content_type(state, 3);
+        let writer = begin(state, 4);
+        let status = ffi::lua_tointeger(state, 2) as u16;
+        let (exchange, _) = check(state).parts();
+        let framing = framing_of(exchange, status, writer.seen);
+        let head_only = exchange.is_head();
+        let kind = kind.filter(|_| response::body_allowed(status));
+        end(state, &writer, kind, framing);
+        let name: &[u8] = match framing {
+            _ if head_only => b"none",
+            Framing::Length(_) => b"length",
+            Framing::Chunked => b"chunked",
+            Framing::UntilClose => b"close",
+            Framing::None => b"none",
+        };
+        push_bytes(state, name);
+        match framing {
+            Framing::Length(length) if !head_only => {
+                ffi::lua_pushinteger(state, length as i64);
+                2
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// `x:chunk(data, chunked)` → bytes queued: queues a piece of a body, as a chunk or as it is.
+pub(super) unsafe extern "C-unwind" fn chunk(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `begin`.
+    unsafe {
+        let data = args::bytes(state, 2);
+        let chunked = ffi::lua_toboolean(state, 3) != 0;
+        let (_, stream) = check(state).parts();
+        let queued = guard(|| {
+            match chunked {
+                true => response::chunk(stream.queue(), data),
+                false => stream.queue().extend_from_slice(data),
+            }
+            Ok(stream.queued())
+        });
+        ffi::lua_pushinteger(state, settle(state, queued) as i64);
+        1
+    }
+}
+
+/// `x:last_chunk()`: queues the end of a chunked body.
+pub(super) unsafe extern "C-unwind" fn last_chunk(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `begin`.
+    unsafe {
+        let (_, stream) = check(state).parts();
+        let queued = guard(|| {
+            stream.queue().extend_from_slice(response::LAST_CHUNK);
+            Ok(())
+        });
+        settle(state, queued);
+        0
+    }
+}

@@ -1,0 +1,80 @@
+//! The value of the `Date` field, formatted once a second.
+//!
+//! One cache per loop thread; the response writer asks it for every response. Invariant: the bytes
+//! returned are always a complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+/// Bytes of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
+const LENGTH: usize = 29;
+
+/// The last second the format can express: 9999-12-31 23:59:59.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The date of the second that was asked for last.
+#[derive(Clone, Debug)]
+pub(crate) struct DateCache {
+    second: u64,
+    text: [u8; LENGTH],
+}
+
+impl DateCache {
+    /// A cache that holds the epoch.
+    pub(crate) fn new() -> Self {
+        Self {
+            second: 0,
+            text: *b"Thu, 01 Jan 1970 00:00:00 GMT",
+        }
+    }
+
+    /// The date of `now`, in seconds since the Unix epoch; formatted only when it differs from
+    /// the second of the last call. Seconds past the year 9999 give the last second of that year.
+    #[inline]
+    pub(crate) fn get(&mut self, now: u64) -> &[u8; LENGTH] {
+        if now != self.second {
+            self.format(now);
+        }
+        &self.text
+    }
+
+    #[cold]
+    fn format(&mut self, now: u64) {
+        let when = SystemTime::UNIX_EPOCH + Duration::from_secs(now.min(LAST_SECOND));
+        let written = write!(&mut self.text[..], "{}", httpdate::HttpDate::from(when));
+        debug_assert!(written.is_ok());
+        self.second = now;
+    }
+}
+
+impl Default for DateCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_the_example_of_the_rfc() {
+        let mut cache = DateCache::new();
+        assert_eq!(cache.get(784_111_777), b"Sun, 06 Nov 1994 08:49:37 GMT");
+    }
+
+    #[test]
+    fn follows_the_clock_forwards_and_backwards() {
+        let mut cache = DateCache::new();
+        assert_eq!(cache.get(0), b"Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(cache.get(1_709_164_800), b"Thu, 29 Feb 2024 00:00:00 GMT");
+        assert_eq!(cache.get(1), b"Thu, 01 Jan 1970 00:00:01 GMT");
+        assert_eq!(cache.get(0), b"Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    #[test]
+    fn seconds_past_the_last_year_do_not_panic() {
+        let mut cache = DateCache::new();
+        assert_eq!(cache.get(u64::MAX), b"Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+}

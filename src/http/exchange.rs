@@ -1,0 +1,436 @@
+//! One connection's requests and answers, in turn, on its stream.
+//!
+//! Nothing here waits or knows Lua: each call does what can be done now and says what it waits for.
+//! Invariant: a request is parsed only when the one before is answered and its body is consumed, so
+//! answers leave in order; and after anything that makes the framing doubtful the connection closes.
+
+use super::body::Chunked;
+use super::date::DateCache;
+use super::fields::{Fields, NO_FIELDS};
+use super::head::{self, Framing, Head, Limits, Method, Progress};
+use super::response;
+use super::status::Reject;
+use crate::stream::{Filled, Stream};
+use std::io;
+
+/// How much of an unread body is read and dropped to keep the connection; beyond it, it closes.
+const DRAIN_MOST: u64 = 256 * 1024;
+
+/// How much may be queued before the next pipelined request is looked at.
+const QUEUE_MOST: usize = 64 * 1024;
+
+/// What the codec needs once per VM.
+pub(crate) struct Workspace {
+    pub(crate) fields: Fields,
+    pub(crate) date: DateCache,
+    /// For decoding; what it holds is valid until the next use.
+    pub(crate) scratch: Vec<u8>,
+    /// Lent by whoever pushes parts of it while `scratch` is used again.
+    pub(crate) kept: Vec<u8>,
+}
+
+impl Workspace {
+    pub(crate) fn new() -> Self {
+        Workspace {
+            fields: NO_FIELDS,
+            date: DateCache::new(),
+            scratch: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+}
+
+/// Seconds since the epoch, as exact as `Date` needs it.
+pub(crate) fn unix_seconds() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: writes one timespec; the coarse clock is read without entering the kernel.
+        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut now) };
+        now.tv_sec as u64
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(0, |span| span.as_secs())
+    }
+}
+
+/// What a connection does next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    /// A request head is there; it is not consumed yet.
+    Request(Head),
+    /// Between requests, nothing has come; armed for reading.
+    Idle,
+    /// Part of a head (or of an unread body) has come; armed for reading.
+    Partial,
+    /// The answers do not fit the send buffer; armed for writing.
+    Blocked,
+    /// The connection is over: nothing more is to come, or the last answer said so.
+    Over,
+    /// The request is refused with this status, and the connection is to close.
+    Refused(Reject),
+}
+
+/// How the body of the current request comes in.
+#[derive(Clone, Copy)]
+enum Body {
+    /// All of it was read, or there is none.
+    Done,
+    Length(u64),
+    Chunked(Chunked),
+}
+
+/// What reading the body came to.
+#[derive(Clone, Copy)]
+pub(crate) enum Piece {
+    /// The buffered bytes `from..to` are body data; `consume` bytes are to be dropped afterwards.
+    Data {
+        from: usize,
+        to: usize,
+        consume: usize,
+    },
+    /// The body is complete.
+    End,
+    /// Armed for reading.
+    WouldBlock,
+    /// The peer ended before the body did.
+    Truncated,
+    /// The framing is broken, or the body is over the limit.
+    Refused(Reject),
+}
+
+/// The HTTP state of one connection.
+pub(crate) struct Exchange {
+    progress: Progress,
+    pub(crate) limits: Limits,
+    body: Body,
+    /// Bytes of the current body that were received.
+    received: u64,
+    /// A chunked body that is read as a whole.
+    collected: Vec<u8>,
+    version: u8,
+    is_head: bool,
+    keep_alive: bool,
+    /// The client waits for `100 Continue`.
+    expects: bool,
+    /// The current request is answered, or the answer has begun.
+    pub(crate) answered: bool,
+    /// No request after the current one.
+    pub(crate) closing: bool,
+}
+
+impl Exchange {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Exchange {
+            progress: Progress::default(),
+            limits,
+            body: Body::Done,
+            received: 0,
+            collected: Vec::new(),
+            version: 11,
+            is_head: false,
+            keep_alive: true,
+            expects: false,
+            answered: true,
+            closing: false,
+        }
+    }
+
+    /// Goes on to the next request: drops what is left of a body, sends what is queued before it waits.
+    pub(crate) fn next(
+        &mut self,
+        stream: &mut Stream,
+        workspace: &mut Workspace,
+    ) -> io::Result<Next> {
+        loop {
+            if !self.closing
+                && stream.queued() < QUEUE_MOST
+                && let Some(next) = self.look(stream, workspace)
+            {
+                return Ok(next);
+            }
+            if stream.queued() > 0 && !stream.send(&[], &mut 0)? {
+                return Ok(Next::Blocked);
+            }
+            if self.closing {
+                return Ok(Next::Over);
+            }
+            let waiting = match (&self.body, stream.buffered().is_empty()) {
+                (Body::Done, true) => Next::Idle,
+                _ => Next::Partial,
+            };
+            match stream.fill(0)? {
+                Filled::Some => {}
+                Filled::End => return Ok(Next::Over),
+                Filled::WouldBlock => return Ok(waiting),
+            }
+        }
+    }
+
+    /// What the buffered bytes tell.
+    fn look(&mut self, stream: &mut Stream, workspace: &mut Workspace) -> Option<Next> {
+        if !self.drain(stream) || stream.buffered().is_empty() {
+            return None;
+        }
+        let parsed = head::parse(
+            stream.buffered(),
+            &self.limits,
+            &mut self.progress,
+            &mut workspace.fields,
+        );
+        match parsed {
+            Ok(None) => None,
+            Ok(Some(head)) => Some(Next::Request(head)),
+            Err(reject) => Some(Next::Refused(reject)),
+        }
+    }
+
+    /// Takes the request whose head [`Exchange::next`] told of: its head is consumed.
+    pub(crate) fn begin(&mut self, stream: &mut Stream, head: &Head) {
+        stream.consume(head.head_len);
+        self.progress = Progress::default();
+        self.body = match head.framing {
+            Framing::None => Body::Done,
+            Framing::Length(0) => Body::Done,
+            Framing::Length(length) => Body::Length(length),
+            Framing::Chunked => Body::Chunked(Chunked::new()),
+        };
+        self.received = 0;
+        self.version = head.version;
+        self.is_head = head.method_id == Method::Head;
+        self.keep_alive = head.keep_alive;
+        self.expects = head.expect_continue && !matches!(self.body, Body::Done);
+        self.answered = false;
+    }
+
+    /// Drops what has come of an unread body; true when nothing of it is left.
+    fn drain(&mut self, stream: &mut Stream) -> bool {
+        loop {
+            if self.received > DRAIN_MOST && !matches!(self.body, Body::Done) {
+                self.closing = true;
+                return false;
+            }
+            match self.look_body(stream) {
+                Some(Piece::Data { consume, .. }) => stream.consume(consume),
+                Some(Piece::End) => return true,
+                Some(_) => {
+                    self.closing = true;
+                    return false;
+                }
+                None => return false,
+            }
+        }
+    }
+
+    /// The next piece of the body among the buffered bytes; `None` when more must be read.
+    fn look_body(&mut self, stream: &mut Stream) -> Option<Piece> {
+        loop {
+            match &mut self.body {
+                Body::Done => return Some(Piece::End),
+                Body::Length(left) => {
+                    let there = stream.buffered().len() as u64;
+                    if there == 0 {
+                        return None;
+                    }
+                    let run = there.min(*left);
+                    *left -= run;
+                    if *left == 0 {
+                        self.body = Body::Done;
+                    }
+                    self.received += run;
+                    let run = run as usize;
+                    return Some(Piece::Data {
+                        from: 0,
+                        to: run,
+                        consume: run,
+                    });
+                }
+                Body::Chunked(decoder) => {
+                    let step = match decoder.next(stream.buffered()) {
+                        Ok(step) => step,
+                        Err(reject) => {
+                            self.closing = true;
+                            return Some(Piece::Refused(reject));
+                        }
+                    };
+                    if step.done {
+                        self.body = Body::Done;
+                    }
+                    if let Some(data) = step.data {
+                        self.received += data.len() as u64;
+                        return Some(Piece::Data {
+                            from: data.start,
+                            to: data.end,
+                            consume: step.consumed,
+                        });
+                    }
+                    let moved = step.consumed > 0;
+                    stream.consume(step.consumed);
+                    if !moved && !step.done {
+                        return None;
+                    }
+                    if stream.buffered().is_empty() && !step.done {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a client that waits for `100 Continue` go on (RFC 9110 section 10.1.1).
+    fn invite(&mut self, stream: &mut Stream) -> io::Result<()> {
+        if std::mem::take(&mut self.expects) && stream.buffered().is_empty() && !self.answered {
+            stream.queue().extend_from_slice(response::CONTINUE);
+            stream.send(&[], &mut 0)?;
+        }
+        Ok(())
+    }
+
+    /// Reads on in the body: one piece of it, as it comes.
+    pub(crate) fn piece(&mut self, stream: &mut Stream, limit: u64) -> io::Result<Piece> {
+        self.invite(stream)?;
+        loop {
+            if let Some(reject) = self.over(limit) {
+                return Ok(Piece::Refused(reject));
+            }
+            if let Some(piece) = self.look_body(stream) {
+                let over = self.over(limit);
+                return Ok(over.map_or(piece, Piece::Refused));
+            }
+            match stream.fill(0)? {
+                Filled::Some => {}
+                Filled::WouldBlock => return Ok(Piece::WouldBlock),
+                Filled::End => {
+                    self.closing = true;
+                    return Ok(Piece::Truncated);
+                }
+            }
+        }
+    }
+
+    /// Refuses a body that is, or will be, over the limit, before it has come.
+    fn over(&mut self, limit: u64) -> Option<Reject> {
+        let announced = match &self.body {
+            Body::Done => self.received,
+            Body::Length(left) => self.received + left,
+            Body::Chunked(decoder) => decoder.announced(),
+        };
+        if announced <= limit {
+            return None;
+        }
+        self.closing = true;
+        Some(Reject::new(413, "the body is larger than allowed"))
+    }
+
+    /// Reads the rest of the body as a whole: `Data` once all of it is buffered, with `consume` 0 when
+    /// it is in [`Exchange::collected`] instead.
+    pub(crate) fn whole(&mut self, stream: &mut Stream, limit: u64) -> io::Result<Piece> {
+        if let Body::Length(left) = self.body {
+            if let Some(reject) = self.over(limit) {
+                return Ok(Piece::Refused(reject));
+            }
+            self.invite(stream)?;
+            // Within the limit, which is far below the address space.
+            let want = left as usize;
+            while stream.buffered().len() < want {
+                match stream.fill(want - stream.buffered().len())? {
+                    Filled::Some => {}
+                    Filled::WouldBlock => return Ok(Piece::WouldBlock),
+                    Filled::End => {
+                        self.closing = true;
+                        return Ok(Piece::Truncated);
+                    }
+                }
+            }
+            self.body = Body::Done;
+            self.received += left;
+            return Ok(Piece::Data {
+                from: 0,
+                to: want,
+                consume: want,
+            });
+        }
+        loop {
+            match self.piece(stream, limit)? {
+                Piece::Data { from, to, consume } => {
+                    self.collected
+                        .extend_from_slice(&stream.buffered()[from..to]);
+                    stream.consume(consume);
+                }
+                Piece::End => {
+                    return Ok(Piece::Data {
+                        from: 0,
+                        to: self.collected.len(),
+                        consume: 0,
+                    });
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// What [`Exchange::whole`] has put together.
+    pub(crate) fn collected(&mut self) -> &mut Vec<u8> {
+        &mut self.collected
+    }
+
+    /// Bytes of the current body that were received.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether answers have no body: HEAD.
+    pub(crate) fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    /// The request's version, 10 or 11.
+    pub(crate) fn version(&self) -> u8 {
+        self.version
+    }
+
+    /// From now on the connection closes after the current answer.
+    pub(crate) fn close_after(&mut self) {
+        self.keep_alive = false;
+    }
+
+    /// Decides whether the connection stays open after the answer that is being written. It cannot
+    /// when the client holds back a body that nobody asked for, or when too much of one is left.
+    pub(crate) fn settle_keep_alive(&mut self, stream: &Stream) -> bool {
+        let left = match self.body {
+            Body::Length(left) => left.saturating_sub(stream.buffered().len() as u64),
+            _ => 0,
+        };
+        let held_back = self.expects && stream.buffered().is_empty();
+        if held_back || left + self.received > DRAIN_MOST && left > 0 {
+            self.keep_alive = false;
+        }
+        self.expects = false;
+        self.answered = true;
+        self.closing = self.closing || !self.keep_alive;
+        !self.closing
+    }
+
+    /// Queues an answer that refuses a request; the connection is to close after it.
+    pub(crate) fn refuse(
+        &mut self,
+        stream: &mut Stream,
+        workspace: &mut Workspace,
+        status: u16,
+        message: &str,
+    ) {
+        self.closing = true;
+        self.answered = true;
+        let out = stream.queue();
+        let date = (&mut workspace.date, unix_seconds());
+        let body = response::simple(out, status, message, false, self.version, date);
+        if self.is_head {
+            out.truncate(body);
+        }
+    }
+}

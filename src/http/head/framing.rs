@@ -1,0 +1,195 @@
+//! What the fields say about the message itself: host, body length, persistence, expectations.
+//!
+//! Called by `head::parse` with a complete header section. Invariant: two readers that follow
+//! RFC 9112 section 6 cannot disagree with us on where the body ends; what could be read in
+//! two ways is refused, so that no request can be smuggled in another's body.
+
+use super::super::fields::{Field, Span, is_token};
+use super::super::status::Reject;
+use super::target::is_host;
+
+/// How the request body ends (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is no body.
+    None,
+    /// After so many bytes, at most `i64::MAX`.
+    Length(u64),
+    /// With the last chunk.
+    Chunked,
+}
+
+/// What the fields decide.
+pub(super) struct Facts {
+    pub(super) host: Option<Span>,
+    pub(super) framing: Framing,
+    pub(super) keep_alive: bool,
+    pub(super) expect_continue: bool,
+    pub(super) upgrade: bool,
+}
+
+/// What was seen so far, field by field.
+#[derive(Default)]
+struct Seen {
+    host: Option<Span>,
+    length: Option<u64>,
+    coding: Coding,
+    is_close: bool,
+    is_keep_alive: bool,
+    is_upgrade: bool,
+    has_upgrade: bool,
+    expects: bool,
+}
+
+/// The transfer codings so far, all lines joined.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Coding {
+    #[default]
+    Absent,
+    /// Codings that we do not know, `chunked` not yet among them.
+    Unknown,
+    Chunked,
+    /// Ends with `chunked`, but something unknown is below it.
+    ChunkedOverUnknown,
+}
+
+/// Reads the fields that concern the message itself. `version` is 10 or 11.
+///
+/// # Errors
+/// 400, 417 for an unknown expectation, 501 for an unknown transfer coding.
+#[inline]
+pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts, Reject> {
+    let mut seen = Seen::default();
+    for field in fields {
+        read(buf, field, &mut seen)?;
+    }
+    if version == 11 && seen.host.is_none() {
+        return Err(Reject::bad("Host is missing"));
+    }
+    let framing = frame(&seen, version)?;
+    let persists = match version {
+        11 => true,
+        _ => seen.is_keep_alive,
+    };
+    Ok(Facts {
+        host: seen.host,
+        framing,
+        keep_alive: persists && !seen.is_close,
+        // A 1.0 client cannot mean either of these: RFC 9110 sections 7.8 and 10.1.1.
+        expect_continue: seen.expects && version == 11 && framing != Framing::None,
+        upgrade: seen.is_upgrade && seen.has_upgrade && version == 11,
+    })
+}
+
+#[inline]
+fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
+    let name = field.name.of(buf);
+    let value = field.value.of(buf);
+    match name.len() {
+        4 if name.eq_ignore_ascii_case(b"host") => {
+            if seen.host.replace(field.value).is_some() {
+                return Err(Reject::bad("more than one Host"));
+            }
+            if !value.is_empty() && !is_host(value) {
+                return Err(Reject::bad("malformed Host"));
+            }
+        }
+        6 if name.eq_ignore_ascii_case(b"expect") => {
+            if !value.eq_ignore_ascii_case(b"100-continue") {
+                return Err(Reject::new(417, "unknown expectation"));
+            }
+            seen.expects = true;
+        }
+        7 if name.eq_ignore_ascii_case(b"upgrade") => seen.has_upgrade = true,
+        10 if name.eq_ignore_ascii_case(b"connection") => read_connection(value, seen),
+        14 if name.eq_ignore_ascii_case(b"content-length") => {
+            seen.length = Some(read_length(value, seen.length)?);
+        }
+        17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+            seen.coding = read_codings(value, seen.coding)?;
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+/// The members of a comma list, without the white space around them.
+fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
+    value.split(|&b| b == b',').map(move |member| {
+        let start = member.iter().position(|b| !is_blank(b));
+        let end = member.iter().rposition(|b| !is_blank(b));
+        match (start, end) {
+            (Some(start), Some(end)) => &member[start..=end],
+            _ => &[],
+        }
+    })
+}
+
+fn read_connection(value: &[u8], seen: &mut Seen) {
+    for option in members(value) {
+        seen.is_close |= option.eq_ignore_ascii_case(b"close");
+        seen.is_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        seen.is_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+    }
+}
+
+/// A length is repeated by some proxies, in one line or several; equal values are one value.
+fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
+    for member in members(value) {
+        let length = decimal(member).ok_or(Reject::bad("malformed Content-Length"))?;
+        if before.is_some_and(|b| b != length) {
+            return Err(Reject::bad("differing Content-Length values"));
+        }
+        before = Some(length);
+    }
+    before.ok_or(Reject::bad("malformed Content-Length"))
+}
+
+/// 1 to 19 digits and nothing else, at most `i64::MAX`: Lua's integers end there.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // 19 digits stay below 10^19, which is below 2^64.
+    let value = digits
+        .iter()
+        .fold(0u64, |value, b| value * 10 + u64::from(b - b'0'));
+    (value <= i64::MAX as u64).then_some(value)
+}
+
+fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
+    for member in members(value) {
+        if matches!(coding, Coding::Chunked | Coding::ChunkedOverUnknown) {
+            return Err(Reject::bad("chunked is not the last transfer coding"));
+        }
+        let name = member.split(|&b| b == b';').next().unwrap_or(member);
+        let is_chunked = name.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        if !is_token(name.trim_ascii()) || (is_chunked && name.len() != member.len()) {
+            return Err(Reject::bad("malformed Transfer-Encoding"));
+        }
+        coding = match (is_chunked, coding) {
+            (true, Coding::Absent) => Coding::Chunked,
+            (true, _) => Coding::ChunkedOverUnknown,
+            (false, _) => Coding::Unknown,
+        };
+    }
+    Ok(coding)
+}
+
+#[inline]
+fn frame(seen: &Seen, version: u8) -> Result<Framing, Reject> {
+    if seen.coding == Coding::Absent {
+        return Ok(seen.length.map_or(Framing::None, Framing::Length));
+    }
+    if version == 10 {
+        return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 request"));
+    }
+    if seen.length.is_some() {
+        return Err(Reject::bad("Content-Length with Transfer-Encoding"));
+    }
+    match seen.coding {
+        Coding::Chunked => Ok(Framing::Chunked),
+        _ => Err(Reject::new(501, "unknown transfer coding")),
+    }
+}

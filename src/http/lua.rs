@@ -1,0 +1,463 @@
+//! `lio.http`: exchanges as `lualib/lio/webserver.lua` uses them. Nothing here waits: a call that would
+//! block returns `false` with the stream armed.
+
+use super::exchange::{Exchange, Next, Piece, Workspace};
+use super::head::{Head, Limits};
+use super::routes::{Found, Routes};
+use super::status::{Reject, reason};
+use super::{answer, request, routes};
+use crate::lua::object::{self, Key, Object, key};
+use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
+use crate::stream::{Filled, Stream};
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+use std::os::raw::c_int;
+
+const STREAM: c_int = 1;
+const ROUTES: c_int = 2;
+
+/// An exchange and what it works on; the user values keep both alive.
+pub(crate) struct Connection {
+    pub(crate) exchange: Exchange,
+    stream: *mut Stream,
+    routes: *const Routes,
+}
+
+impl Object for Connection {
+    const NAME: &'static CStr = c"lio.http.exchange";
+    const USER_VALUES: c_int = 2;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"next", next),
+        (c"answer", answer::answer),
+        (c"start", answer::start),
+        (c"chunk", answer::chunk),
+        (c"last_chunk", answer::last_chunk),
+        (c"refuse", refuse),
+        (c"body", body),
+        (c"piece", piece),
+        (c"received", received),
+        (c"discard", discard),
+        (c"close_after", close_after),
+        (c"is_closing", is_closing),
+        (c"is_answered", is_answered),
+        (c"is_head", is_head),
+        (c"queued", queued),
+    ];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+impl Object for Workspace {
+    const NAME: &'static CStr = c"lio.http workspace of this VM";
+    const METHODS: &'static [(&'static CStr, Function)] = &[];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+static WORKSPACE: Key = Key::new(4);
+
+/// The workspace of the VM; it lives as long as the VM.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive; one user at a time.
+pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, WORKSPACE.pointer());
+        let known = object::test::<Workspace>(state, -1);
+        ffi::lua_pop(state, 1);
+        if let Some(known) = known {
+            return known;
+        }
+        let Ok(made) =
+            object::push_new(
+                state,
+                || Ok::<_, std::convert::Infallible>(Workspace::new()),
+            );
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, WORKSPACE.pointer());
+        made
+    }
+}
+
+impl Connection {
+    /// The exchange and its stream, which are different objects.
+    pub(crate) fn parts(&mut self) -> (&mut Exchange, &mut Stream) {
+        // SAFETY: the user value keeps the stream alive; Lua runs one call at a time.
+        (&mut self.exchange, unsafe { &mut *self.stream })
+    }
+}
+
+/// The connection at argument 1.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive; one reference at a time.
+pub(crate) unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Connection {
+    // SAFETY: the argument stays on the stack while the caller runs.
+    unsafe { &mut *object::check::<Connection>(state, 1) }
+}
+
+/// `http.exchange(stream, routes, request_line, headers, fields)` → an exchange with these limits:
+/// bytes of the request line and of the header section, number of fields (256 at most).
+unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; the exchange is owned by Lua before anything can raise.
+    unsafe {
+        let stream = object::check::<Stream>(state, 1);
+        let routes = object::check::<Routes>(state, 2);
+        let limits = Limits {
+            request_line: args::integer_in(state, 3, 1, 1 << 30, "request line limit") as usize,
+            headers: args::integer_in(state, 4, 1, 1 << 30, "headers limit") as usize,
+            fields: args::integer_in(state, 5, 1, 256, "fields limit") as usize,
+        };
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, std::convert::Infallible>(Connection {
+                exchange: Exchange::new(limits),
+                stream,
+                routes,
+            })
+        });
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_setiuservalue(state, -2, STREAM);
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_setiuservalue(state, -2, ROUTES);
+        1
+    }
+}
+
+/// What `next` found, as plain data.
+#[derive(Clone, Copy)]
+enum Step {
+    Wait(&'static str),
+    Over,
+    Refused(Reject),
+    Request(Head, i64),
+}
+
+fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
+    // SAFETY: the user value keeps the routes alive.
+    let routes = unsafe { &*connection.routes };
+    let (exchange, stream) = connection.parts();
+    if stream.is_closed() {
+        return Step::Over;
+    }
+    match exchange.next(stream, workspace) {
+        Ok(Next::Request(head)) => {
+            let bytes = stream.buffered();
+            let raw = request::route_path(&head, bytes);
+            match request::normal_path(raw, &mut workspace.scratch) {
+                Some(path) => {
+                    let method = head.method.of(bytes);
+                    match routes.find(head.method_id, method, path) {
+                        Found::Route(id) => Step::Request(head, id),
+                        Found::Unsure => Step::Request(head, 0),
+                    }
+                }
+                None => Step::Refused(Reject::bad("malformed percent-encoding in the path")),
+            }
+        }
+        Ok(Next::Idle) => Step::Wait("idle"),
+        Ok(Next::Partial) => Step::Wait("partial"),
+        Ok(Next::Blocked) => Step::Wait("blocked"),
+        Ok(Next::Over) | Err(_) => Step::Over,
+        Ok(Next::Refused(reject)) => Step::Refused(reject),
+    }
+}
+
+/// `x:next()` → head, route, pipelined: the next request; the route's id, 0 when that needs a closer look;
+/// whether answers are queued that did not go out yet. `false, what` when it would block: `"idle"`
+/// between requests, `"partial"` inside one, `"blocked"` on the peer's reading. `nil` when the connection
+/// is over; `nil, status, reason` when the request must be refused.
+unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`; the head is copied before its bytes are consumed.
+    unsafe {
+        let connection = check(state);
+        let space = workspace(state);
+        let found = guard(|| Ok(step(connection, &mut *space)));
+        match settle(state, found) {
+            Step::Request(head, id) => {
+                let (exchange, stream) = connection.parts();
+                let bytes = stream.buffered().as_ptr();
+                request::push(state, &head, bytes, &(&(*space).fields)[..head.field_count]);
+                settle(state, guard(|| Ok(exchange.begin(stream, &head))));
+                ffi::lua_pushinteger(state, id);
+                ffi::lua_pushboolean(state, (stream.queued() > 0).into());
+                3
+            }
+            Step::Wait(what) => {
+                ffi::lua_pushboolean(state, 0);
+                push_bytes(state, what.as_bytes());
+                2
+            }
+            Step::Over => {
+                ffi::lua_pushnil(state);
+                1
+            }
+            Step::Refused(reject) => push_refusal(state, reject),
+        }
+    }
+}
+
+unsafe fn push_refusal(state: *mut lua_State, reject: Reject) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushnil(state);
+        ffi::lua_pushinteger(state, i64::from(reject.status));
+        push_bytes(state, reject.reason.as_bytes());
+        3
+    }
+}
+
+unsafe fn limit(state: *mut lua_State) -> u64 {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        match args::is_none(state, 2) {
+            true => u64::MAX >> 1,
+            false => args::integer_in(state, 2, 0, i64::MAX, "limit") as u64,
+        }
+    }
+}
+
+/// Pushes what reading the body came to, `data` being where `Data` points into.
+unsafe fn push_piece(
+    state: *mut lua_State,
+    result: Result<Piece, Fault>,
+    data: impl FnOnce(usize, usize),
+) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        match result {
+            Ok(Piece::Data { from, to, .. }) => {
+                data(from, to);
+                1
+            }
+            Ok(Piece::WouldBlock) => {
+                ffi::lua_pushboolean(state, 0);
+                1
+            }
+            Ok(Piece::End) => {
+                ffi::lua_pushnil(state);
+                1
+            }
+            Ok(Piece::Truncated) => {
+                ffi::lua_pushnil(state);
+                ffi::lua_pushinteger(state, 400);
+                push_bytes(state, b"closed");
+                3
+            }
+            Ok(Piece::Refused(reject)) => push_refusal(state, reject),
+            Err(fault) => {
+                ffi::lua_pushnil(state);
+                ffi::lua_pushinteger(state, 400);
+                push_bytes(state, fault.code().as_bytes());
+                3
+            }
+        }
+    }
+}
+
+/// `x:body([limit])` → the rest of the body as one string; `false` would block; `nil, status, reason`
+/// when it is over the limit (413, before it is read), malformed, or ends early.
+unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`; what is pushed belongs to the stream or the exchange.
+    unsafe {
+        let limit = limit(state);
+        let connection = check(state);
+        let result = guard(|| {
+            let (exchange, stream) = connection.parts();
+            let piece = exchange.whole(stream, limit);
+            Ok(piece.map_err(|error| Fault::io("recv", &error)))
+        });
+        let result = settle(state, result);
+        let (exchange, stream) = connection.parts();
+        push_piece(state, result, |from, to| {
+            if let Ok(Piece::Data { consume: 0, .. }) = result {
+                push_bytes(state, &exchange.collected()[from..to]);
+                *exchange.collected() = Vec::new();
+                return;
+            }
+            push_bytes(state, &stream.buffered()[from..to]);
+            stream.consume(to);
+        })
+    }
+}
+
+/// `x:piece([limit])` → the next piece of the body; `nil` at its end; `false` would block;
+/// `nil, status, reason` as for `body`.
+unsafe extern "C-unwind" fn piece(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `body`.
+    unsafe {
+        let limit = limit(state);
+        let connection = check(state);
+        let result = guard(|| {
+            let (exchange, stream) = connection.parts();
+            let piece = exchange.piece(stream, limit);
+            Ok(piece.map_err(|error| Fault::io("recv", &error)))
+        });
+        let result = settle(state, result);
+        let (_, stream) = connection.parts();
+        push_piece(state, result, |from, to| {
+            push_bytes(state, &stream.buffered()[from..to]);
+            if let Ok(Piece::Data { consume, .. }) = result {
+                stream.consume(consume);
+            }
+        })
+    }
+}
+
+/// `x:received()` → bytes of the current body that were received.
+unsafe extern "C-unwind" fn received(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        let (exchange, stream) = connection.parts();
+        let count = exchange.received() + stream.buffered().len() as u64;
+        ffi::lua_pushinteger(state, count as i64);
+        1
+    }
+}
+
+/// `x:refuse(status [, message])`: queues a plain answer after which the connection closes.
+unsafe extern "C-unwind" fn refuse(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let status = args::integer_in(state, 2, 400, 599, "status") as u16;
+        let message = match args::is_none(state, 3) {
+            true => reason(status),
+            false => args::utf8(state, 3),
+        };
+        let connection = check(state);
+        let space = workspace(state);
+        let queued = guard(|| {
+            let (exchange, stream) = connection.parts();
+            exchange.refuse(stream, &mut *space, status, message);
+            Ok(())
+        });
+        settle(state, queued);
+        0
+    }
+}
+
+/// `x:discard()`: reads and drops what the peer still sends. `false` would block, `nil` at its end.
+unsafe extern "C-unwind" fn discard(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        let done = guard(|| {
+            let (_, stream) = connection.parts();
+            // A bounded number of reads, so that a peer that never stops does not hold the loop.
+            for _ in 0..64 {
+                let there = stream.buffered().len();
+                stream.consume(there);
+                match stream.fill(0) {
+                    Ok(Filled::Some) => {}
+                    Ok(Filled::WouldBlock) => return Ok(false),
+                    _ => return Ok(true),
+                }
+            }
+            Ok(true)
+        });
+        match settle(state, done) {
+            true => ffi::lua_pushnil(state),
+            false => ffi::lua_pushboolean(state, 0),
+        }
+        1
+    }
+}
+
+/// `x:close_after()`: the connection closes after the current answer.
+unsafe extern "C-unwind" fn close_after(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        check(state).exchange.close_after();
+        0
+    }
+}
+
+unsafe fn push_flag(state: *mut lua_State, flag: bool) -> c_int {
+    // SAFETY: a free stack slot is guaranteed to a C function.
+    unsafe { ffi::lua_pushboolean(state, flag.into()) };
+    1
+}
+
+/// `x:is_closing()` → whether no request follows the current one.
+unsafe extern "C-unwind" fn is_closing(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe { push_flag(state, check(state).exchange.closing) }
+}
+
+/// `x:is_answered()` → whether the answer to the current request has begun.
+unsafe extern "C-unwind" fn is_answered(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe { push_flag(state, check(state).exchange.answered) }
+}
+
+/// `x:is_head()` → whether the current request is HEAD.
+unsafe extern "C-unwind" fn is_head(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe { push_flag(state, check(state).exchange.is_head()) }
+}
+
+/// `x:queued()` → bytes that are queued and did not go out yet.
+unsafe extern "C-unwind" fn queued(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let (_, stream) = check(state).parts();
+        ffi::lua_pushinteger(state, stream.queued() as i64);
+        1
+    }
+}
+
+/// `http.pairs(text)` → table of a urlencoded form: as `head:query()`.
+unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        request::push_pairs(state, args::bytes(state, 1));
+        1
+    }
+}
+
+/// `http.reason(status)` → its reason phrase.
+unsafe extern "C-unwind" fn reason_of(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let status = args::integer_in(state, 1, 100, 599, "status") as u16;
+        push_bytes(state, reason(status).as_bytes());
+        1
+    }
+}
+
+/// `http.check_field(name, value)`: raises when either could not be sent, so that the error points to
+/// who set it.
+unsafe extern "C-unwind" fn check_field(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let name = args::bytes(state, 1);
+        let value = args::bytes(state, 2);
+        if let Some(message) = answer::fault_of(name, value) {
+            raise(state, Text::new(message));
+        }
+        0
+    }
+}
+
+/// Opens `lio.http`.
+///
+/// # Safety
+/// Called by Lua's `require`.
+pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        module::push(
+            state,
+            &[
+                (c"exchange", exchange),
+                (c"routes", routes::new),
+                (c"pairs", pairs),
+                (c"reason", reason_of),
+                (c"check_field", check_field),
+            ],
+        );
+        1
+    }
+}

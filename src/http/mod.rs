@@ -1,0 +1,35 @@
+//! The HTTP/1 codec: bytes in, plain data out, and back again.
+//!
+//! The codec knows no socket and no Lua state; the glue (`exchange`, and what Lua sees) calls it with
+//! slices of a connection's read buffer and with its write queue. The invariant of the whole folder: whatever a peer sends, the answer is a value or a [`status::Reject`],
+//! never a panic, and the work done is linear in the bytes received, however they are split.
+//!
+//! | file | topic | RFC |
+//! |---|---|---|
+//! | [`head`] | request line, header section, framing decision | 9112 sections 2, 3, 6, 9 |
+//! | [`fields`] | strict field lines, shared by heads and trailers | 9112 section 5 |
+//! | [`body`] | chunked transfer coding, decoding | 9112 section 7.1 |
+//! | [`response`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
+//! | [`status`] | reason phrases, and why a request is refused | 9110 section 15 |
+//! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
+//! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
+//! | [`router`] | patterns to routes | |
+//! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
+//! | `request`, `routes`, `lua` | what Lua sees: `lio.http` | |
+
+pub(crate) mod answer;
+pub(crate) mod body;
+pub(crate) mod date;
+pub(crate) mod exchange;
+pub(crate) mod fields;
+pub(crate) mod head;
+pub(crate) mod lua;
+pub(crate) mod request;
+pub(crate) mod response;
+pub(crate) mod router;
+pub(crate) mod routes;
+pub(crate) mod status;
+pub(crate) mod uri;
+
+#[cfg(test)]
+mod tests;

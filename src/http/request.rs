@@ -1,0 +1,404 @@
+//! A request's head as Lua holds it: one block with the bytes and the fields' places, made at once and
+//! read on demand. It needs no finalizer.
+
+use super::exchange::Workspace;
+use super::fields::{Field, Span};
+use super::head::{Head, TargetForm};
+use super::lua::workspace;
+use super::routes::Routes;
+use super::uri;
+use crate::lua::object::{self, Key, Object, key};
+use crate::lua::{Function, args, guard, push_bytes, settle};
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+use std::os::raw::c_int;
+
+/// The head; its fields and bytes lie behind it.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    head: Head,
+    length: usize,
+}
+
+impl Object for Request {
+    const NAME: &'static CStr = c"lio.http.head";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"method", method),
+        (c"target", target),
+        (c"raw_path", raw_path),
+        (c"path", path),
+        (c"raw_query", raw_query),
+        (c"query", query),
+        (c"host", host),
+        (c"version", version),
+        (c"field", field),
+        (c"field_all", field_all),
+        (c"fields", fields),
+        (c"upgrade", upgrade),
+        (c"params", params),
+        (c"matches", matches),
+    ];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+/// Pushes the head that was parsed at the start of `bytes`, with its fields.
+///
+/// # Safety
+/// As for [`object::push_new`]; the slices must not belong to a value that is dropped by a raise.
+pub(crate) unsafe fn push(state: *mut lua_State, head: &Head, bytes: *const u8, fields: &[Field]) {
+    // SAFETY: the tail has room for fields and bytes; `bytes` has `head_len` of them.
+    unsafe {
+        let places = std::mem::size_of_val(fields);
+        let value = Request {
+            head: *head,
+            length: head.head_len,
+        };
+        let request = object::push_with_tail(state, value, places + head.head_len);
+        let tail = object::tail(request);
+        std::ptr::copy_nonoverlapping(fields.as_ptr().cast::<u8>(), tail, places);
+        std::ptr::copy_nonoverlapping(bytes, tail.add(places), head.head_len);
+    }
+}
+
+impl Request {
+    fn fields(&self) -> &[Field] {
+        // SAFETY: `push` wrote `field_count` fields at the start of the tail, and a slot's size is a
+        // multiple of its alignment, which is at least that of a field.
+        unsafe { std::slice::from_raw_parts(object::tail(self).cast(), self.head.field_count) }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let places = self.head.field_count * size_of::<Field>();
+        // SAFETY: `push` wrote `length` bytes behind the fields.
+        unsafe { std::slice::from_raw_parts(object::tail(self).add(places), self.length) }
+    }
+
+    fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let bytes = self.bytes();
+        self.fields()
+            .iter()
+            .filter(move |field| field.name.of(bytes).eq_ignore_ascii_case(name))
+            .map(move |field| field.value.of(bytes))
+    }
+
+    /// The raw path; CONNECT, which has none, counts as `/`.
+    fn route_path(&self) -> &[u8] {
+        route_path(&self.head, self.bytes())
+    }
+}
+
+/// The raw path that routes are looked up by; CONNECT, which has none, counts as `/`.
+pub(crate) fn route_path<'a>(head: &Head, bytes: &'a [u8]) -> &'a [u8] {
+    match head.target_form {
+        TargetForm::Authority => b"/",
+        _ => head.path(bytes),
+    }
+}
+
+/// A raw path in its normal form: itself, or what is written to `scratch`. `None` for a bad escape.
+pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a str> {
+    if uri::path_is_plain(raw) {
+        return std::str::from_utf8(raw).ok();
+    }
+    scratch.clear();
+    uri::normalize_path(raw, scratch).ok()?;
+    std::str::from_utf8(scratch).ok()
+}
+
+unsafe fn check<'a>(state: *mut lua_State) -> &'a Request {
+    // SAFETY: argument 1 stays on the stack while the caller runs.
+    unsafe { &*object::check::<Request>(state, 1) }
+}
+
+unsafe fn push_span(state: *mut lua_State, span: Option<Span>) -> c_int {
+    // SAFETY: a thin shell; nothing that needs `Drop` is alive.
+    unsafe {
+        match span {
+            Some(span) => push_bytes(state, span.of(check(state).bytes())),
+            None => ffi::lua_pushnil(state),
+        }
+        1
+    }
+}
+
+/// `head:method()` → as sent.
+unsafe extern "C-unwind" fn method(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe { push_span(state, Some(check(state).head.method)) }
+}
+
+/// `head:target()` → the request target as sent.
+unsafe extern "C-unwind" fn target(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe { push_span(state, Some(check(state).head.target)) }
+}
+
+/// `head:raw_query()` → what stands behind the `?`, or nil.
+unsafe extern "C-unwind" fn raw_query(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe { push_span(state, check(state).head.query) }
+}
+
+/// `head:host()` → `host[:port]`, or nil.
+unsafe extern "C-unwind" fn host(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe { push_span(state, check(state).head.host) }
+}
+
+/// `head:raw_path()` → the path as sent.
+unsafe extern "C-unwind" fn raw_path(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        push_bytes(state, request.head.path(request.bytes()));
+        1
+    }
+}
+
+/// Pushes `raw`, percent-decoded; what is no escape stays as it is.
+unsafe fn push_decoded(state: *mut lua_State, raw: &[u8], plus_is_space: bool) {
+    // SAFETY: the scratch buffer belongs to the VM's workspace, so a raise loses nothing.
+    unsafe {
+        if !uri::needs_decode(raw, plus_is_space) {
+            push_bytes(state, raw);
+            return;
+        }
+        let space: *mut Workspace = workspace(state);
+        let decoded = guard(|| {
+            let scratch = &mut (*space).scratch;
+            scratch.clear();
+            Ok(uri::percent_decode(raw, plus_is_space, scratch).is_ok())
+        });
+        match settle(state, decoded) {
+            true => {
+                let scratch = &(*space).scratch;
+                push_bytes(state, scratch);
+            }
+            false => push_bytes(state, raw),
+        }
+    }
+}
+
+/// `head:path()` → the path, percent-decoded.
+unsafe extern "C-unwind" fn path(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        push_decoded(state, request.head.path(request.bytes()), false);
+        1
+    }
+}
+
+/// `head:query()` → decoded keys and values; repeated keys as lists, a key without `=` as `""`.
+unsafe extern "C-unwind" fn query(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        let raw = request
+            .head
+            .query
+            .map_or(&[][..], |span| span.of(request.bytes()));
+        push_pairs(state, raw);
+        1
+    }
+}
+
+/// Pushes a table of `key=value&…` pairs.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn push_pairs(state: *mut lua_State, raw: &[u8]) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_createtable(state, 0, 0);
+        let table = ffi::lua_gettop(state);
+        for (name, value) in uri::query_pairs(raw) {
+            push_decoded(state, name, true);
+            push_decoded(state, value.unwrap_or_default(), true);
+            insert(state, table);
+        }
+    }
+}
+
+/// Stores the value on top under the key below it; a second value of a key makes a list.
+unsafe fn insert(state: *mut lua_State, table: c_int) {
+    // SAFETY: plain stack work; both are popped.
+    unsafe {
+        ffi::lua_pushvalue(state, -2);
+        match ffi::lua_rawget(state, table) {
+            ffi::LUA_TNIL => {
+                ffi::lua_pop(state, 1);
+                ffi::lua_rawset(state, table);
+                return;
+            }
+            ffi::LUA_TTABLE => {}
+            _ => {
+                ffi::lua_createtable(state, 2, 0);
+                ffi::lua_rotate(state, -2, 1);
+                ffi::lua_rawseti(state, -2, 1);
+                ffi::lua_pushvalue(state, -3);
+                ffi::lua_pushvalue(state, -2);
+                ffi::lua_rawset(state, table);
+            }
+        }
+        let count = ffi::lua_rawlen(state, -1) as i64;
+        ffi::lua_pushvalue(state, -2);
+        ffi::lua_rawseti(state, -2, count + 1);
+        ffi::lua_pop(state, 3);
+    }
+}
+
+/// `head:version()` → `"1.0"` or `"1.1"`.
+unsafe extern "C-unwind" fn version(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let text: &[u8] = if check(state).head.version == 10 {
+            b"1.0"
+        } else {
+            b"1.1"
+        };
+        push_bytes(state, text);
+        1
+    }
+}
+
+/// `head:upgrade()` → whether the client offers to switch protocols.
+unsafe extern "C-unwind" fn upgrade(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        ffi::lua_pushboolean(state, check(state).head.upgrade.into());
+        1
+    }
+}
+
+/// `head:field(name)` → the value, several joined by `, ` (cookies by `; `), or nil. Case-blind.
+unsafe extern "C-unwind" fn field(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        let name = args::bytes(state, 2);
+        push_joined(state, request, name);
+        1
+    }
+}
+
+/// Pushes all values of a field as one, or nil.
+unsafe fn push_joined(state: *mut lua_State, request: &Request, name: &[u8]) {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let mut parts = 0;
+        for value in request.values(name) {
+            if parts > 0 {
+                let cookie = name.eq_ignore_ascii_case(b"cookie");
+                push_bytes(state, if cookie { b"; " } else { b", " });
+                push_bytes(state, value);
+                ffi::lua_concat(state, 3);
+            } else {
+                push_bytes(state, value);
+            }
+            parts += 1;
+        }
+        if parts == 0 {
+            ffi::lua_pushnil(state);
+        }
+    }
+}
+
+/// `head:field_all(name)` → list of the values, in order.
+unsafe extern "C-unwind" fn field_all(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        let name = args::bytes(state, 2);
+        ffi::lua_createtable(state, 1, 0);
+        for (index, value) in request.values(name).enumerate() {
+            push_bytes(state, value);
+            ffi::lua_rawseti(state, -2, index as i64 + 1);
+        }
+        1
+    }
+}
+
+/// `head:fields()` → table of lower-case name to value; repeated ones joined.
+unsafe extern "C-unwind" fn fields(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        let bytes = request.bytes();
+        ffi::lua_createtable(state, 0, request.fields().len() as c_int);
+        for field in request.fields() {
+            let mut lower = [0u8; 256];
+            let name = field.name.of(bytes);
+            match name.len() <= lower.len() {
+                true => {
+                    lower[..name.len()].copy_from_slice(name);
+                    lower[..name.len()].make_ascii_lowercase();
+                    push_bytes(state, &lower[..name.len()]);
+                }
+                false => push_bytes(state, name),
+            }
+            push_joined(state, request, name);
+            ffi::lua_rawset(state, -3);
+        }
+        1
+    }
+}
+
+/// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
+unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`; the values are sub-slices of the head or of the workspace's `kept`.
+    unsafe {
+        let request = check(state);
+        let routes = &*object::check::<Routes>(state, 2);
+        let id = ffi::luaL_checkinteger(state, 3);
+        ffi::lua_createtable(state, 0, 4);
+        let space: *mut Workspace = workspace(state);
+        let mut values: [(*const u8, usize); super::router::MAX_PARAMETERS] =
+            [(std::ptr::null(), 0); super::router::MAX_PARAMETERS];
+        let found = guard(|| {
+            // `kept`, since decoding a value below uses `scratch`.
+            let Some(normal) = normal_path(request.route_path(), &mut (*space).kept) else {
+                return Ok(0);
+            };
+            Ok(routes.values_of(normal, id, &mut values))
+        });
+        let count = settle(state, found);
+        for (index, (start, length)) in values[..count].iter().enumerate() {
+            let Some(name) = routes.name_of(id, index) else {
+                continue;
+            };
+            push_bytes(state, name.as_bytes());
+            push_decoded(state, std::slice::from_raw_parts(*start, *length), false);
+            ffi::lua_rawset(state, -3);
+        }
+        1
+    }
+}
+
+/// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
+/// and constraints, the most specific first.
+unsafe extern "C-unwind" fn matches(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = check(state);
+        let routes = &*object::check::<Routes>(state, 2);
+        let space: *mut Workspace = workspace(state);
+        let mut ids = [0i64; 64];
+        let found = guard(|| {
+            let scratch = &mut (*space).scratch;
+            Ok(match normal_path(request.route_path(), scratch) {
+                Some(normal) => routes.all(normal, &mut ids),
+                None => 0,
+            })
+        });
+        let count = settle(state, found);
+        ffi::lua_createtable(state, count as c_int, 0);
+        for (index, id) in ids[..count].iter().enumerate() {
+            ffi::lua_pushinteger(state, *id);
+            ffi::lua_rawseti(state, -2, index as i64 + 1);
+        }
+        1
+    }
+}

@@ -1,0 +1,185 @@
+//! Route patterns: taken apart, written as a trie key, and matched one by one.
+//!
+//! Called by `router` only. Invariant: a pattern that parsed has at most one tail, at its end,
+//! and distinct parameter names; its segments are its shape, without names and constraints.
+
+use super::super::uri;
+use super::MAX_PARAMETERS;
+
+/// One segment of a shape. The order is that of precedence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Segment {
+    /// Text in the normal form of paths; may be empty.
+    Literal(String),
+    /// One segment of the path, not empty.
+    Parameter,
+    /// The rest of the path, slashes included; may be empty.
+    Tail,
+}
+
+/// A pattern taken apart.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    pub(super) segments: Vec<Segment>,
+    pub(super) names: Vec<String>,
+    pub(super) constraints: Vec<Option<String>>,
+}
+
+/// Takes a pattern apart; see `Router::add`.
+pub(super) fn parse(text: &str) -> Result<Pattern, String> {
+    let fail = |what: &str| Err(format!("route pattern '{text}' {what}"));
+    let Some(mut rest) = text.strip_prefix('/') else {
+        return fail("must begin with '/'");
+    };
+    let mut pattern = Pattern {
+        segments: Vec::new(),
+        names: Vec::new(),
+        constraints: Vec::new(),
+    };
+    loop {
+        let parsed = parse_segment(rest);
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(what) => return fail(&what),
+        };
+        if let Some(name) = parsed.name {
+            if pattern.names.contains(&name) {
+                return fail(&format!("has the parameter '{name}' twice"));
+            }
+            if pattern.names.len() == MAX_PARAMETERS {
+                return fail(&format!("has more than {MAX_PARAMETERS} parameters"));
+            }
+            pattern.names.push(name);
+            pattern.constraints.push(parsed.constraint);
+        }
+        let is_tail = parsed.segment == Segment::Tail;
+        pattern.segments.push(parsed.segment);
+        match parsed.behind {
+            None => return Ok(pattern),
+            Some(_) if is_tail => return fail("has a '*' segment that is not the last"),
+            Some(behind) => rest = behind,
+        }
+    }
+}
+
+struct Parsed<'t> {
+    segment: Segment,
+    name: Option<String>,
+    constraint: Option<String>,
+    /// What follows the slash behind the segment, if there is one.
+    behind: Option<&'t str>,
+}
+
+/// Parses the segment at the start of `rest`.
+fn parse_segment(rest: &str) -> Result<Parsed<'_>, String> {
+    let (segment, named) = match rest.as_bytes().first() {
+        Some(b':') => (Segment::Parameter, &rest[1..]),
+        Some(b'*') => (Segment::Tail, &rest[1..]),
+        _ => return parse_literal(rest),
+    };
+    let end = named.find(['/', '<']).unwrap_or(named.len());
+    let (name, behind) = named.split_at(end);
+    if name.is_empty() {
+        return Err("has a parameter without a name".into());
+    }
+    if let Some(odd) = name.chars().find(|c| !(c.is_alphanumeric() || *c == '_')) {
+        return Err(format!("has '{odd}' in the parameter name '{name}'"));
+    }
+    let (constraint, behind) = match behind.strip_prefix('<') {
+        None => (None, behind),
+        Some(constraint) => {
+            let end = constraint_end(constraint)
+                .ok_or_else(|| format!("has a '<' without '>' at the parameter '{name}'"))?;
+            (Some(&constraint[..end]), &constraint[end + 1..])
+        }
+    };
+    if constraint == Some("") {
+        return Err(format!("has an empty constraint at the parameter '{name}'"));
+    }
+    Ok(Parsed {
+        segment,
+        name: Some(name.into()),
+        constraint: constraint.map(Into::into),
+        behind: behind.strip_prefix('/'),
+    })
+}
+
+/// A `>` within a constraint is text, unless the segment could end there.
+fn constraint_end(text: &str) -> Option<usize> {
+    text.match_indices('>')
+        .map(|(at, _)| at)
+        .find(|at| matches!(text.as_bytes().get(at + 1), None | Some(b'/')))
+}
+
+fn parse_literal(rest: &str) -> Result<Parsed<'_>, String> {
+    let (text, behind) = match rest.split_once('/') {
+        Some((text, behind)) => (text, Some(behind)),
+        None => (rest, None),
+    };
+    let mut normal = Vec::new();
+    uri::normalize_path(text.as_bytes(), &mut normal)
+        .map_err(|_| format!("has a malformed escape in '{text}'"))?;
+    Ok(Parsed {
+        // The normal form is ASCII.
+        segment: Segment::Literal(String::from_utf8_lossy(&normal).into_owned()),
+        name: None,
+        constraint: None,
+        behind,
+    })
+}
+
+/// The shape in matchit's syntax; without its tail, if it has one. Parameters are numbered by
+/// depth, so that equal places in the trie have equal names.
+pub(super) fn trie_key(segments: &[Segment]) -> String {
+    let mut key = String::new();
+    for (depth, segment) in segments.iter().enumerate() {
+        key.push('/');
+        match segment {
+            Segment::Literal(text) => {
+                key.push_str(&text.replace('{', "{{").replace('}', "}}"));
+            }
+            Segment::Parameter => key.push_str(&format!("{{p{depth}}}")),
+            Segment::Tail => (),
+        }
+    }
+    key
+}
+
+/// How specific a shape is, as a sequence that compares with that of another shape which
+/// matches the same path: the lesser one wins.
+pub(super) fn rank(segments: &[Segment]) -> impl Iterator<Item = u8> {
+    segments.iter().map(|segment| match segment {
+        Segment::Literal(_) => 0,
+        Segment::Parameter => 1,
+        Segment::Tail => 2,
+    })
+}
+
+/// Whether `path` has this shape; `found` gets the value of each parameter on the way.
+pub(super) fn matches<'p>(
+    segments: &[Segment],
+    path: &'p str,
+    mut found: impl FnMut(&'p str),
+) -> bool {
+    let mut rest = path.strip_prefix('/');
+    for segment in segments {
+        let Some(text) = rest else {
+            return false;
+        };
+        if *segment == Segment::Tail {
+            found(text);
+            return true;
+        }
+        let (part, behind) = match text.split_once('/') {
+            Some((part, behind)) => (part, Some(behind)),
+            None => (text, None),
+        };
+        match segment {
+            Segment::Literal(literal) if literal == part => (),
+            Segment::Parameter if !part.is_empty() => found(part),
+            _ => return false,
+        }
+        rest = behind;
+    }
+    rest.is_none()
+}

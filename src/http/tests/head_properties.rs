@@ -1,0 +1,154 @@
+//! What holds for any bytes: no panic, no dependence on how they were split, linear work.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::super::fields::NO_FIELDS;
+use super::super::head::{Head, Limits, Progress, parse};
+
+/// Small limits, so that random text reaches them.
+const LIMITS: Limits = Limits {
+    request_line: 60,
+    headers: 90,
+    fields: 4,
+};
+
+/// The outcome: a head with its fields, none yet, or the status of the refusal.
+type Outcome = Result<Option<(Head, Vec<(u32, u32, u32, u32)>)>, u16>;
+
+/// Feeds `buf` in growing prefixes that end at `cuts`, then whole.
+fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
+    let mut progress = Progress::default();
+    let mut fields = NO_FIELDS;
+    for cut in cuts.into_iter().chain([buf.len()]) {
+        let found = parse(&buf[..cut], &LIMITS, &mut progress, &mut fields);
+        let Some(head) = found.map_err(|r| r.status)? else {
+            continue;
+        };
+        let spans = fields[..head.field_count]
+            .iter()
+            .map(|f| (f.name.start, f.name.end, f.value.start, f.value.end));
+        return Ok(Some((head, spans.collect())));
+    }
+    Ok(None)
+}
+
+/// Texts that are requests more often than not, with all the faults that the rules speak of.
+fn request() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop::sample::select(vec![
+        "GET ",
+        "POST ",
+        "OPTIONS ",
+        "/",
+        "/a?b ",
+        "* ",
+        "http://h/ ",
+        "HTTP/1.1\r\n",
+        "HTTP/1.0\r\n",
+        "HTTP/2.0\r\n",
+        "GET / HTTP/1.1\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n",
+        "Host: a\r\n",
+        "Host: b b\r\n",
+        "X: y\r\n",
+        "X:\r\n",
+        "X: y\n",
+        " folded\r\n",
+        "X : y\r\n",
+        "Content-Length: 5\r\n",
+        "Content-Length: 6\r\n",
+        "Content-Length: x\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: gzip\r\n",
+        "Expect: x\r\n",
+        "Connection: close\r\n",
+        "\r\n",
+        "\r\n\r\n",
+        "\n",
+        "\r",
+        "\0",
+        "\u{e9}",
+        "body",
+        "0123456789012345678901234567890123456789",
+    ]);
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat().into_bytes())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn arbitrary_bytes_do_not_panic(buf in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = feed(&buf, []);
+        let _ = feed(&buf, 0..buf.len());
+    }
+
+    #[test]
+    fn byte_by_byte_is_as_good_as_whole(buf in request()) {
+        // Once a fault or a head is found, the rest of the buffer must not matter.
+        prop_assert_eq!(feed(&buf, 0..buf.len()), feed(&buf, []));
+    }
+
+    #[test]
+    fn any_split_is_as_good_as_whole(buf in request(), cut in any::<prop::sample::Index>()) {
+        let cut = cut.index(buf.len() + 1);
+        prop_assert_eq!(feed(&buf, [cut]), feed(&buf, []));
+    }
+
+    #[test]
+    fn spans_lie_within_the_head(buf in request()) {
+        if let Ok(Some((head, spans))) = feed(&buf, []) {
+            prop_assert!(head.head_len <= buf.len());
+            prop_assert!(head.path.end <= head.target.end && head.path.start >= head.target.start);
+            for (a, b, c, d) in spans {
+                prop_assert!(a < b && b < c && c <= d && (d as usize) < head.head_len);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_split_of_a_browser_request_gives_the_same() {
+    let text = b"\r\nGET /a?b HTTP/1.1\r\nHost: a\r\nCookie: c\r\n\r\nGET / HTTP/1.1\r\n";
+    let whole = feed(text, []);
+    assert!(matches!(whole, Ok(Some(_))));
+    for first in 0..text.len() {
+        for second in first..text.len() {
+            assert_eq!(feed(text, [first, second]), whole);
+        }
+    }
+}
+
+#[test]
+fn a_head_that_trickles_in_costs_linear_time() {
+    let limits = Limits {
+        headers: 1 << 20,
+        ..Limits::default()
+    };
+    let mut text = b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec();
+    text.resize(limits.headers, b'x');
+    let mut progress = Progress::default();
+    let mut fields = NO_FIELDS;
+    let begun = Instant::now();
+    for length in 0..text.len() {
+        let found = parse(&text[..length], &limits, &mut progress, &mut fields);
+        assert_eq!(found, Ok(None));
+    }
+    // Looking at the whole buffer for each byte would be 5e11 bytes, minutes at the least.
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_bare_line_feed_is_refused_as_soon_as_it_comes() {
+    let text = b"GET / HTTP/1.1\r\nHost: a\nX: y\r\n";
+    let mut progress = Progress::default();
+    let mut fields = NO_FIELDS;
+    let fault = text.windows(2).position(|w| w == b"a\n").unwrap() + 2;
+    for length in 0..fault {
+        let found = parse(&text[..length], &LIMITS, &mut progress, &mut fields);
+        assert_eq!(found, Ok(None));
+    }
+    let found = parse(&text[..fault], &LIMITS, &mut progress, &mut fields);
+    assert_eq!(found.unwrap_err().status, 400);
+}

@@ -1,0 +1,88 @@
+//! Tests of the codec, one file per topic; each test is one rule, named for the behaviour.
+//!
+//! This file holds what several of them use: parsing a whole head, and reading its spans.
+
+mod body;
+mod fields;
+mod head_accepts;
+mod head_framing;
+mod head_properties;
+mod head_refuses;
+mod response;
+mod router;
+mod uri;
+
+use super::fields::{Fields, NO_FIELDS};
+use super::head::{self, Head, Limits, Progress};
+use super::status::Reject;
+
+/// A parsed head with what its spans refer to.
+#[derive(Debug)]
+struct Parsed {
+    buf: Vec<u8>,
+    head: Head,
+    fields: Box<Fields>,
+}
+
+impl Parsed {
+    fn method(&self) -> &str {
+        std::str::from_utf8(self.head.method.of(&self.buf)).unwrap()
+    }
+
+    fn path(&self) -> &str {
+        std::str::from_utf8(self.head.path(&self.buf)).unwrap()
+    }
+
+    fn query(&self) -> Option<&str> {
+        let query = self.head.query?;
+        Some(std::str::from_utf8(query.of(&self.buf)).unwrap())
+    }
+
+    fn host(&self) -> Option<&str> {
+        let host = self.head.host?;
+        Some(std::str::from_utf8(host.of(&self.buf)).unwrap())
+    }
+
+    fn fields(&self) -> Vec<(&str, &[u8])> {
+        let found = &self.fields[..self.head.field_count];
+        found
+            .iter()
+            .map(|f| {
+                (
+                    std::str::from_utf8(f.name.of(&self.buf)).unwrap(),
+                    f.value.of(&self.buf),
+                )
+            })
+            .collect()
+    }
+}
+
+/// Parses `buf` in one call.
+fn parse_within(buf: &[u8], limits: &Limits) -> Result<Option<Parsed>, Reject> {
+    let mut fields = Box::new(NO_FIELDS);
+    let head = head::parse(buf, limits, &mut Progress::default(), &mut fields)?;
+    Ok(head.map(|head| Parsed {
+        buf: buf.to_vec(),
+        head,
+        fields,
+    }))
+}
+
+fn parse(text: impl AsRef<[u8]>) -> Result<Option<Parsed>, Reject> {
+    parse_within(text.as_ref(), &Limits::default())
+}
+
+/// Parses a head that is complete and right.
+fn accept(text: impl AsRef<[u8]>) -> Parsed {
+    parse(text).expect("not refused").expect("complete")
+}
+
+/// The status with which a head is refused.
+fn refuse(text: impl AsRef<[u8]>) -> u16 {
+    parse(text).expect_err("refused").status
+}
+
+/// A GET of HTTP/1.1 with a Host and `lines`, each of which ends with CRLF.
+fn get(lines: &str) -> String {
+    format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
+}

@@ -1,0 +1,149 @@
+//! Response heads and chunks, byte for byte.
+
+use super::super::date::DateCache;
+use super::super::response::*;
+use super::super::status;
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_whole_head() {
+    let text = written(|out| {
+        start(out, 200);
+        field(out, b"Content-Type", b"text/plain").unwrap();
+        content_length(out, 12);
+        date(out, &mut DateCache::new(), 784_111_777);
+        connection(out, true, 11);
+        finish(out);
+    });
+    assert_eq!(
+        text,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\
+         Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
+    );
+}
+
+#[test]
+fn status_lines_have_the_registered_phrase_preformatted_or_not() {
+    for code in 100..=999 {
+        let line = written(|out| start(out, code));
+        assert_eq!(
+            line,
+            format!("HTTP/1.1 {code} {}\r\n", status::reason(code))
+        );
+    }
+}
+
+#[test]
+fn values_that_would_split_the_response_are_refused() {
+    for value in ["a\r\nSet-Cookie: b", "a\r", "\n", "a\0b"] {
+        let mut out = b"before".to_vec();
+        assert_eq!(
+            field(&mut out, b"X", value.as_bytes()),
+            Err(BadField::Value)
+        );
+        assert_eq!(out, b"before");
+    }
+    assert_eq!(written(|out| field(out, b"X", b"").unwrap()), "X: \r\n");
+}
+
+#[test]
+fn names_that_are_no_token_are_refused() {
+    for name in ["", "a b", "a:", "a\r\nb", "a\0", "\u{e9}"] {
+        assert_eq!(
+            field(&mut Vec::new(), name.as_bytes(), b"v"),
+            Err(BadField::Name)
+        );
+    }
+}
+
+#[test]
+fn connection_is_named_only_where_the_version_implies_otherwise() {
+    assert_eq!(written(|out| connection(out, true, 11)), "");
+    assert_eq!(
+        written(|out| connection(out, true, 10)),
+        "Connection: keep-alive\r\n"
+    );
+    assert_eq!(
+        written(|out| connection(out, false, 11)),
+        "Connection: close\r\n"
+    );
+    assert_eq!(
+        written(|out| connection(out, false, 10)),
+        "Connection: close\r\n"
+    );
+}
+
+#[test]
+fn bodies_are_allowed_but_for_1xx_204_and_304() {
+    for (code, allowed) in [
+        (100, false),
+        (199, false),
+        (200, true),
+        (204, false),
+        (205, true),
+    ] {
+        assert_eq!(body_allowed(code), allowed);
+    }
+    assert!(!body_allowed(304) && body_allowed(404));
+}
+
+#[test]
+fn chunks_have_their_size_in_hexadecimal() {
+    for size in [1, 9, 10, 15, 16, 255, 256, 0xabcdef, usize::MAX] {
+        assert_eq!(
+            written(|out| chunk_prefix(out, size)),
+            format!("{size:x}\r\n")
+        );
+    }
+    assert_eq!(written(|out| chunk(out, b"hello")), "5\r\nhello\r\n");
+}
+
+#[test]
+fn an_empty_chunk_does_not_end_the_body() {
+    assert_eq!(written(|out| chunk(out, b"")), "");
+}
+
+#[test]
+fn chunked_and_content_length_are_spelled_right() {
+    assert_eq!(written(chunked), "Transfer-Encoding: chunked\r\n");
+    let longest = written(|out| content_length(out, u64::MAX));
+    assert_eq!(longest, "Content-Length: 18446744073709551615\r\n");
+}
+
+#[test]
+fn error_answers_are_whole() {
+    let mut out = b"earlier ".to_vec();
+    let body = simple(
+        &mut out,
+        400,
+        "bad Host",
+        false,
+        11,
+        (&mut DateCache::new(), 0),
+    );
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(
+        text,
+        "earlier HTTP/1.1 400 Bad Request\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
+         Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\
+         Content-Length: 9\r\n\r\nbad Host\n"
+    );
+    assert_eq!(&text[body..], "bad Host\n");
+}
+
+#[test]
+fn answers_that_have_no_body_get_none() {
+    let text = written(|out| {
+        simple(out, 304, "unused", true, 10, (&mut DateCache::new(), 0));
+    });
+    assert_eq!(
+        text,
+        "HTTP/1.1 304 Not Modified\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
+         Connection: keep-alive\r\n\r\n"
+    );
+}

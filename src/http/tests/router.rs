@@ -1,0 +1,254 @@
+//! Routes: patterns, precedence, parameters, messages.
+
+use proptest::prelude::*;
+
+use super::super::router::Router;
+
+fn router(patterns: &[&str]) -> Router {
+    let mut router = Router::new();
+    for pattern in patterns {
+        router.add(b"GET", pattern).unwrap();
+    }
+    router
+}
+
+/// The pattern of the first candidate for `path`, with the values.
+fn find<'a>(patterns: &[&'a str], path: &'a str) -> Option<(&'a str, Vec<String>)> {
+    let router = router(patterns);
+    let node = router.find(path)?;
+    let values = node.values().iter().map(ToString::to_string).collect();
+    Some((patterns[node.candidates[0].route], values))
+}
+
+fn found<'a>(patterns: &[&'a str], path: &'a str) -> (&'a str, Vec<String>) {
+    find(patterns, path).unwrap_or_else(|| panic!("nothing for {path}"))
+}
+
+#[test]
+fn literal_paths_match_exactly() {
+    let patterns = ["/", "/a", "/a/", "/a/b"];
+    for path in patterns {
+        assert_eq!(found(&patterns, path), (path, vec![]));
+    }
+    for path in ["", "*", "a", "/b", "/A", "/a/b/", "//", "/a//b"] {
+        assert_eq!(find(&patterns, path), None, "{path}");
+    }
+}
+
+#[test]
+fn parameters_take_one_segment_that_is_not_empty() {
+    let patterns = ["/u/:id", "/u/:id/posts/:post"];
+    assert_eq!(found(&patterns, "/u/7"), ("/u/:id", vec!["7".into()]));
+    assert_eq!(
+        found(&patterns, "/u/7/posts/x.y"),
+        ("/u/:id/posts/:post", vec!["7".into(), "x.y".into()])
+    );
+    for path in ["/u/", "/u", "/u/7/", "/u//posts/1", "/u/7/posts/"] {
+        assert_eq!(find(&patterns, path), None, "{path}");
+    }
+}
+
+#[test]
+fn tails_take_the_rest_and_may_be_empty() {
+    let patterns = ["/files/*rest"];
+    assert_eq!(found(&patterns, "/files/a/b/").1, ["a/b/"]);
+    assert_eq!(found(&patterns, "/files/").1, [""]);
+    assert_eq!(found(&patterns, "/files//").1, ["/"]);
+    assert_eq!(find(&patterns, "/files"), None);
+    assert_eq!(found(&["/*all"], "/").1, [""]);
+    assert_eq!(found(&["/*all"], "/x/y").1, ["x/y"]);
+    assert_eq!(found(&["/:lang/*rest"], "/de/").1, ["de", ""]);
+}
+
+#[test]
+fn literal_beats_parameter_beats_tail_from_the_left() {
+    let patterns = [
+        "/*all", "/:a/*r", "/:a/:b", "/:a", "/f/*r", "/f/:b", "/f/x", "/f/",
+    ];
+    for (path, winner) in [
+        ("/f/x", "/f/x"),
+        ("/f/", "/f/"),
+        ("/f/y", "/f/:b"),
+        ("/f/y/z", "/f/*r"),
+        ("/g/x", "/:a/:b"),
+        ("/g/x/y", "/:a/*r"),
+        ("/g/", "/:a/*r"),
+        ("/g", "/:a"),
+        ("/f", "/:a"),
+        ("/", "/*all"),
+        ("//x", "/*all"),
+    ] {
+        assert_eq!(found(&patterns, path).0, winner, "{path}");
+    }
+}
+
+#[test]
+fn a_more_specific_dead_end_does_not_hide_another_match() {
+    assert_eq!(found(&["/a/b/c", "/:x/b/d"], "/a/b/d").0, "/:x/b/d");
+    assert_eq!(found(&["/a/:y/c", "/*all"], "/a/b/d").0, "/*all");
+}
+
+#[test]
+fn braces_and_other_signs_are_literal_text() {
+    let patterns = ["/{a}", "/}{", "/a:b", "/a*b", "/x<y>"];
+    for path in patterns {
+        assert_eq!(found(&patterns, path), (path, vec![]));
+    }
+    assert_eq!(find(&patterns, "/z"), None);
+}
+
+#[test]
+fn literal_text_is_brought_into_the_form_of_paths() {
+    assert!(find(&["/caf\u{e9}"], "/caf%C3%A9").is_some());
+    assert!(find(&["/%7euser"], "/~user").is_some());
+    assert!(find(&["/a b"], "/a%20b").is_some());
+}
+
+#[test]
+fn names_and_constraints_are_kept_in_order() {
+    let mut router = Router::new();
+    let id = router.add(b"PUT", "/:a<%d+>/x/:b/*c<[^>]+/?>").unwrap();
+    let route = router.route(id).unwrap();
+    assert_eq!(route.names(), ["a", "b", "c"]);
+    assert_eq!(
+        route.constraints(),
+        [Some("%d+".to_string()), None, Some("[^>]+/?".to_string())]
+    );
+    assert_eq!(route.method(), b"PUT");
+    assert!(router.route(id + 1).is_none());
+}
+
+#[test]
+fn routes_of_one_shape_share_a_node_in_order_of_registration() {
+    let mut router = Router::new();
+    for (method, pattern) in [
+        ("GET", "/u/:id<%d+>"),
+        ("GET", "/u/:name"),
+        ("", "/u/:x"),
+        ("POST", "/u/:id"),
+    ] {
+        router.add(method.as_bytes(), pattern).unwrap();
+    }
+    let node = router.find("/u/7").unwrap();
+    let seen: Vec<_> = node
+        .candidates
+        .iter()
+        .map(|c| (c.route, &*c.method, c.has_constraints))
+        .collect();
+    let expected: [(usize, &[u8], bool); 4] = [
+        (0, b"GET", true),
+        (1, b"GET", false),
+        (2, b"", false),
+        (3, b"POST", false),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(node.values(), ["7"]);
+}
+
+#[test]
+fn all_matches_come_from_most_to_least_specific() {
+    let patterns = ["/*all", "/u/:id<%d+>", "/:a/:b", "/u/*r", "/u/7", "/v"];
+    let router = router(&patterns);
+    let order: Vec<_> = router
+        .find_all("/u/7")
+        .iter()
+        .map(|node| (patterns[node.candidates[0].route], node.values().join(",")))
+        .collect();
+    let expected = [
+        ("/u/7", ""),
+        ("/u/:id<%d+>", "7"),
+        ("/u/*r", "7"),
+        ("/:a/:b", "u,7"),
+        ("/*all", "u/7"),
+    ];
+    assert_eq!(order, expected.map(|(p, v)| (p, v.to_string())));
+}
+
+#[test]
+fn malformed_patterns_are_explained() {
+    let long: String = (0..17).map(|i| format!("/:p{i}")).collect();
+    for (pattern, part) in [
+        ("", "must begin with '/'"),
+        ("a", "must begin with '/'"),
+        ("/:", "without a name"),
+        ("/*", "without a name"),
+        ("/:<%d>", "without a name"),
+        ("/:a/:a", "parameter 'a' twice"),
+        ("/:a/*a", "parameter 'a' twice"),
+        ("/*a/b", "not the last"),
+        ("/*a/", "not the last"),
+        ("/:a<%d+", "'<' without '>'"),
+        ("/:a<%d+>b", "'<' without '>'"),
+        ("/:a<>", "empty constraint"),
+        ("/:a.json", "'.' in the parameter name"),
+        ("/%zz", "malformed escape"),
+        (&long, "more than 16"),
+    ] {
+        let message = Router::new().add(b"GET", pattern).unwrap_err();
+        assert!(message.contains(part), "{pattern}: {message}");
+        assert!(message.contains(&format!("'{pattern}'")), "{message}");
+    }
+}
+
+#[test]
+fn a_route_that_is_there_already_is_refused() {
+    let mut router = router(&["/u/:id", "/f/*r"]);
+    for pattern in ["/u/:id", "/u/:name", "/f/*rest"] {
+        let message = router.add(b"GET", pattern).unwrap_err();
+        assert!(
+            message.contains("already") && message.contains("GET"),
+            "{message}"
+        );
+    }
+    router.add(b"POST", "/u/:id").unwrap();
+    router.add(b"", "/u/:id").unwrap();
+    assert!(
+        router
+            .add(b"", "/u/:id")
+            .unwrap_err()
+            .contains("any method")
+    );
+    assert_eq!(router.add(b"GET", "/u/:id<%d+>").unwrap(), 4);
+}
+
+#[test]
+fn ten_thousand_routes_are_told_apart() {
+    let mut router = Router::new();
+    for i in 0..10_000 {
+        router
+            .add(b"GET", &format!("/group{}/item{i}/:id", i % 100))
+            .unwrap();
+    }
+    for i in (0..10_000).step_by(37) {
+        let path = format!("/group{}/item{i}/x", i % 100);
+        assert_eq!(router.find(&path).unwrap().candidates[0].route, i);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The trie and the plain scan of all patterns are two implementations of one rule.
+    #[test]
+    fn the_trie_finds_what_a_scan_finds_first(
+        patterns in prop::collection::vec("(/(a|b|ab|\\{|:x|)){1,4}(/\\*r)?", 1..12),
+        paths in prop::collection::vec("(/(a|b|ab|aba|\\{|c|)){1,5}", 1..12),
+    ) {
+        let mut router = Router::new();
+        for (i, pattern) in patterns.iter().enumerate() {
+            // Names must differ within a pattern; duplicates of a shape are refused, rightly.
+            let mut parts = pattern.split(":x");
+            let mut text = parts.next().unwrap_or_default().to_string();
+            for (n, part) in parts.enumerate() {
+                text.push_str(&format!(":x{n}{part}"));
+            }
+            let _ = router.add(format!("M{i}").as_bytes(), &text).unwrap();
+        }
+        for path in &paths {
+            let by_trie = router.find(path).map(|n| (n.candidates[0].route, n.values().to_vec()));
+            let all = router.find_all(path);
+            let by_scan = all.first().map(|n| (n.candidates[0].route, n.values().to_vec()));
+            prop_assert_eq!(by_trie, by_scan, "{}", path);
+        }
+    }
+}
