@@ -31,73 +31,6 @@ local function cpu_of(f)
   return os.clock() - begin
 end
 
-t.test("as many descriptors as the system allows, each reported when it is ready", function()
-  local count = (allowed(20000) - 50) // 2
-  t.ok(count > 400, "the limit allows " .. count .. " pairs")
-  local sel <close> = lio.create()
-  local ends = {}
-  for i = 1, count do
-    local a, b, message = socket.pair()
-    t.ok(a, message)
-    ends[i] = { a, b }
-    t.ok(sel:event_add(b, READ, i))
-    t.ok(sel:event_add(a, 0, -i))
-  end
-  t.eq(sel:count(), 2 * count)
-  t.eq(events(sel, 0.02), {})
-  for _, i in ipairs { 1, 600, count // 2, count - 1, count } do
-    if ends[i] then
-      ends[i][1]:send "x"
-      t.eq(events(sel, 5), { [i] = READ })
-      ends[i][2]:recv()
-    end
-  end
-  local idle = cpu_of(function() for _ = 1, 20 do events(sel, 0.01) end end)
-  t.ok(idle < 0.1, "20 waits over idle registrations took " .. idle .. " s of CPU")
-  for i = 1, count do ends[i][1]:send "x" end
-  local seen = {}
-  while #seen < count do
-    for i in sel:wait(5) do
-      seen[#seen + 1] = i
-      ends[i][2]:recv()
-    end
-  end
-  t.eq(events(sel, 0), {}, "nobody twice")
-  for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
-  t.eq(sel:count(), 0)
-end)
-
-t.test("dispatch costs the same with 10 and with thousands of idle registrations", function()
-  local a, b = socket.pair()
-  local function rounds(sel)
-    sel:event_add(b, READ, "b")
-    local cost = math.huge
-    for _ = 1, 3 do
-      cost = math.min(cost, cpu_of(function()
-        for _ = 1, 2000 do
-          a:send "x"
-          for _ in sel:wait(5) do b:recv() end
-        end
-      end))
-    end
-    sel:event_del(b)
-    return cost
-  end
-  local few <close> = lio.create()
-  local many <close> = lio.create()
-  local idle = {}
-  for i = 1, math.min(3000, allowed(20000) - 100) do
-    idle[i] = socket.create "udp"
-    idle[i]:bind("127.0.0.1", 0)
-    many:event_add(idle[i], READ)
-    if i <= 10 then few:event_add(idle[i], READ) end
-  end
-  local small, large = rounds(few), rounds(many)
-  t.ok(large < 3 * small + 0.005, string.format("%.4f s against %.4f s", large, small))
-  for _, s in ipairs(idle) do s:close() end
-  a:close() b:close()
-end)
-
 t.test("1e6 cycles of add and del leave memory and descriptors flat", function()
   local handle, a = loopback.foreign()
   local b = socket.create "udp"
@@ -217,6 +150,75 @@ t.test("a socket that outlives its selector works on, and closes", function()
   a:send "y"
   t.eq(events(sel, 5), { b = READ })
   a:close() b:close()
+end)
+
+-- The two that open thousands of descriptors come last: the kit's look for leaks gets slower after them.
+
+t.test("dispatch costs the same with 10 and with thousands of idle registrations", function()
+  local a, b = socket.pair()
+  local function rounds(sel)
+    sel:event_add(b, READ, "b")
+    local cost = math.huge
+    for _ = 1, 3 do
+      cost = math.min(cost, cpu_of(function()
+        for _ = 1, 2000 do
+          a:send "x"
+          for _ in sel:wait(5) do b:recv() end
+        end
+      end))
+    end
+    sel:event_del(b)
+    return cost
+  end
+  local few <close> = lio.create()
+  local many <close> = lio.create()
+  local idle = {}
+  for i = 1, math.min(3000, allowed(20000) - 100) do
+    idle[i] = socket.create "udp"
+    idle[i]:bind("127.0.0.1", 0)
+    many:event_add(idle[i], READ)
+    if i <= 10 then few:event_add(idle[i], READ) end
+  end
+  local small, large = rounds(few), rounds(many)
+  t.ok(large < 3 * small + 0.005, string.format("%.4f s against %.4f s", large, small))
+  for _, s in ipairs(idle) do s:close() end
+  a:close() b:close()
+end)
+
+t.test("as many descriptors as the system allows, each reported when it is ready", function()
+  local count = (allowed(20000) - 50) // 2
+  t.ok(count > 400, "the limit allows " .. count .. " pairs")
+  local sel <close> = lio.create()
+  local ends = {}
+  for i = 1, count do
+    local a, b, message = socket.pair()
+    t.ok(a, message)
+    ends[i] = { a, b }
+    t.ok(sel:event_add(b, READ, i))
+    t.ok(sel:event_add(a, 0, -i))
+  end
+  t.eq(sel:count(), 2 * count)
+  t.eq(events(sel, 0.02), {})
+  for _, i in ipairs { 1, 600, count // 2, count - 1, count } do
+    if ends[i] then
+      ends[i][1]:send "x"
+      t.eq(events(sel, 5), { [i] = READ })
+      ends[i][2]:recv()
+    end
+  end
+  local idle = cpu_of(function() for _ = 1, 20 do events(sel, 0.01) end end)
+  t.ok(idle < 0.1, "20 waits over idle registrations took " .. idle .. " s of CPU")
+  for i = 1, count do ends[i][1]:send "x" end
+  local seen = {}
+  while #seen < count do
+    for i in sel:wait(5) do
+      seen[#seen + 1] = i
+      ends[i][2]:recv()
+    end
+  end
+  t.eq(events(sel, 0), {}, "nobody twice")
+  for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
+  t.eq(sel:count(), 0)
 end)
 
 t.finish()

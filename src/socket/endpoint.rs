@@ -263,28 +263,31 @@ pub(crate) unsafe fn push_parts(state: *mut lua_State, address: &SockAddr) {
     }
 }
 
-/// The text of an address: `1.2.3.4:80`, `[::1]:80`, a path, `@name` for an abstract one.
-pub(crate) fn text(address: &SockAddr) -> Text {
-    match address.as_socket() {
-        Some(SocketAddr::V6(v6)) => Text::format(format_args!(
+/// The text of an IP address with its port: `1.2.3.4:80`, `[::1]:80`.
+fn with_port(address: &SocketAddr) -> Text {
+    match address {
+        SocketAddr::V6(v6) => Text::format(format_args!(
             "[{}]:{}",
-            std::str::from_utf8(ip_text(&v6.into()).as_bytes()).unwrap_or_default(),
+            std::str::from_utf8(ip_text(address).as_bytes()).unwrap_or_default(),
             v6.port()
         )),
-        Some(ip) => Text::format(format_args!("{ip}")),
-        None => {
-            let (name, kind) = unix_parts(address);
-            let at = if kind == "abstract" { "@" } else { "" };
-            Text::format(format_args!("{at}{}", String::from_utf8_lossy(name)))
-        }
+        SocketAddr::V4(v4) => Text::format(format_args!("{v4}")),
     }
 }
 
+/// Address and port; for unix the path byte by byte, `@name` for an abstract one.
 unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
     // SAFETY: as for `endpoint`.
     unsafe {
-        let text = text(&(*object::check::<Endpoint>(state, 1)).0);
-        push_bytes(state, text.as_bytes());
+        let address = &(*object::check::<Endpoint>(state, 1)).0;
+        if let Some(ip) = address.as_socket() {
+            push_bytes(state, with_port(&ip).as_bytes());
+            return 1;
+        }
+        let (name, kind) = unix_parts(address);
+        push_bytes(state, if kind == "abstract" { b"@" } else { b"" });
+        push_bytes(state, name);
+        ffi::lua_concat(state, 2);
         1
     }
 }
