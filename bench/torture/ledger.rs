@@ -1,0 +1,141 @@
+//! The torture program's book: each request attempt is entered once as sent and ends in exactly one of the other
+//! columns, so that a request which got lost shows as a difference. Also prints the first failures in full.
+
+use std::time::Duration;
+
+use crate::case::Kind;
+use crate::exchange::{Ending, Exchange};
+
+const FAILURES_SHOWN: u64 = 10;
+/// Bytes shown of each side of a failed exchange.
+const BYTES_SHOWN: usize = 600;
+
+#[derive(Clone, Copy, Default)]
+struct Row {
+    sent: u64,
+    answered: u64,
+    refused: u64,
+    closed: u64,
+    failed: u64,
+    slowest: Duration,
+}
+
+pub(crate) struct Ledger {
+    rows: Vec<Row>,
+    /// Requests that came to an end, of whatever sort.
+    pub(crate) finished: u64,
+    /// Exchanges that went wrong; each may hold several failed requests.
+    pub(crate) failures: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Ledger {
+        Ledger {
+            rows: vec![Row::default(); Kind::ROWS],
+            finished: 0,
+            failures: 0,
+        }
+    }
+
+    pub(crate) fn sent(&mut self, exchange: &Exchange) {
+        exchange
+            .case
+            .kinds()
+            .for_each(|kind| self.rows[kind.row()].sent += 1);
+    }
+
+    /// Enters an exchange that ended well after `took`.
+    pub(crate) fn well(&mut self, exchange: &Exchange, took: Duration) {
+        for expected in &exchange.case.answers {
+            let row = &mut self.rows[expected.kind.row()];
+            row.answered += 1;
+            row.slowest = row.slowest.max(took);
+        }
+        if let Some(kind) = exchange.case.finish.kind() {
+            let row = &mut self.rows[kind.row()];
+            match exchange.ending() {
+                Ending::Refused => row.refused += 1,
+                Ending::Closed => row.closed += 1,
+            }
+            row.slowest = row.slowest.max(took);
+        }
+        self.finished += exchange.case.requests();
+    }
+
+    /// Enters an exchange that went wrong: what was answered before counts, the rest has failed. `sent` bytes of the
+    /// case had gone out.
+    pub(crate) fn wrong(&mut self, exchange: &Exchange, sent: usize, reason: &str) {
+        for (index, kind) in exchange.case.kinds().enumerate() {
+            let row = &mut self.rows[kind.row()];
+            match index < exchange.answered {
+                true => row.answered += 1,
+                false => row.failed += 1,
+            }
+        }
+        self.finished += exchange.case.requests();
+        self.failures += 1;
+        if self.failures > FAILURES_SHOWN {
+            return;
+        }
+        let culprit = exchange
+            .case
+            .kinds()
+            .nth(exchange.answered)
+            .map_or(String::new(), |kind| Kind::row_name(kind.row()));
+        println!("FAILURE {} ({culprit}): {reason}", self.failures);
+        println!(
+            "  case: {:?}, request {} of it",
+            exchange.case.finish,
+            exchange.answered + 1
+        );
+        println!("  sent {}", shown(&exchange.case.out[..sent]));
+        println!("  received {}", shown(&exchange.inbox));
+    }
+
+    /// Prints the table and returns how many requests failed or were lost.
+    pub(crate) fn print(&self) -> u64 {
+        println!(
+            "{:<34}{:>9}{:>10}{:>9}{:>9}{:>9}{:>12}",
+            "kind", "sent", "answered", "4xx/5xx", "closed", "failed", "slowest ms"
+        );
+        let mut total = Row::default();
+        for (index, row) in self.rows.iter().enumerate() {
+            if row.sent > 0 {
+                print_row(&Kind::row_name(index), row);
+            }
+            if index != Kind::HangUp.row() {
+                total.sent += row.sent;
+                total.answered += row.answered;
+                total.refused += row.refused;
+                total.closed += row.closed;
+            }
+            total.failed += row.failed;
+            total.slowest = total.slowest.max(row.slowest);
+        }
+        print_row("all requests", &total);
+        let ended: u64 = self
+            .rows
+            .iter()
+            .map(|row| row.answered + row.refused + row.closed + row.failed)
+            .sum();
+        let lost = self.rows.iter().map(|row| row.sent).sum::<u64>() - ended;
+        if lost > 0 {
+            println!("LOST: {lost} requests have no end");
+        }
+        total.failed + lost
+    }
+}
+
+fn print_row(name: &str, row: &Row) {
+    let slowest = row.slowest.as_secs_f64() * 1000.0;
+    println!(
+        "{name:<34}{:>9}{:>10}{:>9}{:>9}{:>9}{slowest:>12.1}",
+        row.sent, row.answered, row.refused, row.closed, row.failed
+    );
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let part = &bytes[..bytes.len().min(BYTES_SHOWN)];
+    let more = if part.len() < bytes.len() { " ..." } else { "" };
+    format!("{} bytes: \"{}\"{more}", bytes.len(), part.escape_ascii())
+}
