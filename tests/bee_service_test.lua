@@ -1,0 +1,215 @@
+-- A network service of the kind that is written for bee.lua: callbacks as udata, tasks that wait for a
+-- bit by event_mod, an accept callback that gives the listener up when accept yields nothing. It makes
+-- socket, option, bind, listen, accept, recv, send, close, event_add, event_mod, event_del and wait()
+-- calls only, so it shows that such a program runs on the drop-ins unchanged.
+
+local t = require "tests.kit"
+require "lio" -- makes the names of the drop-ins loadable in a stock Lua
+local select_ = require "bee.select"
+local socket = require "bee.socket"
+local loopback = require "tests.loopback"
+
+local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
+
+-- The service: `connections` by id, each with the task that waits to read and to write.
+local function new_service(create)
+  local selector = select_.create()
+  local objects, next_id = {}, 1
+  local runnable = {}
+  local service = { accepted = 0 }
+
+  local function wakeup(co) if co then runnable[#runnable + 1] = co end end
+
+  local function register(fd)
+    local obj = { fd = fd, flag = 0 }
+    function obj.update(event)
+      if event & READ ~= 0 then
+        wakeup(obj.reader)
+        obj.reader = nil
+      end
+      if event & WRITE ~= 0 then
+        wakeup(obj.writer)
+        obj.writer = nil
+      end
+      obj.flag = obj.flag & ~event
+      selector:event_mod(fd, obj.flag)
+    end
+    selector:event_add(fd, 0, obj.update)
+    local id = next_id
+    next_id = next_id + 1
+    objects[id] = obj
+    return id
+  end
+
+  local function want(obj, flag)
+    obj.flag = obj.flag | flag
+    selector:event_mod(obj.fd, obj.flag)
+  end
+
+  function service.listen(address, port, serve)
+    local fd = assert(create "tcp")
+    fd:option("reuseaddr", 1)
+    assert(fd:bind(address, port))
+    assert(fd:listen())
+    selector:event_add(fd, READ, function()
+      local newfd, message = fd:accept()
+      if not newfd then
+        -- An event without a connection ends the service: there must be none.
+        selector:event_del(fd)
+        fd:close()
+        service.failure = message or "accept had nothing to give"
+        return
+      end
+      service.accepted = service.accepted + 1
+      wakeup(coroutine.create(function() serve(register(newfd)) end))
+    end)
+    function service.stop()
+      selector:event_del(fd)
+      fd:close()
+    end
+    return fd
+  end
+
+  function service.recv(id)
+    local obj = objects[id]
+    local data, message = obj.fd:recv()
+    while data == false do
+      obj.reader = coroutine.running()
+      want(obj, READ)
+      coroutine.yield()
+      data, message = obj.fd:recv()
+    end
+    return data, message
+  end
+
+  function service.send(id, data)
+    local obj = objects[id]
+    while data ~= "" do
+      local n, message = obj.fd:send(data)
+      if n == nil then return nil, message end
+      if n then
+        data = data:sub(n + 1)
+      else
+        obj.writer = coroutine.running()
+        want(obj, WRITE)
+        coroutine.yield()
+      end
+    end
+    return true
+  end
+
+  function service.close(id)
+    local obj = objects[id]
+    objects[id] = nil
+    selector:event_del(obj.fd)
+    obj.fd:close()
+  end
+
+  function service.run(task)
+    wakeup(coroutine.create(task))
+    local main = runnable[1]
+    while coroutine.status(main) ~= "dead" do
+      local list = runnable
+      runnable = {}
+      for _, co in ipairs(list) do assert(coroutine.resume(co)) end
+      if #runnable == 0 and coroutine.status(main) ~= "dead" then
+        for update, event in selector:wait() do update(event) end
+      end
+    end
+  end
+
+  service.register = register
+  function service.leave() selector:close() end
+  return service
+end
+
+-- Clients and server in one service: each client sends `size` bytes and expects them back.
+local function echoes(create, clients, size)
+  local service = new_service(create)
+  local listener = service.listen("127.0.0.1", 0, function(id)
+    while true do
+      local data = service.recv(id)
+      if not data or not service.send(id, data) then break end
+    end
+    service.close(id)
+  end)
+  local where = listener:info "socket"
+  service.run(function()
+    local done, main, waiting = 0, coroutine.running(), false
+    for i = 1, clients do
+      local fd = create "tcp"
+      fd:connect(where)
+      local id = service.register(fd)
+      local data = string.char(i % 256):rep(size)
+      local function client()
+        -- The echo may fill both buffers: read beside writing.
+        local writer = coroutine.create(function() assert(service.send(id, data)) end)
+        assert(coroutine.resume(writer))
+        local pieces, length = {}, 0
+        while length < size do
+          local piece = assert(service.recv(id))
+          pieces[#pieces + 1] = piece
+          length = length + #piece
+        end
+        assert(table.concat(pieces) == data, "client " .. i .. " got something else")
+        service.close(id)
+        done = done + 1
+        if done == clients and waiting then assert(coroutine.resume(main)) end
+      end
+      assert(coroutine.resume(coroutine.create(client)))
+    end
+    if done < clients then
+      waiting = true
+      coroutine.yield()
+    end
+    service.stop()
+  end)
+  t.is_nil(service.failure)
+  t.eq(service.accepted, clients)
+  service.leave()
+  collectgarbage()
+end
+
+t.test("one conversation", function() echoes(socket.create, 1, 5) end)
+
+t.test("the module itself creates sockets", function() echoes(socket, 1, 5) end)
+
+t.test("fifty conversations at once", function() echoes(socket.create, 50, 1000) end)
+
+t.test("conversations longer than any buffer", function() echoes(socket.create, 3, 8 << 20) end)
+
+t.test("an accept callback that gives up on an empty accept is never called in vain", function()
+  local service = new_service(socket.create)
+  local listener = service.listen("127.0.0.1", 0, function(id) service.close(id) end)
+  local where = listener:info "socket"
+  service.run(function()
+    for _ = 1, 20 do
+      local fd = socket.create "tcp"
+      fd:connect(where)
+      local id = service.register(fd)
+      t.is_nil((service.recv(id)))
+      service.close(id)
+    end
+    service.stop()
+  end)
+  t.is_nil(service.failure)
+  t.eq(service.accepted, 20)
+  service.leave()
+end)
+
+t.test("a listener from outside the service connects too", function()
+  local a, b = loopback.tcp()
+  local service = new_service(socket.create)
+  local id = service.register(b)
+  service.run(function()
+    a:send "hello"
+    t.eq(service.recv(id), "hello")
+    t.ok(service.send(id, "bye"))
+    service.close(id)
+  end)
+  t.eq(loopback.receive(a), "bye")
+  service.leave()
+  a:close()
+end)
+
+t.finish()
