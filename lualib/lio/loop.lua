@@ -20,8 +20,10 @@ local active = false
 local finished = false
 local stopping = false
 local stop_hooks = {}
-local watchers = {} -- signal name → watcher
+local watchers, watcher_count = {}, 0 -- signal name → watcher
 local handlers = {} -- signal name → function
+local sleeping = {} -- coroutine → id of the timer that ends its sleep
+local timeouts, timeout_count = {}, 0 -- ids of `timeout` that have not fired
 
 M.fork = task.fork
 M.wait = task.wait
@@ -38,13 +40,24 @@ function M.on_stop(f)
   return function() stop_hooks[f] = nil end
 end
 
+-- A task's wait has ended without its waker, or cannot begin: see `task.on_abandon`.
+local function on_abandon(f)
+  task.on_abandon(function(token)
+    local id = sleeping[token]
+    if id then
+      sleeping[token] = nil
+      timers:cancel(id)
+    end
+    f(token)
+  end)
+end
+
 local api = net.new(selector, {
   wait = task.wait,
   wakeup = task.wakeup,
   fork = task.fork,
   running = task.running,
-  is_waiting = task.is_waiting,
-  is_alive = task.is_alive,
+  on_abandon = on_abandon,
   on_stop = M.on_stop,
   timers = timers,
 })
@@ -53,46 +66,68 @@ M.net = api
 local TIMER <const> = {}
 
 -- What a timer's value does when it fires.
-local function fire(value)
+local function fire(value, id)
   if type(value) == "thread" then
+    sleeping[value] = nil
     task.wakeup(value, TIMER)
   elseif type(value) == "function" then
+    timeouts[id] = nil
+    timeout_count = timeout_count - 1
     task.fork(value)
   else
-    value:expired()
+    api.expired(value)
   end
 end
 api.on_timer(fire)
 
+local function check_seconds(seconds, call)
+  if type(seconds) ~= "number" then
+    error("bad argument #1 to '" .. call .. "' (number expected, got " .. type(seconds) .. ")", 3)
+  end
+end
+
+local function woken(co, id, first, ...)
+  if first == TIMER then return end
+  sleeping[co] = nil
+  timers:cancel(id)
+  return first, ...
+end
+
 -- `loop.sleep(seconds)` → nothing when the time is over; the waker's values when `wakeup(co)` came
 -- first. 0 lets other tasks and I/O go first.
 function M.sleep(seconds)
+  check_seconds(seconds, "sleep")
   local co = task.running()
   local id = timers:add(seconds, co)
-  local function woken(first, ...)
-    if first == TIMER then return end
-    timers:cancel(id)
-    return first, ...
-  end
-  return woken(task.wait(co))
+  sleeping[co] = id
+  return woken(co, id, task.wait(co))
 end
 
--- `loop.timeout(seconds, f)` → an id for `cancel`. Forks `f` when the time is over.
+-- `loop.timeout(seconds, f)` → an id for `cancel`. Forks `f` when the time is over; `run` waits for that.
 function M.timeout(seconds, f)
+  check_seconds(seconds, "timeout")
   if type(f) ~= "function" then
     error("bad argument #2 to 'timeout' (function expected, got " .. type(f) .. ")", 2)
   end
-  return timers:add(seconds, f)
+  local id = timers:add(seconds, f)
+  timeouts[id] = true
+  timeout_count = timeout_count + 1
+  return id
 end
 
--- `loop.cancel(id)` → whether there was such a timer and it had not fired.
+-- `loop.cancel(id)` → whether `id` is of a `timeout` that had not fired; now it will not.
 function M.cancel(id)
+  if not timeouts[id] then return false end
+  timeouts[id] = nil
+  timeout_count = timeout_count - 1
   return timers:cancel(id)
 end
 
 -- `loop.stop([grace_seconds])`: ends the loop gracefully: runs the stop hooks, then cancels what is left
--- (`<close>` variables run), then `run` returns. A second call ends it at once.
+-- (`<close>` variables run), then `run` returns. A second call ends it at once. Nothing when the loop does
+-- not run.
 function M.stop(grace)
+  if not active then return end
   if stopping then
     finished = true
     return
@@ -122,6 +157,7 @@ end
 local function watch(name)
   local watcher = assert(signal.open(name))
   watchers[name] = watcher
+  watcher_count = watcher_count + 1
   api.watch(watcher, function()
     if watcher:take() then
       task.fork(handlers[name] or default_handler, name)
@@ -133,6 +169,7 @@ local function unwatch(name)
   local watcher = watchers[name]
   if watcher then
     watchers[name] = nil
+    watcher_count = watcher_count - 1
     api.unwatch(watcher)
     watcher:close()
   end
@@ -150,11 +187,9 @@ function M.signal(name, f)
 end
 
 local function nothing_can_wake()
-  local own = 0
-  for _ in pairs(watchers) do own = own + 1 end
-  return next(handlers) == nil
+  return selector:count() <= watcher_count
+    and next(handlers) == nil
     and timers:next() == nil
-    and selector:count() <= own
     and not api.is_resolving()
 end
 
@@ -169,7 +204,7 @@ end
 local function drive(state)
   while true do
     local more = task.run_ready()
-    if state.failed or finished or task.count() == 0 then return end
+    if state.failed or finished or task.count() + timeout_count == 0 then return end
     if not more and nothing_can_wake() then
       state.failed, state.message = true, deadlock()
       return
@@ -181,6 +216,7 @@ end
 local function leave()
   finished, stopping, active = true, true, false
   task.kill_all()
+  for id in pairs(timeouts) do M.cancel(id) end
   unwatch("SIGINT")
   unwatch("SIGTERM")
   for name in pairs(handlers) do unwatch(name) end

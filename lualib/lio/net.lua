@@ -5,251 +5,262 @@
 -- module stands for the host's own instance, that of `lio.loop` unless a service set another.
 --
 -- Results have one rule: a value on success; `nil` alone is the end of a stream; `nil, message, partial,
--- code` (recv, send) or `nil, message, code` is a failure; `listen`, `accept` and `connect` fail with
--- `false, message, code`, as they did in the package this API comes from.
+-- code` (recv, send) or `nil, message, code` is a failure; `listen`, `accept`, `connect`, `udp` and `wrap`
+-- fail with `false, message, code`, as they did in the package this API comes from.
 
 local stream = require "lio.stream"
-local socket = require "lio.socket"
 local timer = require "lio.timer"
+local new_turns = require "lio.net.turn"
 
 local READ <const>, WRITE <const>, OVER <const> = 1, 2, 4
 
+local now <const> = require("lio").now
 local M = {}
 local Connection = stream.methods
-local take <const>, put <const>, release <const> = Connection.take, Connection.put, Connection.release
-local weak_keys = { __mode = "k" }
+-- Named as the calls whose arguments they check.
+local recv <const>, send <const>, release <const> = Connection.take, Connection.put, Connection.release
+local is_closed <const> = Connection.is_closed
 
--- `net.new(selector, sched)` → the calls of this module for one VM. `sched` may also have `timers` (a
--- `lio.timer` queue to share) and `is_waiting(token)`.
+-- What connections can do as methods.
+local METHODS <const> = {
+  "recv", "send", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
+  "wait_closed",
+}
+
+stream.metatable.__close = function(c) c:close() end
+
+-- Nearly always a VM has one instance, and its functions are the methods. With more of them a method
+-- finds the instance that the connection belongs to: the first, unless `home` says otherwise.
+local first
+local home = setmetatable({}, { __mode = "k" })
+
+local function make_methods(api)
+  if not first then
+    first = api
+    for _, name in ipairs(METHODS) do Connection[name] = api[name] end
+    return
+  end
+  for _, name in ipairs(METHODS) do
+    Connection[name] = function(c, ...) return (home[c] or first)[name](c, ...) end
+  end
+end
+
+local function check_seconds(seconds, index)
+  if seconds ~= nil and type(seconds) ~= "number" then
+    error("bad argument #" .. index .. " to 'timeout' (number expected, got " .. type(seconds) .. ")", 3)
+  end
+end
+
+-- `net.new(selector, sched)` → the calls of this module for one VM. `wakeup` returns true when somebody
+-- waited. `sched` may also have `timers` (a `lio.timer` queue to share), `on_abandon(f)` (as `lio.task`
+-- has it; needed when tasks can be killed) and `on_stop(f)` (as `lio.loop` has it).
 function M.new(selector, sched)
   local api = {}
-  local wait <const>, wakeup <const>, running <const> = sched.wait, sched.wakeup, sched.running
-  local is_waiting <const> = sched.is_waiting or function() return true end
   local timers = sched.timers or timer.new()
-
-  -- Who waits for reading, writing and the end of what; and who waits behind them.
-  local readers, writers, enders = {}, {}, {}
-  local behind = { [readers] = {}, [writers] = {} }
+  local turns = new_turns(sched, timers)
+  local reads <const>, writes <const>, ends <const> = turns.reads, turns.writes, turns.ends
+  local await <const>, queue_up <const>, pass_on <const> = turns.await, turns.queue_up, turns.pass_on
+  local read_turn <const>, write_turn <const> = reads.turn, writes.turn
+  local read_queue <const>, write_queue <const> = reads.behind, writes.behind
+  local write_tokens <const>, end_tokens <const> = writes.tokens, ends.tokens
+  local wakeup <const> = sched.wakeup
   local watched = {}
-  -- Time-outs: seconds and timer by connection, for each direction.
-  local limits = {
-    [readers] = setmetatable({}, weak_keys),
-    [writers] = setmetatable({}, weak_keys),
-  }
-  local alarms = { [readers] = {}, [writers] = {} }
 
-  -- What wakes a task that waits on `x` in `list`, and those behind it.
-  local function wake_all(list, x, reason)
-    local token = list[x]
-    if token then
-      list[x] = nil
-      wakeup(token, reason)
-    end
-    local queue = behind[list] and behind[list][x]
-    if queue then
-      behind[list][x] = nil
-      for _, other in ipairs(queue) do wakeup(other, reason) end
-    end
+  local function end_read(c)
+    if read_queue[c] then pass_on(reads, c) else read_turn[c] = nil end
   end
 
-  local Alarm = {}
-  Alarm.__index = Alarm
-  function Alarm:expired()
-    local token = self.list[self.x]
-    if token then wakeup(token, "timeout") end
+  local function end_write(c)
+    if write_queue[c] then pass_on(writes, c) else write_turn[c] = nil end
   end
 
-  -- Waits until `x`, which is armed, is ready; → true, or "timeout", "closed".
-  local function wait_ready(list, x, seconds)
-    local token = running()
-    list[x] = token
-    seconds = seconds or (limits[list] and limits[list][x])
-    if not seconds then
-      local reason = wait(token)
-      if list[x] == token then list[x] = nil end
-      return reason
-    end
-    local known = alarms[list]
-    local id = known and known[x]
-    if not id then
-      id = timers:create(setmetatable({ list = list, x = x }, Alarm))
-      if known then known[x] = id end
-    end
-    timers:set(id, seconds)
-    local reason = wait(token)
-    if list[x] == token then list[x] = nil end
-    if known and known[x] == id then timers:clear(id) else timers:free(id) end
-    return reason
-  end
-
-  -- Lets the next of those that queue for `x` go on.
-  local function pass_on(list, x)
-    local queue = behind[list][x]
-    if not queue then return end
-    local token = table.remove(queue, 1)
-    if #queue == 0 then behind[list][x] = nil end
-    wakeup(token, true)
-  end
-
-  -- Waits until no other task is in the middle of a recv (or send) on `x`. → nil, or why not.
-  local function take_turn(list, x)
-    while list[x] and list[x] ~= running() do
-      if not is_waiting(list[x]) and not (sched.is_alive and sched.is_alive(list[x])) then
-        list[x] = nil -- it was killed
-        break
-      end
-      local queue = behind[list][x] or {}
-      behind[list][x] = queue
-      local token = running()
-      queue[#queue + 1] = token
-      local reason = wait(token)
-      if reason == "closed" then return reason end
-    end
-  end
-
-  local function recv_slowly(c, ...)
-    local problem = take_turn(readers, c)
-    if problem then return nil, problem, nil, problem end
+  -- The rest of a `recv` that would have blocked.
+  local function recv_blocked(c, ...)
     while true do
-      local value, message, partial, code = take(c, ...)
-      if value ~= false then
-        if behind[readers][c] then pass_on(readers, c) end
-        if value or not message then return value end
-        return nil, message, partial, code
-      end
-      local reason = wait_ready(readers, c)
+      local reason = await(reads, c)
       if reason == "timeout" or reason == "closed" then
-        if behind[readers][c] then pass_on(readers, c) end
+        end_read(c)
         return nil, reason, nil, reason
       end
+      local value, message, partial, code = recv(c, ...)
+      if value then
+        end_read(c)
+        return value
+      end
+      if value == nil then
+        end_read(c)
+        if not message then return nil end
+        return nil, message, partial, code
+      end
     end
+  end
+
+  -- Calls `f` with the turn that `queue_up` took; misuse, which raises, ends the turn as well.
+  local function in_turn(dir, c, f, ...)
+    local result = table.pack(pcall(f, c, ...))
+    if result[1] == false then
+      pass_on(dir, c)
+      error(result[2], 0)
+    end
+    return table.unpack(result, 2, result.n)
+  end
+
+  local function recv_queued(c, ...)
+    local problem = queue_up(reads, c)
+    if problem then return nil, problem, nil, problem end
+    local value, message, partial, code = in_turn(reads, c, recv, ...)
+    if value == false then return recv_blocked(c, ...) end
+    end_read(c)
+    if value or not message then return value end
+    return nil, message, partial, code
   end
 
   -- `recv(c)` → what is there; `nil` at the end of the stream. `recv(c, n)`: exactly n bytes.
   -- `recv(c, "line" [, limit])`, `recv(c, "until", delimiter [, limit])`: without the delimiter.
   -- `recv(c, "all" [, limit])`: up to the end. Limits in bytes; over one: `nil, "too long"`. Failures:
-  -- `nil, message, partial, code`. After a time-out what came stays buffered.
+  -- `nil, message, partial, code`. After a time-out, or "too long", what came stays buffered.
   function api.recv(c, ...)
-    if not readers[c] then
-      local value, message, partial, code = take(c, ...)
-      if value then return value end
-      if value == nil then
-        if not message then return nil end
-        return nil, message, partial, code
-      end
-    end
-    return recv_slowly(c, ...)
+    if read_turn[c] then return recv_queued(c, ...) end
+    local value, message, partial, code = recv(c, ...)
+    if value then return value end
+    if value == false then return recv_blocked(c, ...) end
+    if not message then return nil end
+    return nil, message, partial, code
   end
 
-  local function send_slowly(c, sent, ...)
-    local problem = take_turn(writers, c)
-    if problem then return nil, problem, sent, problem end
+  -- The rest of a `send` of which `sent` bytes are gone.
+  local function send_rest(c, sent, ...)
     while true do
-      local done, message, partial, code = put(c, sent, ...)
-      if done == true or not done then
-        if behind[writers][c] then pass_on(writers, c) end
-        if done then return true end
+      local reason = await(writes, c)
+      if reason == "timeout" or reason == "closed" then
+        end_write(c)
+        return nil, reason, sent, reason
+      end
+      local done, message, partial, code = send(c, sent, ...)
+      if done == true then
+        end_write(c)
+        return true
+      end
+      if not done then
+        end_write(c)
         return nil, message, partial, code
       end
       sent = done
-      local reason = wait_ready(writers, c)
-      if reason == "timeout" or reason == "closed" then
-        if behind[writers][c] then pass_on(writers, c) end
-        return nil, reason, sent, reason
-      end
     end
+  end
+
+  local function send_queued(c, ...)
+    local problem = queue_up(writes, c)
+    if problem then return nil, problem, 0, problem end
+    local done, message, partial, code = in_turn(writes, c, send, 0, ...)
+    if done and done ~= true then return send_rest(c, done, ...) end
+    end_write(c)
+    if done then return true end
+    return nil, message, partial, code
   end
 
   -- `send(c, data, …)` → true when the system has taken all of it, in as few system calls as it lets;
   -- else `nil, message, sent, code`. Messages of concurrent senders are not mixed.
   function api.send(c, ...)
-    if writers[c] then return send_slowly(c, 0, ...) end
-    local done, message, partial, code = put(c, 0, ...)
+    if write_turn[c] then return send_queued(c, ...) end
+    local done, message, partial, code = send(c, 0, ...)
     if done == true then return true end
     if not done then return nil, message, partial, code end
-    local sent = done
-    -- Part of it went out, and the rest has the turn already.
-    local reason = wait_ready(writers, c)
-    if reason == "timeout" or reason == "closed" then
-      if behind[writers][c] then pass_on(writers, c) end
-      return nil, reason, sent, reason
-    end
-    return send_slowly(c, sent, ...)
-  end
-
-  -- Waits until `c` may have something to read. For protocol code that reads the buffer itself.
-  -- → true; nil and "timeout" or "closed".
-  function api.wait_readable(c, seconds)
-    if c:is_closed() then return nil, "closed" end
-    c:arm(READ)
-    local reason = wait_ready(readers, c, seconds)
-    if reason == "timeout" or reason == "closed" then return nil, reason end
-    return true
+    return send_rest(c, done, ...)
   end
 
   -- Waits on `c`, which a call that would block has armed: for writing when `writing`, else for reading.
   -- For protocol code. → true, or "timeout", "closed", or what `wake_reader` was given.
   function api.wait_armed(c, writing, seconds)
-    return wait_ready(writing and writers or readers, c, seconds)
+    local dir = writing and writes or reads
+    if dir.turn[c] then
+      local problem = queue_up(dir, c, seconds)
+      if problem then return problem end
+      pass_on(dir, c)
+      return true
+    end
+    local reason = await(dir, c, seconds)
+    if dir.behind[c] then pass_on(dir, c) else dir.turn[c] = nil end
+    return reason
   end
 
   -- Wakes who waits for reading on `c`, with a reason of the caller's own. → whether somebody did.
   function api.wake_reader(c, reason)
-    local token = readers[c]
-    return token ~= nil and wakeup(token, reason) == true
+    return wakeup(c, reason) == true
   end
 
-  local unflushed = {}
-
-  -- What is queued on `c` goes out before the loop waits, so that small writes share a system call.
-  function api.flush_later(c)
-    unflushed[c] = true
+  -- Waits until `c` may have something to read, which is left to the caller. → true; nil and "timeout"
+  -- or "closed".
+  function api.wait_readable(c, seconds)
+    if is_closed(c) then return nil, "closed", "closed" end
+    c:arm(READ)
+    local reason = api.wait_armed(c, false, seconds)
+    if reason == "timeout" or reason == "closed" then return nil, reason, reason end
+    return true
   end
 
   -- Waits until the peer ends its side or the connection fails. → true; nil and "timeout" or "closed".
   function api.wait_closed(c, seconds)
-    while not c:is_over() do
+    while not is_closed(c) do
+      if c:is_over() then return true end
       c:arm(OVER)
-      local reason = wait_ready(enders, c, seconds)
-      if reason == "timeout" or reason == "closed" then return nil, reason end
+      local reason
+      if ends.turn[c] then reason = queue_up(ends, c, seconds) end
+      if not reason then
+        -- Whoever had the turn before may have seen the end already.
+        reason = c:is_over() or await(ends, c, seconds)
+        pass_on(ends, c)
+      end
+      if reason == "timeout" then return nil, reason, reason end
     end
-    return true
+    return nil, "closed", "closed"
+  end
+
+  -- What is queued on `c` goes out before the loop waits, so that small writes share a system call.
+  local unflushed, flushing = {}, {}
+  function api.flush_later(c)
+    unflushed[c] = true
+  end
+
+  local function flush()
+    local c = next(unflushed)
+    while c do
+      unflushed[c] = nil
+      -- One that is full goes on when there is room, unless somebody sends and takes it along.
+      if not is_closed(c) and send(c, 0) == 0 then flushing[c] = true end
+      c = next(unflushed)
+    end
   end
 
   -- `timeout(c, read_seconds, write_seconds)`: how long a wait in recv and send may last; nil: for ever.
   -- Over it: `nil, "timeout"`, and the connection stays usable.
   function api.timeout(c, read_seconds, write_seconds)
-    limits[readers][c] = read_seconds
-    limits[writers][c] = write_seconds
+    check_seconds(read_seconds, 2)
+    check_seconds(write_seconds, 3)
+    local x = c
+    if type(c) == "table" then x = c.socket end
+    if c:is_closed() then return nil, "closed", "closed" end
+    reads.limits[x] = read_seconds
+    writes.limits[x] = write_seconds
     return true
-  end
-
-  local function forget(x)
-    for _, list in ipairs { readers, writers, enders } do
-      wake_all(list, x, "closed")
-    end
-    for _, list in ipairs { readers, writers } do
-      local id = alarms[list][x]
-      if id then
-        alarms[list][x] = nil
-        timers:free(id)
-      end
-    end
   end
 
   -- `close(x)` → true. Idempotent. Everyone who waits on `x` gets `nil, "closed"`.
   function api.close(x)
     if type(x) == "table" then return x:close() end
-    if release(x) then forget(x) end
+    if release(x) then
+      turns.forget(x)
+      flushing[x] = nil
+    end
     return true
   end
 
   -- `shutdown(c [, "r"|"w"|"rw"])`: ends one direction or both, after what is being sent. → true, or
   -- `nil, message, code`.
   function api.shutdown(c, how)
-    if c:is_closed() then return nil, "closed", "closed" end
+    if is_closed(c) then return nil, "closed", "closed" end
     if how ~= "r" then
-      local done, message, _, code = api.send(c, "")
+      local done, message, _, code = api.send(c)
       if not done then return nil, message, code end
     end
     return c:cut(how)
@@ -257,25 +268,45 @@ function M.new(selector, sched)
 
   -- `peer(c)`, `sock(c)` → ip, port, family of the other side and of this one; for unix: path, kind,
   -- "unix". `nil, message, code` on failure.
-  function api.peer(c) return c:address("peer") end
-  function api.sock(c) return c:address("socket") end
+  function api.peer(c)
+    if c:is_closed() then return nil, "closed", "closed" end
+    return c:address("peer")
+  end
+
+  function api.sock(c)
+    if c:is_closed() then return nil, "closed", "closed" end
+    return c:address("socket")
+  end
 
   -- `option(c, name [, value])`: sets or gets a socket option (the names of `lio.socket`).
   function api.option(c, ...)
+    if c:is_closed() then return nil, "closed", "closed" end
     if type(c) == "table" then return c.socket:option(...) end
     return c:set_option(...)
   end
+
+  local adopt = first and function(c) home[c] = api end
 
   -- `wrap(socket)` → a connection that has taken a connected `lio.socket` over, or `false, message, code`.
   function api.wrap(s)
     local c, message, code = stream.new(selector, s)
     if not c then return false, message, code end
+    if adopt then adopt(c) end
     return c
   end
 
-  local on_timer = function(value) value:expired() end
+  -- What a timer's value of this module does when it fires.
+  function api.expired(value)
+    if type(value) == "userdata" then
+      wakeup(value, "timeout")
+    else
+      value:expired()
+    end
+  end
 
-  -- Who shares the timers says what other timers' values do.
+  local on_timer = api.expired
+
+  -- Who shares the timers says what happens when one fires: `f(value, id)`.
   function api.on_timer(f) on_timer = f end
 
   -- `watch(descriptor, f)`: calls `f` whenever the descriptor is readable.
@@ -289,39 +320,22 @@ function M.new(selector, sched)
     return selector:event_del(descriptor)
   end
 
+  -- An event that nobody waits for is dropped: every call tries before it waits, and arms when it does.
   local function dispatch(x, events)
-    if events & READ ~= 0 then
-      local token = readers[x]
-      if token then
-        wakeup(token, true)
-      elseif watched[x] then
-        watched[x]()
+    if events & READ ~= 0 and not wakeup(x, true) then
+      local f = watched[x]
+      if f then f() end
+    end
+    if events & WRITE ~= 0 then
+      local token = write_tokens[x]
+      if not (token and wakeup(token, true)) and flushing[x] then
+        flushing[x] = nil
+        unflushed[x] = true
       end
     end
-    if events & WRITE ~= 0 and writers[x] then wakeup(writers[x], true) end
-    if events & OVER ~= 0 and enders[x] then wakeup(enders[x], true) end
-  end
-
-  -- One round: waits for I/O until the next timer, `seconds` at most, then wakes whom it concerns.
-  function api.step(seconds)
-    local due = timers:next()
-    if due and (not seconds or due < seconds) then seconds = due end
-    local c = next(unflushed)
-    while c do
-      unflushed[c] = nil
-      if not c:is_closed() then put(c, 0) end
-      c = next(unflushed)
-    end
-    for x, events in selector:wait(seconds) do
-      dispatch(x, events)
-    end
-    if api.poll_answers then api.poll_answers() end
-    if due then
-      local value, id = timers:expire()
-      while id do
-        on_timer(value)
-        value, id = timers:expire()
-      end
+    if events & OVER ~= 0 then
+      local token = end_tokens[x]
+      if token then wakeup(token, true) end
     end
   end
 
@@ -329,23 +343,59 @@ function M.new(selector, sched)
     selector = selector,
     timers = timers,
     sched = sched,
-    readers = readers,
-    writers = writers,
-    wait_ready = wait_ready,
-    forget = forget,
-    socket = socket,
+    turns = turns,
+    adopt = adopt,
   }
+
+  -- `api.clock`: seconds of `lio.now` when the last round had its events; costs nothing to read.
+  api.clock = now()
+
+  -- `attend(c, protocol)`: from now on the loop calls `protocol:ready(events)` for `c`; nil: as usual again.
+  -- `ready` must not wait; events that it does not want go to `api.ready(c, events)`.
+  function api.attend(c, protocol)
+    return selector:set_udata(c, protocol or c)
+  end
+
+  api.ready = dispatch
+
+  -- `api.timers`: the `lio.timer` queue of the loop. A timer's value is a table with a method `expired`.
+  api.timers = timers
+
+  -- `rest(seconds)`: the running task waits that long.
+  function api.rest(seconds)
+    local token = {}
+    timers:add(seconds, { expired = function() sched.wakeup(token) end })
+    sched.wait(token)
+  end
+
+  -- `start(f, …)`: runs `f` as a task: at once where the scheduler can, else as `fork` does.
+  api.start = sched.start or sched.fork
+
+  -- One round: waits for I/O until the next timer, `seconds` at most, then wakes whom it concerns.
+  function api.step(seconds)
+    local due = timers:next()
+    if due and (not seconds or due < seconds) then seconds = due end
+    if next(unflushed) then flush() end
+    for x, events in selector:wait(seconds) do
+      -- A table is protocol code that looks after its connection itself.
+      if type(x) == "table" then x:ready(events) else dispatch(x, events) end
+    end
+    api.clock = now()
+    if host.take_answers then host.take_answers() end
+    if due then
+      local value, id = timers:expire()
+      while id do
+        on_timer(value, id)
+        value, id = timers:expire()
+      end
+    end
+  end
+
   require "lio.net.listen"(api, host)
   require "lio.net.connect"(api, host)
   require "lio.net.udp"(api, host)
   require "lio.net.serve"(api, host)
-
-  for _, name in ipairs {
-    "recv", "send", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
-    "wait_closed",
-  } do
-    Connection[name] = api[name]
-  end
+  make_methods(api)
   return api
 end
 

@@ -2,8 +2,8 @@
 --
 -- `lio.loop` drives it by itself, the scheduler's service library will drive it per message. One core
 -- per VM. A wakeup queues, it never runs inside the waker; order of wakeups is order of runs. A task's
--- coroutine goes back to the pool when its function returns; an error closes it (its `<close>` variables
--- run) and it is not used again.
+-- coroutine goes back to the pool when its function returns; an error or a kill closes it (its `<close>`
+-- variables run) and it is not used again, so that a queue entry of a dead one is simply passed over.
 
 local create <const> = coroutine.create
 local resume <const> = coroutine.resume
@@ -21,30 +21,45 @@ local DONE <const> = {}
 local WAIT <const> = {}
 -- First value of a resume that makes the wait raise the second one.
 local INTERRUPT <const> = {}
+-- What `token_of` says of a task that neither waits nor was woken from a wait.
+local NOTHING <const> = {}
 
--- The run queue: coroutine, two values, and the rest of the values in a table.
+-- The run queue: coroutine and two values; what they cannot hold is packed in `rest`.
 local queue, first, second, rest = {}, {}, {}, {}
 local head, tail = 1, 0
 
 local waiting = {} -- token → coroutine
-local token_of = {} -- coroutine → token, when that is not the coroutine itself
-local alive = {} -- coroutine → true, while it runs a task
+-- Coroutine of a living task → what it waits on, or was woken from without having run since. Of the
+-- running task it says nothing.
+local token_of = {}
+local abandoned = function() end
 local count = 0
 local pool, pooled = {}, 0
 local current -- the task that runs now
 local POOL_MOST <const> = 1024
 
-local function enqueue(co, a, b, ...)
+local function enqueue(co, ...)
+  local a, b = ...
+  local n = select("#", ...)
   tail = tail + 1
-  queue[tail], first[tail], second[tail] = co, a, b
-  if select("#", ...) > 0 then
-    rest[tail] = { n = select("#", ...), ... }
+  queue[tail] = co
+  if n > 2 or n == 2 and b == nil or n == 1 and a == nil then
+    rest[tail] = { n = n, ... }
+  else
+    first[tail], second[tail] = a, b
   end
 end
 
 local function body(f, ...)
   f(...)
   return body(yield(DONE))
+end
+
+-- `task.on_abandon(f)`: calls `f(token)` when a wait ends without what it waited for: by an interrupt, by
+-- the task being killed, also between its wakeup and its run, or because the caller cannot wait at all.
+-- For who hands turns round. One `f` at a time.
+function M.on_abandon(f)
+  abandoned = f
 end
 
 -- Called with a task's error message and its coroutine, which still has its stack. Replace it to log
@@ -59,15 +74,14 @@ function M.on_error(message, co)
 end
 
 local function end_task(co)
-  alive[co] = nil
+  token_of[co] = nil
   count = count - 1
 end
 
 local function failed(co, message)
+  -- One that was killed after it had been queued.
+  if token_of[co] == nil then return end
   end_task(co)
-  local token = token_of[co] or co
-  if waiting[token] == co then waiting[token] = nil end
-  token_of[co] = nil
   local ok, problem = pcall(M.on_error, message, co)
   if not ok then io.stderr:write("lio: error in on_error: ", tostring(problem), "\n") end
   local closed, close_error = close_coroutine(co)
@@ -92,6 +106,7 @@ local function settle(co, ok, what)
     return
   end
   -- A plain coroutine.yield gives way to the others.
+  token_of[co] = NOTHING
   enqueue(co)
 end
 
@@ -108,15 +123,44 @@ function M.fork(f, ...)
   else
     co = create(body)
   end
-  alive[co] = true
+  token_of[co] = NOTHING
   count = count + 1
   enqueue(co, f, ...)
   return co
 end
 
-local function woken(a, b, ...)
-  if a == INTERRUPT then error(b, 0) end
-  return a, b, ...
+-- `task.start(f, …)`: runs `f` as a task now, up to its first wait; inside a task it is as `fork`. For
+-- loops, on events.
+function M.start(f, ...)
+  if current then return M.fork(f, ...) end
+  local co
+  if pooled > 0 then
+    co = pool[pooled]
+    pool[pooled] = nil
+    pooled = pooled - 1
+  else
+    co = create(body)
+  end
+  count = count + 1
+  current = co
+  token_of[co] = NOTHING
+  settle(co, resume(co, f, ...))
+end
+
+local function woken(...)
+  if ... == INTERRUPT then error((select(2, ...)), 0) end
+  return ...
+end
+
+local function refuse(token, co)
+  abandoned(token)
+  local why = "a C function that cannot yield is on the stack"
+  if current == nil then
+    why = "outside a task; use lio.loop.run(function() … end)"
+  elseif co ~= current then
+    why = "inside a coroutine that is not a task"
+  end
+  error("wait: cannot wait here: " .. why, 3)
 end
 
 -- `task.wait([token])` → the values that `wakeup` was given. `token` is any value but nil, the running
@@ -124,29 +168,12 @@ end
 -- token already.
 function M.wait(token)
   local co = running()
-  if co ~= current then
-    if alive[co] == nil and current == nil then
-      error("wait: called outside a task; use lio.loop.run(function() … end)", 2)
-    end
-    error("wait: called inside a coroutine that is not a task", 2)
-  end
-  if not isyieldable() then
-    error("wait: cannot wait here, a C function that cannot yield is on the stack", 2)
-  end
   if token == nil then token = co end
+  if co ~= current or not isyieldable() then refuse(token, co) end
   if waiting[token] then error("wait: somebody waits on this token already", 2) end
   waiting[token] = co
-  if token ~= co then token_of[co] = token end
+  token_of[co] = token
   return woken(yield(WAIT))
-end
-
-local function release(token)
-  local co = waiting[token]
-  if co then
-    waiting[token] = nil
-    if co ~= token then token_of[co] = nil end
-  end
-  return co
 end
 
 -- `task.wakeup(token, …)` → true; nil when nobody waits on the token. The values are what `wait` returns.
@@ -154,15 +181,17 @@ function M.wakeup(token, ...)
   local co = waiting[token]
   if not co then return nil end
   waiting[token] = nil
-  if co ~= token then token_of[co] = nil end
   enqueue(co, ...)
   return true
 end
 
 -- `task.interrupt(token, err)` → true; nil when nobody waits. The wait raises `err`.
 function M.interrupt(token, err)
-  local co = release(token)
+  local co = waiting[token]
   if not co then return nil end
+  waiting[token] = nil
+  token_of[co] = NOTHING
+  abandoned(token)
   enqueue(co, INTERRUPT, err)
   return true
 end
@@ -174,22 +203,18 @@ end
 
 -- `task.is_alive(co)` → whether the coroutine runs a task that has not ended.
 function M.is_alive(co)
-  return alive[co] ~= nil
+  return token_of[co] ~= nil
 end
 
 -- `task.kill(co)` → true; nil when it is no living task. Closes it at its wait; its `<close>` variables
 -- run. A task cannot kill itself.
 function M.kill(co)
-  if not alive[co] then return nil end
+  local token = token_of[co]
+  if token == nil then return nil end
   if co == current then error("kill: a task cannot kill itself", 2) end
-  local token = token_of[co] or co
-  if waiting[token] == co then release(token) end
-  for index = head, tail do
-    if queue[index] == co then
-      queue[index], first[index], second[index], rest[index] = false, nil, nil, nil
-    end
-  end
+  if waiting[token] == co then waiting[token] = nil end
   end_task(co)
+  if token ~= NOTHING then abandoned(token) end
   local ok, message = close_coroutine(co)
   if not ok then
     io.stderr:write("lio: error while closing a task: ", tostring(message), "\n")
@@ -197,17 +222,13 @@ function M.kill(co)
   return true
 end
 
--- Kills every task (but the running one, if any).
+-- Kills every task (but the running one, if any), and those that they fork while they end.
 function M.kill_all()
   local again = true
   while again do
     again = false
-    local list = {}
-    for co in pairs(alive) do
-      if co ~= current then list[#list + 1] = co end
-    end
-    for _, co in ipairs(list) do
-      again = M.kill(co) or again
+    for _, co in ipairs(M.list()) do
+      if co ~= current and M.kill(co) then again = true end
     end
   end
 end
@@ -225,7 +246,7 @@ end
 -- `task.list()` → the coroutines of the living tasks.
 function M.list()
   local list = {}
-  for co in pairs(alive) do list[#list + 1] = co end
+  for co in pairs(token_of) do list[#list + 1] = co end
   return list
 end
 
@@ -244,18 +265,16 @@ function M.run_ready()
     local co, a, b, more = queue[at], first[at], second[at], rest[at]
     queue[at], first[at], second[at] = nil, nil, nil
     head = at + 1
-    if co then
-      current = co
-      if more then
-        rest[at] = nil
-        settle(co, resume(co, a, b, unpack(more, 1, more.n)))
-      elseif b ~= nil then
-        settle(co, resume(co, a, b))
-      elseif a ~= nil then
-        settle(co, resume(co, a))
-      else
-        settle(co, resume(co))
-      end
+    current = co
+    if more then
+      rest[at] = nil
+      settle(co, resume(co, unpack(more, 1, more.n)))
+    elseif b ~= nil then
+      settle(co, resume(co, a, b))
+    elseif a ~= nil then
+      settle(co, resume(co, a))
+    else
+      settle(co, resume(co))
     end
   end
   if head > tail then

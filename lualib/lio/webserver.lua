@@ -36,7 +36,7 @@ App.__name = "lio.webserver"
 
 -- `web.new([options])` → an app. Options are the names of `web.defaults`.
 function M.new(options)
-  local app = { entries = {}, wrappers = {}, options = {}, servers = {} }
+  local app = { entries = {}, handlers = {}, wrappers = {}, options = {}, servers = {} }
   for name, value in pairs(M.defaults) do app.options[name] = value end
   for name, value in pairs(options or {}) do
     if M.defaults[name] == nil then error("new: unknown option '" .. tostring(name) .. "'", 2) end
@@ -75,7 +75,8 @@ function App:route(method, pattern, ...)
   for index, handler in ipairs(handlers) do check_function(handler, "route", index + 2) end
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
   if not ok then error(id, 2) end
-  self.entries[id] = { method = method, pattern = pattern, handler = sequence(handlers) }
+  self.handlers[id] = sequence(handlers)
+  self.entries[id] = { method = method, pattern = pattern, handler = self.handlers[id] }
   return self
 end
 
@@ -164,6 +165,7 @@ function App:listen(where, opts)
   local server = net.serve(listener, serving.handle, {
     max_connections = self.options.connections,
     on_stop = serving.stop,
+    attended = true,
   })
   listener.on_exhausted = serving.shed
   serving.server = server

@@ -441,7 +441,8 @@ unsafe extern "C-unwind" fn check_field(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Opens `lio.http`.
+/// Opens `lio.http`. `http.next(x)` and `http.answer(x, …)` are the exchange's methods of that name, for
+/// callers that count every look-up.
 ///
 /// # Safety
 /// Called by Lua's `require`.
@@ -456,6 +457,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"pairs", pairs),
                 (c"reason", reason_of),
                 (c"check_field", check_field),
+                (c"next", next),
+                (c"answer", answer::answer),
             ],
         );
         1

@@ -1,8 +1,10 @@
 //! Rust values as full userdata.
 //!
 //! A type names itself through [`Object`]; its metatable is made once per VM and kept in the registry
-//! under an address of ours, so a check costs one registry look-up and no string. The value is dropped
-//! by `__gc`; a dead one, met by a finalizer that runs later, is refused like a wrong type.
+//! under an address of ours. Each block begins with that address, so a check reads the block's kind, size
+//! and first word, and calls nothing that looks up. No other userdata can begin with it: Lua code cannot
+//! write into a block, and the address is of a static of this library. The value is dropped by `__gc`; a
+//! dead one, met by a finalizer that runs later, is refused like a wrong type.
 
 use super::{Function, Text, raise};
 use mlua::ffi::{self, lua_State};
@@ -46,7 +48,8 @@ impl Key {
 
 #[repr(C)]
 struct Slot<T> {
-    alive: bool,
+    /// The type's registry key; null once the value is dropped.
+    key: *const c_void,
     value: MaybeUninit<T>,
 }
 
@@ -107,7 +110,7 @@ pub(crate) unsafe fn push_new<T: Object, E>(
         match made {
             Ok(value) => {
                 slot.write(Slot {
-                    alive: true,
+                    key: T::key().pointer(),
                     value: MaybeUninit::new(value),
                 });
                 ffi::lua_rotate(state, -2, 1);
@@ -137,7 +140,7 @@ pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
         let size = size_of::<Slot<T>>() + tail;
         let slot: *mut Slot<T> = ffi::lua_newuserdatauv(state, size, T::USER_VALUES).cast();
         slot.write(Slot {
-            alive: true,
+            key: T::key().pointer(),
             value: MaybeUninit::new(value),
         });
         slot.add(1).cast::<u8>().write_bytes(0, tail);
@@ -167,16 +170,15 @@ pub(crate) unsafe fn tail<T: Object>(value: *const T) -> *mut u8 {
 /// # Safety
 /// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
 pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: the metatable proves the layout.
+    // SAFETY: a block of that size can be read, and the key proves the layout.
     unsafe {
-        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
-        if slot.is_null() || ffi::lua_getmetatable(state, index) == 0 {
+        if ffi::lua_type(state, index) != ffi::LUA_TUSERDATA
+            || ffi::lua_rawlen(state, index) < size_of::<Slot<T>>()
+        {
             return None;
         }
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, T::key().pointer());
-        let same = ffi::lua_rawequal(state, -1, -2) != 0;
-        ffi::lua_pop(state, 2);
-        (same && (*slot).alive).then(|| (*slot).value.as_mut_ptr())
+        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
+        ((*slot).key == T::key().pointer()).then(|| (*slot).value.as_mut_ptr())
     }
 }
 
@@ -202,7 +204,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
             return 0;
         };
         let slot: *mut Slot<T> = ffi::lua_touserdata(state, 1).cast();
-        (*slot).alive = false;
+        (*slot).key = std::ptr::null();
         let dropped = super::guard(|| {
             (*value).collected();
             std::ptr::drop_in_place(value);

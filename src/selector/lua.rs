@@ -51,6 +51,7 @@ impl Object for Selector {
         (c"count", count),
         (c"close", close),
         (c"arm", arm),
+        (c"set_udata", set_udata),
     ];
     const META: &'static [(&'static CStr, Function)] =
         &[(c"__close", close), (c"__tostring", to_string)];
@@ -374,6 +375,26 @@ unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
         if !settle(state, armed) {
             return unknown("arm").push(state);
         }
+        ffi::lua_pushboolean(state, 1);
+        1
+    }
+}
+
+/// `sel:set_udata(fd, udata)`: changes what the loop yields for a descriptor, and nothing else. `true`,
+/// or `nil, message, code`.
+unsafe extern "C-unwind" fn set_udata(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `create`.
+    unsafe {
+        let (_, core) = open_core(state);
+        let descriptor = descriptor::resolve(state, 2);
+        ffi::luaL_checkany(state, 3);
+        let found = guard(|| Ok(core.find(descriptor.number).map(|found| found.slot)));
+        let Some(slot) = settle(state, found) else {
+            return unknown("set_udata").push(state);
+        };
+        ffi::lua_getiuservalue(state, 1, UDATA);
+        ffi::lua_pushvalue(state, 3);
+        ffi::lua_rawseti(state, -2, slot as i64 + 1);
         ffi::lua_pushboolean(state, 1);
         1
     }

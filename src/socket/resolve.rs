@@ -1,11 +1,12 @@
-//! `lio.resolver`: names looked up off-thread (getaddrinfo(3) blocks), used by `lualib/lio/net.lua`.
+//! `lio.resolver`: names looked up off-thread (getaddrinfo(3) blocks), and what an address is; used by
+//! `lualib/lio/net/`.
 //!
 //! Each query is one job for a small set of threads that live while there is work. An answer is queued
 //! and rings the selector's bell. The threads own nothing of the VM: when that is gone they finish on
 //! their own.
 
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
+use crate::lua::{Fault, Function, args, guard, module, push_bytes, settle};
 use crate::selector::{Bell, bell_argument};
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
@@ -109,7 +110,9 @@ unsafe extern "C-unwind" fn query(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; owned values live inside `guard` only.
     unsafe {
         let resolver = &mut *object::check::<Resolver>(state, 1);
-        let name = args::utf8(state, 2);
+        let Ok(name) = std::str::from_utf8(args::bytes(state, 2)) else {
+            return Fault::word("resolve", "not a host name", "unresolved").push(state);
+        };
         let queued = guard(|| {
             resolver.last += 1;
             let mut work = resolver.shared.work();
@@ -177,10 +180,7 @@ unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn is_numeric(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
-        let text = args::utf8(state, 1);
-        if text.contains('\0') {
-            raise(state, Text::new("resolve: the address contains a NUL"));
-        }
+        let text = std::str::from_utf8(args::bytes(state, 1)).unwrap_or_default();
         let Some(address) = super::endpoint::parse_ip(text, 0) else {
             return 0;
         };
@@ -191,6 +191,20 @@ unsafe extern "C-unwind" fn is_numeric(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `resolver.is_socket_file(path)` → whether a unix socket's file is there (lstat(2)), not what a link
+/// leads to: the question before a stale one is removed.
+unsafe extern "C-unwind" fn is_socket_file(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`; Lua's strings end in NUL, and `info` is read only once it is filled.
+    unsafe {
+        let path = ffi::luaL_checklstring(state, 1, std::ptr::null_mut());
+        let mut info = std::mem::MaybeUninit::<libc::stat>::uninit();
+        let found = libc::lstat(path, info.as_mut_ptr()) == 0
+            && info.assume_init().st_mode & libc::S_IFMT == libc::S_IFSOCK;
+        ffi::lua_pushboolean(state, found.into());
+        1
+    }
+}
+
 /// Opens `lio.resolver`.
 ///
 /// # Safety
@@ -198,7 +212,14 @@ unsafe extern "C-unwind" fn is_numeric(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push(state, &[(c"new", new), (c"is_numeric", is_numeric)]);
+        module::push(
+            state,
+            &[
+                (c"new", new),
+                (c"is_numeric", is_numeric),
+                (c"is_socket_file", is_socket_file),
+            ],
+        );
         1
     }
 }

@@ -350,7 +350,8 @@ unsafe extern "C-unwind" fn put(state: *mut lua_State) -> c_int {
             return failed(state, b"closed", b"closed");
         }
         let result = guard(|| {
-            if sent == 0 && !stream.begin_message() {
+            // Nothing to add means that somebody only flushes, and may not come back.
+            if sent == 0 && last > 2 && !stream.begin_message() {
                 return Ok(Ok(false));
             }
             let done = send_strings(state, last, stream, &mut sent);

@@ -2,15 +2,18 @@
 -- of a name are raced as RFC 8305 says: IPv6 and IPv4 in turn, the next one begun when the one before
 -- fails or after 250 ms, the first that connects wins.
 
+local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
 
 local STAGGER <const> = 0.25 -- RFC 8305, section 5
 local CACHED <const> = 30 -- seconds an answer is kept
 local MOST_CACHED <const> = 1000
+local WRITE <const> = 2
 
 return function(api, host)
-  local selector, sched, timers = host.selector, host.sched, host.timers
+  local selector, sched, timers, turns = host.selector, host.sched, host.timers, host.turns
+  local wait <const>, write_tokens <const> = turns.wait, turns.writes.tokens
   local now = require("lio").now
 
   local lookups -- made at the first name
@@ -32,10 +35,10 @@ return function(api, host)
       local query = asked[id]
       asked[id], pending[query.name] = nil, nil
       pending_count = pending_count - 1
-      if pending_count == 0 then api.poll_answers = nil end
+      if pending_count == 0 then host.take_answers = nil end
       if list then remember(query.name, list) end
       for _, token in ipairs(query.tokens) do
-        sched.wakeup(token, query, list, message)
+        sched.wakeup(token, list, message)
       end
     end
   end
@@ -45,31 +48,57 @@ return function(api, host)
     return pending_count > 0
   end
 
-  -- `resolve(name)` → list of addresses, as text, in the order of preference; or `nil, message, code`.
-  -- A numeric address is its own answer. Answers are kept for 30 s.
-  function api.resolve(name)
+  local function copy(list)
+    return table.move(list, 1, #list, 1, {})
+  end
+
+  -- The query for a name, begun unless somebody asked for the same already. → query, or nil, message, code.
+  local function ask(name)
+    local query = pending[name]
+    if query then return query end
+    if not lookups then
+      local waker, message, code = selector:waker()
+      if not waker then return nil, message, code end
+      lookups = resolver.new(waker)
+    end
+    local id, message, code = lookups:query(name)
+    if not id then return nil, message, code end
+    query = { name = name, tokens = {} }
+    asked[id], pending[name] = query, query
+    pending_count = pending_count + 1
+    host.take_answers = take_answers
+    return query
+  end
+
+  -- A wait for an answer; also the value of the timer that ends it.
+  local Lookup = {}
+  Lookup.__index = Lookup
+  function Lookup:expired()
+    sched.wakeup(self, "timeout")
+  end
+
+  local function look_up(name, seconds)
+    local known = cache[name]
+    if known and known.until_ > now() then return copy(known.list) end
+    local query, problem, code = ask(name)
+    if not query then return nil, problem, code end
+    local token = setmetatable({}, Lookup)
+    table.insert(query.tokens, token)
+    local timer = seconds and timers:add(math.max(seconds, 0), token)
+    local list, message = wait(token)
+    if timer then timers:cancel(timer) end
+    if list == "timeout" then return nil, "resolve: " .. name .. ": timeout", "timeout" end
+    if list then return copy(list) end
+    return nil, "resolve: " .. name .. ": " .. message, "unresolved"
+  end
+
+  -- `resolve(name [, seconds])` → list of addresses, as text, in the order of preference; or `nil,
+  -- message, code`. A numeric address is its own answer. Answers are kept for 30 s. `seconds`: how long
+  -- to wait at most.
+  function api.resolve(name, seconds)
     local numeric = resolver.is_numeric(name)
     if numeric then return { numeric } end
-    local known = cache[name]
-    if known and known.until_ > now() then
-      return table.move(known.list, 1, #known.list, 1, {})
-    end
-    local query = pending[name]
-    if not query then
-      lookups = lookups or resolver.new(assert(selector:waker()))
-      local id, message, code = lookups:query(name)
-      if not id then return nil, message, code end
-      query = { name = name, tokens = {} }
-      asked[id], pending[name] = query, query
-      pending_count = pending_count + 1
-      api.poll_answers = take_answers
-    end
-    local token = sched.running()
-    table.insert(query.tokens, token)
-    local woken, list, message
-    repeat woken, list, message = sched.wait(token) until woken == query
-    if list then return table.move(list, 1, #list, 1, {}) end
-    return nil, "resolve: " .. name .. ": " .. message, "unresolved"
+    return look_up(name, seconds)
   end
 
   -- RFC 8305, section 4: the families take turns, the first address's family begins.
@@ -107,21 +136,34 @@ return function(api, host)
     return s, done
   end
 
-  -- One race. Its token is woken by sockets that are ready and by its timers.
+  -- One race. Its task waits on it, woken by sockets that are ready and by its timer.
   local Race = {}
   Race.__index = Race
 
   function Race:expired()
-    sched.wakeup(self.token, "tick")
+    sched.wakeup(self, "tick")
   end
 
+  -- Begins attempts until one is under way. → a connected socket, if one is connected at once.
   function Race:start_next()
-    local ip = table.remove(self.addresses, 1)
-    if not ip then return end
+    local under_way = #self.running
+    repeat
+      local ip = table.remove(self.addresses, 1)
+      if not ip then return end
+      local s = self:start(ip)
+      if s then return s end
+    until #self.running > under_way
+  end
+
+  function Race:start(ip)
     local _, family = resolver.is_numeric(ip)
-    local endpoint = assert(lio_socket.endpoint(family, ip, self.port))
-    local protocol = family == "inet6" and "tcp6" or "tcp"
-    return self:add(begin(protocol, endpoint))
+    local endpoint, message, code = lio_socket.endpoint(family, ip, self.port)
+    if not endpoint then
+      self.message, self.code = message, code
+      return
+    end
+    self.next_at = now() + STAGGER
+    return self:add(begin(family == "inet6" and "tcp6" or "tcp", endpoint))
   end
 
   -- Takes what `begin` returned. → a connected socket, if it is one already.
@@ -131,39 +173,47 @@ return function(api, host)
       return
     end
     if done then return s end
-    local ok, message, why = selector:event_add(s, 0)
+    local ok, message, why = stream.watch(selector, s)
     if not ok then
       s:close()
       self.message, self.code = message, why
       return
     end
-    selector:arm(s, 2)
-    host.writers[s] = self.token
+    selector:arm(s, WRITE)
+    write_tokens[s] = self
     self.running[#self.running + 1] = s
   end
 
-  -- Looks at every attempt. → the socket that is connected.
+  -- Looks at every attempt. → the socket that is connected, or nil and whether an attempt has failed.
   function Race:check()
+    local failed = false
     for index = #self.running, 1, -1 do
       local s = self.running[index]
       local ok, message, code = s:status()
+      local peer = ok and s:info("peer")
+      if peer and peer == s:info("socket") then
+        -- The system chose the very port that was asked for: nobody listens there.
+        ok, message, code = nil, "connect: Connection refused", "refused"
+      end
       if not ok then
         self.message, self.code = message, code
+        failed = true
         self:drop(index)
-      elseif s:info("peer") then
+      elseif peer then
         table.remove(self.running, index)
-        host.writers[s] = nil
+        write_tokens[s] = nil
         selector:event_del(s)
         return s
       else
-        selector:arm(s, 2)
+        selector:arm(s, WRITE)
       end
     end
+    return nil, failed
   end
 
   function Race:drop(index)
     local s = table.remove(self.running, index)
-    host.writers[s] = nil
+    write_tokens[s] = nil
     s:close()
   end
 
@@ -175,7 +225,8 @@ return function(api, host)
   function Race:set_timer()
     local left = self.deadline and self.deadline - now()
     if #self.addresses > 0 then
-      left = math.min(left or STAGGER, STAGGER)
+      local stagger = self.next_at - now()
+      left = math.min(left or stagger, stagger)
     end
     if left then timers:set(self.timer, math.max(left, 0)) else timers:clear(self.timer) end
   end
@@ -183,19 +234,14 @@ return function(api, host)
   local function run(race)
     local s = race:start_next()
     while not s do
-      if #race.running == 0 and #race.addresses == 0 then
-        return nil, race.message, race.code
-      end
-      if #race.running == 0 then
-        s = race:start_next()
-      else
-        race:set_timer()
-        local reason = sched.wait(race.token)
-        s = race:check()
-        if not s and race.deadline and now() >= race.deadline then
-          return nil, "connect: timeout", "timeout"
-        end
-        if not s and (reason == "tick" or #race.running == 0) then s = race:start_next() end
+      if #race.running == 0 then return nil, race.message, race.code end
+      race:set_timer()
+      local reason = wait(race)
+      local failed
+      s, failed = race:check()
+      if not s then
+        if race.deadline and now() >= race.deadline then return nil, "connect: timeout", "timeout" end
+        if reason == "tick" or failed then s = race:start_next() end
       end
     end
     return s
@@ -206,7 +252,6 @@ return function(api, host)
       addresses = addresses,
       port = port,
       running = {},
-      token = sched.running(),
       deadline = seconds and now() + seconds,
     }, Race)
     race.timer = timers:create(race)
@@ -223,30 +268,13 @@ return function(api, host)
     return run(race)
   end
 
-  -- Runs `f` in a task of its own and gives up on it after `seconds`.
-  local function within(seconds, f, ...)
-    if not seconds then return f(...) end
-    local token, state = {}, {}
-    sched.fork(function(...)
-      local result = table.pack(f(...))
-      if not state.over then sched.wakeup(token, result) end
-    end, ...)
-    local id = timers:create { expired = function() sched.wakeup(token, false) end }
-    timers:set(id, seconds)
-    local result = sched.wait(token)
-    timers:free(id)
-    state.over = true
-    if not result then return nil, "connect: timeout", "timeout" end
-    return table.unpack(result, 1, result.n)
-  end
-
   local function connect_ip(addr, port, opts)
     local begun = now()
     local list, message, code
     if resolver.is_numeric(addr) then
       list = { addr }
     else
-      list, message, code = within(opts.timeout, api.resolve, addr)
+      list, message, code = look_up(addr, opts.timeout)
       if not list then return nil, message, code end
       list = interleave(list)
     end
@@ -265,6 +293,9 @@ return function(api, host)
     local path = addr:match("^unix:(.+)$")
     if not path and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
       error("bad argument #2 to 'connect' (port expected, got " .. tostring(port) .. ")", 2)
+    end
+    if opts.timeout ~= nil and type(opts.timeout) ~= "number" then
+      error("bad argument #3 to 'connect' (timeout: seconds expected)", 2)
     end
     local s, message, code
     if path then

@@ -1,39 +1,40 @@
 -- Listeners: `listen`, `accept`. Part of `lio.net`, which calls this with its API table and what it runs
--- on. A listener is a table with its socket; accepted connections are streams.
+-- on. A listener is a table with its socket; accepted connections are streams. Invariant: a unix socket's
+-- file is removed by who made it, and never while somebody listens on it or when it is no socket.
 
 local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
+local now <const> = require("lio").now
 
--- How long accepting pauses when the process is out of descriptors or the system out of memory.
-local PAUSE <const> = 0.1
+-- How long accepting pauses when the process is out of descriptors or the system out of memory, and how
+-- long the next complaint about it waits.
+local PAUSE <const>, COMPLAIN_AGAIN <const> = 0.1, 60
 local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM = true }
 
-local Listener = {}
-Listener.__index = Listener
-Listener.__name = "lio.listener"
-
-function Listener:__tostring()
-  return "listener (" .. (self.closed and "closed" or self.text) .. ")"
+-- "unix:/path" → the path; "unix:@name" → the abstract name, which begins with NUL.
+local function unix_path(addr)
+  local path = addr:match("^unix:(.+)$")
+  if path and path:sub(1, 1) == "@" then path = "\0" .. path:sub(2) end
+  return path
 end
 
--- The socket for an address, with its options set but not bound yet, and what to bind it to.
-local function make_socket(addr, port, opts)
-  local path = addr:match("^unix:(.+)$")
-  if path then
-    if path:sub(1, 1) == "@" then path = "\0" .. path:sub(2) end
-    local endpoint, message, code = lio_socket.endpoint("unix", path)
-    if not endpoint then return nil, message, code end
-    return assert(lio_socket.create("unix")), endpoint, path
-  end
-  local ip, family = resolver.is_numeric(addr)
-  local endpoint, message, code
-  if ip then
-    endpoint, message, code = lio_socket.endpoint(family, addr, port)
-  else
-    endpoint, message, code = lio_socket.endpoint("hostname", addr, port)
-    if endpoint then family = select(3, endpoint:value()) end
-  end
+local function is_file(path)
+  return path and path:sub(1, 1) ~= "\0"
+end
+
+local function make_unix_socket(path)
+  local endpoint, message, code = lio_socket.endpoint("unix", path)
+  if not endpoint then return nil, message, code end
+  local s
+  s, message, code = lio_socket.create("unix")
+  if not s then return nil, message, code end
+  return s, endpoint
+end
+
+-- The socket for an IP address, with its options set but not bound yet, and what to bind it to.
+local function make_tcp_socket(ip, family, port, opts)
+  local endpoint, message, code = lio_socket.endpoint(family, ip, port)
   if not endpoint then return nil, message, code end
   local s
   s, message, code = lio_socket.create(family == "inet6" and "tcp6" or "tcp")
@@ -46,48 +47,85 @@ local function make_socket(addr, port, opts)
   return s, endpoint
 end
 
--- A socket file that nobody listens on any more is left by a process that died: it may go.
+-- Removes a socket file that nobody listens on any more, left by a process that died. → whether it did.
 local function remove_stale(path)
-  if path:sub(1, 1) == "\0" then return end
-  local probe = lio_socket.create("unix")
-  if not probe then return end
+  if not resolver.is_socket_file(path) then return false end
+  local probe <close> = lio_socket.create("unix")
+  if not probe then return false end
   local ok, _, code = probe:connect(path)
-  probe:close()
-  if ok == nil and code == "refused" then os.remove(path) end
+  return ok == nil and code == "refused" and os.remove(path) ~= nil
 end
 
-local function set_mode(path, mode)
-  if not mode or path:sub(1, 1) == "\0" then return true end
-  if type(mode) ~= "number" then
-    error("listen: mode must be an integer such as tonumber('660', 8)", 3)
-  end
-  return lio_socket.chmod(path, mode)
-end
-
+-- Binds and listens. On failure nothing is left behind.
 local function bind(s, endpoint, path, opts)
-  if path then remove_stale(path) end
   local ok, message, code = s:bind(endpoint)
-  if ok and path then ok, message, code = set_mode(path, opts.mode) end
+  if not ok and code == "in use" and is_file(path) and remove_stale(path) then
+    ok, message, code = s:bind(endpoint)
+  end
+  local bound = ok
+  -- Before listening: nobody gets in while the permissions are the wider ones.
+  if ok and opts.mode and is_file(path) then
+    ok, message, code = lio_socket.chmod(path, opts.mode)
+  end
   if ok then ok, message, code = s:listen(opts.backlog or 1024) end
+  if not ok then
+    s:close()
+    if bound and is_file(path) then os.remove(path) end
+  end
   return ok, message, code
 end
 
+local function check_arguments(addr, port, opts)
+  if type(addr) ~= "string" then
+    error("bad argument #1 to 'listen' (address expected, got " .. type(addr) .. ")", 3)
+  end
+  local known = math.type(port) == "integer" and port >= 0 and port <= 65535
+  if not known and not unix_path(addr) then
+    error("bad argument #2 to 'listen' (port expected, got " .. tostring(port) .. ")", 3)
+  end
+  local mode = opts.mode
+  if mode ~= nil and (math.type(mode) ~= "integer" or mode < 0 or mode > 511) then
+    error("bad argument #3 to 'listen' (mode: permission bits expected, such as tonumber('660', 8))", 3)
+  end
+end
+
 return function(api, host)
-  local selector, sched = host.selector, host.sched
+  local selector, sched, turns = host.selector, host.sched, host.turns
+  local reads <const>, pass_on <const> = turns.reads, turns.pass_on
+  local accept_stream <const>, adopt_stream <const> = stream.accept, host.adopt
+
+  local Listener = {}
+  Listener.__index = Listener
+  Listener.__name = "lio.listener"
+
+  function Listener:__tostring()
+    return "listener (" .. (self.closed and "closed" or self.text) .. ")"
+  end
 
   local function adopt(s, path)
-    local ok, message, code = selector:event_add(s, 0)
+    local ok, message, code = stream.watch(selector, s)
     if not ok then
       s:close()
       return false, message, code
     end
     local here = s:info("socket")
-    return setmetatable({
-      socket = s,
-      path = path,
-      text = here and tostring(here) or "?",
-      waiting = {},
-    }, Listener)
+    return setmetatable({ socket = s, path = path, text = here and tostring(here) or "?" }, Listener)
+  end
+
+  -- An address as ip and family. A name is looked up off-thread where the caller can wait; before the
+  -- loop runs, the thread waits.
+  local function find_address(addr)
+    local ip, family = resolver.is_numeric(addr)
+    if ip then return ip, family end
+    if not coroutine.isyieldable() then
+      local endpoint, message, code = lio_socket.endpoint("hostname", addr, 0)
+      if not endpoint then return nil, message, code end
+      local found, _, its_family = endpoint:value()
+      return found, its_family
+    end
+    local list, message, code = api.resolve(addr)
+    if not list then return nil, message, code end
+    return resolver.is_numeric(list[1])
   end
 
   -- `listen(addr, port [, opts])` → listener, or `false, message, code`. `addr`: an IP address or host
@@ -97,88 +135,101 @@ return function(api, host)
   function api.listen(addr, port, opts)
     opts = opts or {}
     if type(addr) == "userdata" then return adopt(addr) end
-    if type(addr) ~= "string" then
-      error("bad argument #1 to 'listen' (address expected, got " .. type(addr) .. ")", 2)
+    check_arguments(addr, port, opts)
+    local path = unix_path(addr)
+    local s, endpoint, code, message, ok
+    if path then
+      s, endpoint, code = make_unix_socket(path)
+    else
+      local ip, family, why = find_address(addr)
+      if not ip then return false, family, why end
+      s, endpoint, code = make_tcp_socket(ip, family, port, opts)
     end
-    if math.type(port) ~= "integer" and not addr:match("^unix:") then
-      error("bad argument #2 to 'listen' (port expected, got " .. type(port) .. ")", 2)
-    end
-    local s, endpoint, path = make_socket(addr, port, opts)
-    if not s then return false, endpoint, path end
-    local ok, message, code = bind(s, endpoint, path, opts)
-    if not ok then
-      s:close()
-      return false, message, code
-    end
+    if not s then return false, endpoint, code end
+    ok, message, code = bind(s, endpoint, path, opts)
+    if not ok then return false, message, code end
     return adopt(s, path)
   end
 
-  -- The wait of one accept: in turn, the first that came is the first to go on.
-  local function wait_turn(listener)
-    local token = sched.running()
-    table.insert(listener.waiting, token)
-    while listener.waiting[1] ~= token do
-      if sched.wait(token) == "closed" then return "closed" end
-      if not listener.waiting[1] then return "closed" end
-    end
-    local reason = host.wait_ready(host.readers, listener.socket, listener.paused and PAUSE)
-    if listener.closed then return "closed" end
-    table.remove(listener.waiting, 1)
-    local next_one = listener.waiting[1]
-    if next_one then sched.wakeup(next_one, true) end
-    return reason
-  end
-
   local function exhausted(listener, message)
-    if not listener.paused then
-      listener.paused = true
+    listener.paused = true
+    if not listener.complained or now() - listener.complained > COMPLAIN_AGAIN then
+      listener.complained = now()
       io.stderr:write("lio: ", message, "; accepting pauses until descriptors are free\n")
     end
     if listener.on_exhausted then listener.on_exhausted() end
   end
 
+  -- Accepts with the turn, waiting as long as nobody is there.
+  local function accept_in_turn(listener)
+    local s = listener.socket
+    while not listener.closed do
+      local c, message, code = accept_stream(selector, s)
+      if c then
+        listener.paused = nil
+        return c
+      end
+      if EXHAUSTED[code] then
+        exhausted(listener, message)
+      elseif c == nil then
+        return false, message, code
+      else
+        listener.paused = nil
+      end
+      local reason = turns.await(reads, s, listener.paused and PAUSE)
+      if reason == "timeout" and not listener.paused then return false, "timeout", "timeout" end
+    end
+    return false, "closed", "closed"
+  end
+
   -- `accept(listener)` → connection; `false, "closed"` when the listener is closed. When the process is
   -- out of descriptors it is logged once, and accepting goes on a moment later.
   function api.accept(listener)
-    while true do
-      if listener.closed then return false, "closed", "closed" end
-      if #listener.waiting == 0 then
-        local c, message, code = stream.accept(selector, listener.socket)
-        if c then
-          listener.paused = nil
-          return c
-        end
-        if c == nil then
-          if not EXHAUSTED[code] then return false, message, code end
-          exhausted(listener, message)
-        elseif not c then
-          listener.paused = nil
-        end
-      end
-      if wait_turn(listener) == "closed" then return false, "closed", "closed" end
+    if getmetatable(listener) ~= Listener then
+      error("bad argument #1 to 'accept' (listener expected, got " .. type(listener) .. ")", 2)
     end
+    if listener.closed then return false, "closed", "closed" end
+    local s = listener.socket
+    if reads.turn[s] then
+      local problem = turns.queue_up(reads, s)
+      if problem then return false, problem, problem end
+    end
+    local c, message, code = accept_in_turn(listener)
+    pass_on(reads, s)
+    if not c then return false, message, code end
+    if adopt_stream then adopt_stream(c) end
+    return c
   end
 
   -- `listener:address()` → ip, port, family; for unix: path, kind, "unix".
   function Listener:address()
+    if self.closed then return nil, "closed", "closed" end
     local here, message, code = self.socket:info("socket")
     if not here then return nil, message, code end
     return here:value()
+  end
+
+  function Listener:is_closed()
+    return self.closed == true
   end
 
   -- `listener:close()` → true. Idempotent; who waits in accept gets `false, "closed"`.
   function Listener:close()
     if self.closed then return true end
     self.closed = true
-    local waiting = self.waiting
-    self.waiting = {}
     self.socket:close()
-    host.forget(self.socket)
-    for _, token in ipairs(waiting) do sched.wakeup(token, "closed") end
-    if self.path and self.path:sub(1, 1) ~= "\0" then os.remove(self.path) end
+    turns.forget(self.socket)
+    if is_file(self.path) then os.remove(self.path) end
     return true
   end
 
   Listener.__close = Listener.close
   Listener.accept = api.accept
+  Listener.timeout = api.timeout
+  -- A pause for who accepts in a loop and met an error that is not about descriptors.
+  function host.pause()
+    local token = {}
+    host.timers:add(PAUSE, { expired = function() sched.wakeup(token) end })
+    turns.wait(token)
+  end
 end

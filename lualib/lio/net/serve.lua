@@ -1,11 +1,12 @@
--- The accept loop that people would otherwise write. Part of `lio.net`.
-
-local Server = {}
-Server.__index = Server
-Server.__name = "lio.server"
+-- The accept loop that people would otherwise write. Part of `lio.net`. Invariant: a connection is in
+-- `connections` from its accept until its handler has ended, in whatever way, or gave it away.
 
 return function(api, host)
   local sched, timers = host.sched, host.timers
+
+  local Server = {}
+  Server.__index = Server
+  Server.__name = "lio.server"
 
   local function traceback(message)
     if type(message) == "string" then return debug.traceback(message, 2) end
@@ -16,34 +17,48 @@ return function(api, host)
     io.stderr:write("lio: error in a connection's handler: ", tostring(message), "\n")
   end
 
-  -- One connection's task: the handler, then the close, whatever happened.
+  -- The end of a handler: it returned, it raised, or it was killed. A connection that was released
+  -- belongs to somebody else.
+  local Ending = {}
+  function Ending.__close(ending)
+    local server, c = ending[1], ending[2]
+    if not server.connections[c] then return end
+    api.close(c)
+    server:release(c)
+  end
+
   local function handle(server, c)
+    local ending <close> = setmetatable({ server, c }, Ending)
     local ok, message = xpcall(server.handler, traceback, c)
     if not ok then server.on_error(message, c) end
-    -- One that was released belongs to somebody else.
-    if server.connections[c] then
-      server:release(c)
-      api.close(c)
-    end
+    return ending
+  end
+
+  -- The handler looks after the connection itself, and closes and releases it.
+  local function attend(server, c)
+    local ok, message = xpcall(server.handler, traceback, c)
+    if ok then return end
+    server.on_error(message, c)
+    api.close(c)
+    server:release(c)
   end
 
   local function accept_loop(server)
     local most = server.max_connections
     while not server.stopping do
       if most and server.count >= most then
-        server.parked = sched.running()
-        sched.wait(server.parked)
-        server.parked = nil
+        sched.wait(server)
       else
         local c, message, code = api.accept(server.listener)
         if c then
           server.connections[c] = true
           server.count = server.count + 1
-          sched.fork(handle, server, c)
+          if server.attended then attend(server, c) else sched.fork(handle, server, c) end
         elseif code == "closed" then
           return
         else
           io.stderr:write("lio: ", message, "\n")
+          host.pause()
         end
       end
     end
@@ -54,33 +69,34 @@ return function(api, host)
     if not self.connections[c] then return end
     self.connections[c] = nil
     self.count = self.count - 1
-    if self.parked then sched.wakeup(self.parked) end
+    -- The accept loop waits on the server when that is full.
+    if self.max_connections then sched.wakeup(self) end
     if self.count == 0 and self.drained then sched.wakeup(self.drained) end
   end
 
+  -- Waits until the handlers have ended, `grace` seconds at most.
+  local function drain(server, grace)
+    local token = {}
+    server.drained = token
+    local id = timers:add(grace, { expired = function() sched.wakeup(token) end })
+    sched.wait(token)
+    timers:cancel(id)
+    server.drained = nil
+  end
+
   -- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the handlers to end, then
-  -- closes what is left. Called from a task.
+  -- closes what is left. Called from a task. A second call does nothing.
   function Server:stop(grace)
     if self.stopping then return end
     self.stopping = true
     self.listener:close()
     if self.forget_stop then self.forget_stop() end
-    if self.parked then sched.wakeup(self.parked) end
+    sched.wakeup(self)
     if self.on_stop then self.on_stop() end
-    if self.count > 0 and (grace or 0) > 0 then
-      local token = {}
-      self.drained = token
-      local id = timers:create { expired = function() sched.wakeup(token) end }
-      timers:set(id, grace)
-      sched.wait(token)
-      timers:free(id)
-      self.drained = nil
-    end
+    if self.count > 0 and (grace or 0) > 0 then drain(self, grace) end
     local left = {}
     for c in pairs(self.connections) do left[#left + 1] = c end
-    for _, c in ipairs(left) do
-      api.close(c)
-    end
+    for _, c in ipairs(left) do api.close(c) end
     self.ended = true
     for token in pairs(self.waiters) do sched.wakeup(token) end
   end
@@ -91,12 +107,14 @@ return function(api, host)
       local token = {}
       self.waiters[token] = true
       sched.wait(token)
+      self.waiters[token] = nil
     end
   end
 
   -- `serve(listener, handler [, opts])` → server. Forks `handler(c)` per connection and closes it
   -- afterwards; a raised error is logged with its traceback. `opts.max_connections`: beyond it accepting
-  -- pauses; `opts.on_error(message, c)` replaces the log.
+  -- pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop begins.
+  -- With `opts.attended` the handler runs in the accept loop and must not wait; see `api.attend`.
   function api.serve(listener, handler, opts)
     opts = opts or {}
     if type(handler) ~= "function" then
@@ -108,6 +126,7 @@ return function(api, host)
       max_connections = opts.max_connections,
       on_error = opts.on_error or log_error,
       on_stop = opts.on_stop,
+      attended = opts.attended,
       connections = {},
       count = 0,
       waiters = {},

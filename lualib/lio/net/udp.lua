@@ -1,110 +1,142 @@
 -- Datagrams: `udp`, `recvfrom`, `sendto`. Part of `lio.net`.
 
+local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
 
-local Udp = {}
-Udp.__index = Udp
-Udp.__name = "lio.udp"
+local READ <const>, WRITE <const> = 1, 2
+-- So many datagrams in a row without a wait; then others get their turn.
+local BURST <const> = 64
 
 return function(api, host)
-  local selector, sched = host.selector, host.sched
+  local selector, turns = host.selector, host.turns
+  local reads <const>, writes <const> = turns.reads, turns.writes
+
+  local Udp = {}
+  Udp.__index = Udp
+  Udp.__name = "lio.udp"
 
   -- `udp([addr = "0.0.0.0" [, port = 0]])` → a datagram socket bound there, or `false, message, code`.
   function api.udp(addr, port)
-    local ip, family = resolver.is_numeric(addr or "0.0.0.0")
+    addr, port = addr or "0.0.0.0", port or 0
+    if math.type(port) ~= "integer" or port < 0 or port > 65535 then
+      error("bad argument #2 to 'udp' (port expected, got " .. tostring(port) .. ")", 2)
+    end
+    local ip, family = resolver.is_numeric(addr)
     if not ip then return false, "udp: not an address: " .. addr, "EINVAL" end
     local s, message, code = lio_socket.create(family == "inet6" and "udp6" or "udp")
     if not s then return false, message, code end
     local ok
-    ok, message, code = s:bind(ip, port or 0)
-    if ok then ok, message, code = selector:event_add(s, 0) end
+    ok, message, code = s:bind(ip, port)
+    if ok then ok, message, code = stream.watch(selector, s) end
     if not ok then
       s:close()
       return false, message, code
     end
-    return setmetatable({ socket = s }, Udp)
+    return setmetatable({ socket = s, family = family, burst = 0 }, Udp)
   end
 
-  -- Waits for one direction; several tasks may: each is woken in turn.
-  local function wait_for(u, list, bit, seconds)
+  -- Waits until the socket is ready for `bit`, with the turn. → true, or "timeout", "closed".
+  local function wait_for(u, dir, bit)
+    u.burst = 0
+    selector:arm(u.socket, bit)
+    return turns.await(dir, u.socket)
+  end
+
+  -- One turn: `f` tries, and returns false when it would block. → what it returned, or nil, message, code.
+  local function in_turn(u, dir, bit, f, ...)
     local s = u.socket
-    while list[s] and list[s] ~= sched.running() do
-      local token = sched.running()
-      local queue = u[list] or {}
-      u[list] = queue
-      queue[#queue + 1] = token
-      if sched.wait(token) == "closed" or u.closed then return "closed" end
+    if dir.turn[s] then
+      local problem = turns.queue_up(dir, s)
+      if problem then return nil, problem, problem end
     end
-    selector:arm(s, bit)
-    return host.wait_ready(list, s, seconds)
+    local a, b, c
+    repeat
+      if u.closed then
+        a, b, c = nil, "closed", "closed"
+      else
+        a, b, c = f(s, ...)
+      end
+      if a == false then
+        local reason = wait_for(u, dir, bit)
+        if reason == "timeout" or reason == "closed" then a, b, c = nil, reason, reason end
+      end
+    until a ~= false
+    turns.pass_on(dir, s)
+    return a, b, c
   end
 
-  local function pass_on(u, list)
-    local queue = u[list]
-    if queue and queue[1] then sched.wakeup(table.remove(queue, 1), true) end
+  -- An ICMP answer to what was sent before is not this call's failure: it tries again.
+  local function receive(s)
+    local data, from, code
+    repeat data, from, code = s:recvfrom() until data ~= nil or code ~= "refused"
+    return data, from, code
+  end
+
+  local function transmit(s, data, addr, port)
+    local sent, message, code
+    repeat sent, message, code = s:sendto(data, addr, port) until sent ~= nil or code ~= "refused"
+    return sent, message, code
   end
 
   -- `recvfrom(u)` → data, ip, port of one datagram; `nil, message, code` on failure. `""` is a datagram
   -- of length 0.
   function api.recvfrom(u)
-    while true do
-      if u.closed then return nil, "closed", "closed" end
-      local data, from, code = u.socket:recvfrom()
-      if data then
-        pass_on(u, host.readers)
-        local ip, port = from:value()
-        return data, ip, port
-      end
-      -- An ICMP answer to what was sent before is not this call's failure.
-      if data == nil and code ~= "refused" then return nil, from, code end
-      if data == false then
-        local reason = wait_for(u, host.readers, 1, u.read_seconds)
-        if reason == "timeout" or reason == "closed" then
-          pass_on(u, host.readers)
-          return nil, reason, reason
-        end
-      end
+    u.burst = u.burst + 1
+    if u.burst > BURST and not u.closed and not reads.turn[u.socket] then
+      -- Due at once, if there is more.
+      local reason = wait_for(u, reads, READ)
+      turns.pass_on(reads, u.socket)
+      if reason == "timeout" or reason == "closed" then return nil, reason, reason end
     end
+    local data, from, code = in_turn(u, reads, READ, receive)
+    if not data then return nil, from, code end
+    local ip, port = from:value()
+    return data, ip, port
+  end
+
+  -- The address to send to: the name's first of the socket's own family.
+  local function find_address(u, addr)
+    if resolver.is_numeric(addr) then return addr end
+    local list, message, code = api.resolve(addr)
+    if not list then return nil, message, code end
+    for _, ip in ipairs(list) do
+      local _, family = resolver.is_numeric(ip)
+      if family == u.family then return ip end
+    end
+    return nil, "sendto: " .. addr .. " has no address of the socket's family", "unresolved"
   end
 
   -- `sendto(u, data, addr, port)` → true, or `nil, message, code`. A host name is resolved.
   function api.sendto(u, data, addr, port)
-    if not resolver.is_numeric(addr) then
-      local list, message, code = api.resolve(addr)
-      if not list then return nil, message, code end
-      addr = list[1]
+    local ip, message, code = find_address(u, addr)
+    if not ip then return nil, message, code end
+    if type(data) ~= "string" then
+      error("bad argument #2 to 'sendto' (string expected, got " .. type(data) .. ")", 2)
     end
-    while true do
-      if u.closed then return nil, "closed", "closed" end
-      local sent, message, code = u.socket:sendto(data, addr, port)
-      if sent then
-        pass_on(u, host.writers)
-        return true
-      end
-      if sent == nil and code ~= "refused" then return nil, message, code end
-      if sent == false then
-        local reason = wait_for(u, host.writers, 2, u.write_seconds)
-        if reason == "timeout" or reason == "closed" then return nil, reason, reason end
-      end
+    if math.type(port) ~= "integer" or port < 0 or port > 65535 then
+      error("bad argument #4 to 'sendto' (port expected, got " .. tostring(port) .. ")", 2)
     end
-  end
-
-  -- `u:timeout(read_seconds, write_seconds)`: as for connections.
-  function Udp:timeout(read_seconds, write_seconds)
-    self.read_seconds, self.write_seconds = read_seconds, write_seconds
-    return true
+    local sent
+    sent, message, code = in_turn(u, writes, WRITE, transmit, data, ip, port)
+    if sent then return true end
+    return nil, message, code
   end
 
   -- `u:address()` → ip, port, family it is bound to.
   function Udp:address()
+    if self.closed then return nil, "closed", "closed" end
     local here, message, code = self.socket:info("socket")
     if not here then return nil, message, code end
     return here:value()
   end
 
-  function Udp:option(...)
-    return self.socket:option(...)
+  function Udp:is_closed()
+    return self.closed == true
+  end
+
+  function Udp:__tostring()
+    return "udp (" .. (self.closed and "closed" or tostring(self.socket:info("socket"))) .. ")"
   end
 
   -- `u:close()` → true. Idempotent; who waits on it gets `nil, "closed"`.
@@ -112,13 +144,12 @@ return function(api, host)
     if self.closed then return true end
     self.closed = true
     self.socket:close()
-    host.forget(self.socket)
-    for _, list in ipairs { host.readers, host.writers } do
-      for _, token in ipairs(self[list] or {}) do sched.wakeup(token, "closed") end
-    end
+    turns.forget(self.socket)
     return true
   end
 
   Udp.__close = Udp.close
   Udp.recvfrom, Udp.sendto = api.recvfrom, api.sendto
+  -- `u:timeout(read_seconds, write_seconds)`, `u:option(name [, value])`: as for connections.
+  Udp.timeout, Udp.option = api.timeout, api.option
 end

@@ -1,7 +1,8 @@
 -- One HTTP connection: reads requests, finds and runs their handlers, sends the answers, in turn.
 --
--- `serving(app, net)` gives what `net.serve` needs for one listener. The task of a connection is kept
--- across its requests. Every wait has an end: header time, idle time, body rate, write time, or a stop.
+-- `serving(app, net)` gives what `net.serve` needs for one listener. A connection has a task only while it
+-- works on requests: the loop calls `ready`, which reads a head and starts one; between requests there
+-- are a table and a timer. Every wait has an end: header time, idle time, body rate, write time, a stop.
 
 local http = require "lio.http"
 local lio = require "lio"
@@ -10,8 +11,13 @@ local response = require "lio.web.response"
 
 local now <const> = lio.now
 local exchange <const> = http.exchange
+local next_request <const> = http.next
+local answer <const> = http.answer
+local new_request <const>, new_response <const> = request.new, response.new
 local xpcall <const> = xpcall
 local type <const> = type
+
+local TEXT <const> = response.TEXT
 
 local M = {}
 
@@ -187,105 +193,149 @@ local function fail(self, req, res, message)
   end
 end
 
+-- Calls the handler and gives its answer to the connection. Runs protected.
+local function process(self, handler, req, res)
+  local a, b, c = handler(req, res)
+  if self.taken then return end
+  if type(a) == "string" and b == nil and not (res.touched or self.problem) then
+    if not answer(self.x, 200, TEXT, a) then self:send(a) end
+    return
+  end
+  res:finish(a, b, c)
+end
+
 -- Runs one request's handler and sends what it gave.
 local function run(self, head, id)
   local app = self.app
   local handler
   if id ~= 0 then
-    handler = app.entries[id].handler
+    handler = app.handlers[id]
   else
     handler, id = look_closer(app, head)
   end
-  local req = request.new(head, self, id)
-  local res = response.new(self)
+  local req, res = new_request(head, self, id), new_response(self)
   if app.wrappers[1] then handler = wrap(app, req, res, handler) end
-  local ok, a, b, c = xpcall(handler, traceback, req, res)
-  if ok then
-    if self.taken then return end
-    if type(a) == "string" and b == nil and res.code == nil and res.fields == nil
-      and res.body == nil and not res.mode and not self.problem
-    then
-      ok, a = pcall(res.plain, res, a)
-    else
-      ok, a = xpcall(res.finish, traceback, res, a, b, c)
-    end
+  local ok, message = xpcall(process, traceback, self, handler, req, res)
+  if not ok then fail(self, req, res, message) end
+end
+
+-- Ends the connection.
+local function finish(self)
+  local c, serving = self.c, self.serving
+  self.busy = true -- whatever comes now is nobody's
+  serving.connections[c] = nil
+  if self.timer then
+    serving.timers:free(self.timer)
+    self.timer = nil
   end
-  if not ok then fail(self, req, res, a) end
+  if self.taken then return end
+  serving.server:release(c)
+  self.net.close(c)
 end
 
 -- Lets the peer read the last answer before the connection is closed under it: ends our side, and reads
 -- on for a moment, since closing with unread bytes resets the connection (RFC 9112 section 9.6).
 local function linger(self)
   local c, x = self.c, self.x
-  c:cut("w")
-  local deadline = now() + 2
-  while x:discard() == false do
-    local left = deadline - now()
-    if left <= 0 or self.net.wait_armed(c, false, left) ~= true then return end
-  end
-end
-
--- Sends a refusal and ends the connection.
-local function refuse(self, status, reason)
-  self.x:refuse(status, reason)
-  if self:send("") then linger(self) end
-end
-
--- Waits as `what` says. → whether to go on.
-local function wait(self, what)
-  local options, net = self.app.options, self.net
-  if what == "blocked" then
-    return net.wait_armed(self.c, true, options.write_time) == true
-  end
-  local seconds = options.keep_alive_time
-  if what == "partial" then
-    self.head_since = self.head_since or now()
-    seconds = math.max(self.head_since + options.header_time - now(), 0)
-  elseif self.serving.stopping then
-    return false
-  else
-    self.idle = true
-  end
-  local reason = net.wait_armed(self.c, false, seconds)
-  self.idle = false
-  if reason == "stop" then
-    -- What has arrived by now is still answered.
-    self.x:close_after()
-    return true
-  end
-  if reason == "timeout" and what == "partial" then
-    refuse(self, 408, "the request comes in too slowly")
-  end
-  return reason ~= "timeout" and reason ~= "closed"
-end
-
-local function serve(self)
-  local x, c = self.x, self.c
-  local left = self.app.options.requests
-  while true do
-    local head, what, more = x:next()
-    if head then
-      self.head_since, self.body_since, self.problem = nil, nil, nil
-      left = left - 1
-      if left <= 0 or self.serving.stopping then x:close_after() end
-      if more then self.net.flush_later(c) end
-      run(self, head, what)
-      if self.taken then return end
-      if self.broken then return end
-    elseif head == false then
-      if not wait(self, what) then return end
-    else
-      if what then return refuse(self, what, more) end
-      if c:buffered() > 0 then linger(self) end
-      return
+  if self:send("") then
+    c:cut("w")
+    local deadline = now() + 2
+    while x:discard() == false do
+      local left = deadline - now()
+      if left <= 0 or self.net.wait_armed(c, false, left) ~= true then break end
     end
   end
+  return finish(self)
 end
 
--- What one listener's server needs: `handle(c)`, `stop()`, `shed()`.
+-- Acts at `due` at the latest. The timer is moved only when it would fire too late; one that fires too
+-- early is set again then, so a connection that goes from request to request costs no timer call.
+local function act_by(self, due)
+  self.due = due
+  if due < self.timer_due then
+    self.timer_due = due
+    self.serving.timers:set(self.timer, due - now())
+  end
+end
+
+-- What comes after `next` had no request: waits without a task, or ends. Called with its results.
+local function rest(self, what, status, reason)
+  local options = self.app.options
+  if what == false then
+    self.busy = false
+    local waits = status
+    self.waits = waits
+    if waits == "idle" then
+      self.head_since = nil
+      if self.serving.stopping and self.serving.settled then return finish(self) end
+      return act_by(self, self.net.clock + options.keep_alive_time)
+    elseif waits == "partial" then
+      self.head_since = self.head_since or now()
+      return act_by(self, self.head_since + options.header_time)
+    end
+    return act_by(self, now() + options.write_time)
+  end
+  self.busy = true
+  if status then
+    self.x:refuse(status, reason)
+  elseif self.c:buffered() == 0 then
+    return finish(self)
+  end
+  return self.net.start(linger, self)
+end
+
+-- A task's work: this request, and those that have come with it.
+local function serve(self, head, id, more)
+  local x, serving = self.x, self.serving
+  repeat
+    self.head_since, self.body_since, self.problem = nil, nil, nil
+    if self.left then
+      self.left = self.left - 1
+      if self.left <= 0 then x:close_after() end
+    end
+    if serving.stopping then x:close_after() end
+    if more then self.net.flush_later(self.c) end
+    run(self, head, id)
+    if self.taken or self.broken then return finish(self) end
+    head, id, more = next_request(x)
+  until not head
+  return rest(self, head, id, more)
+end
+
+-- Looks what has come. Called by the loop, not in a task.
+local function advance(self)
+  local head, id, more = next_request(self.x)
+  if not head then return rest(self, head, id, more) end
+  self.busy = true
+  return self.net.start(serve, self, head, id, more)
+end
+
+-- The loop has events. While a task works on a request, they are for what it waits on.
+function Connection:ready(events)
+  if self.busy then return self.net.ready(self.c, events) end
+  return advance(self)
+end
+
+-- The timer fired.
+function Connection:expired()
+  self.timer_due = math.huge
+  if self.busy then
+    return act_by(self, now() + self.app.options.keep_alive_time)
+  end
+  if now() < self.due then return act_by(self, self.due) end
+  if self.waits == "partial" then
+    self.busy = true
+    self.x:refuse(408, "the request comes in too slowly")
+    return self.net.start(linger, self)
+  end
+  return finish(self)
+end
+
+-- What one listener's server needs: `handle(c)`, which does not wait, `stop()` and `shed()`.
 function M.serving(app, net)
-  local serving = { connections = {}, stopping = false }
+  local serving = { connections = {}, stopping = false, timers = net.timers }
   local options = app.options
+  local limited = options.requests < math.huge and options.requests or nil
 
   function serving.handle(c)
     net.timeout(c, nil, options.write_time)
@@ -295,30 +345,38 @@ function M.serving(app, net)
       serving = serving,
       c = c,
       x = exchange(c, app.routes, options.request_line, options.headers, options.fields),
+      busy = false,
+      timer_due = math.huge,
+      left = limited,
     }, Connection)
+    self.timer = net.timers:create(self)
     serving.connections[c] = self
-    serve(self)
-    serving.connections[c] = nil
+    net.attend(c, self)
+    return advance(self)
   end
 
-  -- A stop: idle connections close, the others after their answer.
+  -- A stop: what has arrived by now is answered, then connections close as they fall idle.
   function serving.stop()
     serving.stopping = true
-    for c, self in pairs(serving.connections) do
-      if self.idle then net.wake_reader(c, "stop") end
+    net.rest(0.05) -- lets the loop take what the system holds
+    serving.settled = true
+    local idle = {}
+    for _, self in pairs(serving.connections) do
+      if not self.busy and self.waits == "idle" then idle[#idle + 1] = self end
     end
+    for _, self in ipairs(idle) do finish(self) end
   end
 
   -- Out of descriptors: idle connections make room for those that wait.
   function serving.shed()
-    local left = 16
-    for c, self in pairs(serving.connections) do
-      if self.idle then
-        net.wake_reader(c, "stop")
-        left = left - 1
-        if left == 0 then return end
+    local idle = {}
+    for _, self in pairs(serving.connections) do
+      if not self.busy and self.waits == "idle" then
+        idle[#idle + 1] = self
+        if #idle == 16 then break end
       end
     end
+    for _, self in ipairs(idle) do finish(self) end
   end
 
   return serving

@@ -13,13 +13,14 @@ local TEXT <const> = "text/plain; charset=utf-8"
 local JSON <const> = "application/json"
 local FLUSH_AT <const> = 16 * 1024
 
-local M = {}
+local M = { TEXT = TEXT }
 
 local Response = {}
 Response.__index = Response
 Response.__name = "lio.response"
 
 local function check_open(self, call)
+  self.touched = true
   if self.mode or self.connection.x:is_answered() then
     error(call .. ": the response has begun already", 3)
   end
@@ -140,6 +141,7 @@ function Response:redirect(url, status)
 end
 
 local function begin(self)
+  self.touched = true
   local mode, length = self.connection.x:start(self.code or 200, self.kind or TEXT, self.fields)
   self.mode, self.left = mode, length
 end
@@ -228,12 +230,6 @@ function Response:take(a, b, c)
   else
     error("a handler must return a string, a table, a function or a status, not " .. kind, 0)
   end
-end
-
--- Sends a text without more ado.
-function Response:plain(text)
-  local connection = self.connection
-  if not connection.x:answer(200, TEXT, text) then connection:send(text) end
 end
 
 -- Sends what the handler gave.
