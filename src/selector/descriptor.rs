@@ -189,8 +189,8 @@ unsafe fn number(state: *mut lua_State, argument: c_int, value: i64) -> Descript
         if number < 0 {
             out_of_range(state, argument, value)
         }
-        let owned = owned(state);
-        let sockets = (**owned).sockets.borrow();
+        let owned: &Owned = &*owned(state);
+        let sockets = owned.sockets.borrow();
         match sockets.get(&number) {
             Some((watch, kind)) if watch.strong_count() > 0 => Descriptor {
                 number,

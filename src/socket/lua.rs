@@ -4,7 +4,7 @@ use super::endpoint::endpoint;
 use super::{Moved, Socket, methods};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
-use crate::selector::descriptor::{self, Descriptor, Owned};
+use crate::selector::descriptor::{self, Descriptor};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, Type};
 use std::ffi::CStr;
@@ -189,15 +189,6 @@ pub(crate) unsafe fn finish<T: Copy>(
             Err(fault) => fault.push(state),
         }
     }
-}
-
-/// The sockets table of the VM.
-///
-/// # Safety
-/// As for [`descriptor::owned`].
-pub(crate) unsafe fn owned_of<'a>(state: *mut lua_State) -> &'a Rc<Owned> {
-    // SAFETY: it lives as long as the VM.
-    unsafe { &*descriptor::owned(state) }
 }
 
 /// Opens `lio.socket`.

@@ -250,7 +250,7 @@ unsafe extern "C-unwind" fn recvfrom(state: *mut lua_State) -> c_int {
 }
 
 /// The part of `data` that arguments `index` and `index + 1` select, as `string.sub` does.
-unsafe fn part<'a>(state: *mut lua_State, data: &'a [u8], index: c_int) -> &'a [u8] {
+unsafe fn part(state: *mut lua_State, data: &[u8], index: c_int) -> &[u8] {
     // SAFETY: as for `connect`.
     unsafe {
         let length = data.len() as i64;

@@ -148,10 +148,6 @@ impl Socket {
         &self.watch
     }
 
-    pub(crate) fn owned(&self) -> &Rc<Owned> {
-        &self.owned
-    }
-
     pub(crate) fn domain(&self) -> Domain {
         self.domain
     }
