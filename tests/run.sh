@@ -66,7 +66,7 @@ run_suite() {
     if [ -s "$LIO_TEST_STATE" ]; then what="$what, in the test: $(cat "$LIO_TEST_STATE")"; fi
   fi
   passed=$((passed + p)) failed=$((failed + f))
-  printf '%-8s %-32s %4d ok' "$host" "$file" "$p"
+  printf '%-8s %-40s %4d ok' "$host" "$file" "$p"
   if [ "$f" != 0 ]; then printf ', %d FAILED' "$f"; fi
   printf '  (%d s)\n' $((SECONDS - started))
   if [ "$f" != 0 ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/    /' "$log"; fi
