@@ -53,6 +53,7 @@ local function on_abandon(f)
 end
 
 local api = net.new(selector, {
+  start = task.start,
   wait = task.wait,
   wakeup = task.wakeup,
   fork = task.fork,

@@ -96,7 +96,8 @@ local function settle(co, ok, what)
   if not ok then return failed(co, what) end
   if what == WAIT then return end
   if what == DONE then
-    end_task(co)
+    token_of[co] = nil
+    count = count - 1
     if pooled < POOL_MOST then
       pooled = pooled + 1
       pool[pooled] = co

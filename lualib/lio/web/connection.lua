@@ -196,27 +196,11 @@ end
 -- Calls the handler and gives its answer to the connection. Runs protected.
 local function process(self, handler, req, res)
   local a, b, c = handler(req, res)
-  if self.taken then return end
-  if type(a) == "string" and b == nil and not (res.touched or self.problem) then
+  if b == nil and type(a) == "string" and not (res.touched or self.problem or self.taken) then
     if not answer(self.x, 200, TEXT, a) then self:send(a) end
     return
   end
-  res:finish(a, b, c)
-end
-
--- Runs one request's handler and sends what it gave.
-local function run(self, head, id)
-  local app = self.app
-  local handler
-  if id ~= 0 then
-    handler = app.handlers[id]
-  else
-    handler, id = look_closer(app, head)
-  end
-  local req, res = new_request(head, self, id), new_response(self)
-  if app.wrappers[1] then handler = wrap(app, req, res, handler) end
-  local ok, message = xpcall(process, traceback, self, handler, req, res)
-  if not ok then fail(self, req, res, message) end
+  if not self.taken then res:finish(a, b, c) end
 end
 
 -- Ends the connection.
@@ -260,16 +244,19 @@ end
 
 -- What comes after `next` had no request: waits without a task, or ends. Called with its results.
 local function rest(self, what, status, reason)
-  local options = self.app.options
+  if status == "idle" then
+    self.busy, self.waits = false, "idle"
+    local serving = self.serving
+    if serving.settled then return finish(self) end
+    local due = self.net.clock + serving.keep_alive_time
+    self.due = due
+    if due < self.timer_due then act_by(self, due) end
+    return
+  end
   if what == false then
-    self.busy = false
-    local waits = status
-    self.waits = waits
-    if waits == "idle" then
-      self.head_since = nil
-      if self.serving.stopping and self.serving.settled then return finish(self) end
-      return act_by(self, self.net.clock + options.keep_alive_time)
-    elseif waits == "partial" then
+    self.busy, self.waits = false, status
+    local options = self.app.options
+    if status == "partial" then
       self.head_since = self.head_since or now()
       return act_by(self, self.head_since + options.header_time)
     end
@@ -284,20 +271,34 @@ local function rest(self, what, status, reason)
   return self.net.start(linger, self)
 end
 
+-- What is not the same for every request, before it runs.
+local function prepare(self, more)
+  if self.left then
+    self.left = self.left - 1
+    if self.left <= 0 then self.x:close_after() end
+  end
+  if self.serving.stopping then self.x:close_after() end
+  if more then self.net.flush_later(self.c) end
+end
+
 -- A task's work: this request, and those that have come with it.
 local function serve(self, head, id, more)
-  local x, serving = self.x, self.serving
+  local app = self.app
   repeat
-    self.head_since, self.body_since, self.problem = nil, nil, nil
-    if self.left then
-      self.left = self.left - 1
-      if self.left <= 0 then x:close_after() end
+    self.head_since, self.body_since, self.problem = false, false, false
+    if more or self.left or self.serving.stopping then prepare(self, more) end
+    local handler
+    if id ~= 0 then
+      handler = app.handlers[id]
+    else
+      handler, id = look_closer(app, head)
     end
-    if serving.stopping then x:close_after() end
-    if more then self.net.flush_later(self.c) end
-    run(self, head, id)
+    local req, res = new_request(head, self, id), new_response(self)
+    if app.wrappers[1] then handler = wrap(app, req, res, handler) end
+    local ok, message = xpcall(process, traceback, self, handler, req, res)
+    if not ok then fail(self, req, res, message) end
     if self.taken or self.broken then return finish(self) end
-    head, id, more = next_request(x)
+    head, id, more = next_request(self.x)
   until not head
   return rest(self, head, id, more)
 end
@@ -333,7 +334,13 @@ end
 
 -- What one listener's server needs: `handle(c)`, which does not wait, `stop()` and `shed()`.
 function M.serving(app, net)
-  local serving = { connections = {}, stopping = false, timers = net.timers }
+  local serving = {
+    connections = {},
+    timers = net.timers,
+    keep_alive_time = app.options.keep_alive_time,
+    stopping = false,
+    settled = false,
+  }
   local options = app.options
   local limited = options.requests < math.huge and options.requests or nil
 
@@ -346,8 +353,15 @@ function M.serving(app, net)
       c = c,
       x = exchange(c, app.routes, options.request_line, options.headers, options.fields),
       busy = false,
+      waits = "idle",
+      due = 0,
       timer_due = math.huge,
-      left = limited,
+      left = limited or false,
+      head_since = false,
+      body_since = false,
+      problem = false,
+      taken = false,
+      broken = false,
     }, Connection)
     self.timer = net.timers:create(self)
     serving.connections[c] = self

@@ -270,7 +270,7 @@ function M.error_page(req, message)
 end
 
 function M.new(connection)
-  return setmetatable({ connection = connection }, Response)
+  return setmetatable({ connection = connection, touched = false }, Response)
 end
 
 return M
