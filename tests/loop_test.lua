@@ -1,0 +1,257 @@
+-- lio.loop: run's results and errors, timers, deadlock, stop. Signals are in tests/loop_signal_test.lua.
+
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local lio = require "lio"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local now <const> = lio.now
+
+t.test("run returns what its function returned, nils included", function()
+  t.eq(table.pack(loop.run(function(...) return nil, ..., nil end, 1, 2)), { nil, 1, nil, n = 3 })
+  t.eq(table.pack(loop.run(function() end)), { n = 0 })
+end)
+
+t.test("run returns when the last task has ended, not when its own function has", function()
+  local ended = false
+  local result = loop.run(function()
+    loop.fork(function()
+      loop.sleep(0.01)
+      ended = true
+    end)
+    return "first"
+  end)
+  t.eq(result, "first")
+  t.eq(ended, true)
+end)
+
+t.test("an error in run's function ends the loop and is raised with its traceback", function()
+  local closed = false
+  local message = t.raises("loop_test.lua:%d+: it broke", loop.run, function()
+    loop.fork(function()
+      local _ <close> = setmetatable({}, { __close = function() closed = true end })
+      loop.wait "never"
+    end)
+    loop.sleep(0)
+    error "it broke"
+  end)
+  t.ok(message:find("stack traceback:", 1, true), message)
+  t.eq(closed, true, "the other tasks are ended")
+  local object = { 1 }
+  local ok, problem = pcall(loop.run, function() error(object) end)
+  t.eq(ok, false)
+  t.ok(rawequal(problem, object), "an error object is raised as it is")
+end)
+
+t.test("the loop runs again after an error, and not inside itself", function()
+  pcall(loop.run, error, "x")
+  t.eq(loop.is_running(), false)
+  t.eq(loop.run(function()
+    t.eq(loop.is_running(), true)
+    t.raises("runs already", loop.run, print)
+    return 5
+  end), 5)
+end)
+
+k.test("sleep never ends early, and not much too late", function()
+  for _, seconds in ipairs { 0.001, 0.01, 0.05, 0.0105 } do
+    local before = now()
+    loop.sleep(seconds)
+    local slept = now() - before
+    t.ok(slept >= seconds, slept .. " of " .. seconds)
+    t.ok(slept < seconds + 0.5, slept .. " of " .. seconds)
+  end
+end)
+
+k.test("sleep(0) lets other tasks and I/O go first", function()
+  local a, b = k.pair()
+  local _ <close> = k.closing(a, b)
+  local got
+  loop.fork(function() got = b:recv() end)
+  loop.sleep(0)
+  a:send "x"
+  local rounds = 0
+  while not got do
+    rounds = rounds + 1
+    t.ok(rounds < 10000, "a task that sleeps 0 starves I/O")
+    loop.sleep(0)
+  end
+end)
+
+k.test("a task that yields for ever does not starve I/O or timers", function()
+  local a, b = k.pair()
+  local _ <close> = k.closing(a, b)
+  local done = false
+  loop.fork(function() while not done do coroutine.yield() end end)
+  local received = k.promise(function() return b:recv() end)
+  loop.sleep(0.01)
+  a:send "through"
+  t.eq(received(), "through")
+  done = true
+end)
+
+k.test("wakeup(co) ends a sleep and passes values", function()
+  local co = loop.running()
+  loop.fork(function() loop.wakeup(co, "up", nil) end)
+  local before = now()
+  t.eq(table.pack(loop.sleep(5)), { "up", nil, n = 2 })
+  t.ok(now() - before < 2)
+end)
+
+k.test("an interrupted sleep leaves no timer that would cut the next wait short", function()
+  local co = loop.running()
+  loop.fork(function() loop.interrupt(co, "stop") end)
+  t.eq({ pcall(loop.sleep, 0.02) }, { false, "stop" })
+  local before = now()
+  loop.sleep(0.06)
+  t.ok(now() - before >= 0.06, "the first sleep's timer ended the second")
+end)
+
+k.test("sleep takes a number only", function()
+  t.raises("bad argument #1 to 'sleep'", loop.sleep, "soon")
+  t.raises("not a number", loop.sleep, 0 / 0)
+  t.raises("bad argument #2 to 'timeout'", loop.timeout, 1, "f")
+end)
+
+k.test("timers fire in due order, those of one time in the order of setting", function()
+  local seen = {}
+  for i, seconds in ipairs { 0.03, 0.01, 0.02, 0.01, 0 } do
+    loop.timeout(seconds, function() seen[#seen + 1] = i end)
+  end
+  loop.sleep(0.05)
+  t.eq(seen, { 5, 2, 4, 3, 1 })
+end)
+
+k.test("cancel keeps a timeout from firing, once", function()
+  local fired = 0
+  local id = loop.timeout(0.01, function() fired = fired + 1 end)
+  t.eq(loop.cancel(id), true)
+  t.eq(loop.cancel(id), false)
+  local other = loop.timeout(0, function() fired = fired + 10 end)
+  loop.sleep(0.02)
+  t.eq(fired, 10)
+  t.eq(loop.cancel(other), false, "it has fired")
+  t.eq(loop.cancel(12345), false)
+end)
+
+t.test("run waits for a pending timeout, and a stop forgets it", function()
+  local fired = false
+  loop.run(function() loop.timeout(0.01, function() fired = true end) end)
+  t.eq(fired, true)
+  fired = false
+  loop.run(function()
+    loop.timeout(0.05, function() fired = true end)
+    loop.stop()
+  end)
+  loop.run(function() loop.sleep(0.08) end)
+  t.eq(fired, false)
+end)
+
+k.test("a hundred thousand timers, most of them cancelled, fire in order", function()
+  local last, fired, disorder, ids = 0, 0, 0, {}
+  local before = now()
+  for i = 1, 100000 do
+    local seconds = (i * 7919 % 1000) / 10000
+    local due = now() + seconds
+    ids[i] = loop.timeout(seconds, function()
+      -- The queue reads the clock a moment after us.
+      if due < last - 0.001 then disorder = disorder + 1 end
+      last, fired = due, fired + 1
+    end)
+  end
+  for i = 1, 100000 do
+    if i % 10 ~= 0 then loop.cancel(ids[i]) end
+  end
+  loop.sleep(0.1)
+  t.eq(fired, 10000)
+  t.eq(disorder, 0)
+  t.ok(now() - before < 8, "it took " .. now() - before .. " s")
+end)
+
+t.test("when nothing can wake the tasks run raises and shows where they wait", function()
+  local message = t.raises("nothing is left that could wake one", loop.run, function()
+    loop.fork(function() loop.wait "godot" end)
+    loop.wait "beckett"
+  end)
+  local _, tasks = message:gsub("\ntask:\n", "")
+  t.eq(tasks, 2)
+  t.ok(message:find "loop_test.lua:%d+: in local 'f'", message)
+end)
+
+t.test("stop ends run: hooks run with the grace, then what is left is closed", function()
+  local seen = {}
+  local result = table.pack(loop.run(function()
+    local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "closed" end })
+    local take_back = loop.on_stop(function() seen[#seen + 1] = "taken back" end)
+    take_back()
+    loop.on_stop(function(grace)
+      seen[#seen + 1] = grace
+      loop.sleep(0.01)
+      seen[#seen + 1] = "hook done"
+    end)
+    loop.stop(3)
+    loop.wait "never"
+  end))
+  t.eq(result, { n = 0 })
+  t.eq(seen, { 3, "hook done", "closed" })
+end)
+
+t.test("a second stop does not wait for the hooks", function()
+  local before = now()
+  loop.run(function()
+    local take_back = loop.on_stop(function() loop.sleep(10) end)
+    loop.stop()
+    loop.sleep(0.01)
+    take_back()
+    loop.stop()
+    loop.wait "never"
+  end)
+  t.ok(now() - before < 5)
+end)
+
+t.test("a hook that raises does not keep the loop from ending", function()
+  local r = t.run(t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/s.lua", [[
+    local loop = require "lio.loop"
+    loop.run(function()
+      loop.on_stop(function() error "bad hook" end)
+      loop.stop()
+      loop.wait "never"
+    end)
+    print "over"
+  ]])))
+  t.eq(r.out, "over\n")
+  t.ok(r.err:find "bad hook", r.err)
+end)
+
+t.test("stop outside run does nothing", function()
+  loop.stop()
+  t.eq(loop.run(function() loop.sleep(0) return "ran" end), "ran")
+end)
+
+k.test("a killed sleeper and a killed receiver leave nothing that wakes others", function()
+  local a, b = k.pair()
+  local _ <close> = k.closing(a, b)
+  local sleeper = loop.fork(function() loop.sleep(0.01) end)
+  local receiver = loop.fork(function() b:recv() end)
+  k.settle()
+  t.ok(loop.kill(sleeper))
+  t.ok(loop.kill(receiver))
+  a:send "for the next"
+  t.eq(b:recv(), "for the next")
+  local before = now()
+  loop.sleep(0.03)
+  t.ok(now() - before >= 0.03)
+end)
+
+t.test("net used outside a task says so, and the connection works inside one afterwards", function()
+  local a, b = loop.run(k.pair)
+  local _ <close> = k.closing(a, b)
+  t.raises("outside a task", net.recv, b)
+  t.eq(loop.run(function()
+    a:send "later"
+    return b:recv()
+  end), "later")
+end)
+
+t.finish()

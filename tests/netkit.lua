@@ -1,0 +1,108 @@
+-- What the suites of lio.task, lio.loop and lio.net share: a loop with a deadline, and connected pairs.
+-- Called by tests/task_test.lua, loop_test.lua and net_*_test.lua. Invariant: a test that hangs ends after
+-- its deadline, and its failure shows where every task waits.
+
+local loop = require "lio.loop"
+local net = require "lio.net"
+local socket = require "lio.socket"
+local task = require "lio.task"
+local t = require "tests.kit"
+
+local netkit = {}
+
+-- The resolver opens the loop's waker once per process: before any test counts descriptors.
+loop.run(function() net.resolve "localhost" end)
+
+local function where_tasks_wait()
+  local lines = { "the test's deadline passed; these tasks were left:" }
+  for _, co in ipairs(task.list()) do lines[#lines + 1] = debug.traceback(co, "task:") end
+  return table.concat(lines, "\n")
+end
+
+--- Runs `f` as the loop's main task, `seconds` (default 10) at most. Returns what it returned.
+function netkit.run(f, seconds)
+  local late
+  local results = table.pack(loop.run(function()
+    local deadline = loop.timeout(seconds or 10, function()
+      late = where_tasks_wait()
+      loop.stop(0)
+      loop.stop(0)
+    end)
+    local function done(ok, ...)
+      loop.cancel(deadline)
+      if not ok then error((...), 0) end
+      return ...
+    end
+    return done(xpcall(f, function(e)
+      return type(e) == "string" and debug.traceback(e, 2) or e
+    end))
+  end))
+  if late then error(late, 0) end
+  return table.unpack(results, 1, results.n)
+end
+
+--- A test whose body is the main task of a loop.
+function netkit.test(name, f, opts)
+  t.test(name, function() netkit.run(f, opts and opts.seconds) end, opts)
+end
+
+--- A value whose going out of scope closes all that is given.
+function netkit.closing(...)
+  local list = { ... }
+  return setmetatable({}, { __close = function()
+    for _, x in ipairs(list) do x:close() end
+  end })
+end
+
+--- Two TCP connections, connected to each other through 127.0.0.1 (or `addr`).
+function netkit.pair(addr)
+  local listener <close> = t.ok(net.listen(addr or "127.0.0.1", 0))
+  local _, port = listener:address()
+  local client = assert(net.connect(addr or "127.0.0.1", port))
+  return client, assert(net.accept(listener))
+end
+
+--- A test of two connected connections, which are closed afterwards.
+function netkit.pair_test(name, f, opts)
+  netkit.test(name, function()
+    local a, b = netkit.pair()
+    local _ <close> = netkit.closing(a, b)
+    f(a, b)
+  end, opts)
+end
+
+--- A port of 127.0.0.1 on which nobody listens.
+function netkit.dead_port()
+  local listener <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  return port
+end
+
+--- Forks `f(...)`; the returned function waits for its end and returns its results.
+function netkit.promise(f, ...)
+  local results, waiter
+  loop.fork(function(...)
+    results = table.pack(f(...))
+    if waiter then loop.wakeup(waiter) end
+  end, ...)
+  return function()
+    while not results do
+      waiter = {}
+      loop.wait(waiter)
+    end
+    return table.unpack(results, 1, results.n)
+  end
+end
+
+--- Lets the other tasks and I/O go on for a few rounds, so that forked calls are where they wait.
+function netkit.settle()
+  for _ = 1, 3 do loop.sleep(0) end
+end
+
+--- Two connected unix sockets that are not in any loop yet.
+netkit.raw_pair = socket.pair
+
+--- CPU seconds that the process has used.
+netkit.cpu = os.clock
+
+return netkit

@@ -1,0 +1,312 @@
+-- lio.task: order of runs, values of waits, interrupts, kills, errors, the pool of coroutines.
+-- The core is driven by hand here (`run_ready`), as a host drives it; tests/loop_test.lua has the loop.
+
+local t = require "tests.kit"
+local task = require "lio.task"
+
+local function run_all()
+  while task.run_ready() do end
+end
+
+-- What is written to standard error while `f` runs. The core writes there and nowhere else.
+local function errors_of(code)
+  local file = t.write(t.tmp() .. "/script.lua", code)
+  return t.run(t.lio() .. " " .. t.quote(file))
+end
+
+t.test("tasks run in the order in which they were forked, and not inside fork", function()
+  local seen = {}
+  for i = 1, 3 do task.fork(function(x) seen[#seen + 1] = x end, i) end
+  t.eq(seen, {})
+  run_all()
+  t.eq(seen, { 1, 2, 3 })
+end)
+
+t.test("a task forked by a task runs in the next round", function()
+  local seen = {}
+  task.fork(function()
+    task.fork(function() seen[#seen + 1] = "inner" end)
+    seen[#seen + 1] = "outer"
+  end)
+  t.ok(task.run_ready(), "there is more")
+  t.eq(seen, { "outer" })
+  run_all()
+  t.eq(seen, { "outer", "inner" })
+end)
+
+t.test("a function's arguments arrive as given, nils included", function()
+  local got
+  task.fork(function(...) got = table.pack(...) end, nil, 2, nil, 4, nil)
+  run_all()
+  t.eq(got, { nil, 2, nil, 4, nil, n = 5 })
+  task.fork(function(...) got = table.pack(...) end, nil)
+  run_all()
+  t.eq(got, { n = 1 })
+  task.fork(function(...) got = table.pack(...) end)
+  run_all()
+  t.eq(got, { n = 0 })
+end)
+
+t.test("wait returns the values of wakeup, nils included", function()
+  for _, values in ipairs { { n = 0 }, { n = 1 }, { 1, n = 1 }, { false, n = 1 }, { nil, 2, n = 2 },
+    { 1, nil, n = 2 }, { 1, 2, 3, n = 3 }, { nil, nil, nil, n = 3 } } do
+    local got
+    task.fork(function() got = table.pack(task.wait("token")) end)
+    run_all()
+    t.eq(task.wakeup("token", table.unpack(values, 1, values.n)), true)
+    t.is_nil(got, "the waker runs on first")
+    run_all()
+    t.eq(got, values)
+  end
+end)
+
+t.test("order of wakeups is order of runs", function()
+  local seen = {}
+  for i = 1, 4 do
+    task.fork(function() task.wait(i) seen[#seen + 1] = i end)
+  end
+  run_all()
+  for _, i in ipairs { 3, 1, 4, 2 } do task.wakeup(i) end
+  run_all()
+  t.eq(seen, { 3, 1, 4, 2 })
+end)
+
+t.test("a wakeup of a token that nobody waits on is nil, and is not kept", function()
+  t.is_nil(task.wakeup "nobody")
+  local woken = false
+  local co = task.fork(function() task.wait("nobody") woken = true end)
+  run_all()
+  t.eq(woken, false)
+  t.ok(task.wakeup "nobody")
+  t.is_nil(task.wakeup "nobody", "the second wakeup of one wait")
+  run_all()
+  t.eq(woken, true)
+  t.eq(task.is_alive(co), false)
+end)
+
+t.test("without a token a task waits on its own coroutine", function()
+  local got
+  local co = task.fork(function() got = task.wait() end)
+  run_all()
+  t.ok(task.is_waiting(co))
+  t.ok(task.wakeup(co, "hello"))
+  run_all()
+  t.eq(got, "hello")
+end)
+
+t.test("two waits on one token: the second raises, the first goes on waiting", function()
+  local problem, got
+  task.fork(function() got = task.wait "shared" end)
+  task.fork(function() problem = select(2, pcall(task.wait, "shared")) end)
+  run_all()
+  t.ok(problem:find "somebody waits on this token already", problem)
+  task.wakeup("shared", 7)
+  run_all()
+  t.eq(got, 7)
+end)
+
+t.test("a plain yield inside a task gives way to the others", function()
+  local seen = {}
+  task.fork(function()
+    seen[#seen + 1] = 1
+    coroutine.yield()
+    seen[#seen + 1] = 3
+  end)
+  task.fork(function() seen[#seen + 1] = 2 end)
+  run_all()
+  t.eq(seen, { 1, 2, 3 })
+end)
+
+t.test("a wait outside a task, or in a coroutine of the task's own, says so", function()
+  t.raises("outside a task", task.wait)
+  local problem
+  task.fork(function()
+    problem = select(2, coroutine.resume(coroutine.create(function() task.wait "x" end)))
+  end)
+  run_all()
+  t.ok(problem:find "inside a coroutine that is not a task", problem)
+  t.eq(task.is_waiting "x", false, "nothing is left of the refused wait")
+end)
+
+t.test("a wait under a C function that cannot yield says so and leaves nothing behind", function()
+  local problem
+  task.fork(function()
+    problem = select(2, pcall(string.gsub, "x", "x", function() task.wait "deep" end))
+  end)
+  run_all()
+  t.ok(problem:find "C function that cannot yield", problem)
+  t.eq(task.is_waiting "deep", false)
+end)
+
+t.test("an interrupted wait raises the given value", function()
+  local ok, problem
+  task.fork(function() ok, problem = pcall(task.wait, "slow") end)
+  run_all()
+  local reason = { why = "enough" }
+  t.eq(task.interrupt("slow", reason), true)
+  t.is_nil(task.interrupt("slow", reason), "it no longer waits")
+  run_all()
+  t.eq(ok, false)
+  t.ok(rawequal(problem, reason))
+end)
+
+t.test("killing a waiting task runs its <close> variables and frees the token", function()
+  local closed, went_on = false, false
+  local co = task.fork(function()
+    local _ <close> = setmetatable({}, { __close = function() closed = true end })
+    task.wait "never"
+    went_on = true
+  end)
+  run_all()
+  t.eq(task.kill(co), true)
+  t.eq(closed, true)
+  t.is_nil(task.kill(co), "it is dead already")
+  t.is_nil(task.wakeup "never")
+  run_all()
+  t.eq(went_on, false)
+  t.eq(task.count(), 0)
+end)
+
+t.test("killing a task that was forked or woken but has not run keeps it from running", function()
+  local ran = {}
+  local fresh = task.fork(function() ran[#ran + 1] = "fresh" end)
+  t.ok(task.kill(fresh))
+  local woken = task.fork(function() task.wait "w" ran[#ran + 1] = "woken" end)
+  run_all()
+  task.wakeup "w"
+  t.ok(task.kill(woken))
+  task.fork(function() ran[#ran + 1] = "other" end)
+  run_all()
+  t.eq(ran, { "other" })
+  t.eq(task.count(), 0)
+end)
+
+t.test("a task cannot kill itself", function()
+  local problem
+  task.fork(function() problem = select(2, pcall(task.kill, task.running())) end)
+  run_all()
+  t.ok(problem:find "cannot kill itself", problem)
+end)
+
+t.test("on_abandon hears of waits that end without their waker, and of no others", function()
+  local heard = {}
+  task.on_abandon(function(token) heard[#heard + 1] = token end)
+  local a = task.fork(function() task.wait "killed" end)
+  local b = task.fork(function() task.wait "woken, then killed" end)
+  task.fork(function() pcall(task.wait, "interrupted") end)
+  local d = task.fork(function() task.wait "served" coroutine.yield() end)
+  run_all()
+  task.kill(a)
+  task.wakeup "woken, then killed"
+  task.kill(b)
+  task.interrupt "interrupted"
+  task.wakeup "served"
+  task.run_ready()
+  task.kill(d)
+  run_all()
+  task.on_abandon(function() end)
+  t.eq(heard, { "killed", "woken, then killed", "interrupted" })
+end)
+
+t.test("kill_all ends every task, and those that they fork while they end", function()
+  local ran = false
+  for i = 1, 10 do
+    task.fork(function()
+      local _ <close> = setmetatable({}, { __close = function()
+        task.fork(function() ran = true end)
+      end })
+      task.wait(i)
+    end)
+  end
+  run_all()
+  task.kill_all()
+  run_all()
+  t.eq(task.count(), 0)
+  t.eq(ran, false)
+end)
+
+t.test("a million tasks, one after another, share a handful of coroutines", function()
+  local made, create = 0, {}
+  for _ = 1, 1000000 do
+    local co = task.fork(function() end)
+    if not create[co] then
+      create[co] = true
+      made = made + 1
+    end
+    task.run_ready()
+  end
+  t.ok(made <= 4, made .. " coroutines were made")
+end)
+
+t.test("two tasks that wake each other for ever do not grow the queue's memory", function()
+  local rounds = 0
+  for name, other in pairs { ping = "pong", pong = "ping" } do
+    task.fork(function()
+      while rounds < 300000 do
+        rounds = rounds + 1
+        task.wakeup(other)
+        if rounds < 300000 then task.wait(name) end
+      end
+      task.wakeup(other)
+    end)
+  end
+  for _ = 1, 1000 do task.run_ready() end
+  collectgarbage()
+  local before = collectgarbage "count"
+  run_all()
+  collectgarbage()
+  t.ok(rounds >= 300000)
+  t.ok(collectgarbage "count" < before + 64, "grew to " .. collectgarbage "count" .. " KiB")
+end)
+
+t.test("an error is logged with its traceback, the others go on", function()
+  local r = errors_of [[
+    local task = require "lio.task"
+    local function broken() error("it broke") end
+    task.fork(function() broken() end)
+    task.fork(function() error(setmetatable({}, { __tostring = function() return "an object" end })) end)
+    task.fork(function() error({}) end)
+    task.fork(function()
+      local _ <close> = setmetatable({}, { __close = function() print "closed" end })
+      error "with close"
+    end)
+    task.fork(function() print "the others go on" end)
+    while task.run_ready() do end
+    print(task.count())
+  ]]
+  t.eq(r.out, "closed\nthe others go on\n0\n")
+  t.ok(r.err:find("script.lua:2: it broke", 1, true), r.err)
+  t.ok(r.err:find("upvalue 'broken'", 1, true) or r.err:find("local 'broken'", 1, true), r.err)
+  t.ok(r.err:find("an object", 1, true), r.err)
+  t.ok(r.err:find("(error object is a table value)", 1, true), r.err)
+end)
+
+t.test("on_error may be replaced, and may fail itself", function()
+  local r = errors_of [[
+    local task = require "lio.task"
+    task.on_error = function(message, co) print("mine", message, type(co)) error "twice" end
+    task.fork(function() error("x", 0) end)
+    task.fork(function() print "on" end)
+    while task.run_ready() do end
+  ]]
+  t.eq(r.out, "mine\tx\tthread\non\n")
+  t.ok(r.err:find "error in on_error: .*twice", r.err)
+end)
+
+t.test("fork refuses what cannot be called and takes what can", function()
+  t.raises("bad argument #1 to 'fork'", task.fork, 5)
+  t.raises("bad argument #1 to 'fork'", task.fork, "text")
+  local got
+  task.fork(setmetatable({}, { __call = function(_, x) got = x end }), 3)
+  run_all()
+  t.eq(got, 3)
+end)
+
+t.test("run_ready from inside a task raises", function()
+  local problem
+  task.fork(function() problem = select(2, pcall(task.run_ready)) end)
+  run_all()
+  t.ok(problem:find "inside a task", problem)
+end)
+
+t.finish()
