@@ -30,6 +30,9 @@ M.defaults = {
   debug = false, -- error pages with traceback
 }
 
+-- What counts something, and so cannot be a fraction; `fields` is bounded by the parser's table.
+local WHOLE <const> = { request_line = 2 ^ 30, headers = 2 ^ 30, fields = 256, body = math.huge }
+
 local App = {}
 App.__index = App
 App.__name = "lio.webserver"
@@ -43,6 +46,14 @@ function M.new(options)
     if type(value) ~= type(M.defaults[name]) then
       error("new: option '" .. name .. "' must be a " .. type(M.defaults[name]), 2)
     end
+    if type(value) == "number" and (value < 0 or value ~= value) then
+      error("new: option '" .. name .. "' must not be negative", 2)
+    end
+    local most = WHOLE[name]
+    if most and (value > most or value < 1 and name ~= "body") then
+      error(("new: option '%s' must be from 1 to %d"):format(name, most), 2)
+    end
+    if most then value = math.tointeger(value // 1) or math.maxinteger end
     app.options[name] = value
   end
   app.routes = http.routes()
@@ -55,14 +66,26 @@ local function check_function(f, call, index)
   end
 end
 
--- Several handlers of one route run in turn, each calling `next()`.
+-- Several handlers of one route run in turn, each calling `next()` as middleware does.
 local function sequence(handlers)
   if #handlers == 1 then return handlers[1] end
   return function(req, res)
     local function from(index)
-      return handlers[index](req, res, function() return from(index + 1) end)
+      return handlers[index](req, res, function()
+        if handlers[index + 1] then res:take(from(index + 1)) end
+      end)
     end
     return from(1)
+  end
+end
+
+-- Lua would find fault with a constraint only when a request comes.
+local function check_constraints(routes, id, pattern)
+  for name, constraint in pairs(routes:constraints(id) or {}) do
+    local ok, message = pcall(string.find, "", "^" .. constraint .. "$")
+    if not ok then
+      error(("route: the constraint of '%s' in '%s': %s"):format(name, pattern, message), 3)
+    end
   end
 end
 
@@ -75,6 +98,7 @@ function App:route(method, pattern, ...)
   for index, handler in ipairs(handlers) do check_function(handler, "route", index + 2) end
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
   if not ok then error(id, 2) end
+  check_constraints(self.routes, id, pattern)
   self.handlers[id] = sequence(handlers)
   self.entries[id] = { method = method, pattern = pattern, handler = self.handlers[id] }
   return self
@@ -106,7 +130,8 @@ function App:use(prefix, middleware)
   return self
 end
 
--- `app:on_error(f)`: `f(message, req, res)` answers for a handler that raised, as a handler does. → app.
+-- `app:on_error(f)`: `f(err, req, res, traceback)` answers for a handler that raised `err`, as a handler
+-- does. → app.
 function App:on_error(f)
   check_function(f, "on_error", 1)
   self.error_handler = f

@@ -264,7 +264,7 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
         };
         let writer = begin(state, 5);
         let status = ffi::lua_tointeger(state, 2) as u16;
-        let (exchange, stream) = check(state).parts();
+        let (exchange, _) = check(state).parts();
         let head_only = exchange.is_head();
         let framing = match response::body_allowed(status) {
             true if head_only && body.is_empty() => writer
@@ -276,6 +276,7 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
         };
         let kind = kind.filter(|_| !matches!(framing, Framing::None) && !body.is_empty());
         end(state, &writer, kind, framing);
+        let (_, stream) = check(state).parts();
         let sends = !head_only && matches!(framing, Framing::Length(_));
         let inline = !sends || body.len() <= INLINE;
         if sends && inline {

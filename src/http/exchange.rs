@@ -16,6 +16,9 @@ use std::io;
 /// How much of an unread body is read and dropped to keep the connection; beyond it, it closes.
 const DRAIN_MOST: u64 = 256 * 1024;
 
+/// The least room that reading a whole body makes.
+const ROOM: usize = 16 * 1024;
+
 /// How much may be queued before the next pipelined request is looked at.
 const QUEUE_MOST: usize = 64 * 1024;
 
@@ -27,6 +30,8 @@ pub(crate) struct Workspace {
     pub(crate) scratch: Vec<u8>,
     /// Lent by whoever pushes parts of it while `scratch` is used again.
     pub(crate) kept: Vec<u8>,
+    /// The ids of the routes that match a path.
+    pub(crate) routes: Vec<i64>,
 }
 
 impl Workspace {
@@ -36,6 +41,7 @@ impl Workspace {
             date: DateCache::new(),
             scratch: Vec::new(),
             kept: Vec::new(),
+            routes: Vec::new(),
         }
     }
 }
@@ -66,9 +72,12 @@ pub(crate) enum Next {
     Request(Head),
     /// Between requests, nothing has come; armed for reading.
     Idle,
-    /// Part of a head (or of an unread body) has come; armed for reading.
+    /// Part of a head has come; armed for reading.
     Partial,
-    /// The answers do not fit the send buffer; armed for writing.
+    /// The request is answered, and the rest of its body, which nobody asked for, has not come yet;
+    /// armed for reading.
+    Unread,
+    /// The answers do not fit the send buffer, or others are to get their turn; armed for writing.
     Blocked,
     /// The connection is over: nothing more is to come, or the last answer said so.
     Over,
@@ -116,6 +125,8 @@ pub(crate) struct Exchange {
     version: u8,
     is_head: bool,
     keep_alive: bool,
+    /// The client has said that it sends no more requests.
+    last_of_client: bool,
     /// The client waits for `100 Continue`.
     expects: bool,
     /// The current request is answered, or the answer has begun.
@@ -135,6 +146,7 @@ impl Exchange {
             version: 11,
             is_head: false,
             keep_alive: true,
+            last_of_client: false,
             expects: false,
             answered: true,
             closing: false,
@@ -148,11 +160,15 @@ impl Exchange {
         workspace: &mut Workspace,
     ) -> io::Result<Next> {
         loop {
-            if !self.closing
-                && stream.queued() < QUEUE_MOST
-                && let Some(next) = self.look(stream, workspace)
-            {
-                return Ok(next);
+            if !self.closing && stream.queued() < QUEUE_MOST {
+                // One that pipelines without end must not keep the loop from the others.
+                if !stream.buffered().is_empty() && !stream.begin_message() {
+                    stream.send(&[], &mut 0)?;
+                    return Ok(Next::Blocked);
+                }
+                if let Some(next) = self.look(stream, workspace) {
+                    return Ok(next);
+                }
             }
             if stream.queued() > 0 && !stream.send(&[], &mut 0)? {
                 return Ok(Next::Blocked);
@@ -162,7 +178,8 @@ impl Exchange {
             }
             let waiting = match (&self.body, stream.buffered().is_empty()) {
                 (Body::Done, true) => Next::Idle,
-                _ => Next::Partial,
+                (Body::Done, false) => Next::Partial,
+                _ => Next::Unread,
             };
             match stream.fill(0)? {
                 Filled::Some => {}
@@ -186,7 +203,12 @@ impl Exchange {
         match parsed {
             Ok(None) => None,
             Ok(Some(head)) => Some(Next::Request(head)),
-            Err(reject) => Some(Next::Refused(reject)),
+            Err(reject) => {
+                // Nothing is known of this request; the one before it does not count.
+                self.is_head = false;
+                self.last_of_client = false;
+                Some(Next::Refused(reject))
+            }
         }
     }
 
@@ -203,7 +225,9 @@ impl Exchange {
         self.received = 0;
         self.version = head.version;
         self.is_head = head.method_id == Method::Head;
-        self.keep_alive = head.keep_alive;
+        self.last_of_client = !head.keep_alive;
+        // What follows CONNECT is no request, whatever the answer to it is.
+        self.keep_alive = head.keep_alive && head.method_id != Method::Connect;
         self.expects = head.expect_continue && !matches!(self.body, Body::Done);
         self.answered = false;
     }
@@ -293,11 +317,11 @@ impl Exchange {
 
     /// Reads on in the body: one piece of it, as it comes.
     pub(crate) fn piece(&mut self, stream: &mut Stream, limit: u64) -> io::Result<Piece> {
-        self.invite(stream)?;
         loop {
             if let Some(reject) = self.over(limit) {
                 return Ok(Piece::Refused(reject));
             }
+            self.invite(stream)?;
             if let Some(piece) = self.look_body(stream) {
                 let over = self.over(limit);
                 return Ok(over.map_or(piece, Piece::Refused));
@@ -338,7 +362,9 @@ impl Exchange {
             // Within the limit, which is far below the address space.
             let want = left as usize;
             while stream.buffered().len() < want {
-                match stream.fill(want - stream.buffered().len())? {
+                // What the client only announced costs no memory: the room doubles with what came.
+                let there = stream.buffered().len();
+                match stream.fill((want - there).min(there.max(ROOM)))? {
                     Filled::Some => {}
                     Filled::WouldBlock => return Ok(Piece::WouldBlock),
                     Filled::End => {
@@ -377,6 +403,19 @@ impl Exchange {
     /// What [`Exchange::whole`] has put together.
     pub(crate) fn collected(&mut self) -> &mut Vec<u8> {
         &mut self.collected
+    }
+
+    /// Whether the client may still be sending when the connection is closed now: its answer would be
+    /// lost by the reset that follows (RFC 9112 section 9.6).
+    pub(crate) fn leaves_unread(&self, stream: &Stream) -> bool {
+        let is_over = self.last_of_client && matches!(self.body, Body::Done);
+        !stream.has_ended() && !(is_over && stream.buffered().is_empty())
+    }
+
+    /// The stream is somebody else's from now on, and no answer can be given here.
+    pub(crate) fn hand_over(&mut self) {
+        self.answered = true;
+        self.closing = true;
     }
 
     /// Bytes of the current body that were received.

@@ -41,7 +41,8 @@ impl Object for Connection {
         (c"is_closing", is_closing),
         (c"is_answered", is_answered),
         (c"is_head", is_head),
-        (c"queued", queued),
+        (c"leaves_unread", leaves_unread),
+        (c"hand_over", hand_over),
     ];
     fn key() -> &'static Key {
         key!()
@@ -153,11 +154,16 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
                         Found::Unsure => Step::Request(head, 0),
                     }
                 }
-                None => Step::Refused(Reject::bad("malformed percent-encoding in the path")),
+                None => {
+                    // Begun, so that the refusal suits its method and version.
+                    exchange.begin(stream, &head);
+                    Step::Refused(Reject::bad("malformed percent-encoding in the path"))
+                }
             }
         }
         Ok(Next::Idle) => Step::Wait("idle"),
         Ok(Next::Partial) => Step::Wait("partial"),
+        Ok(Next::Unread) => Step::Wait("unread"),
         Ok(Next::Blocked) => Step::Wait("blocked"),
         Ok(Next::Over) | Err(_) => Step::Over,
         Ok(Next::Refused(reject)) => Step::Refused(reject),
@@ -166,8 +172,9 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
 
 /// `x:next()` → head, route, pipelined: the next request; the route's id, 0 when that needs a closer look;
 /// whether answers are queued that did not go out yet. `false, what` when it would block: `"idle"`
-/// between requests, `"partial"` inside one, `"blocked"` on the peer's reading. `nil` when the connection
-/// is over; `nil, status, reason` when the request must be refused.
+/// between requests, `"partial"` inside a head, `"unread"` inside the body of a request that is answered,
+/// `"blocked"` on the peer's reading. `nil` when the connection is over; `nil, status, reason` when the
+/// request must be refused.
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`; the head is copied before its bytes are consumed.
     unsafe {
@@ -345,8 +352,8 @@ unsafe extern "C-unwind" fn discard(state: *mut lua_State) -> c_int {
         let connection = check(state);
         let done = guard(|| {
             let (_, stream) = connection.parts();
-            // A bounded number of reads, so that a peer that never stops does not hold the loop.
-            for _ in 0..64 {
+            // A peer that never stops does not hold the loop: `fill` says that it would block now and then.
+            loop {
                 let there = stream.buffered().len();
                 stream.consume(there);
                 match stream.fill(0) {
@@ -355,7 +362,6 @@ unsafe extern "C-unwind" fn discard(state: *mut lua_State) -> c_int {
                     _ => return Ok(true),
                 }
             }
-            Ok(true)
         });
         match settle(state, done) {
             true => ffi::lua_pushnil(state),
@@ -398,13 +404,22 @@ unsafe extern "C-unwind" fn is_head(state: *mut lua_State) -> c_int {
     unsafe { push_flag(state, check(state).exchange.is_head()) }
 }
 
-/// `x:queued()` → bytes that are queued and did not go out yet.
-unsafe extern "C-unwind" fn queued(state: *mut lua_State) -> c_int {
+/// `x:leaves_unread()` → whether the peer may still be sending, so that closing now would reset the
+/// connection under the answer.
+unsafe extern "C-unwind" fn leaves_unread(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
     unsafe {
-        let (_, stream) = check(state).parts();
-        ffi::lua_pushinteger(state, stream.queued() as i64);
-        1
+        let (exchange, stream) = check(state).parts();
+        push_flag(state, exchange.leaves_unread(stream))
+    }
+}
+
+/// `x:hand_over()`: the stream is somebody else's from now on.
+unsafe extern "C-unwind" fn hand_over(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        check(state).exchange.hand_over();
+        0
     }
 }
 

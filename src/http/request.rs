@@ -378,24 +378,25 @@ unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
 }
 
 /// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
-/// and constraints, the most specific first.
+/// and constraints, the most specific first; a 0 ends those of equal patterns.
 unsafe extern "C-unwind" fn matches(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
         let request = check(state);
         let routes = &*object::check::<Routes>(state, 2);
         let space: *mut Workspace = workspace(state);
-        let mut ids = [0i64; 64];
         let found = guard(|| {
-            let scratch = &mut (*space).scratch;
-            Ok(match normal_path(request.route_path(), scratch) {
-                Some(normal) => routes.all(normal, &mut ids),
-                None => 0,
-            })
+            let space = &mut *space;
+            space.routes.clear();
+            if let Some(normal) = normal_path(request.route_path(), &mut space.scratch) {
+                routes.all(normal, &mut space.routes);
+            }
+            Ok(())
         });
-        let count = settle(state, found);
-        ffi::lua_createtable(state, count as c_int, 0);
-        for (index, id) in ids[..count].iter().enumerate() {
+        settle(state, found);
+        let ids = &(*space).routes;
+        ffi::lua_createtable(state, ids.len() as c_int, 0);
+        for (index, id) in ids.iter().enumerate() {
             ffi::lua_pushinteger(state, *id);
             ffi::lua_rawseti(state, -2, index as i64 + 1);
         }

@@ -1,7 +1,7 @@
 //! Route tables as Lua holds them. Ids count from 1.
 
 use super::head::Method;
-use super::router::{MAX_PARAMETERS, Node, Router};
+use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Function, Text, args, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -42,7 +42,9 @@ impl Routes {
             (None, Method::Head) => node.candidates.iter().find(|c| *c.method == *b"GET"),
             (own, _) => own,
         };
-        let chosen = chosen.or_else(|| node.candidates.iter().find(|c| c.method.is_empty()));
+        // Nobody means a tunnel by "any method".
+        let any = |c: &&Candidate| c.method.is_empty() && method != Method::Connect;
+        let chosen = chosen.or_else(|| node.candidates.iter().find(any));
         match chosen {
             Some(candidate) if !candidate.has_constraints => {
                 Found::Route(candidate.route as i64 + 1)
@@ -74,18 +76,16 @@ impl Routes {
         route.names().get(index).map(String::as_str)
     }
 
-    /// All routes that match, the most specific first; how many.
-    pub(crate) fn all(&self, path: &str, out: &mut [i64; 64]) -> usize {
-        let nodes = self.0.find_all(path);
-        let ids = nodes
-            .iter()
-            .flat_map(|node| node.candidates.iter().map(|c| c.route as i64 + 1));
-        let mut count = 0;
-        for (place, id) in out.iter_mut().zip(ids) {
-            *place = id;
-            count += 1;
+    /// Puts all routes that match into `out`, the most specific first; 0 behind those of one shape.
+    pub(crate) fn all(&self, path: &str, out: &mut Vec<i64>) {
+        // Paths that lead nowhere are frequent, and told by one look.
+        if self.0.find(path).is_none() {
+            return;
         }
-        count
+        for node in self.0.find_all(path) {
+            out.extend(node.candidates.iter().map(|c| c.route as i64 + 1));
+            out.push(0);
+        }
     }
 }
 

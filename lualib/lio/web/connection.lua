@@ -6,6 +6,7 @@
 
 local http = require "lio.http"
 local lio = require "lio"
+local find_handler <const> = require "lio.web.lookup"
 local request = require "lio.web.request"
 local response = require "lio.web.response"
 
@@ -39,13 +40,15 @@ function Connection:flush_later()
   self.net.flush_later(self.c)
 end
 
--- Waits for more of a body; the rate must not fall below the minimum. → true, or nil, status, reason.
+-- Waits for more of a body; the rate must not fall below the minimum. What the handler does between two
+-- pieces is not the client's time. → true, or nil, status, reason.
 function Connection:wait_body()
   local options = self.app.options
-  self.body_since = self.body_since or now()
-  local allowed = options.body_time + self.x:received() / options.body_rate
-  local seconds = self.body_since + allowed - now()
+  local waited = self.body_waited
+  local seconds = options.body_time + self.x:received() / options.body_rate - waited
+  local began = now()
   local reason = self.net.wait_armed(self.c, false, math.max(seconds, 0))
+  self.body_waited = waited + now() - began
   if reason == "timeout" then return nil, 408, "the body comes in too slowly" end
   if reason == "closed" then return nil, 400, "closed" end
   return true
@@ -69,74 +72,14 @@ function Connection:read(f, limit)
   end
 end
 
-local function traceback(message)
-  if type(message) == "string" then return debug.traceback(message, 2) end
-  if type(message) == "table" and not (getmetatable(message) or {}).__tostring then
-    return debug.traceback("(error object is a table)", 2)
+-- An error and where it came from: `value` as it was raised, and `text` with the traceback.
+local function caught(value)
+  local shown = value
+  if type(value) ~= "string" then
+    local ok, text = pcall(tostring, value)
+    shown = "(error object is a " .. type(value) .. (ok and ": " .. text .. ")" or ")")
   end
-  return debug.traceback(tostring(message), 2)
-end
-
--- The methods a path has, for `Allow` (RFC 9110 section 10.2.1).
-local function allow_text(allowed)
-  if allowed.GET then allowed.HEAD = true end
-  allowed.OPTIONS = true
-  local names = {}
-  for name in pairs(allowed) do names[#names + 1] = name end
-  table.sort(names)
-  return table.concat(names, ", ")
-end
-
-local function not_found()
-  return 404, "Not Found\n"
-end
-
-local function options_handler(allowed)
-  local text = allow_text(allowed)
-  return function() return 204, nil, { Allow = text } end
-end
-
-local function not_allowed_handler(allowed)
-  local text = allow_text(allowed)
-  return function() return 405, "Method Not Allowed\n", { Allow = text } end
-end
-
--- Whether a route's parameters satisfy its constraints.
-local function satisfies(app, head, id)
-  local constraints = app.routes:constraints(id)
-  if not constraints then return true end
-  local params = head:params(app.routes, id)
-  for name, pattern in pairs(constraints) do
-    if not (params[name] or ""):find("^" .. pattern .. "$") then return false end
-  end
-  return true
-end
-
--- The handler for a request that the routes could not settle at once, and its route's id.
-local function look_closer(app, head)
-  local method = head:method()
-  local allowed, found = {}, false
-  local fallback, fallback_id
-  if head:target() == "*" then
-    for _, entry in pairs(app.entries) do
-      if entry.method ~= "" then allowed[entry.method] = true end
-    end
-    return options_handler(allowed)
-  end
-  for _, id in ipairs(head:matches(app.routes)) do
-    if satisfies(app, head, id) then
-      local entry = app.entries[id]
-      if entry.method == method then return entry.handler, id end
-      local serves = entry.method == "" or (method == "HEAD" and entry.method == "GET")
-      if serves and not fallback then fallback, fallback_id = entry.handler, id end
-      if entry.method ~= "" then allowed[entry.method] = true end
-      found = true
-    end
-  end
-  if fallback then return fallback, fallback_id end
-  if not found then return app.not_found_handler or not_found end
-  if method == "OPTIONS" then return options_handler(allowed) end
-  return not_allowed_handler(allowed)
+  return { value = value, text = debug.traceback(shown, 2) }
 end
 
 -- Wraps the middleware whose prefix fits around a handler.
@@ -156,38 +99,38 @@ local function wrap(app, req, res, handler)
   return handler
 end
 
-local function log_error(req, message)
-  io.stderr:write("lio: error in ", req.method, " ", req.target, ": ", message, "\n")
+local function log_error(req, text)
+  io.stderr:write("lio: error in ", req.method, " ", req.target, ": ", text, "\n")
 end
 
 -- Answers for a handler that raised.
-local function fail(self, req, res, message)
+local function fail(self, req, res, problem)
   local x = self.x
-  if self.problem and not x:is_answered() then
-    -- It gave up because the body was refused: that is what the client should hear.
-    x:refuse(self.problem[1], self.problem[2])
-    return
-  end
-  log_error(req, message)
+  -- One that gave up because the body was refused has no fault of its own.
+  if not self.problem then log_error(req, problem.text) end
+  if self.taken then return end
   if x:is_answered() then
     -- The answer has begun: cutting it short is all that tells the client.
     self.broken = true
     return
   end
+  res:reset()
+  if self.problem then return res:finish() end
   local custom = self.app.error_handler
   if custom then
-    res:reset()
-    local ok, problem = xpcall(function() res:finish(custom(message, req, res)) end, traceback)
+    local ok, second = xpcall(function()
+      res:finish(custom(problem.value, req, res, problem.text))
+    end, caught)
     if ok then return end
-    log_error(req, problem)
+    log_error(req, second.text)
     if x:is_answered() then
       self.broken = true
       return
     end
+    res:reset()
   end
-  res:reset()
   if self.app.options.debug then
-    res:finish(500, response.error_page(req, message), { ["Content-Type"] = "text/html; charset=utf-8" })
+    res:finish(500, response.error_page(req, problem.text), { ["Content-Type"] = "text/html; charset=utf-8" })
   else
     res:finish(500, "Internal Server Error\n")
   end
@@ -259,13 +202,16 @@ local function rest(self, what, status, reason)
     if status == "partial" then
       self.head_since = self.head_since or now()
       return act_by(self, self.head_since + options.header_time)
+    elseif status == "unread" then
+      self.head_since = self.head_since or now()
+      return act_by(self, self.head_since + options.body_time)
     end
     return act_by(self, now() + options.write_time)
   end
   self.busy = true
   if status then
     self.x:refuse(status, reason)
-  elseif self.c:buffered() == 0 then
+  elseif not self.x:leaves_unread() then
     return finish(self)
   end
   return self.net.start(linger, self)
@@ -285,18 +231,18 @@ end
 local function serve(self, head, id, more)
   local app = self.app
   repeat
-    self.head_since, self.body_since, self.problem = false, false, false
+    self.head_since, self.body_waited, self.problem = false, 0, false
     if more or self.left or self.serving.stopping then prepare(self, more) end
     local handler
     if id ~= 0 then
       handler = app.handlers[id]
     else
-      handler, id = look_closer(app, head)
+      handler, id = find_handler(app, head)
     end
     local req, res = new_request(head, self, id), new_response(self)
     if app.wrappers[1] then handler = wrap(app, req, res, handler) end
-    local ok, message = xpcall(process, traceback, self, handler, req, res)
-    if not ok then fail(self, req, res, message) end
+    local ok, problem = xpcall(process, caught, self, handler, req, res)
+    if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
     if self.taken or self.broken then return finish(self) end
     head, id, more = next_request(self.x)
   until not head
@@ -358,7 +304,7 @@ function M.serving(app, net)
       timer_due = math.huge,
       left = limited or false,
       head_since = false,
-      body_since = false,
+      body_waited = 0,
       problem = false,
       taken = false,
       broken = false,

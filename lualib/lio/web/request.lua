@@ -1,6 +1,7 @@
 -- Requests as handlers see them. Fields are made when they are first read: `method`, `path` (decoded),
 -- `raw_path`, `target`, `raw_query`, `query`, `params`, `headers`, `version`, `host`, `remote_addr`,
--- `remote_port`, `is_tls`, `cookies`. A handler or middleware may set fields of its own.
+-- `remote_port`, `is_tls`, `cookies`, `upgrade` (what the client offers to switch to, or nil). A handler
+-- or middleware may set fields of its own.
 
 local http = require "lio.http"
 
@@ -44,16 +45,19 @@ function getters.params(req)
   return req[HEAD]:params(req[CONNECTION].app.routes, id)
 end
 
+-- Nil when the peer is gone already.
 function getters.remote_addr(req)
-  local ip, port, family = req[CONNECTION].c:address("peer")
-  if family == "unix" then return "unix:" end
-  req.remote_port = port
-  return ip
+  local ip, _, family = req[CONNECTION].c:address("peer")
+  return family == "unix" and "unix:" or ip
 end
 
 function getters.remote_port(req)
-  local _, port, family = req[CONNECTION].c:address("peer")
-  return family ~= "unix" and port or nil
+  local ip, port, family = req[CONNECTION].c:address("peer")
+  return ip and family ~= "unix" and port or nil
+end
+
+function getters.upgrade(req)
+  return req[HEAD]:upgrade() and req[HEAD]:field("upgrade") or nil
 end
 
 -- RFC 6265 section 5.4: pairs separated by "; "; the first of a name counts.
@@ -145,15 +149,19 @@ function Request:form(limit)
 end
 
 -- `req:take_over()` → the connection, with what is buffered of it; the server forgets it then, and the
--- caller has to close it. For upgrades, tunnels, CONNECT.
+-- caller has to close it; its time-outs are gone. For upgrades, tunnels, CONNECT.
 function Request:take_over()
   local connection = self[CONNECTION]
   if connection.x:is_answered() then error("take_over: the request is answered already", 2) end
+  local c, net = connection.c, connection.net
   connection:send("")
   connection.taken = true
-  connection.serving.connections[connection.c] = nil
-  connection.serving.server:release(connection.c)
-  return connection.c
+  connection.x:hand_over()
+  net.attend(c)
+  net.timeout(c)
+  connection.serving.connections[c] = nil
+  connection.serving.server:release(c)
+  return c
 end
 
 -- The request for a head.

@@ -121,7 +121,7 @@ function Response:send(body)
   elseif kind ~= "string" and kind ~= "function" then
     error("send: string, list of strings or function expected, got " .. kind, 2)
   end
-  self.body = body
+  self.body, self.kind = body, nil
   return self
 end
 
@@ -196,14 +196,28 @@ local function finish_pieces(self)
   end
 end
 
--- Forgets what a handler set, so that another answer can be given.
-function Response:reset()
-  self.code, self.fields, self.body, self.kind, self.map = nil, nil, nil, nil, nil
+-- Sends what a function gives.
+local function send_pieces(self, body)
+  -- Nobody reads what an answer to HEAD, or a 304, would have held.
+  if self.connection.x:is_head() then begin(self) end
+  while self.mode ~= "none" do
+    local piece = body()
+    if piece == nil then break end
+    if not self:write(piece) then return end
+  end
+  if not self.mode then begin(self) end
+  return finish_pieces(self)
 end
 
--- Keeps what a handler returned: nothing, a body, or status, body, headers.
+-- Forgets what a handler set, so that another answer can be given.
+function Response:reset()
+  self.code, self.fields, self.body, self.kind = nil, nil, nil, nil
+end
+
+-- Keeps what a handler returned: nothing or `res` itself, a body, or status, body, headers. It counts for
+-- nothing once the handler has written, or taken the connection over.
 function Response:take(a, b, c)
-  if a == nil then return end
+  if a == nil or a == self or self.mode or self.connection.taken then return end
   check_open(self, "return")
   if math.type(a) == "integer" then
     self:status(a)
@@ -217,14 +231,14 @@ function Response:take(a, b, c)
       error("the third value a handler returns must be a table of headers", 0)
     end
     a = b
-    if a == nil then
+    if a == nil or a == self then
       self.body = self.body or ""
       return
     end
   end
   local kind = type(a)
   if kind == "string" or kind == "function" then
-    self.body = a
+    self.body, self.kind = a, nil
   elseif kind == "table" then
     self:json(a)
   else
@@ -237,17 +251,12 @@ function Response:finish(a, b, c)
   if self.mode then return finish_pieces(self) end
   self:take(a, b, c)
   local connection = self.connection
-  local x, body = connection.x, self.body
-  if body == nil and self.code == nil and connection.problem then
-    return x:refuse(connection.problem[1], connection.problem[2])
+  local x, problem = connection.x, connection.problem
+  if problem and self.body == nil and self.code == nil then
+    self.code, self.body = problem[1], problem[2] .. "\n"
   end
-  if type(body) == "function" then
-    for piece in body do
-      if not self:write(piece) then return end
-    end
-    if not self.mode then begin(self) end
-    return finish_pieces(self)
-  end
+  local body = self.body
+  if type(body) == "function" then return send_pieces(self, body) end
   local code = self.code or (body and 200 or 204)
   if not x:answer(code, self.kind or TEXT, body, self.fields) then
     connection:send(body)
