@@ -185,6 +185,28 @@ t.test("event_mod says when the descriptor was closed without event_del", functi
   a:close()
 end)
 
+t.test("a descriptor that lives on in a child process does not speak for its successor", function()
+  local sel <close> = lio.create()
+  -- The shell ends at once; what it left behind writes later, on the pipe that `sleep` inherits.
+  local p = io.popen "(sleep 0.2; echo late) & echo started"
+  t.eq(p:read "l", "started")
+  local number
+  for fd in pairs((t.descriptors())) do
+    if not number and sel:event_add(fd, READ, "old") then
+      if fd > 2 and sel:event_add(p, READ) == nil then number = fd else sel:event_del(fd) end
+      if not number then sel:event_del(p) end
+    end
+  end
+  t.ok(number, "the pipe's number")
+  os.execute "sleep 0.6 >/dev/null 2>&1 &"
+  p:close()
+  t.is_nil(sel:event_mod(number, READ), "closed here, and forgotten")
+  local a, b = socket.pair()
+  sel:event_add(b, READ, "successor")
+  t.eq(events(sel, 0.4), {})
+  a:close() b:close()
+end)
+
 t.test("udata may be any value; nil means the descriptor", function()
   local a, b = socket.pair()
   a:send "x"

@@ -152,6 +152,22 @@ t.test("a socket that outlives its selector works on, and closes", function()
   a:close() b:close()
 end)
 
+t.test("a socket that was in 20,000 selectors remembers none of them", function()
+  local a, b = socket.pair()
+  local function cycles(count)
+    for _ = 1, count do
+      local sel <close> = lio.create(1)
+      sel:event_add(b, READ)
+    end
+    collect()
+  end
+  cycles(500)
+  local rss = resident()
+  cycles(20000)
+  t.ok(resident() - rss < 1024, resident() - rss .. " KiB more")
+  a:close() b:close()
+end)
+
 -- The two that open thousands of descriptors come last: the kit's look for leaks gets slower after them.
 
 t.test("dispatch costs the same with 10 and with thousands of idle registrations", function()
