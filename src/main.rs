@@ -5,7 +5,7 @@
 
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, CString, OsString};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::raw::{c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -82,29 +82,46 @@ fn main() -> ExitCode {
     let mut command = match Command::parse(std::env::args_os().collect()) {
         Ok(command) => command,
         Err(message) => {
-            eprint!("lio: {message}\n{USAGE}");
+            complain(format_args!("lio: {message}\n{USAGE}"));
             return ExitCode::FAILURE;
         }
     };
     if command.help {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
+        return say(format_args!("{USAGE}"));
     }
     if command.version {
-        println!("lio {} ({})", env!("CARGO_PKG_VERSION"), lua_version());
+        let version = env!("CARGO_PKG_VERSION");
+        let said = say(format_args!("lio {version} ({})\n", lua_version()));
+        if said != ExitCode::SUCCESS {
+            return said;
+        }
     }
     let idle = command.chunks.is_empty() && command.script.is_none();
     if idle && command.version {
         return ExitCode::SUCCESS;
     }
     if idle && std::io::stdin().is_terminal() {
-        eprint!("lio: no script given\n{USAGE}");
+        complain(format_args!("lio: no script given\n{USAGE}"));
         return ExitCode::FAILURE;
     }
     match run(&mut command) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
+}
+
+/// Writes to standard output; a failure, such as a full disk, is the exit code.
+fn say(text: std::fmt::Arguments<'_>) -> ExitCode {
+    let mut out = std::io::stdout();
+    match out.write_fmt(text).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Writes to standard error; there is nobody left to tell of a failure.
+fn complain(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_fmt(text);
 }
 
 fn lua_version() -> String {
@@ -130,7 +147,7 @@ fn run(command: &mut Command) -> bool {
     unsafe {
         let state = ffi::luaL_newstate();
         if state.is_null() {
-            eprintln!("lio: not enough memory for a Lua state");
+            complain(format_args!("lio: not enough memory for a Lua state\n"));
             return false;
         }
         ffi::lua_pushcfunction(state, protected);
@@ -266,7 +283,7 @@ unsafe fn report(state: *mut lua_State) {
                 String::from_utf8_lossy(bytes)
             }
         };
-        eprintln!("lio: {text}");
+        complain(format_args!("lio: {text}\n"));
         drop(text);
         ffi::lua_pop(state, 1);
     }

@@ -122,6 +122,8 @@ pub(crate) struct Exchange {
     received: u64,
     /// A chunked body that is read as a whole.
     collected: Vec<u8>,
+    /// The trailer section of the last chunked body, if it had fields.
+    trailers: Vec<u8>,
     version: u8,
     is_head: bool,
     keep_alive: bool,
@@ -143,6 +145,7 @@ impl Exchange {
             body: Body::Done,
             received: 0,
             collected: Vec::new(),
+            trailers: Vec::new(),
             version: 11,
             is_head: false,
             keep_alive: true,
@@ -223,6 +226,7 @@ impl Exchange {
             Framing::Chunked => Body::Chunked(Chunked::new()),
         };
         self.received = 0;
+        self.trailers.clear();
         self.version = head.version;
         self.is_head = head.method_id == Method::Head;
         self.last_of_client = !head.keep_alive;
@@ -284,6 +288,9 @@ impl Exchange {
                     };
                     if step.done {
                         self.body = Body::Done;
+                    }
+                    if let Some(section) = step.trailers.filter(|section| section.len() > 2) {
+                        self.trailers = stream.buffered()[section].to_vec();
                     }
                     if let Some(data) = step.data {
                         self.received += data.len() as u64;
@@ -409,13 +416,18 @@ impl Exchange {
     /// lost by the reset that follows (RFC 9112 section 9.6).
     pub(crate) fn leaves_unread(&self, stream: &Stream) -> bool {
         let is_over = self.last_of_client && matches!(self.body, Body::Done);
-        !stream.has_ended() && !(is_over && stream.buffered().is_empty())
+        !(stream.has_ended() || is_over && stream.buffered().is_empty())
     }
 
     /// The stream is somebody else's from now on, and no answer can be given here.
     pub(crate) fn hand_over(&mut self) {
         self.answered = true;
         self.closing = true;
+    }
+
+    /// The fields behind the current request's chunked body, once that was read.
+    pub(crate) fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 
     /// Bytes of the current body that were received.

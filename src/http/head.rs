@@ -50,6 +50,8 @@ pub(crate) struct Progress {
     searched: usize,
     /// From this buffered length on a parse is due, blank line or not.
     due: usize,
+    /// Whether the request line is there, and right.
+    has_line: bool,
 }
 
 impl Progress {
@@ -57,7 +59,11 @@ impl Progress {
     #[inline]
     fn is_due(&mut self, buf: &[u8]) -> bool {
         let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
-        buf.len() >= self.due || fields::is_worth_parsing(buf, from)
+        buf.len() >= self.due
+            || match self.has_line {
+                true => fields::is_worth_parsing(buf, from),
+                false => memchr::memchr(b'\n', &buf[from..]).is_some(),
+            }
     }
 
     /// Puts the next parse off until the buffer has doubled or passes a limit at `limit_at`.
@@ -118,7 +124,8 @@ impl Head {
 ///
 /// # Errors
 /// The status to answer with before closing: 400, 414, 417, 431, 501 or 505. Faults in the
-/// syntax and passed limits are found before the head is complete.
+/// request line, bare line feeds and passed limits are found before the head is complete; other
+/// malformed fields when the buffer has doubled since the last look, or at the blank line.
 pub(crate) fn parse(
     buf: &[u8],
     limits: &Limits,
@@ -135,6 +142,7 @@ pub(crate) fn parse(
         progress.put_off(buf.len(), start + line_limit);
         return Ok(None);
     };
+    progress.has_line = true;
     let target = target::split(buf, &line)?;
     let section = fields::parse_section(buf, line.end, section_limit, limits.fields, fields)?;
     let Section::Complete { end, count } = section else {

@@ -1,11 +1,13 @@
 //! `lio.http`: exchanges as `lualib/lio/webserver.lua` uses them. Nothing here waits: a call that would
 //! block returns `false` with the stream armed.
 
+use super::body::MAX_TRAILER_FIELDS;
 use super::exchange::{Exchange, Next, Piece, Workspace};
+use super::fields::Field;
 use super::head::{Head, Limits};
 use super::routes::{Found, Routes};
 use super::status::{Reject, reason};
-use super::{answer, request, routes};
+use super::{answer, request, routes, uri};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use crate::stream::{Filled, Stream};
@@ -37,6 +39,7 @@ impl Object for Connection {
         (c"piece", piece),
         (c"received", received),
         (c"discard", discard),
+        (c"trailers", trailers),
         (c"close_after", close_after),
         (c"is_closing", is_closing),
         (c"is_answered", is_answered),
@@ -371,6 +374,25 @@ unsafe extern "C-unwind" fn discard(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `x:trailers()` → table of lower-case name to value of the fields behind a chunked body (RFC 9112
+/// section 7.1.2), once it was read; of a repeated one the last.
+unsafe extern "C-unwind" fn trailers(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`; the section belongs to the exchange.
+    unsafe {
+        let section = check(state).exchange.trailers();
+        let mut found = [Field::default(); MAX_TRAILER_FIELDS];
+        let parsed = guard(|| Ok(super::body::trailers(section, &mut found).unwrap_or(0)));
+        let count = settle(state, parsed);
+        ffi::lua_createtable(state, 0, count as c_int);
+        for field in &found[..count] {
+            request::push_lower(state, field.name.of(section));
+            push_bytes(state, field.value.of(section));
+            ffi::lua_rawset(state, -3);
+        }
+        1
+    }
+}
+
 /// `x:close_after()`: the connection closes after the current answer.
 unsafe extern "C-unwind" fn close_after(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
@@ -432,6 +454,25 @@ unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `http.escape(text)` → `text` percent-encoded, all but the unreserved characters (RFC 3986 section 2.3).
+unsafe extern "C-unwind" fn escape(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`; the scratch buffer belongs to the workspace.
+    unsafe {
+        let text = args::bytes(state, 1);
+        let space = workspace(state);
+        let escaped = guard(|| {
+            let scratch = &mut (*space).scratch;
+            scratch.clear();
+            uri::percent_encode(text, scratch);
+            Ok(())
+        });
+        settle(state, escaped);
+        let scratch = &(*space).scratch;
+        push_bytes(state, scratch);
+        1
+    }
+}
+
 /// `http.reason(status)` → its reason phrase.
 unsafe extern "C-unwind" fn reason_of(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
@@ -471,6 +512,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"routes", routes::new),
                 (c"pairs", pairs),
                 (c"reason", reason_of),
+                (c"escape", escape),
                 (c"check_field", check_field),
                 (c"next", next),
                 (c"answer", answer::answer),

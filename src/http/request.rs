@@ -321,6 +321,24 @@ unsafe extern "C-unwind" fn field_all(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Pushes a field name in lower case.
+///
+/// # Safety
+/// As for [`push_bytes`].
+pub(crate) unsafe fn push_lower(state: *mut lua_State, name: &[u8]) {
+    let mut lower = [0u8; 256];
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(lower) = lower.get_mut(..name.len()) else {
+            push_bytes(state, name);
+            return;
+        };
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        push_bytes(state, lower);
+    }
+}
+
 /// `head:fields()` → table of lower-case name to value; repeated ones joined.
 unsafe extern "C-unwind" fn fields(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
@@ -329,16 +347,8 @@ unsafe extern "C-unwind" fn fields(state: *mut lua_State) -> c_int {
         let bytes = request.bytes();
         ffi::lua_createtable(state, 0, request.fields().len() as c_int);
         for field in request.fields() {
-            let mut lower = [0u8; 256];
             let name = field.name.of(bytes);
-            match name.len() <= lower.len() {
-                true => {
-                    lower[..name.len()].copy_from_slice(name);
-                    lower[..name.len()].make_ascii_lowercase();
-                    push_bytes(state, &lower[..name.len()]);
-                }
-                false => push_bytes(state, name),
-            }
+            push_lower(state, name);
             push_joined(state, request, name);
             ffi::lua_rawset(state, -3);
         }

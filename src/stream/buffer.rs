@@ -114,6 +114,7 @@ mod tests {
         for (slot, byte) in buffer.room().iter_mut().zip(bytes) {
             slot.write(*byte);
         }
+        // SAFETY: that many bytes of the room were written above.
         unsafe { buffer.filled(bytes.len()) };
     }
 
@@ -139,7 +140,8 @@ mod tests {
         let first = pool.take();
         let address = first.as_ptr();
         pool.put(first);
-        assert_eq!(pool.take().as_ptr(), address);
+        let again = pool.take();
+        assert_eq!(again.as_ptr(), address);
         pool.put(Vec::with_capacity(LARGEST + 1));
         assert!(pool.free.borrow().is_empty());
         for _ in 0..SPARE + 10 {

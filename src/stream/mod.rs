@@ -36,8 +36,10 @@ pub(crate) enum Filled {
 const PIECES: usize = 64;
 /// A batch of no more than this many pieces is gathered in a small array.
 const FEW: usize = 8;
-/// So many reads, or messages taken at once, without a wait in between; then others get their turn.
-const BURST: u8 = 64;
+/// So many reads, or [`QUANTUM`]s sent, without a wait in between; then others get their turn.
+const BURST: u32 = 32;
+/// Sent bytes that weigh as much as one message more.
+const QUANTUM: usize = buffer::SIZE;
 
 /// One connection.
 pub(crate) struct Stream {
@@ -55,9 +57,9 @@ pub(crate) struct Stream {
     /// The delimiter of the last search that found nothing.
     sought: Vec<u8>,
     /// Reads since the last one that would block.
-    reads: u8,
-    /// Messages sent since the stream last had to wait for anything.
-    messages: u8,
+    reads: u32,
+    /// Messages sent since the stream last had to wait for anything, the long ones counted several times.
+    messages: u32,
 }
 
 impl Stream {
@@ -107,7 +109,7 @@ impl Stream {
         if self.ended {
             return Ok(Filled::End);
         }
-        if !self.fresh && (self.reads == BURST || !self.transport.may_read()) {
+        if !self.fresh && (self.reads >= BURST || !self.transport.may_read()) {
             return Ok(self.read_later());
         }
         self.fresh = false;
@@ -141,11 +143,10 @@ impl Stream {
         Filled::WouldBlock
     }
 
-    /// Counts a message that is about to be sent. False when it is time to let others run: the stream
-    /// is armed for writing then, and due in the next round of the loop.
+    /// Whether another message may be sent now. False when it is time to let others run: the stream is
+    /// armed for writing then, and due in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> bool {
         if self.messages < BURST {
-            self.messages += 1;
             return true;
         }
         self.messages = 0;
@@ -172,6 +173,8 @@ impl Stream {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         loop {
             if self.queued() == 0 && *sent == total {
+                let weight = u32::try_from(1 + total / QUANTUM).unwrap_or(BURST);
+                self.messages = self.messages.saturating_add(weight);
                 return Ok(true);
             }
             let (moved, asked) = self.send_once(pieces, *sent)?;

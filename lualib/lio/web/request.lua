@@ -60,6 +60,11 @@ function getters.upgrade(req)
   return req[HEAD]:upgrade() and req[HEAD]:field("upgrade") or nil
 end
 
+-- The fields behind a chunked body; empty until the body was read.
+function Request:trailers()
+  return self[CONNECTION].x:trailers()
+end
+
 -- RFC 6265 section 5.4: pairs separated by "; "; the first of a name counts.
 function getters.cookies(req)
   local cookies = {}

@@ -85,15 +85,25 @@ proptest! {
     }
 
     #[test]
-    fn byte_by_byte_is_as_good_as_whole(buf in request()) {
-        // Once a fault or a head is found, the rest of the buffer must not matter.
+    fn byte_by_byte_is_as_good_as_whole(mut buf in request()) {
+        buf.extend_from_slice(b"\r\n\r\n");
         prop_assert_eq!(feed(&buf, 0..buf.len()), feed(&buf, []));
     }
 
     #[test]
-    fn any_split_is_as_good_as_whole(buf in request(), cut in any::<prop::sample::Index>()) {
+    fn any_split_is_as_good_as_whole(mut buf in request(), cut in any::<prop::sample::Index>()) {
+        buf.extend_from_slice(b"\r\n\r\n");
         let cut = cut.index(buf.len() + 1);
         prop_assert_eq!(feed(&buf, [cut]), feed(&buf, []));
+    }
+
+    #[test]
+    fn no_prefix_of_an_accepted_head_is_refused(buf in request()) {
+        if let Ok(Some((head, _))) = feed(&buf, []) {
+            for length in 0..head.head_len {
+                prop_assert_eq!(feed(&buf[..length], []), Ok(None));
+            }
+        }
     }
 
     #[test]
@@ -137,6 +147,17 @@ fn a_head_that_trickles_in_costs_linear_time() {
     }
     // Looking at the whole buffer for each byte would be 5e11 bytes, minutes at the least.
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_faulty_request_line_is_refused_at_its_end_without_fields() {
+    for (line, status) in [
+        ("GET /\r\n", 400),
+        ("GET / HTTP/3.0\r\n", 505),
+        ("GET * HTTP/1.1\r\n", 400),
+    ] {
+        assert_eq!(feed(line.as_bytes(), 0..line.len()), Err(status));
+    }
 }
 
 #[test]
