@@ -95,6 +95,17 @@ function M.new(selector, sched)
     end
   end
 
+  -- Not tail calls, which would hide their names from the messages about arguments.
+  local function recv_once(c, ...)
+    local value, message, partial, code = recv(c, ...)
+    return value, message, partial, code
+  end
+
+  local function send_once(c, ...)
+    local done, message, partial, code = send(c, 0, ...)
+    return done, message, partial, code
+  end
+
   -- Calls `f` with the turn that `queue_up` took; misuse, which raises, ends the turn as well.
   local function in_turn(dir, c, f, ...)
     local result = table.pack(pcall(f, c, ...))
@@ -108,7 +119,7 @@ function M.new(selector, sched)
   local function recv_queued(c, ...)
     local problem = queue_up(reads, c)
     if problem then return nil, problem, nil, problem end
-    local value, message, partial, code = in_turn(reads, c, recv, ...)
+    local value, message, partial, code = in_turn(reads, c, recv_once, ...)
     if value == false then return recv_blocked(c, ...) end
     end_read(c)
     if value or not message then return value end
@@ -152,7 +163,7 @@ function M.new(selector, sched)
   local function send_queued(c, ...)
     local problem = queue_up(writes, c)
     if problem then return nil, problem, 0, problem end
-    local done, message, partial, code = in_turn(writes, c, send, 0, ...)
+    local done, message, partial, code = in_turn(writes, c, send_once, ...)
     if done and done ~= true then return send_rest(c, done, ...) end
     end_write(c)
     if done then return true end
