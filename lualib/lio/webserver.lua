@@ -39,8 +39,8 @@ App.__name = "lio.webserver"
 
 -- `web.new([options])` → an app. Options are the names of `web.defaults`.
 function M.new(options)
-  local app = { entries = {}, handlers = {}, wrappers = {}, options = {}, servers = {} }
-  for name, value in pairs(M.defaults) do app.options[name] = value end
+  local app = { entries = {}, handlers = {}, wrappers = {}, settings = {}, servers = {} }
+  for name, value in pairs(M.defaults) do app.settings[name] = value end
   for name, value in pairs(options or {}) do
     if M.defaults[name] == nil then error("new: unknown option '" .. tostring(name) .. "'", 2) end
     if type(value) ~= type(M.defaults[name]) then
@@ -54,7 +54,7 @@ function M.new(options)
       error(("new: option '%s' must be from 1 to %d"):format(name, most), 2)
     end
     if most then value = math.tointeger(value // 1) or math.maxinteger end
-    app.options[name] = value
+    app.settings[name] = value
   end
   app.routes = http.routes()
   return setmetatable(app, App)
@@ -188,7 +188,7 @@ function App:listen(where, opts)
   end
   local serving = connection.serving(self, net)
   local server = net.serve(listener, serving.handle, {
-    max_connections = self.options.connections,
+    max_connections = self.settings.connections,
     on_stop = serving.stop,
     attended = true,
   })
@@ -214,7 +214,7 @@ function App:run(where, opts)
     server:wait()
   end
   if loop.is_running() then return serve() end
-  loop.grace = self.options.grace
+  loop.grace = self.settings.grace
   return loop.run(serve)
 end
 

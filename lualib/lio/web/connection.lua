@@ -43,7 +43,7 @@ end
 -- Waits for more of a body; the rate must not fall below the minimum. What the handler does between two
 -- pieces is not the client's time. → true, or nil, status, reason.
 function Connection:wait_body()
-  local options = self.app.options
+  local options = self.app.settings
   local waited = self.body_waited
   local seconds = options.body_time + self.x:received() / options.body_rate - waited
   local began = now()
@@ -129,7 +129,7 @@ local function fail(self, req, res, problem)
     end
     res:reset()
   end
-  if self.app.options.debug then
+  if self.app.settings.debug then
     res:finish(500, response.error_page(req, problem.text), { ["Content-Type"] = "text/html; charset=utf-8" })
   else
     res:finish(500, "Internal Server Error\n")
@@ -198,7 +198,7 @@ local function rest(self, what, status, reason)
   end
   if what == false then
     self.busy, self.waits = false, status
-    local options = self.app.options
+    local options = self.app.settings
     if status == "partial" then
       self.head_since = self.head_since or now()
       return act_by(self, self.head_since + options.header_time)
@@ -267,7 +267,7 @@ end
 function Connection:expired()
   self.timer_due = math.huge
   if self.busy then
-    return act_by(self, now() + self.app.options.keep_alive_time)
+    return act_by(self, now() + self.app.settings.keep_alive_time)
   end
   if now() < self.due then return act_by(self, self.due) end
   if self.waits == "partial" then
@@ -283,11 +283,11 @@ function M.serving(app, net)
   local serving = {
     connections = {},
     timers = net.timers,
-    keep_alive_time = app.options.keep_alive_time,
+    keep_alive_time = app.settings.keep_alive_time,
     stopping = false,
     settled = false,
   }
-  local options = app.options
+  local options = app.settings
   local limited = options.requests < math.huge and options.requests or nil
 
   function serving.handle(c)

@@ -105,7 +105,7 @@ function Request:body(limit)
   if known then return known end
   local connection = self[CONNECTION]
   local x = connection.x
-  local body, status, reason = connection:read(x.body, limit or connection.app.options.body)
+  local body, status, reason = connection:read(x.body, limit or connection.app.settings.body)
   if not body then return nil, reason, status end
   rawset(self, "whole_body", body)
   return body
@@ -117,7 +117,7 @@ function Request:stream(limit)
   local connection = self[CONNECTION]
   local x = connection.x
   return function()
-    local piece, status, reason = connection:read(x.piece, limit or connection.app.options.body)
+    local piece, status, reason = connection:read(x.piece, limit or connection.app.settings.body)
     if not piece and status then error("request body: " .. reason, 2) end
     return piece
   end

@@ -1,0 +1,275 @@
+-- How `lio.webserver` finds the handler for a path and a method, and what it says when there is none.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local web = require "lio.webserver"
+
+-- A handler that tells which route it belongs to, and its parameters.
+local function named(name)
+  return function(req)
+    local list = {}
+    for key, value in pairs(req.params) do list[#list + 1] = key .. "=" .. value end
+    table.sort(list)
+    return table.concat({ name, table.unpack(list) }, " ")
+  end
+end
+
+local function ask(app, cases)
+  http.with(app, function(open)
+    local c = open()
+    for _, case in ipairs(cases) do
+      local method, target = case[1]:match "^(%u+) (.*)$"
+      local r = c:request(method, target)
+      t.eq(r.status .. " " .. r.body, case[2], case[1])
+    end
+  end)
+end
+
+t.test("literal paths match as a whole", function()
+  local app = web.new()
+  app:get("/", named "root")
+  app:get("/a", named "a")
+  app:get("/a/", named "a slash")
+  app:get("/a/b", named "ab")
+  ask(app, {
+    { "GET /", "200 root" },
+    { "GET /a", "200 a" },
+    { "GET /a/", "200 a slash" },
+    { "GET /a/b", "200 ab" },
+    { "GET /a/b/", "404 Not Found\n" },
+    { "GET /ab", "404 Not Found\n" },
+    { "GET /A", "404 Not Found\n" },
+    { "GET //", "404 Not Found\n" },
+    { "GET /a?x=1", "200 a" },
+  })
+end)
+
+t.test("a parameter takes one segment that is not empty", function()
+  local app = web.new()
+  app:get("/users/:id", named "user")
+  app:get("/users/:id/posts/:post", named "post")
+  ask(app, {
+    { "GET /users/7", "200 user id=7" },
+    { "GET /users/7/posts/first", "200 post id=7 post=first" },
+    { "GET /users/", "404 Not Found\n" },
+    { "GET /users/7/", "404 Not Found\n" },
+    { "GET /users//posts/1", "404 Not Found\n" },
+  })
+end)
+
+t.test("a rest takes what is left, slashes included, and may be empty", function()
+  local app = web.new()
+  app:get("/files/*path", named "files")
+  ask(app, {
+    { "GET /files/a/b.txt", "200 files path=a/b.txt" },
+    { "GET /files/", "200 files path=" },
+    { "GET /files/a//b/", "200 files path=a//b/" },
+    { "GET /files", "404 Not Found\n" },
+  })
+end)
+
+t.test("a constraint must match the whole decoded value", function()
+  local app = web.new()
+  app:get("/n/:id<%d+>", named "number")
+  app:get("/n/:id<%a+>", named "word")
+  app:get("/hex/:v<%x%x>", named "hex")
+  app:get("/f/*path<.*%.lua>", named "lua")
+  ask(app, {
+    { "GET /n/42", "200 number id=42" },
+    { "GET /n/abc", "200 word id=abc" },
+    { "GET /n/a1", "404 Not Found\n" },
+    { "GET /n/4%32", "200 number id=42" },
+    { "GET /hex/fff", "404 Not Found\n" },
+    { "GET /f/a/b.lua", "200 lua path=a/b.lua" },
+    { "GET /f/a/b.txt", "404 Not Found\n" },
+  })
+end)
+
+t.test("when a constraint fails, the next pattern that matches has its turn", function()
+  local app = web.new()
+  app:get("/x/:id<%d+>", named "number")
+  app:get("/x/*rest", named "rest")
+  ask(app, {
+    { "GET /x/1", "200 number id=1" },
+    { "GET /x/a", "200 rest rest=a" },
+  })
+end)
+
+t.test("the more specific pattern wins, in whatever order they were added", function()
+  local app = web.new()
+  app:get("/*all", named "all")
+  app:get("/a/:x", named "parameter")
+  app:get("/a/b", named "literal")
+  app:get("/a/*rest", named "rest")
+  ask(app, {
+    { "GET /a/b", "200 literal" },
+    { "GET /a/c", "200 parameter x=c" },
+    { "GET /a/c/d", "200 rest rest=c/d" },
+    { "GET /b", "200 all all=b" },
+    { "GET /", "200 all all=" },
+  })
+end)
+
+t.test("a specific route for any method comes before a general one for this method", function()
+  local app = web.new()
+  app:any("/a/:id<%d+>", named "any")
+  app:get("/*rest", named "rest")
+  ask(app, { { "GET /a/5", "200 any id=5" }, { "GET /a/b", "200 rest rest=a/b" } })
+end)
+
+t.test("a method of its own comes before any", function()
+  local app = web.new()
+  app:any("/r", named "any")
+  app:post("/r", named "post")
+  ask(app, {
+    { "POST /r", "200 post" },
+    { "GET /r", "200 any" },
+    { "PROPFIND /r", "200 any" },
+    { "OPTIONS /r", "200 any" },
+  })
+end)
+
+t.test("each method has its call, and route takes any other", function()
+  local app = web.new()
+  for _, method in ipairs { "get", "post", "put", "patch", "delete", "options" } do
+    app[method](app, "/m", named(method))
+  end
+  app:route("PURGE", "/m", named "purge")
+  ask(app, {
+    { "GET /m", "200 get" }, { "POST /m", "200 post" }, { "PUT /m", "200 put" }, { "PATCH /m", "200 patch" },
+    { "DELETE /m", "200 delete" }, { "OPTIONS /m", "200 options" }, { "PURGE /m", "200 purge" },
+  })
+end)
+
+t.test("percent-encoded paths match what they stand for, and %2F is no separator", function()
+  local app = web.new()
+  app:get("/caf\u{e9}/:x", named "cafe")
+  app:get("/a b", named "space")
+  app:get("/t/~x", named "tilde")
+  ask(app, {
+    { "GET /caf%C3%A9/%61", "200 cafe x=a" },
+    { "GET /caf%c3%a9/a%2Fb", "200 cafe x=a/b" },
+    { "GET /a%20b", "200 space" },
+    { "GET /a+b", "404 Not Found\n" },
+    { "GET /t/%7Ex", "200 tilde" },
+    { "GET /caf%C3%A9%2Fx", "404 Not Found\n" },
+    { "GET /caf%C3%A9/+", "200 cafe x=+" },
+  })
+end)
+
+t.test("a path that leads nowhere is 404, another method 405 with Allow", function()
+  local app = web.new()
+  app:get("/r/:id", named "get")
+  app:delete("/r/:id", named "delete")
+  app:put("/r/*rest", named "put")
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("POST", "/r/1", nil, "x")
+    t.eq(r.status, 405)
+    t.eq(r.headers.allow, "DELETE, GET, HEAD, OPTIONS, PUT")
+    r = c:request("POST", "/q", nil, "x")
+    t.eq(r.status, 404)
+    t.is_nil(r.headers.allow)
+    t.eq(c:request("GET", "/r/1").body, "get id=1", "the connection goes on")
+  end)
+end)
+
+t.test("OPTIONS answers 204 with Allow by itself", function()
+  local app = web.new()
+  app:get("/r", named "get")
+  app:post("/r", named "post")
+  http.with(app, function(open)
+    local r = open():request("OPTIONS", "/r")
+    t.eq({ r.status, r.headers.allow, r.body }, { 204, "GET, HEAD, OPTIONS, POST", "" })
+    t.eq(open():request("OPTIONS", "/none").status, 404)
+  end)
+end)
+
+t.test("OPTIONS * tells the methods of the whole server", function()
+  local app = web.new()
+  app:get("/a", named "a")
+  app:patch("/b", named "b")
+  http.with(app, function(open)
+    local r = open():request("OPTIONS", "*")
+    t.eq({ r.status, r.headers.allow }, { 204, "GET, HEAD, OPTIONS, PATCH" })
+  end)
+end)
+
+t.test("HEAD runs GET's handler and sends the head alone", function()
+  local app = web.new()
+  app:get("/r", named "get")
+  app:get("/own", named "get")
+  app:head("/own", function(req, res) res:header("X-Own", "1") end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("HEAD", "/r")
+    t.eq({ r.status, r.headers["content-length"], r.body }, { 200, "3", "" })
+    t.eq(c:request("HEAD", "/own").headers["x-own"], "1")
+    t.eq(c:request("GET", "/own").body, "get", "nothing of a body came in between")
+    t.eq(c:request("HEAD", "/none").status, 404)
+  end)
+end)
+
+t.test("CONNECT is routed by its method alone, never by any", function()
+  local app = web.new()
+  app:any("/", named "any")
+  app:any("/*rest", named "rest")
+  http.with(app, function(open)
+    local r = open():ask "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n"
+    t.eq(r.status, 405)
+    t.eq(r.headers.connection, "close")
+  end)
+end)
+
+t.test("several handlers of a route run in turn, each calling next", function()
+  local app = web.new()
+  app:get("/r",
+    function(req, res, next) req.seen = "1" next() end,
+    function(req, res, next) req.seen = req.seen .. "2" return next() end,
+    function(req) return req.seen .. "3" end)
+  app:get("/stops", function() return 403, "no\n" end, function() error "not reached" end)
+  ask(app, { { "GET /r", "200 123" }, { "GET /stops", "403 no\n" } })
+end)
+
+t.test("malformed patterns raise where they are added", function()
+  local app = web.new()
+  local f = named "x"
+  t.raises("must begin with '/'", app.get, app, "x", f)
+  t.raises("without a name", app.get, app, "/:", f)
+  t.raises("not the last", app.get, app, "/*a/b", f)
+  t.raises("twice", app.get, app, "/:a/:a", f)
+  t.raises("empty constraint", app.get, app, "/:a<>", f)
+  t.raises("constraint of 'a'.*missing", app.get, app, "/:a<[>", f)
+  t.raises("malformed escape", app.get, app, "/%zz", f)
+  t.raises("function expected", app.get, app, "/b", "no function")
+  t.raises("a handler is missing", app.get, app, "/b")
+  app:get("/dup/:a", f)
+  t.raises("already", app.get, app, "/dup/:b", f)
+end)
+
+t.test("of 10,000 routes each is found, and a look-up costs no more than of ten", function()
+  local function measure(count)
+    local app = web.new()
+    for i = 1, count do
+      app:get(("/group%d/item%d/:id"):format(i % 100, i), function(req) return i .. " " .. req.params.id end)
+    end
+    local spent
+    http.with(app, function(open)
+      local c = open()
+      for i = 1, count, math.max(count // 50, 1) do
+        t.eq(c:request("GET", ("/group%d/item%d/x"):format(i % 100, i)).body, i .. " x")
+      end
+      local began = os.clock()
+      for _ = 1, 200 do c:request("GET", "/group9/item9/x") end
+      for _ = 1, 200 do c:request("GET", "/nowhere/at/all") end
+      spent = os.clock() - began
+    end)
+    return spent
+  end
+  local few, many = measure(10), measure(10000)
+  -- A search through all of them takes more than ten times as long.
+  t.ok(many < few * 4 + 0.05, ("%.3f s with 10 routes, %.3f s with 10,000"):format(few, many))
+end)
+
+t.finish()
