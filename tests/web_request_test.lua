@@ -1,0 +1,236 @@
+-- What handlers see of a request: its line, its fields, and what is decoded of them. Bodies are in
+-- web_body_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local net = require "lio.net"
+local web = require "lio.webserver"
+
+-- Sends one request to an app that takes any, and returns what `look(req)` gave.
+local function seen(look, bytes)
+  local app, value = web.new(), nil
+  app:any("/*rest", function(req)
+    value = look(req)
+    return "seen"
+  end)
+  http.with(app, function(open)
+    local r = open():ask(bytes)
+    t.eq(r.status, 200, r.body)
+  end)
+  return value
+end
+
+local function get(target, ...)
+  local lines = table.concat({ "GET " .. target .. " HTTP/1.1", "Host: test", ... }, "\r\n")
+  return lines .. "\r\n\r\n"
+end
+
+local function query(text)
+  return seen(function(req) return req.query end, get("/?" .. text))
+end
+
+t.test("method, target, paths, version and host are what was sent", function()
+  local function look(req)
+    return { req.method, req.target, req.path, req.raw_path, req.raw_query, req.version, req.host, req.is_tls }
+  end
+  t.eq(seen(look, "GET /a%20b/c+d?x=%31 HTTP/1.1\r\nHost: test:80\r\n\r\n"),
+    { "GET", "/a%20b/c+d?x=%31", "/a b/c+d", "/a%20b/c+d", "x=%31", "1.1", "test:80", false })
+  t.eq(seen(look, "PROPFIND / HTTP/1.0\r\n\r\n"), { "PROPFIND", "/", "/", "/", nil, "1.0", nil, false })
+end)
+
+t.test("the query is decoded, repeated keys are lists, a key without = is an empty string", function()
+  t.eq(query "a=1&b=2", { a = "1", b = "2" })
+  t.eq(query "a=1&a=2&a=3&b=x", { a = { "1", "2", "3" }, b = "x" })
+  t.eq(query "flag&b=2", { flag = "", b = "2" })
+  t.eq(query "a=&=b&&c=d=e", { a = "", [""] = "b", c = "d=e" })
+  t.eq(query "a=%26%3D%00&%C3%A9=%c3%a9", { a = "&=\0", ["\u{e9}"] = "\u{e9}" })
+end)
+
+t.test("+ is a space in queries and stays what it is in paths", function()
+  t.eq(query "a+b=c+d&e=%2B", { ["a b"] = "c d", e = "+" })
+  t.eq(seen(function(req) return { req.path, req.params.rest } end, get "/a+b%2Bc"), { "/a+b+c", "a+b+c" })
+end)
+
+t.test("what is no escape in a query stays as it is", function()
+  t.eq(query "a=100%&b=%zz&c=%4", { a = "100%", b = "%zz", c = "%4" })
+end)
+
+t.test("a request without a query has an empty one", function()
+  t.eq(seen(function(req) return { req.query, req.raw_query } end, get "/"), { {} })
+  t.eq(seen(function(req) return { req.query, req.raw_query } end, get "/?"), { {}, "" })
+end)
+
+t.test("headers are found whatever the case, several of one name joined", function()
+  local look = function(req)
+    return { req.headers["x-one"], req.headers["X-ONE"], req:header "X-oNe", req.headers["x-none"] }
+  end
+  t.eq(seen(look, get("/", "X-One: a", "x-one:b  ", "X-ONE:\t c,d")), { "a, b, c,d", "a, b, c,d", "a, b, c,d" })
+end)
+
+t.test("header_all lists the values, empty ones too, and nothing for none", function()
+  local look = function(req) return { req:header_all "x-one", req:header_all "x-none" } end
+  t.eq(seen(look, get("/", "X-One: a", "X-One:", "X-One: b, c")), { { "a", "", "b, c" }, {} })
+end)
+
+t.test("all headers can be listed, names in lower case", function()
+  local look = function(req)
+    local found = {}
+    for name, value in pairs(req.headers) do found[name] = value end
+    return found
+  end
+  t.eq(seen(look, get("/", "X-One: 1", "X-Two: 2", "x-one: 3")), { host = "test", ["x-one"] = "1, 3", ["x-two"] = "2" })
+end)
+
+t.test("cookies are taken apart, quotes removed, the first of a name counts", function()
+  local look = function(req) return req.cookies end
+  t.eq(seen(look, get("/", 'Cookie: a=1; b="two";c=x=y; a=3; bad; =none', "Cookie: d=4")),
+    { a = "1", b = "two", c = "x=y", d = "4" })
+  t.eq(seen(look, get "/"), {})
+end)
+
+t.test("the client's address and port are known", function()
+  local app = web.new()
+  app:get("/", function(req) return req.remote_addr .. " " .. req.remote_port end)
+  http.with(app, function(open)
+    local c = open()
+    local _, port = c.c:sock()
+    t.eq(c:request("GET", "/").body, "127.0.0.1 " .. port)
+  end)
+end)
+
+t.test("a request over a unix socket has no port", function()
+  local app, path = web.new(), t.tmp() .. "/web.sock"
+  app:get("/", function(req) return req.remote_addr .. " " .. tostring(req.remote_port) end)
+  http.with(app, function()
+    local server = assert(app:listen("unix:" .. path))
+    t.eq(server.url, "unix:" .. path)
+    local c <close> = assert(net.connect("unix:" .. path))
+    c:send(get("/", "Connection: close"))
+    t.ok(c:recv "all":find("unix: nil", 1, true))
+    server:stop()
+  end)
+end)
+
+t.test("handlers and middleware may keep fields of their own in a request", function()
+  local app = web.new()
+  app:use(function(req, _, next) req.user = "ann" next() end)
+  app:get("/", function(req) return req.user end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/").body, "ann")
+  end)
+end)
+
+t.test("a request stays readable after its connection has gone on to the next", function()
+  local app, kept = web.new(), nil
+  app:get("/:name", function(req)
+    if not kept then kept = req end
+    return kept.params.name .. " " .. kept.headers["x-id"]
+  end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "/first", { "X-Id: 1" }).body, "first 1")
+    t.eq(c:request("GET", "/second", { "X-Id: 2" }).body, "first 1")
+  end)
+end)
+
+t.test("upgrade names what the client offers to switch to, only when Connection says so", function()
+  local look = function(req) return { req.upgrade } end
+  t.eq(seen(look, get("/", "Connection: Upgrade", "Upgrade: websocket")), { "websocket" })
+  t.eq(seen(look, get("/", "Upgrade: websocket")), {})
+end)
+
+t.test("take_over gives the connection with what is buffered, and the server forgets it", function()
+  local app = web.new()
+  app:get("/tunnel", function(req)
+    local c <close> = req:take_over()
+    c:send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+    for line in function() return c:recv "line" end do c:send("got ", line, "\n") end
+  end)
+  http.with(app, function(open, server)
+    local c = open()
+    c:send(get("/tunnel", "Connection: upgrade", "Upgrade: echo"), "early\n")
+    t.eq(c:read_head().status, 101)
+    t.eq(c.c:recv "line", "got early")
+    t.eq(server.count, 0, "the server counts it no more")
+    c:send "late\n"
+    t.eq(c.c:recv "line", "got late")
+    c.c:shutdown "w"
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("an unfinished earlier answer leaves before what the new owner sends", function()
+  local app = web.new()
+  app:get("/a", function() return ("a"):rep(100) end)
+  app:get("/b", function(req)
+    local c <close> = req:take_over()
+    c:send "mine"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(get "/a", get "/b")
+    t.eq(c:response("GET").body, ("a"):rep(100))
+    t.eq(c.c:recv "all", "mine")
+  end)
+end)
+
+t.test("a connection that was taken over may outlive its handler", function()
+  local loop = require "lio.loop"
+  local app, owner = web.new(), nil
+  app:get("/", function(req)
+    local c = req:take_over()
+    owner = loop.fork(function()
+      c:send("first", c:recv "line")
+      c:close()
+    end)
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(get "/", "x\n")
+    t.eq(c.c:recv "all", "firstx")
+    t.ok(owner)
+  end)
+end)
+
+t.test("CONNECT has its own route and can be tunnelled", function()
+  local app = web.new()
+  app:route("CONNECT", "/", function(req)
+    local host = req.host
+    local c <close> = req:take_over()
+    c:send("HTTP/1.1 200 OK\r\n\r\n", host, "\n")
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c:read_head().status, 200)
+    t.eq(c.c:recv "all", "example.org:443\n")
+  end)
+end)
+
+t.test("nothing can be answered after take_over, nor taken over after an answer", function()
+  local app, problems = web.new(), {}
+  app:get("/taken", function(req, res)
+    local c <close> = req:take_over()
+    problems[1] = select(2, pcall(res.write, res, "x"))
+    problems[2] = select(2, pcall(res.send, res, "x"))
+    problems[3] = select(2, pcall(req.take_over, req))
+    c:send "end"
+    return "ignored"
+  end)
+  app:get("/begun", function(req, res)
+    res:write "x"
+    problems[4] = select(2, pcall(req.take_over, req))
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(get "/taken")
+    t.eq(c.c:recv "all", "end")
+    for i = 1, 2 do t.ok(problems[i]:find "begun already", problems[i]) end
+    t.ok(problems[3]:find "answered already", problems[3])
+    t.eq(open():request("GET", "/begun").body, "x")
+    t.ok(problems[4]:find "answered already", problems[4])
+  end)
+end)
+
+t.finish()
