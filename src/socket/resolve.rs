@@ -191,16 +191,28 @@ unsafe extern "C-unwind" fn is_numeric(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `resolver.is_socket_file(path)` → whether a unix socket's file is there (lstat(2)), not what a link
-/// leads to: the question before a stale one is removed.
-unsafe extern "C-unwind" fn is_socket_file(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`; Lua's strings end in NUL, and `info` is read only once it is filled.
+/// Whether `path` is a unix socket's file (not what a link leads to) to which no socket belongs any more.
+/// A listener there notices nothing: asked by a datagram socket, it is merely of the wrong type.
+fn is_stale(path: &[u8]) -> std::io::Result<bool> {
+    use std::os::unix::{ffi::OsStrExt, fs::FileTypeExt};
+    let path = std::ffi::OsStr::from_bytes(path);
+    if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+        return Ok(false);
+    }
+    let probe = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
+    probe.set_nonblocking(true)?;
+    let refused = |error: std::io::Error| error.raw_os_error() == Some(libc::ECONNREFUSED);
+    let asked = probe.connect(&socket2::SockAddr::unix(path)?);
+    Ok(asked.err().is_some_and(refused))
+}
+
+/// `resolver.is_stale(path)` → whether a unix socket's file is left from a process that is gone.
+unsafe extern "C-unwind" fn stale(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`; owned values live inside `guard` only.
     unsafe {
-        let path = ffi::luaL_checklstring(state, 1, std::ptr::null_mut());
-        let mut info = std::mem::MaybeUninit::<libc::stat>::uninit();
-        let found = libc::lstat(path, info.as_mut_ptr()) == 0
-            && info.assume_init().st_mode & libc::S_IFMT == libc::S_IFSOCK;
-        ffi::lua_pushboolean(state, found.into());
+        let path = args::bytes(state, 1);
+        let stale = settle(state, guard(|| Ok(is_stale(path).unwrap_or(false))));
+        ffi::lua_pushboolean(state, stale.into());
         1
     }
 }
@@ -217,7 +229,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
             &[
                 (c"new", new),
                 (c"is_numeric", is_numeric),
-                (c"is_socket_file", is_socket_file),
+                (c"is_stale", stale),
             ],
         );
         1

@@ -47,19 +47,12 @@ local function make_tcp_socket(ip, family, port, opts)
   return s, endpoint
 end
 
--- Removes a socket file that nobody listens on any more, left by a process that died. → whether it did.
-local function remove_stale(path)
-  if not resolver.is_socket_file(path) then return false end
-  local probe <close> = lio_socket.create("unix")
-  if not probe then return false end
-  local ok, _, code = probe:connect(path)
-  return ok == nil and code == "refused" and os.remove(path) ~= nil
-end
-
 -- Binds and listens. On failure nothing is left behind.
 local function bind(s, endpoint, path, opts)
   local ok, message, code = s:bind(endpoint)
-  if not ok and code == "in use" and is_file(path) and remove_stale(path) then
+  if not ok and code == "in use" and is_file(path) and resolver.is_stale(path) then
+    -- Left by a process that died.
+    os.remove(path)
     ok, message, code = s:bind(endpoint)
   end
   local bound = ok
@@ -90,7 +83,7 @@ local function check_arguments(addr, port, opts)
 end
 
 return function(api, host)
-  local selector, sched, turns = host.selector, host.sched, host.turns
+  local selector, turns = host.selector, host.turns
   local reads <const>, pass_on <const> = turns.reads, turns.pass_on
   local accept_stream <const>, adopt_stream <const> = stream.accept, host.adopt
 
@@ -226,10 +219,4 @@ return function(api, host)
   Listener.__close = Listener.close
   Listener.accept = api.accept
   Listener.timeout = api.timeout
-  -- A pause for who accepts in a loop and met an error that is not about descriptors.
-  function host.pause()
-    local token = {}
-    host.timers:add(PAUSE, { expired = function() sched.wakeup(token) end })
-    turns.wait(token)
-  end
 end

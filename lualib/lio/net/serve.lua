@@ -1,6 +1,9 @@
 -- The accept loop that people would otherwise write. Part of `lio.net`. Invariant: a connection is in
 -- `connections` from its accept until its handler has ended, in whatever way, or gave it away.
 
+-- How long accepting rests after a failure that is not about descriptors, so that it cannot spin.
+local PAUSE <const> = 0.1
+
 return function(api, host)
   local sched, timers = host.sched, host.timers
 
@@ -58,7 +61,7 @@ return function(api, host)
           return
         else
           io.stderr:write("lio: ", message, "\n")
-          host.pause()
+          api.rest(PAUSE)
         end
       end
     end

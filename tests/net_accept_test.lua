@@ -1,0 +1,262 @@
+-- listen and accept: addresses, unix sockets and their files, several acceptors, running out of
+-- descriptors, close.
+
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local socket = require "lio.socket"
+
+local function pack(...) return table.pack(...) end
+
+-- Connects to a listener and shows that a byte passes both ways.
+local function exchange(listener, ...)
+  local c = assert(net.connect(...))
+  local s = assert(listener:accept())
+  local _ <close> = k.closing(c, s)
+  c:send "ping"
+  t.eq(s:recv(), "ping")
+  s:send "pong"
+  t.eq(c:recv(), "pong")
+end
+
+local function mode_of(path)
+  local p <close> = io.popen("stat -c %a " .. t.quote(path))
+  return p:read "l"
+end
+
+local function exists(path)
+  return os.execute("test -e " .. t.quote(path)) == true
+end
+
+k.test("a listener tells its address; port 0 lets the system choose", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local ip, port, family = l:address()
+  t.eq({ ip, family }, { "127.0.0.1", "inet" })
+  t.ok(port > 0)
+  t.eq(tostring(l), "listener (127.0.0.1:" .. port .. ")")
+  exchange(l, "127.0.0.1", port)
+end)
+
+k.test("IPv6 works as IPv4 does, and :: takes both unless v6only", function()
+  local l <close> = t.ok(net.listen("::1", 0))
+  local ip, port, family = l:address()
+  t.eq({ ip, family }, { "::1", "inet6" })
+  exchange(l, "::1", port)
+  local both <close> = t.ok(net.listen("::", 0))
+  local _, second = both:address()
+  exchange(both, "127.0.0.1", second)
+  exchange(both, "::1", second)
+  local only <close> = t.ok(net.listen("::", 0, { v6only = true }))
+  local _, third = only:address()
+  exchange(only, "::1", third)
+  t.eq(select(3, net.connect("127.0.0.1", third)), "refused")
+end)
+
+k.test("accepted and connected sockets have TCP_NODELAY, and know both addresses", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local c <close> = t.ok(net.connect("127.0.0.1", port))
+  local s <close> = t.ok(l:accept())
+  t.eq({ c:option "nodelay", s:option "nodelay" }, { true, true })
+  t.eq({ c:peer() }, { "127.0.0.1", port, "inet" })
+  t.eq({ c:peer() }, { s:sock() })
+  t.eq({ s:peer() }, { c:sock() })
+end)
+
+k.test("a port in use is false and a message; with reuseport two may listen", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local ok, message, code = net.listen("127.0.0.1", port)
+  t.eq({ ok, code }, { false, "in use" })
+  t.ok(message:find "^bind: ", message)
+  local one <close> = t.ok(net.listen("127.0.0.1", 0, { reuseport = true }))
+  local _, shared = one:address()
+  local two <close> = t.ok(net.listen("127.0.0.1", shared, { reuseport = true }))
+  t.ok(two)
+end)
+
+k.test("a host name is resolved; one that cannot be is false and a message", function()
+  local l <close> = t.ok(net.listen("localhost", 0))
+  local _, port = l:address()
+  exchange(l, "localhost", port)
+  local ok, message, code = net.listen("no.such.host.invalid", 0)
+  t.eq({ ok, code }, { false, "unresolved" })
+  t.ok(message:find("no.such.host.invalid", 1, true), message)
+end)
+
+t.test("listen works before the loop runs, with a name too", function()
+  local l <close> = t.ok(net.listen("localhost", 0))
+  t.eq((net.listen("no.such.host.invalid", 0)), false)
+  loop.run(function()
+    local ip, port = l:address()
+    exchange(l, ip, port)
+  end)
+end)
+
+k.test("a unix socket: its file has the mode asked for and goes with the listener", function()
+  local path = t.tmp() .. "/socket"
+  local l = t.ok(net.listen("unix:" .. path, nil, { mode = tonumber("600", 8) }))
+  t.eq(mode_of(path), "600")
+  t.eq({ l:address() }, { path, "path", "unix" })
+  exchange(l, "unix:" .. path)
+  t.eq(select(3, net.listen("unix:" .. path)), "in use", "somebody listens on it")
+  exchange(l, "unix:" .. path)
+  l:close()
+  t.eq(exists(path), false)
+end)
+
+k.test("a socket file left by a dead process is replaced, any other file is not", function()
+  local dir = t.tmp()
+  local stale <close> = t.ok(socket.create "unix")
+  t.ok(stale:bind(dir .. "/stale"))
+  stale:close()
+  t.eq(exists(dir .. "/stale"), true)
+  local l <close> = t.ok(net.listen("unix:" .. dir .. "/stale"))
+  exchange(l, "unix:" .. dir .. "/stale")
+  local file = t.write(dir .. "/notes.txt", "precious")
+  t.eq(select(3, net.listen("unix:" .. file)), "in use")
+  t.eq(io.open(file):read "a", "precious")
+  os.execute("ln -s notes.txt " .. dir .. "/link")
+  t.eq(select(3, net.listen("unix:" .. dir .. "/link")), "in use")
+  t.eq(exists(dir .. "/link"), true)
+end)
+
+k.test("an abstract unix socket has no file", function()
+  local name = "unix:@lio-test-" .. os.time() .. math.random(1 << 30)
+  local l <close> = t.ok(net.listen(name))
+  local address, kind = l:address()
+  t.eq({ address:sub(1, 1), kind }, { "\0", "abstract" })
+  exchange(l, name)
+end)
+
+k.test("a unix path that cannot be is false and a message, and leaves no file", function()
+  local dir = t.tmp()
+  t.eq(select(3, net.listen("unix:" .. dir .. "/" .. ("x"):rep(120))), "too long")
+  t.eq(select(3, net.listen("unix:" .. dir .. "/no/such/folder")), "not found")
+  t.raises("mode: permission bits", net.listen, "unix:" .. dir .. "/s", nil, { mode = "660" })
+  t.eq(exists(dir .. "/s"), false)
+end)
+
+k.test("a socket that listens already is taken over", function()
+  local s = t.ok(socket.create "tcp")
+  t.ok(s:bind("127.0.0.1", 0))
+  t.ok(s:listen())
+  local l <close> = t.ok(net.listen(s))
+  local ip, port = l:address()
+  exchange(l, ip, port)
+end)
+
+k.test("misuse raises", function()
+  t.raises("bad argument #1 to 'listen'", net.listen, 80)
+  t.raises("bad argument #2 to 'listen'", net.listen, "127.0.0.1", 65536)
+  t.raises("bad argument #2 to 'listen'", net.listen, "127.0.0.1", "80")
+  t.raises("bad argument #1 to 'accept'", net.accept, {})
+end)
+
+k.test("several acceptors are served in the order in which they came", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local order, waits, clients = {}, {}, {}
+  for i = 1, 3 do
+    waits[i] = k.promise(function()
+      local c = l:accept()
+      order[#order + 1] = i
+      return c
+    end)
+  end
+  for i = 1, 3 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+  local _ <close> = k.closing(table.unpack(clients))
+  for i = 1, 3 do waits[i]():close() end
+  t.eq(order, { 1, 2, 3 })
+end)
+
+k.test("when the first of several acceptors is killed the next one accepts", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local first = loop.fork(function() l:accept() end)
+  local second = k.promise(function() return l:accept() end)
+  k.settle()
+  t.ok(loop.kill(first))
+  local client <close> = t.ok(net.connect("127.0.0.1", port))
+  local s <close> = t.ok(second())
+  t.eq({ client:sock() }, { s:peer() })
+end)
+
+k.test("close wakes everyone who waits in accept", function()
+  local l = t.ok(net.listen("127.0.0.1", 0))
+  local waits = {}
+  for i = 1, 3 do waits[i] = k.promise(function() return pack(l:accept()) end) end
+  k.settle()
+  t.eq(l:close(), true)
+  for i = 1, 3 do t.eq(waits[i](), { false, "closed", "closed", n = 3 }) end
+  t.eq(pack(l:accept()), { false, "closed", "closed", n = 3 })
+  t.eq({ l:close(), l:is_closed() }, { true, true })
+  t.eq(tostring(l), "listener (closed)")
+  t.eq(pack(l:address()), { nil, "closed", "closed", n = 3 })
+end)
+
+k.test("accept has a time-out where one is set", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  l:timeout(0.02)
+  t.eq(pack(l:accept()), { false, "timeout", "timeout", n = 3 })
+end)
+
+k.test("all that wait in the backlog are taken at one readiness", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local clients = {}
+  for i = 1, 100 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+  for i = 101, 200 do
+    local s <close> = t.ok(l:accept())
+    clients[i] = t.ok(s)
+  end
+  local _ <close> = k.closing(table.unpack(clients))
+end)
+
+t.test("out of descriptors: all clients are served, little CPU, one line in the log", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local loop, net = require "lio.loop", require "lio.net"
+    io.stdout:setvbuf "no"
+    loop.run(function()
+      local listener = assert(net.listen("127.0.0.1", 0))
+      net.serve(listener, function(c)
+        c:send(c:recv("line"), "\n")
+        c:recv()
+      end)
+      print("port " .. select(2, listener:address()))
+      loop.wait "for ever"
+    end)
+    print("cpu " .. os.clock())
+  ]])
+  local command = ("exec %s %s"):format(t.lio(), t.quote(script))
+  local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; " .. command))
+  local port = tonumber(child:expect "^port (%d+)$")
+  k.run(function()
+    local clients, waits = {}, {}
+    for i = 1, 200 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+    local _ <close> = k.closing(table.unpack(clients))
+    -- The server is full and stays so for a while, which costs it nothing.
+    loop.sleep(1)
+    for i = 1, 200 do
+      waits[i] = k.promise(function()
+        clients[i]:send("client " .. i .. "\n")
+        local answer = clients[i]:recv "line"
+        clients[i]:close()
+        return answer
+      end)
+    end
+    for i = 1, 200 do t.eq(waits[i](), "client " .. i) end
+  end, 30)
+  child:kill "TERM"
+  local lines, cpu = 0, nil
+  for line in function() return child:line() end do
+    if line:find "accepting pauses" then lines = lines + 1 end
+    cpu = cpu or tonumber(line:match "^cpu ([%d.]+)$")
+  end
+  t.eq(child:close(), 0)
+  t.eq(lines, 1)
+  t.ok(cpu < 1, "it used " .. cpu .. " s of CPU")
+end)
+
+t.finish()
