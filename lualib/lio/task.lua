@@ -36,6 +36,7 @@ local abandoned = function() end
 local count = 0
 local pool, pooled = {}, 0
 local current -- the task that runs now
+local spare -- one free coroutine, ahead of the pool
 local POOL_MOST <const> = 1024
 
 local function enqueue(co, ...)
@@ -134,18 +135,27 @@ end
 -- loops, on events.
 function M.start(f, ...)
   if current then return M.fork(f, ...) end
-  local co
-  if pooled > 0 then
+  local co = spare
+  if co then
+    spare = nil
+  elseif pooled > 0 then
     co = pool[pooled]
     pool[pooled] = nil
     pooled = pooled - 1
   else
     co = create(body)
   end
-  count = count + 1
+  -- A task that ends without a wait is not entered anywhere.
   current = co
-  token_of[co] = NOTHING
-  settle(co, resume(co, f, ...))
+  local ok, what = resume(co, f, ...)
+  if what == DONE and not spare then
+    current = nil
+    spare = co
+    return
+  end
+  count = count + 1
+  if what ~= WAIT then token_of[co] = NOTHING end
+  settle(co, ok, what)
 end
 
 local function woken(...)

@@ -14,8 +14,9 @@ local now <const> = lio.now
 local exchange <const> = http.exchange
 local next_request <const> = http.next
 local answer <const> = http.answer
-local new_request <const>, new_response <const> = request.new, response.new
+local Request <const>, Response <const> = request.Request, response.Response
 local xpcall <const> = xpcall
+local setmetatable <const> = setmetatable
 local type <const> = type
 
 local TEXT <const> = response.TEXT
@@ -239,7 +240,8 @@ local function serve(self, head, id, more)
     else
       handler, id = find_handler(app, head)
     end
-    local req, res = new_request(head, self, id), new_response(self)
+    local req = setmetatable({ head, self, id }, Request)
+    local res = setmetatable({ connection = self, touched = false }, Response)
     if app.wrappers[1] then handler = wrap(app, req, res, handler) end
     local ok, problem = xpcall(process, caught, self, handler, req, res)
     if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end

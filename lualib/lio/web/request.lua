@@ -169,9 +169,7 @@ function Request:take_over()
   return c
 end
 
--- The request for a head.
-function M.new(head, connection, route)
-  return setmetatable({ head, connection, route }, Request)
-end
+-- The metatable of requests, which are made in connection.lua: `{ head, connection, route }`.
+M.Request = Request
 
 return M

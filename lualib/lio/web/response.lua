@@ -278,8 +278,7 @@ function M.error_page(req, message)
   }
 end
 
-function M.new(connection)
-  return setmetatable({ connection = connection, touched = false }, Response)
-end
+-- The metatable of responses, which are made in connection.lua: `{ connection =, touched = false }`.
+M.Response = Response
 
 return M
