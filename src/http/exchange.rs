@@ -329,9 +329,13 @@ impl Exchange {
                 return Ok(Piece::Refused(reject));
             }
             self.invite(stream)?;
-            if let Some(piece) = self.look_body(stream) {
-                let over = self.over(limit);
-                return Ok(over.map_or(piece, Piece::Refused));
+            let found = self.look_body(stream);
+            // A chunk's size may have been among what was read, without any of its data.
+            if let Some(reject) = self.over(limit) {
+                return Ok(Piece::Refused(reject));
+            }
+            if let Some(piece) = found {
+                return Ok(piece);
             }
             match stream.fill(0)? {
                 Filled::Some => {}

@@ -1,0 +1,289 @@
+-- Request bodies: as a whole, as JSON, as a form, in pieces; and the client that waits for 100 Continue.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local function post(target, ...)
+  return table.concat({ "POST " .. target .. " HTTP/1.1", "Host: test", ... }, "\r\n") .. "\r\n\r\n"
+end
+
+-- The size line and the data of each chunk, without the last one.
+local function chunks(...)
+  local out = {}
+  for _, data in ipairs { ... } do out[#out + 1] = ("%x\r\n%s\r\n"):format(#data, data) end
+  return table.concat(out)
+end
+
+local function echo()
+  local app = web.new { body = 1000 }
+  app:post("/", function(req) return req:body() end)
+  app:post("/limit", function(req)
+    local body, reason, status = req:body(10)
+    return body or ("%d %s"):format(status, reason)
+  end)
+  return app
+end
+
+t.test("a body by length arrives whole, however it is cut", function()
+  http.with(echo(), function(open)
+    local c = open()
+    t.eq(c:request("POST", "/", nil, "hello").body, "hello")
+    t.eq(c:request("POST", "/", nil, "").body, "")
+    t.eq(c:ask(post "/").body, "", "no length is no body")
+    c:send(post("/", "Content-Length: 6"))
+    for byte in ("sliced"):gmatch "." do
+      loop.sleep(0.002)
+      c:send(byte)
+    end
+    t.eq(c:response().body, "sliced")
+  end)
+end)
+
+t.test("a chunked body arrives whole, with extensions and trailers left out", function()
+  http.with(echo(), function(open)
+    local c = open()
+    local head = post("/", "Transfer-Encoding: chunked")
+    t.eq(c:ask(head .. chunks("one ", "two") .. "0\r\n\r\n").body, "one two")
+    t.eq(c:ask(head .. '3;a=b;c="d"\r\nabc\r\nA \t;x\r\n0123456789\r\n0;last\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n').body,
+      "abc0123456789")
+    c:send(head)
+    for byte in (chunks("cut", "up") .. "0\r\nX-Sum: 1\r\n\r\n"):gmatch "." do
+      loop.sleep(0.001)
+      c:send(byte)
+    end
+    t.eq(c:response().body, "cutup")
+    t.eq(c:request("POST", "/", nil, "next").body, "next", "what follows is the next request")
+  end)
+end)
+
+t.test("body gives the same again when it is asked for twice", function()
+  local app = web.new()
+  app:post("/", function(req) return req:body() .. req:body() end)
+  t.eq(http.once(function(a) a:post("/", app.handlers[1]) end, "POST", "/", nil, "ab").body, "abab")
+end)
+
+t.test("a body over the app's limit is refused with 413 before it has come", function()
+  http.with(echo(), function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 1001")) -- and nothing of the body
+    local r = c:response()
+    t.eq({ r.status, r.headers.connection }, { 413, "close" })
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("a chunked body is refused at the chunk that would pass the limit", function()
+  http.with(echo(), function(open)
+    local c = open()
+    c:send(post("/", "Transfer-Encoding: chunked"), chunks(("x"):rep(600)), "400\r\n")
+    t.eq(c:response().status, 413)
+    t.ok(c:ended())
+    c = open()
+    c:send(post("/", "Transfer-Encoding: chunked"), "FFFFFFFFFFFFFFF\r\n")
+    t.eq(c:response().status, 413)
+  end)
+end)
+
+t.test("a call's own limit is told to the handler, which may answer itself", function()
+  http.with(echo(), function(open)
+    t.eq(open():request("POST", "/limit", nil, "0123456789").body, "0123456789")
+    local r = open():request("POST", "/limit", nil, "0123456789A")
+    t.eq(r.status, 200)
+    t.ok(r.body:find "^413 ", r.body)
+    t.eq(r.headers.connection, "close")
+  end)
+end)
+
+t.test("a client that is refused in the middle of a large upload still reads the answer", function()
+  local app = web.new { body = 1000 }
+  app:post("/", function(req) return req:body() end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 5000000"))
+    local sent = loop.fork(function() c.c:send(("x"):rep(5000000)) end)
+    t.eq(c:response().status, 413)
+    t.ok(sent)
+  end)
+end)
+
+t.test("the body that a handler leaves unread does not become the next request", function()
+  local app = web.new()
+  app:post("/", function() return "ignored" end)
+  app:get("/", function() return "next" end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("POST", "/", nil, "GET /evil HTTP/1.1\r\n\r\n").body, "ignored")
+    t.eq(c:request("GET", "/").body, "next")
+    t.eq(c:ask(post("/", "Transfer-Encoding: chunked") .. chunks "GET /evil HTTP/1.1\r\n\r\n" .. "0\r\n\r\n").body,
+      "ignored")
+    t.eq(c:request("GET", "/").body, "next")
+    -- Too much to read for nothing: the connection ends instead.
+    c:send(post("/", "Content-Length: 1000000"))
+    t.eq(c:response().headers.connection, "close")
+  end)
+end)
+
+t.test("json decodes the body; what is no JSON is 400 and the connection goes on", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local value = req:json()
+    return value and { got = value.a }
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("POST", "/", { "Content-Type: application/json" }, '{"a":[1,2.5,"x"]}')
+    t.eq({ r.body, r.headers["content-type"] }, { '{"got":[1,2.5,"x"]}', "application/json" })
+    r = c:request("POST", "/", nil, '{"a":')
+    t.eq(r.status, 400)
+    t.eq(c:request("POST", "/", nil, '{"a":1}').body, '{"got":1}')
+  end)
+end)
+
+t.test("form decodes a urlencoded body, and refuses other types with 415", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local form = req:form()
+    return form and form.name .. "," .. table.concat(form.tag, "+")
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local kind = { "Content-Type: application/x-www-form-urlencoded; charset=utf-8" }
+    t.eq(c:request("POST", "/", kind, "name=A+B%21&tag=x&tag=y").body, "A B!,x+y")
+    t.eq(c:request("POST", "/", { "Content-Type: text/plain" }, "name=x").status, 415)
+    t.eq(c:request("POST", "/", nil, "name=x").status, 415)
+  end)
+end)
+
+t.test("stream gives the pieces as they come", function()
+  local app, pieces = web.new(), {}
+  app:post("/", function(req)
+    for piece in req:stream() do pieces[#pieces + 1] = piece end
+    return "done"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 6"), "one")
+    while #pieces < 1 do loop.sleep(0.001) end
+    c:send "two"
+    t.eq(c:response().body, "done")
+    t.eq(pieces, { "one", "two" })
+    pieces = {}
+    t.eq(c:ask(post("/", "Transfer-Encoding: chunked") .. chunks("a", "bc") .. "0\r\n\r\n").body, "done")
+    t.eq(table.concat(pieces), "abc")
+  end)
+end)
+
+t.test("a handler that reads slowly holds the sender back", function()
+  local app, gate, first = web.new { body = 2 ^ 40 }, {}, nil
+  app:post("/", function(req)
+    local total = 0
+    for piece in req:stream() do
+      total = total + #piece
+      if not first then
+        first = true
+        loop.wait(gate)
+      end
+    end
+    return tostring(total)
+  end)
+  http.with(app, function(open)
+    local c, size, sent = open(), 64 * 1024 * 1024, 0
+    c:send(post("/", "Content-Length: " .. size))
+    loop.fork(function()
+      local piece = ("x"):rep(65536)
+      while sent < size do
+        c:send(piece)
+        sent = sent + #piece
+      end
+    end)
+    -- The sender stops when the system's buffers are full.
+    local before
+    repeat
+      before = sent
+      loop.sleep(0.05)
+    until first and before == sent
+    t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were taken from a sender that nobody reads")
+    collectgarbage()
+    t.ok(collectgarbage "count" < 20 * 1024)
+    loop.wakeup(gate)
+    t.eq(c:response().body, tostring(size))
+  end)
+end)
+
+t.test("a streamed body that ends early or is malformed raises in the handler", function()
+  local app, problem = web.new(), nil
+  app:post("/", function(req)
+    local ok, message = pcall(function() for _ in req:stream() do end end)
+    problem = not ok and message
+    return "x"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 10"), "half")
+    c.c:shutdown "w"
+    while not problem do loop.sleep(0.001) end
+    t.ok(problem:find "request body: closed", problem)
+    problem = nil
+    open():ask(post("/", "Transfer-Encoding: chunked") .. "zz\r\n")
+    t.ok(problem:find "malformed chunk size", problem)
+  end)
+end)
+
+t.test("100 Continue is sent when the body is first asked for, and not before", function()
+  local app, gate = web.new(), {}
+  app:post("/", function(req)
+    loop.wait(gate)
+    return req:body()
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send(post("/", "Content-Length: 4", "Expect: 100-continue"))
+    t.ok(c:silent(0.1))
+    loop.wakeup(gate)
+    t.eq(c.c:recv "line", "HTTP/1.1 100 Continue")
+    t.eq(c.c:recv "line", "")
+    c:send "body"
+    t.eq(c:response().body, "body")
+    loop.fork(function() loop.sleep(0.01) loop.wakeup(gate) end)
+    t.eq(c:request("POST", "/", nil, "again").body, "again", "the connection goes on")
+  end)
+end)
+
+t.test("100 Continue is left out when there is no use for it", function()
+  http.with(echo(), function(open)
+    local c = open()
+    -- The body is there already.
+    t.eq(c:ask(post("/", "Content-Length: 4", "Expect: 100-continue") .. "body").body, "body")
+    -- It would be refused.
+    t.eq(c:ask(post("/", "Content-Length: 4000", "Expect: 100-continue")).status, 413)
+    t.ok(c:ended())
+    -- Nobody asks for it: the client cannot know what to do with its body, so the connection ends.
+    c = open()
+    local r = c:ask(post("/none", "Content-Length: 4", "Expect: 100-continue"))
+    t.eq({ r.status, r.headers.connection }, { 404, "close" })
+    -- HTTP/1.0 does not know it.
+    c = open()
+    c:send "POST / HTTP/1.0\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+    t.ok(c:silent(0.05))
+    c:send "body"
+    t.eq(c:response().body, "body")
+    t.eq(open():ask(post("/", "Content-Length: 1", "Expect: else")).status, 417)
+  end)
+end)
+
+t.test("a stream over the limit is refused before the client is told to send", function()
+  local app = web.new { body = 100 }
+  app:post("/", function(req)
+    for _ in req:stream() do end
+    return "x"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:ask(post("/", "Content-Length: 101", "Expect: 100-continue")).status, 413)
+  end)
+end)
+
+t.finish()

@@ -1,0 +1,222 @@
+-- What handlers return and what goes out for it: status, fields, framing. Bodies in pieces are in
+-- web_write_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local web = require "lio.webserver"
+
+-- The response to GET / of an app with this handler.
+local function answer(handler, method)
+  return http.once(function(app) app:get("/", handler) end, method or "GET", "/")
+end
+
+local function facts(r)
+  return { r.status, r.headers["content-type"], r.headers["content-length"], r.body }
+end
+
+local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
+
+t.test("a string is a text with 200", function()
+  t.eq(facts(answer(function() return "hello" end)), { 200, TEXT, "5", "hello" })
+  t.eq(facts(answer(function() return "" end)), { 200, nil, "0", "" })
+  local bytes = ("\0\255\r\n"):rep(30000)
+  t.eq(answer(function() return bytes end).body, bytes, "a long one with any bytes")
+end)
+
+t.test("a table is JSON", function()
+  t.eq(facts(answer(function() return { id = 7 } end)), { 200, JSON, "8", '{"id":7}' })
+  t.eq(facts(answer(function() return 201, { id = 7 } end)), { 201, JSON, "8", '{"id":7}' })
+end)
+
+t.test("nothing is 204", function()
+  t.eq(facts(answer(function() end)), { 204, nil, nil, "" })
+end)
+
+t.test("status, body and headers can be returned together", function()
+  t.eq(facts(answer(function() return 418, "teapot" end)), { 418, TEXT, "6", "teapot" })
+  t.eq(facts(answer(function() return 404 end)), { 404, nil, "0", "" })
+  local r = answer(function()
+    return 200, "<p>", { ["Content-Type"] = "text/html", ["X-Many"] = { "a", "b" }, ["X-Number"] = 5 }
+  end)
+  t.eq(facts(r), { 200, "text/html", "3", "<p>" })
+  t.eq(r.headers["x-number"], "5")
+  local many = {}
+  for _, field in ipairs(r.fields) do if field[1] == "X-Many" then many[#many + 1] = field[2] end end
+  t.eq(many, { "a", "b" })
+end)
+
+t.test("what is no answer is a fault of the handler", function()
+  for _, wrong in ipairs { true, 3.5, print == nil } do
+    local r
+    local log = http.logged(function() r = answer(function() return wrong end) end)
+    t.eq(r.status, 500)
+    t.ok(log:find "a handler must return", log)
+  end
+  for _, wrong in ipairs { 99, 100, 199, 600, -1 } do
+    local log = http.logged(function() t.eq(answer(function() return wrong end).status, 500) end)
+    t.ok(log:find("200 to 599, not " .. wrong, 1, true), log)
+  end
+end)
+
+t.test("res has a call for each part, and they chain", function()
+  local r = answer(function(_, res)
+    res:status(202):header("X-A", "1"):header("Content-Type", "text/css"):send "body"
+  end)
+  t.eq(facts(r), { 202, "text/css", "4", "body" })
+  t.eq(r.headers["x-a"], "1")
+end)
+
+t.test("returning res, as chains do, adds nothing", function()
+  t.eq(facts(answer(function(_, res) return res:status(404):send "gone" end)), { 404, TEXT, "4", "gone" })
+  t.eq(facts(answer(function(_, res) return res:redirect "/x" end)), { 302, nil, "0", "" })
+end)
+
+t.test("what is returned comes on top of what res was told", function()
+  local r = answer(function(_, res)
+    res:status(201):header("X-A", "1"):send "old"
+    return "new"
+  end)
+  t.eq(facts(r), { 201, TEXT, "3", "new" })
+  t.eq(r.headers["x-a"], "1")
+end)
+
+t.test("send takes a list of strings", function()
+  t.eq(facts(answer(function(_, res) res:send { "a", "b", 1 } end)), { 200, TEXT, "3", "ab1" })
+end)
+
+t.test("json sends any value, and a later text is a text again", function()
+  t.eq(facts(answer(function(_, res) res:json "x" end)), { 200, JSON, "3", '"x"' })
+  t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
+end)
+
+t.test("redirect sets Location, 302 unless told otherwise", function()
+  local r = answer(function(_, res) res:redirect "/there?x=1" end)
+  t.eq({ r.status, r.headers.location }, { 302, "/there?x=1" })
+  t.eq(answer(function(_, res) res:redirect("/", 308) end).status, 308)
+end)
+
+t.test("header replaces, add_header adds, nil removes, a name alone reads", function()
+  local read
+  local r = answer(function(_, res)
+    res:header("X-Many", "a"):add_header("x-many", "b")
+    res:header("X-One", "old"):header("x-one", "new")
+    res:header("X-Gone", "x"):header("X-GONE", nil)
+    read = { res:header "X-ONE", res:get_header "x-none" }
+    return "x"
+  end)
+  local fields = {}
+  for _, field in ipairs(r.fields) do fields[#fields + 1] = field[1] .. "=" .. field[2] end
+  t.eq({ table.unpack(fields, 1, 3) }, { "X-Many=a", "x-many=b", "x-one=new" })
+  t.eq(read, { "new" })
+  t.is_nil(r.headers["x-gone"])
+end)
+
+t.test("cookies are written with their attributes", function()
+  local r = answer(function(_, res)
+    res:cookie("a", "1")
+    res:cookie("b", "2", {
+      path = "/", domain = "x.org", max_age = 60, secure = true, http_only = true, same_site = "lax",
+      expires = "Thu, 01 Jan 2026 00:00:00 GMT",
+    })
+    return ""
+  end)
+  local set = {}
+  for _, field in ipairs(r.fields) do if field[1] == "Set-Cookie" then set[#set + 1] = field[2] end end
+  t.eq(set, {
+    "a=1",
+    "b=2; Path=/; Domain=x.org; Max-Age=60; Expires=Thu, 01 Jan 2026 00:00:00 GMT; Secure; HttpOnly; SameSite=Lax",
+  })
+end)
+
+t.test("what could split a response or a cookie raises where it is set, and nothing of it goes out", function()
+  local wrong = {
+    function(_, res) res:header("X-A", "a\r\nX-B: b") end,
+    function(_, res) res:header("X-A", "a\nb") end,
+    function(_, res) res:header("X-A", "a\0b") end,
+    function(_, res) res:header("X-A\r\nX-B", "b") end,
+    function(_, res) res:header("X A", "b") end,
+    function(_, res) res:header("", "b") end,
+    function(_, res) res:add_header("X-A:", "b") end,
+    function(_, res) res:redirect "/\r\nX-B: b" end,
+    function(_, res) res:cookie("a;b", "1") end,
+    function(_, res) res:cookie("a", "1; Path=/") end,
+    function(_, res) res:cookie("a", "1\r\nX-B: b") end,
+    function(_, res) res:cookie("a", "1", { path = "/;x" }) end,
+    function(_, res) res:cookie("a", "1", { same_site = "maybe" }) end,
+    function() return 200, "x", { ["X-A"] = "a\r\nX-B: b" } end,
+    function() return 200, "x", { ["X-A\r\nX-B"] = "b" } end,
+    function() return 200, "x", { ["X-A"] = { "ok", "a\r\nX-B: b" } } end,
+    function() return 200, "x", { "no name" } end,
+    function(_, res) res:header("Transfer-Encoding", "chunked") return "x" end,
+  }
+  for i, handler in ipairs(wrong) do
+    local r
+    http.logged(function() r = answer(handler) end)
+    t.eq({ i, r.status, r.headers["x-b"], r.body }, { i, 500, nil, "Internal Server Error\n" })
+  end
+end)
+
+t.test("Content-Length is that of the body, whatever a handler says", function()
+  local r = answer(function() return 200, "four", { ["Content-Length"] = "9" } end)
+  t.eq(r.headers["content-length"], "4")
+end)
+
+t.test("Date is the time, and the same text within one second", function()
+  local before = os.date "!%a, %d %b %Y %H:%M:%S GMT"
+  local r = answer(function() return "x" end)
+  local after = os.date "!%a, %d %b %Y %H:%M:%S GMT"
+  t.ok(r.headers.date == before or r.headers.date == after, r.headers.date)
+  r = answer(function() return 200, "x", { Date = "Thu, 01 Jan 1970 00:00:00 GMT" } end)
+  t.eq(r.headers.date, "Thu, 01 Jan 1970 00:00:00 GMT")
+end)
+
+t.test("Connection: close from the handler ends the connection, and is said once", function()
+  local app = web.new()
+  app:get("/", function(_, res) res:header("Connection", "close") return "bye" end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("GET", "/")
+    t.eq({ r.body, r.headers.connection }, { "bye", "close" })
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("204 and 304 have no body, and the connection goes on", function()
+  local app = web.new()
+  app:get("/204", function() return 204, "body" end)
+  app:get("/304", function() return 304, "body", { ETag = '"x"' } end)
+  app:get("/pieces", function(_, res) res:status(204) res:write "body" end)
+  app:get("/function", function() return 304, function() return "endless" end end)
+  app:get("/", function() return "next" end)
+  http.with(app, function(open)
+    local c = open()
+    for _, path in ipairs { "/204", "/304", "/pieces", "/function" } do
+      local r = c:request("GET", path)
+      t.eq({ path, r.body, r.headers["content-length"], r.headers["transfer-encoding"] }, { path, "" })
+      t.eq(c:request("GET", "/").body, "next")
+    end
+  end)
+end)
+
+t.test("HEAD sends the fields that GET would have, and no body", function()
+  local app = web.new()
+  app:get("/text", function() return "hello" end)
+  app:get("/json", function() return { a = 1 } end)
+  app:get("/long", function() return ("x"):rep(100000) end)
+  app:get("/function", function() return function() return "endless" end end)
+  app:get("/write", function(_, res) res:write "x" res:write "y" end)
+  app:get("/length", function(_, res) res:header("Content-Length", "12") end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(facts(c:request("HEAD", "/text")), { 200, TEXT, "5", "" })
+    t.eq(facts(c:request("HEAD", "/json")), { 200, JSON, "7", "" })
+    t.eq(facts(c:request("HEAD", "/long")), { 200, TEXT, "100000", "" })
+    t.eq(c:request("HEAD", "/function").headers["transfer-encoding"], "chunked")
+    t.eq(c:request("HEAD", "/write").headers["transfer-encoding"], "chunked")
+    t.eq(c:request("HEAD", "/none").headers["content-length"], "10")
+    t.eq(c:request("GET", "/text").body, "hello", "no byte of a body came in between")
+  end)
+end)
+
+t.finish()
