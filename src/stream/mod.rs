@@ -11,6 +11,8 @@
 mod buffer;
 pub(crate) mod lua;
 mod receive;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 pub(crate) use buffer::{Buffer, Pool};

@@ -124,3 +124,41 @@ fn whole(length: usize) -> Received {
         consume: length,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Whether some continuation of `bytes` holds a result within the limit.
+    fn can_be_saved(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool {
+        bytes.len() <= limit
+            || (0..=delimiter.len()).any(|from| {
+                let whole = [bytes, &delimiter[from..]].concat();
+                memmem::find(&whole, delimiter).is_some_and(|end| {
+                    let cut = line && end > 0 && whole[end - 1] == b'\r';
+                    end - usize::from(cut) <= limit
+                })
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn too_long_is_said_as_early_as_it_is_certain_and_no_earlier(
+            bytes in prop::collection::vec(prop::sample::select(b"ab\r".as_slice()), 0..12),
+            delimiter in prop::collection::vec(prop::sample::select(b"ab\r".as_slice()), 1..5),
+            limit in 0usize..12,
+        ) {
+            if memmem::find(&bytes, &delimiter).is_none() {
+                prop_assert_eq!(
+                    is_too_long(&bytes, &delimiter, limit, false),
+                    !can_be_saved(&bytes, &delimiter, limit, false)
+                );
+            }
+            prop_assert_eq!(
+                is_too_long(&bytes, b"\n", limit, true),
+                !can_be_saved(&bytes, b"\n", limit, true)
+            );
+        }
+    }
+}

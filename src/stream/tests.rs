@@ -1,0 +1,125 @@
+//! Streams on one end of a socket pair, registered with a selector's core as `net.lua` has them.
+
+use super::receive::{Form, Received};
+use super::{BURST, Filled, Pool, Stream, Transport};
+use crate::selector::descriptor::Owned;
+use crate::selector::{Core, Kind, Mode, READ};
+use crate::socket::{Moved, Socket};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A stream, its peer's socket, and the core that watches the stream.
+fn connected() -> (Stream, Socket, Rc<Core>) {
+    let owned = Rc::new(Owned::default());
+    let (near, far) = Socket::pair(&owned).unwrap();
+    let core = Core::new(16).unwrap();
+    let registration = core.add(near.number(), 0, Mode::Once, Kind::Other).unwrap();
+    near.watch().link(registration);
+    let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
+    (stream, far, core)
+}
+
+/// One wait; whether the stream was delivered as readable.
+fn is_due(core: &Core, timeout: Duration) -> bool {
+    core.wait(Some(timeout), || false).unwrap();
+    let mut due = false;
+    while let Some((_, bits)) = core.next() {
+        due |= bits & READ != 0;
+    }
+    due
+}
+
+fn fill_pipe(socket: &Socket) {
+    while let Ok(Moved::Done(_)) = socket.send(&[b'x'; 4096]) {}
+}
+
+#[test]
+fn a_peer_that_never_runs_dry_is_left_for_the_next_round() {
+    let (mut stream, far, core) = connected();
+    let mut reads = 0;
+    loop {
+        fill_pipe(&far);
+        assert!(reads <= BURST * 10, "the stream reads on while others wait");
+        if stream.fill(0).unwrap() == Filled::WouldBlock {
+            break;
+        }
+        reads += 1;
+        stream.consume(stream.buffered().len());
+        // What a wait would bring: the system says that there is more.
+        stream.transport.arm(READ);
+        is_due(&core, Duration::ZERO);
+    }
+    assert_eq!(reads, BURST);
+    assert!(is_due(&core, Duration::from_secs(5)), "it is due at once");
+    assert!(stream.fill(0).unwrap() == Filled::Some);
+}
+
+#[test]
+fn an_idle_stream_owns_no_buffer() {
+    let (mut stream, far, _core) = connected();
+    far.send(b"hello").unwrap();
+    assert_eq!(
+        stream.receive(Form::Any).unwrap(),
+        Received::Ready {
+            length: 5,
+            consume: 5
+        }
+    );
+    assert!(!stream.input.is_vacant());
+    stream.consume(5);
+    assert!(stream.input.is_vacant());
+    assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
+    assert!(stream.input.is_vacant());
+}
+
+#[test]
+fn asking_for_more_than_there_is_memory_takes_none() {
+    let (mut stream, far, _core) = connected();
+    far.send(b"few").unwrap();
+    let asked = Form::Exactly(usize::MAX / 2);
+    assert_eq!(stream.receive(asked).unwrap(), Received::WouldBlock);
+    assert!(stream.input.room().len() < 1 << 20);
+    assert_eq!(stream.buffered(), b"few");
+}
+
+#[test]
+fn the_queue_goes_out_before_the_pieces() {
+    let (mut stream, far, _core) = connected();
+    stream.queue().extend_from_slice(b"queued,");
+    let pieces: Vec<Vec<u8>> = (0..200).map(|n| format!("{n},").into_bytes()).collect();
+    let slices: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    let mut sent = 0;
+    assert!(stream.send(&slices, &mut sent).unwrap());
+    assert_eq!(sent, pieces.concat().len());
+    assert_eq!(stream.queued(), 0);
+    let mut got = vec![std::mem::MaybeUninit::uninit(); 4096];
+    let Ok(Moved::Done(count)) = far.receive(&mut got) else {
+        panic!("nothing came");
+    };
+    // SAFETY: the socket has initialized `count` bytes.
+    let got: Vec<u8> = got[..count]
+        .iter()
+        .map(|byte| unsafe { byte.assume_init() })
+        .collect();
+    assert_eq!(got, [b"queued,".as_slice(), &pieces.concat()].concat());
+}
+
+#[test]
+fn a_full_pipe_takes_part_and_says_how_much() {
+    let (mut stream, far, _core) = connected();
+    let big = vec![b'y'; 8 << 20];
+    let mut sent = 0;
+    assert!(!stream.send(&[b"head", &big], &mut sent).unwrap());
+    assert!(sent > 4 && sent < big.len());
+    let mut rest = [std::mem::MaybeUninit::uninit(); 65536];
+    let mut received = 0;
+    while received < big.len() + 4 {
+        match far.receive(&mut rest).unwrap() {
+            Moved::Done(count) => received += count,
+            Moved::WouldBlock => {
+                stream.send(&[b"head", &big], &mut sent).unwrap();
+            }
+        }
+    }
+    assert_eq!(sent, big.len() + 4);
+}

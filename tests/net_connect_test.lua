@@ -1,0 +1,233 @@
+-- connect and resolve: failures as values, the race of addresses, time-outs, wrap, and what becomes of
+-- an attempt that is given up.
+
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local lio = require "lio"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local socket = require "lio.socket"
+
+local function pack(...) return table.pack(...) end
+
+-- A listener whose backlog is full: whoever connects to it now waits, as with a host that drops packets.
+local function black_hole()
+  local s = t.ok(socket.create "tcp")
+  t.ok(s:bind("127.0.0.1", 0))
+  t.ok(s:listen(0))
+  local _, port = s:info "socket":value()
+  local fillers = { s }
+  for i = 1, 3 do
+    local f = t.ok(socket.create "tcp")
+    f:connect("127.0.0.1", port)
+    fillers[i + 1] = f
+  end
+  return port, k.closing(table.unpack(fillers))
+end
+
+k.test("a refused port is false, a message and a code", function()
+  local ok, message, code = net.connect("127.0.0.1", k.dead_port())
+  t.eq({ ok, code }, { false, "refused" })
+  t.ok(message:find "^connect: .*refused", message)
+end)
+
+k.test("a name that cannot be resolved is false and a message, and blocks nobody meanwhile", function()
+  local ticks, done = 0, false
+  local ticker = k.promise(function()
+    while not done do
+      loop.sleep(0)
+      ticks = ticks + 1
+    end
+  end)
+  local ok, message, code = net.connect("no.such.host.invalid", 80)
+  done = true
+  ticker()
+  t.eq({ ok, code }, { false, "unresolved" })
+  t.ok(message:find("no.such.host.invalid", 1, true), message)
+  t.ok(ticks > 1, "other tasks ran " .. ticks .. " times")
+end)
+
+k.test("names that no resolver takes are failures, not errors", function()
+  for _, name in ipairs { "", " ", "a b", "a\0b", "\255\254", ("x"):rep(300), "1.2.3.4.5" } do
+    local ok, _, code = net.connect(name, 80)
+    t.eq({ ok, code }, { false, "unresolved" }, t.show(name))
+  end
+end)
+
+k.test("an address for which there is no route or family is false and a message", function()
+  local ok, message, code = net.connect("255.255.255.255", 80)
+  t.eq(ok, false)
+  t.ok(message:find "^connect: ", message)
+  t.ok(code)
+end)
+
+k.test("localhost: ::1 refuses, 127.0.0.1 listens, and the connection is made at once", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local before = lio.now()
+  local c <close> = t.ok(net.connect("localhost", port))
+  t.eq({ c:peer() }, { "127.0.0.1", port, "inet" })
+  t.ok(lio.now() - before < 0.2, "it waited for the second address")
+end)
+
+k.test("the other way round: only ::1 listens", function()
+  local l <close> = t.ok(net.listen("::1", 0))
+  local _, port = l:address()
+  local c, message = net.connect("localhost", port)
+  if not c then
+    -- localhost may be IPv4 only in this machine's files; then it is refused.
+    t.eq(net.resolve "localhost", { "127.0.0.1" }, message)
+    return
+  end
+  t.eq((c:peer()), "::1")
+  c:close()
+end)
+
+k.test("every address refused: the failure tells so", function()
+  t.eq(select(3, net.connect("localhost", k.dead_port())), "refused")
+end)
+
+k.test("a peer that does not answer: opts.timeout ends it, and nothing stays open", function()
+  local port, _ <close> = black_hole()
+  local before = lio.now()
+  local ok, message, code = net.connect("127.0.0.1", port, { timeout = 0.05 })
+  t.eq({ ok, code }, { false, "timeout" })
+  t.eq(message, "connect: timeout")
+  local took = lio.now() - before
+  t.ok(took >= 0.05 and took < 2, took)
+end)
+
+k.test("a killed connect closes its socket", function()
+  local port, _ <close> = black_hole()
+  local before = select(2, t.descriptors())
+  local co = loop.fork(function() net.connect("127.0.0.1", port) end)
+  k.settle()
+  t.eq(select(2, t.descriptors()), before + 1)
+  t.ok(loop.kill(co))
+  t.eq(select(2, t.descriptors()), before)
+end)
+
+k.test("many at once connect, each to its own", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = l:address()
+  local server = net.serve(l, function(c) c:send(c:recv "line", "\n") end)
+  local waits = {}
+  for i = 1, 300 do
+    waits[i] = k.promise(function()
+      local c <close> = assert(net.connect("127.0.0.1", port))
+      c:send(i, "\n")
+      return c:recv "line"
+    end)
+  end
+  for i = 1, 300 do t.eq(waits[i](), tostring(i)) end
+  server:stop()
+end)
+
+k.test("a unix socket: connected, refused, not found", function()
+  local path = t.tmp() .. "/s"
+  local l = t.ok(net.listen("unix:" .. path))
+  local c <close> = t.ok(net.connect("unix:" .. path))
+  local s <close> = t.ok(l:accept())
+  c:send "over a file"
+  t.eq(s:recv(), "over a file")
+  t.eq({ c:peer() }, { path, "path", "unix" })
+  l:close()
+  local ok, _, code = net.connect("unix:" .. path)
+  t.eq({ ok, code }, { false, "not found" })
+  t.eq(select(3, net.connect("unix:@lio-nobody-here")), "refused")
+  t.eq(select(3, net.connect("unix:" .. ("x"):rep(200))), "too long")
+end)
+
+k.test("misuse raises", function()
+  t.raises("bad argument #1 to 'connect'", net.connect)
+  t.raises("bad argument #2 to 'connect'", net.connect, "127.0.0.1")
+  t.raises("bad argument #2 to 'connect'", net.connect, "127.0.0.1", 70000)
+  t.raises("bad argument #3 to 'connect'", net.connect, "127.0.0.1", 80, { timeout = "1" })
+end)
+
+k.test("resolve: a numeric address is its own answer, in its usual form", function()
+  t.eq(net.resolve "127.0.0.1", { "127.0.0.1" })
+  t.eq(net.resolve "0:0:0:0:0:0:0:1", { "::1" })
+end)
+
+k.test("resolve gives a list that the caller may change, from the cache the second time", function()
+  local first = t.ok(net.resolve "localhost")
+  t.ok(#first >= 1)
+  local copy = table.move(first, 1, #first, 1, {})
+  first[1] = "changed"
+  local co, waited = loop.running(), true
+  -- Without a wait nobody else can run in between.
+  loop.fork(function() if waited then loop.interrupt(co, "it waited") end end)
+  t.eq(net.resolve "localhost", copy)
+  waited = false
+end)
+
+k.test("those who ask for one name at once share one query, and one that is killed harms none", function()
+  local waits = {}
+  local killed = loop.fork(function() net.resolve "shared.invalid" end)
+  for i = 1, 5 do
+    waits[i] = k.promise(function() return select(3, net.resolve "shared.invalid") end)
+  end
+  coroutine.yield()
+  loop.kill(killed)
+  for i = 1, 5 do t.eq(waits[i](), "unresolved") end
+end)
+
+k.test("resolve takes a time limit", function()
+  local list, _, code = net.resolve("slow.invalid", 0)
+  t.is_nil(list)
+  t.ok(code == "timeout" or code == "unresolved", code)
+end)
+
+k.test("wrap makes a connection of a socket made elsewhere; the socket object is closed then", function()
+  local left, right = socket.pair()
+  local a <close> = t.ok(net.wrap(left))
+  local b <close> = t.ok(net.wrap(right))
+  t.raises("already closed", left.send, left, "x")
+  local got = k.promise(function() return b:recv "line" end)
+  k.settle()
+  a:send "wrapped\n"
+  t.eq(got(), "wrapped")
+  t.raises("bad argument #2", net.wrap, left)
+end)
+
+k.test("what the selector refuses is closed at once", function()
+  local stream = require "lio.stream"
+  local sel = lio.create()
+  sel:close()
+  local left, right = socket.pair()
+  local before = select(2, t.descriptors())
+  t.eq(pack(stream.new(sel, left)), { nil, "event_add: selector is closed", "closed", n = 3 })
+  t.eq(select(2, t.descriptors()), before - 1)
+  t.is_nil(right:recv(), "its peer sees the end")
+  right:close()
+end)
+
+k.pair_test("wait_closed notices a peer that closes an idle connection", function(a, b)
+  local over = k.promise(function() return pack(a:wait_closed()) end)
+  k.settle()
+  b:close()
+  t.eq(over(), { true, n = 1 })
+  t.eq(pack(a:wait_closed()), { true, n = 1 })
+end)
+
+k.pair_test("wait_closed gives up after its time, and works beside a recv", function(a, b)
+  t.eq(pack(a:wait_closed(0.02)), { nil, "timeout", "timeout", n = 3 })
+  local over = k.promise(function() return a:wait_closed() end)
+  local got = k.promise(function() return a:recv "all" end)
+  k.settle()
+  b:send "last words"
+  b:close()
+  t.eq({ over(), got() }, { true, "last words" })
+end)
+
+k.pair_test("wait_readable tells that something came, and leaves it", function(a, b)
+  t.eq(pack(b:wait_readable(0.02)), { nil, "timeout", "timeout", n = 3 })
+  local ready = k.promise(function() return b:wait_readable() end)
+  k.settle()
+  a:send "here"
+  t.eq(ready(), true)
+  t.eq(b:recv(), "here")
+end)
+
+t.finish()

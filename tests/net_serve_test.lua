@@ -1,0 +1,219 @@
+-- net.serve: a handler per connection, its end in every way, the most connections at once, stopping.
+
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local lio = require "lio"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+-- A server on a port of its own, which stops when the variable goes out of scope.
+local function serving(handler, opts)
+  local listener = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  local server = net.serve(listener, handler, opts)
+  return server, port, setmetatable({}, { __close = function() server:stop() end })
+end
+
+local function connect(port)
+  return t.ok(net.connect("127.0.0.1", port))
+end
+
+k.test("each connection has its handler, and is closed when that returns", function()
+  local _, port, stop <close> = serving(function(c)
+    for line in function() return (c:recv "line") end do c:send(line:upper(), "\n") end
+  end)
+  local a <close>, b = connect(port), connect(port)
+  local _ <close> = k.closing(b)
+  b:send "b\n"
+  a:send "a\n"
+  t.eq({ a:recv "line", b:recv "line" }, { "A", "B" })
+  local _, once, stop_too <close> = serving(function(c) c:send "bye" end)
+  local c <close> = connect(once)
+  t.eq(c:recv "all", "bye")
+  t.ok(stop and stop_too)
+end)
+
+k.test("an error in a handler is logged, its connection closed, the others go on", function()
+  local logged
+  local server, port, stop <close> = serving(function(c)
+    if c:recv "line" == "break" then error "it broke" end
+    c:send "fine"
+  end, { on_error = function(message, c) logged = { message, c:is_closed() } end })
+  local a <close> = connect(port)
+  a:send "break\n"
+  t.is_nil(a:recv())
+  t.ok(logged[1]:find "net_serve_test.lua:%d+: it broke", logged[1])
+  t.ok(logged[1]:find("stack traceback:", 1, true), logged[1])
+  t.eq(logged[2], false)
+  local b <close> = connect(port)
+  b:send "x\n"
+  t.eq(b:recv "all", "fine")
+  t.eq(server.count, 0)
+  t.ok(stop)
+end)
+
+t.test("without on_error the log is standard error, with the traceback", function()
+  local r = t.run(t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/s.lua", [[
+    local loop, net = require "lio.loop", require "lio.net"
+    loop.run(function()
+      local listener = net.listen("127.0.0.1", 0)
+      local server = net.serve(listener, function() error "broken handler" end)
+      local c = net.connect("127.0.0.1", (select(2, listener:address())))
+      print(c:recv())
+      c:close()
+      server:stop()
+    end)
+  ]])))
+  t.eq(r.out, "nil\n")
+  t.ok(r.err:find "error in a connection's handler: .*s.lua:4: broken handler\nstack traceback", r.err)
+end)
+
+k.test("max_connections are handled at once, the others wait their turn", function()
+  local most, current, served = 0, 0, 0
+  local _, port, stop <close> = serving(function(c)
+    current = current + 1
+    most = math.max(most, current)
+    c:recv "line"
+    current = current - 1
+    served = served + 1
+  end, { max_connections = 3 })
+  local waits = {}
+  for i = 1, 20 do
+    waits[i] = k.promise(function()
+      local c <close> = connect(port)
+      c:send "x\n"
+      return c:recv()
+    end)
+  end
+  for i = 1, 20 do t.is_nil(waits[i]()) end
+  t.eq({ served, most <= 3, current }, { 20, true, 0 })
+  t.ok(stop)
+end)
+
+k.test("a killed handler closes its connection and makes room for the next", function()
+  local handlers = {}
+  local server, port, stop <close> = serving(function(c)
+    handlers[#handlers + 1] = loop.running()
+    c:send "hello\n"
+    c:recv()
+  end, { max_connections = 1 })
+  local a <close> = connect(port)
+  local b <close> = connect(port)
+  t.eq(a:recv "line", "hello")
+  t.ok(loop.kill(handlers[1]))
+  t.is_nil(a:recv())
+  t.eq(b:recv "line", "hello")
+  t.eq(server.count, 1)
+  t.ok(stop)
+end)
+
+k.test("stop with grace lets the handlers end; nobody new gets in", function()
+  local server, port = serving(function(c)
+    local line = c:recv "line"
+    loop.sleep(0.03)
+    c:send(line)
+  end)
+  local a <close> = connect(port)
+  a:send "in time\n"
+  k.settle()
+  local before = lio.now()
+  server:stop(5)
+  t.ok(lio.now() - before < 4, "it waited longer than the handlers")
+  t.eq(a:recv "all", "in time")
+  t.eq(select(3, net.connect("127.0.0.1", port)), "refused")
+  t.eq(server.count, 0)
+end)
+
+k.test("after the grace what is left is closed, and its handlers hear so", function()
+  local heard
+  local server, port = serving(function(c) heard = select(2, c:recv()) end)
+  local a <close> = connect(port)
+  k.settle()
+  local before = lio.now()
+  server:stop(0.03)
+  t.ok(lio.now() - before >= 0.03)
+  t.is_nil(a:recv())
+  k.settle()
+  t.eq(heard, "closed")
+end)
+
+k.test("stop without grace closes at once, also a server that is full, and wakes who waits for it", function()
+  local server, port = serving(function(c) c:recv() end, { max_connections = 1 })
+  local a <close> = connect(port)
+  local b <close> = connect(port)
+  local over = k.promise(function() server:wait() return "over" end)
+  k.settle()
+  server:stop()
+  t.eq(over(), "over")
+  t.is_nil(a:recv())
+  -- In the backlog when the listener closed: the system resets it.
+  t.is_nil((b:recv()))
+  server:stop()
+  server:wait()
+end)
+
+k.test("a released connection outlives its handler and the server", function()
+  local kept
+  local server, port = serving(function(c) kept = c end)
+  -- The handler has no other way to reach its server.
+  server.handler = function(c)
+    kept = c
+    server:release(c)
+  end
+  local a <close> = connect(port)
+  k.settle()
+  t.eq({ server.count, kept:is_closed() }, { 0, false })
+  server:stop()
+  kept:send "still here"
+  t.eq(a:recv(), "still here")
+  kept:close()
+end)
+
+t.test("the loop's stop stops its servers with the grace", function()
+  local answer
+  loop.run(function()
+    local _, port = serving(function(c)
+      c:recv "line"
+      loop.sleep(0.02)
+      c:send "done"
+    end)
+    loop.fork(function()
+      local a <close> = connect(port)
+      a:send "x\n"
+      answer = a:recv "all"
+    end)
+    loop.sleep(0.01)
+    loop.stop(5)
+    loop.wait "never"
+  end)
+  t.eq(answer, "done")
+end)
+
+k.test("ten thousand connections, one after another, leave nothing behind", function()
+  local server, port, stop <close> = serving(function(c) c:send(c:recv()) end)
+  local function round(count)
+    for _ = 1, count do
+      local c <close> = connect(port)
+      -- Without TIME_WAIT, or the system runs out of ports.
+      c:option("linger", 0)
+      c:send "x"
+      assert(c:recv() == "x")
+    end
+    collectgarbage()
+    collectgarbage()
+    return collectgarbage "count", select(2, t.descriptors())
+  end
+  local memory, descriptors = round(500)
+  local memory_after, descriptors_after = round(10000)
+  t.eq(descriptors_after, descriptors)
+  t.ok(memory_after < memory + 200, ("Lua's memory: %.0f to %.0f KiB"):format(memory, memory_after))
+  t.eq(server.count, 0)
+  t.ok(stop)
+end, { seconds = 60 })
+
+k.test("misuse raises", function()
+  local l <close> = t.ok(net.listen("127.0.0.1", 0))
+  t.raises("bad argument #2 to 'serve'", net.serve, l)
+end)
+
+t.finish()
