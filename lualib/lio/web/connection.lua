@@ -30,7 +30,7 @@ Connection.__index = Connection
 function Connection:send(...)
   local ok = self.net.send(self.c, ...)
   if not ok then
-    self.broken = true
+    self.gone, self.broken = true, true
     return false
   end
   return true
@@ -111,7 +111,8 @@ local function fail(self, req, res, problem)
   if not self.problem then log_error(req, problem.text) end
   if self.taken then return end
   if x:is_answered() then
-    -- The answer has begun: cutting it short is all that tells the client.
+    -- The answer has begun: cutting it short is all that tells the client. What came before goes out.
+    if not self.gone then self:send("") end
     self.broken = true
     return
   end
@@ -309,6 +310,7 @@ function M.serving(app, net)
       body_waited = 0,
       problem = false,
       taken = false,
+      gone = false,
       broken = false,
     }, Connection)
     self.timer = net.timers:create(self)

@@ -1,0 +1,233 @@
+-- RFC 9112 as the server keeps it: versions, connections, pipelining, targets. What it refuses is in
+-- web_refusals_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local function app_of_names()
+  local app = web.new()
+  app:any("/*rest", function(req) return req.method .. " " .. req.path end)
+  return app
+end
+
+t.test("HTTP/1.1 keeps the connection, and says nothing about it", function()
+  http.with(app_of_names(), function(open)
+    local c = open()
+    for i = 1, 5 do
+      local r = c:request("GET", "/" .. i)
+      t.eq({ r.body, r.headers.connection }, { "GET /" .. i })
+    end
+  end)
+end)
+
+t.test("Connection: close is honoured and confirmed, alone or in a list", function()
+  http.with(app_of_names(), function(open)
+    for _, value in ipairs { "close", "Close", "x-foo, close", "close, te" } do
+      local c = open()
+      t.eq(c:request("GET", "/", { "Connection: " .. value }).headers.connection, "close", value)
+      t.ok(c:ended())
+    end
+  end)
+end)
+
+t.test("what a client sends after Connection: close is not answered", function()
+  http.with(app_of_names(), function(open)
+    local c = open()
+    c:send "GET /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c:response().body, "GET /1")
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("HTTP/1.0 closes unless the client asks to keep the connection", function()
+  http.with(app_of_names(), function(open)
+    local c = open()
+    local r = c:ask "GET /a HTTP/1.0\r\n\r\n"
+    t.eq({ r.body, r.headers.connection }, { "GET /a", "close" })
+    t.ok(c:ended())
+    c = open()
+    for _ = 1, 2 do
+      r = c:ask "GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"
+      t.eq({ r.body, r.headers.connection }, { "GET /a", "keep-alive" })
+    end
+  end)
+end)
+
+t.test("pipelined requests are answered in order, with bodies among them", function()
+  http.with(app_of_names(), function(open)
+    local c = open()
+    c:send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n",
+      "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+      "HEAD /3 HTTP/1.1\r\nHost: x\r\n\r\n",
+      "POST /4 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+      "GET /5 HTTP/1.1\r\nHost: x\r\n\r\n")
+    t.eq(c:response().body, "GET /1")
+    t.eq(c:response().body, "POST /2")
+    t.eq(c:response("HEAD").headers["content-length"], "7")
+    t.eq(c:response().body, "POST /4")
+    t.eq(c:response().body, "GET /5")
+  end)
+end)
+
+t.test("a handler that waits keeps later answers back, and earlier ones are not kept by it", function()
+  local app, gate = app_of_names(), {}
+  app:get("/slow", function()
+    loop.wait(gate)
+    return "slow"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HTTP/1.1\r\nHost: x\r\n\r\n")
+    t.eq(c:response().body, "GET /1")
+    t.ok(c:silent(0.05))
+    loop.wakeup(gate)
+    t.eq(c:response().body, "slow")
+    t.eq(c:response().body, "GET /3")
+    c:send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
+    t.ok(c:silent(0.05), "the first sleeps, so the second says nothing")
+    loop.wakeup(gate)
+    t.eq(c:response().body, "slow")
+    t.eq(c:response().body, "GET /2")
+  end)
+end)
+
+t.test("while a handler waits, other connections are served", function()
+  local app, gate = app_of_names(), {}
+  app:get("/slow", function()
+    loop.wait(gate)
+    return "slow"
+  end)
+  http.with(app, function(open)
+    local slow, quick = open(), open()
+    slow:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    for i = 1, 10 do t.eq(quick:request("GET", "/" .. i).body, "GET /" .. i) end
+    loop.wakeup(gate)
+    t.eq(slow:response().body, "slow")
+  end)
+end)
+
+t.test("thousands of pipelined requests are all answered, and others get their turn meanwhile", function()
+  http.with(app_of_names(), function(open)
+    local c, other, count = open(), open(), 5000
+    loop.fork(function() c.c:send(("GET / HTTP/1.1\r\nHost: x\r\n\r\n"):rep(count)) end)
+    local turn
+    loop.fork(function()
+      other:request("GET", "/")
+      turn = true
+    end)
+    local first_half
+    for i = 1, count do
+      c:response()
+      if turn and not first_half then first_half = i end
+    end
+    t.ok(first_half and first_half < count / 2, "the other was answered after " .. tostring(first_half))
+  end)
+end)
+
+t.test("a pipelining client that reads nothing is not served beyond what buffers hold", function()
+  local app, served = web.new(), 0
+  app:get("/", function()
+    served = served + 1
+    return ("x"):rep(10000)
+  end)
+  http.with(app, function(open)
+    local c = open()
+    loop.fork(function() c.c:send(("GET / HTTP/1.1\r\nHost: x\r\n\r\n"):rep(20000)) end)
+    local last
+    repeat
+      last = served
+      loop.sleep(0.05)
+    until last > 0 and last == served
+    t.ok(served < 5000, served)
+    t.eq(#c:response().body, 10000)
+  end)
+end)
+
+t.test("a request may come byte by byte", function()
+  http.with(app_of_names(), function(open)
+    local c = open()
+    for byte in ("GET /slowly HTTP/1.1\r\nHost: x\r\nX-A: b\r\n\r\n"):gmatch "." do
+      c:send(byte)
+      loop.sleep(0.001)
+    end
+    t.eq(c:response().body, "GET /slowly")
+  end)
+end)
+
+t.test("absolute-form targets are served by their path, and their host counts", function()
+  local app = web.new()
+  app:any("/*rest", function(req) return req.path .. " " .. req.host .. " " .. (req.query.q or "") end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "http://example.org:81/a/b?q=1").body, "/a/b example.org:81 1")
+    t.eq(c:request("GET", "HTTP://example.org").body, "/ example.org ")
+    t.eq(c:request("GET", "https://example.org?q=2").body, "/ example.org 2")
+    for _, target in ipairs { "ftp://x/", "http:///a", "http://a b/", "a/b", "http://u@x/", "*", "//" .. ("x") } do
+      local r = open():request("GET", target)
+      t.eq(r.status, target:sub(1, 1) == "/" and 200 or 400, target)
+    end
+  end)
+end)
+
+t.test("Host is required by HTTP/1.1, once and well formed; an empty one will do", function()
+  http.with(app_of_names(), function(open)
+    local function status(...)
+      return open():ask(table.concat({ "GET / HTTP/1.1", ... }, "\r\n") .. "\r\n\r\n").status
+    end
+    t.eq(status(), 400)
+    t.eq(status("Host: a", "Host: a"), 400)
+    t.eq(status("Host: a b"), 400)
+    t.eq(status("Host: a/b"), 400)
+    t.eq(status("Host: a:x"), 400)
+    t.eq(status("Host: u@a"), 400)
+    t.eq(status("Host:"), 200)
+    t.eq(status("Host: [::1]:8080"), 200)
+    t.eq(status("host: a"), 200)
+    t.eq(open():ask("GET / HTTP/1.0\r\n\r\n").status, 200)
+  end)
+end)
+
+t.test("an empty line before a request is passed over, as old clients send one", function()
+  http.with(app_of_names(), function(open)
+    local c = open()
+    t.eq(c:ask("\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /a")
+    t.eq(c:ask("\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", "GET").body, "GET /b")
+  end)
+end)
+
+t.test("a client that ends its side after a request still gets the answer", function()
+  local app, gate = web.new(), {}
+  app:get("/", function() return "x" end)
+  app:get("/slow", function() loop.wait(gate) return "slow" end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    c.c:shutdown "w"
+    t.eq(c:response().body, "x")
+    t.ok(c:ended())
+    c = open()
+    c:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    c.c:shutdown "w"
+    loop.sleep(0.02)
+    loop.wakeup(gate)
+    t.eq(c:response().body, "slow")
+  end)
+end)
+
+t.test("a client that leaves in the middle of a request leaves nothing behind", function()
+  http.with(app_of_names(), function(open, server)
+    local begun = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"
+    for _, part in ipairs { "", "GE", "GET / HTTP/1.1\r\nHos", begun } do
+      local c = open()
+      c:send(part)
+      while server.count == 0 do loop.sleep(0.001) end
+      c:close()
+      while server.count > 0 do loop.sleep(0.001) end
+    end
+  end)
+end)
+
+t.finish()

@@ -1,0 +1,257 @@
+-- Bodies that are sent in pieces, long ones, and peers that read slowly or not at all.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local MIB <const> = 1024 * 1024
+
+local function resident()
+  local f <close> = assert(io.open "/proc/self/statm")
+  return f:read "n" and f:read "n" * 4096
+end
+
+t.test("written pieces go out in chunks to HTTP/1.1, and the connection stays open", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    t.eq(res:write "one", true)
+    res:write ""
+    res:flush()
+    res:write "two"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("GET", "/")
+    t.eq({ r.status, r.headers["transfer-encoding"], r.chunks }, { 200, "chunked", { "one", "two" } })
+    t.eq(c:request("GET", "/").body, "onetwo")
+  end)
+end)
+
+t.test("a function gives pieces until nil, as a return value or to send", function()
+  local function counter()
+    local i = 0
+    return function()
+      i = i + 1
+      if i <= 3 then return tostring(i) end
+    end
+  end
+  local app = web.new()
+  app:get("/", function() return counter() end)
+  app:get("/status", function() return 201, counter(), { ["X-A"] = "b" } end)
+  app:get("/send", function(_, res) res:send(counter()) end)
+  app:get("/empty", function() return function() end end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "/").chunks, { "1", "2", "3" })
+    local r = c:request("GET", "/status")
+    t.eq({ r.status, r.headers["x-a"], r.body }, { 201, "b", "123" })
+    t.eq(c:request("GET", "/send").body, "123")
+    t.eq(c:request("GET", "/empty").chunks, {})
+  end)
+end)
+
+t.test("HTTP/1.0 gets no chunks: the end of the connection ends the body", function()
+  local app = web.new()
+  app:get("/", function() return coroutine.wrap(function() coroutine.yield "a" coroutine.yield "b" end) end)
+  app:get("/length", function(_, res)
+    res:header("Content-Length", "2")
+    res:write "ab"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:ask "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    t.eq({ r.body, r.headers["transfer-encoding"], r.headers.connection }, { "ab", nil, "close" })
+    c = open()
+    r = c:ask "GET /length HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    t.eq({ r.body, r.headers.connection }, { "ab", "keep-alive" })
+    t.eq(c:ask("GET /length HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").body, "ab")
+  end)
+end)
+
+t.test("a piece leaves before the handler waits for something else", function()
+  local app, gate = web.new(), {}
+  app:get("/", function(_, res)
+    res:write "early"
+    loop.wait(gate)
+    res:write "late"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    c:read_head()
+    t.eq(c.c:recv(10), "5\r\nearly\r\n")
+    loop.wakeup(gate)
+    t.eq(c.c:recv(14), "4\r\nlate\r\n0\r\n\r\n")
+  end)
+end)
+
+t.test("with a Content-Length the pieces go out as they are", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    res:header("Content-Length", 6)
+    res:write "abc"
+    res:write "def"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("GET", "/")
+    t.eq({ r.headers["content-length"], r.headers["transfer-encoding"], r.body }, { "6", nil, "abcdef" })
+    t.eq(c:request("GET", "/").body, "abcdef")
+  end)
+end)
+
+t.test("writing more than the Content-Length raises, and nothing beyond it goes out", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    res:header("Content-Length", 4)
+    res:write "abc"
+    res:write "def"
+  end)
+  http.with(app, function(open)
+    local log = http.logged(function()
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      local body = c.c:recv "all":match "\r\n\r\n(.*)$"
+      t.ok(#body < 4, body)
+    end)
+    t.ok(log:find "more than the Content%-Length", log)
+  end)
+end)
+
+t.test("writing less than the Content-Length ends the connection, so that the client can tell", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    res:header("Content-Length", 4)
+    res:write "abc"
+  end)
+  http.with(app, function(open)
+    local log = http.logged(function()
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      local body = c.c:recv "all":match "\r\n\r\n(.*)$"
+      t.ok(#body < 4, body)
+    end)
+    t.ok(log:find "less than the Content%-Length", log)
+  end)
+end)
+
+t.test("once pieces were written, status and headers cannot be changed", function()
+  local app, problems = web.new(), {}
+  app:get("/", function(_, res)
+    res:write "x"
+    for _, call in ipairs { "status", "header", "send", "redirect", "json", "cookie" } do
+      local ok, message = pcall(res[call], res, call == "status" and 200 or "x", "y")
+      problems[call] = not ok and message:find "begun already" and true
+    end
+    return "ignored"
+  end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/").body, "x")
+  end)
+  t.eq(problems, { status = true, header = true, send = true, redirect = true, json = true, cookie = true })
+end)
+
+t.test("a body of 32 MiB arrives whole, from one string as from pieces", function()
+  local app = web.new()
+  local piece = {}
+  for i = 1, 4096 do piece[i] = ("%015d\n"):format(i) end
+  piece = table.concat(piece)
+  local whole = piece:rep(512)
+  app:get("/string", function() return whole end)
+  app:get("/pieces", function(_, res)
+    for _ = 1, 512 do res:write(piece) end
+  end)
+  http.with(app, function(open)
+    local c = open()
+    t.ok(c:request("GET", "/string").body == whole)
+    t.ok(c:request("GET", "/pieces").body == whole)
+  end)
+end)
+
+t.test("a slow reader holds the writer back, and memory stays flat", function()
+  local app, written = web.new(), 0
+  local piece = ("x"):rep(65536)
+  app:get("/", function(_, res)
+    while written < 64 * MIB do
+      assert(res:write(piece))
+      written = written + #piece
+    end
+  end)
+  http.with(app, function(open)
+    local c = open()
+    collectgarbage()
+    local before = resident()
+    c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    local last
+    repeat
+      last = written
+      loop.sleep(0.05)
+    until last > 0 and last == written
+    t.ok(written < 32 * MIB, written .. " bytes were written for a peer that reads nothing")
+    local most, got = 0, 0
+    while true do
+      local data = assert(c.c:recv())
+      got = got + #data
+      if got % 64 == 0 then most = math.max(most, resident()) end
+      if data:sub(-5) == "0\r\n\r\n" then break end
+    end
+    t.eq(written, 64 * MIB)
+    t.ok(got > written)
+    t.ok(math.max(most, resident()) - before < 16 * MIB, "grew by " .. resident() - before)
+  end)
+end)
+
+t.test("slow readers do not keep the others waiting", function()
+  local app = web.new()
+  app:get("/large", function() return ("x"):rep(8 * MIB) end)
+  app:get("/small", function() return "quick" end)
+  http.with(app, function(open)
+    local slow = {}
+    for i = 1, 5 do
+      slow[i] = open()
+      slow[i]:send "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
+    end
+    local c = open()
+    for _ = 1, 20 do t.eq(c:request("GET", "/small").body, "quick") end
+    for i = 1, 5 do t.eq(#slow[i]:response().body, 8 * MIB) end
+  end)
+end)
+
+t.test("a writer learns that its peer is gone, and the server counts the connection no more", function()
+  local app, result = web.new(), nil
+  app:get("/", function(_, res)
+    repeat
+      result = table.pack(res:write(("x"):rep(65536)))
+    until not result[1]
+    t.eq(table.pack(res:write "more"), result, "and again")
+  end)
+  http.with(app, function(open, server)
+    local c = open()
+    c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    c:read_head()
+    c:close()
+    while server.count > 0 do loop.sleep(0.001) end
+    t.eq(result, { nil, "closed", n = 2 })
+  end)
+end)
+
+t.test("a peer that reads nothing for the write time loses its connection", function()
+  local app, result = web.new { write_time = 0.1 }, nil
+  app:get("/", function(_, res)
+    repeat result = table.pack(res:write(("x"):rep(65536))) until not result[1]
+  end)
+  app:get("/string", function() return ("x"):rep(16 * MIB) end)
+  http.with(app, function(open, server)
+    for _, path in ipairs { "/", "/string" } do
+      local c = open()
+      c:send("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n")
+      c:read_head()
+      while server.count > 0 do loop.sleep(0.005) end
+    end
+    t.eq(result, { nil, "closed", n = 2 })
+  end)
+end)
+
+t.finish()
