@@ -411,8 +411,12 @@ function M.new(selector, sched)
 end
 
 -- The instance of this VM's host: `net.use(api)` sets it, else it is that of `lio.loop`.
+-- `net.instance` is the API table itself, whose `clock` moves; the functions are copied.
 function M.use(api)
-  for name, f in pairs(api) do M[name] = f end
+  for name, f in pairs(api) do
+    if type(f) == "function" then M[name] = f end
+  end
+  M.instance = api
   return M
 end
 

@@ -180,7 +180,7 @@ end
 -- message. `server.url` tells the address, `server:stop(grace)` ends it.
 function App:listen(where, opts)
   opts = opts or {}
-  local net = require "lio.net"
+  local net = require("lio.net").instance
   local addr, port = parse_address(where, opts)
   local listener, message = net.listen(addr, port, opts)
   if not listener then

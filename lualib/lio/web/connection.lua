@@ -20,6 +20,8 @@ local setmetatable <const> = setmetatable
 local type <const> = type
 
 local TEXT <const> = response.TEXT
+-- Seconds a connection must have been idle to be closed for others.
+local SHED_AFTER <const> = 1
 
 local M = {}
 
@@ -234,6 +236,7 @@ local function serve(self, head, id, more)
   local app = self.app
   repeat
     self.head_since, self.body_waited, self.problem = false, 0, false
+    self.served = true
     if more or self.left or self.serving.stopping then prepare(self, more) end
     local handler
     if id ~= 0 then
@@ -302,6 +305,7 @@ function M.serving(app, net)
       c = c,
       x = exchange(c, app.routes, options.request_line, options.headers, options.fields),
       busy = false,
+      served = false,
       waits = "idle",
       due = 0,
       timer_due = math.huge,
@@ -331,11 +335,13 @@ function M.serving(app, net)
     for _, self in ipairs(idle) do finish(self) end
   end
 
-  -- Out of descriptors: idle connections make room for those that wait.
+  -- Out of descriptors: connections that have had an answer and are idle for a while make room for
+  -- those that wait, a few at a time.
   function serving.shed()
     local idle = {}
+    local before = net.clock - SHED_AFTER + serving.keep_alive_time
     for _, self in pairs(serving.connections) do
-      if not self.busy and self.waits == "idle" then
+      if self.served and not self.busy and self.waits == "idle" and self.due < before then
         idle[#idle + 1] = self
         if #idle == 16 then break end
       end

@@ -1,0 +1,60 @@
+-- Idle time of keep-alive connections. The first test is a regression: the web server read a clock that
+-- stood still at the start of the process, so from one idle time later on every new connection was
+-- closed at once.
+
+local t = require("tests.kit")
+local web = require "lio.webserver"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local function serve(options, body)
+  local app = web.new(options)
+  app:get("/", function() return "x" end)
+  loop.run(function()
+    local server = assert(app:listen("127.0.0.1:0"))
+    local _, port = server.listener:address()
+    body(port)
+    server:stop()
+  end)
+end
+
+local function request(c)
+  assert(c:send("GET / HTTP/1.1\r\nHost: t\r\n\r\n"))
+  local line = c:recv("line")
+  c:recv("until", "\r\n\r\n")
+  c:recv(1)
+  return line
+end
+
+t.test("a connection made long after the start has its whole idle time", function()
+  serve({ keep_alive_time = 0.2 }, function(port)
+    loop.sleep(0.3)
+    local c = assert(net.connect("127.0.0.1", port))
+    loop.sleep(0.1)
+    t.eq(request(c), "HTTP/1.1 200 OK")
+    c:close()
+  end)
+end)
+
+t.test("each request begins the idle time anew", function()
+  serve({ keep_alive_time = 0.2 }, function(port)
+    local c = assert(net.connect("127.0.0.1", port))
+    for _ = 1, 5 do
+      loop.sleep(0.1)
+      t.eq(request(c), "HTTP/1.1 200 OK")
+    end
+    c:close()
+  end)
+end)
+
+t.test("a connection without a request is closed after the idle time, silently", function()
+  serve({ keep_alive_time = 0.2 }, function(port)
+    local c = assert(net.connect("127.0.0.1", port))
+    local begun = loop.now()
+    t.eq(c:recv("all"), "")
+    t.ok(loop.now() - begun >= 0.19, "closed too early")
+    c:close()
+  end)
+end)
+
+t.finish()
