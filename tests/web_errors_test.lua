@@ -1,0 +1,213 @@
+-- Handlers that raise: what the client hears, what the log says, and what is left of the connection.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local web = require "lio.webserver"
+
+-- The response to GET / of an app with this handler, and what was logged.
+local function failing(handler, options, prepare)
+  local app, response = web.new(options), nil
+  app:get("/", handler)
+  app:get("/next", function() return "next" end)
+  if prepare then prepare(app) end
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      response = c:request("GET", "/")
+      t.eq(c:request("GET", "/next").body, "next", "the connection goes on")
+    end)
+  end)
+  return response, log
+end
+
+t.test("an error is 500 without a word about it, and a traceback in the log", function()
+  local function culprit() error "secret" end
+  local r, log = failing(function() culprit() end)
+  t.eq({ r.status, r.body, r.headers["content-type"] },
+    { 500, "Internal Server Error\n", "text/plain; charset=utf-8" })
+  t.ok(log:find("lio: error in GET /: ", 1, true), log)
+  t.ok(log:find "web_errors_test.lua:%d+: secret", log)
+  t.ok(log:find "stack traceback:.*culprit", log)
+end)
+
+t.test("what the handler had set is not part of the error's answer", function()
+  local r = failing(function(_, res)
+    res:status(201):header("X-Secret", "1"):json { 1 }
+    error "x"
+  end)
+  t.eq({ r.status, r.headers["x-secret"], r.headers["content-type"] }, { 500, nil, "text/plain; charset=utf-8" })
+end)
+
+t.test("debug = true shows a page with the traceback, escaped", function()
+  local r = failing(function() error "<script>&\"" end, { debug = true })
+  t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
+  t.ok(r.body:find("&lt;script&gt;&amp;&quot;", 1, true), r.body)
+  t.ok(not r.body:find("<script>", 1, true))
+  t.ok(r.body:find "stack traceback")
+end)
+
+t.test("any value can be raised, and is described in the log", function()
+  local cases = {
+    { { 1 }, "error object is a table" },
+    { setmetatable({}, { __tostring = function() return "described" end }), "described" },
+    { setmetatable({}, { __tostring = function() error "no" end }), "error object is a table" },
+    { setmetatable({}, { __metatable = 1 }), "error object is a table" },
+    { print, "error object is a function" },
+    { false, "error object is a boolean" },
+    { 42, "42" },
+  }
+  for _, case in ipairs(cases) do
+    local r, log = failing(function() error(case[1]) end)
+    t.eq(r.status, 500)
+    t.ok(log:find(case[2], 1, true), log)
+  end
+  local r, log = failing(function() error(nil) end)
+  t.eq(r.status, 500)
+  t.ok(log:find "nil", log)
+end)
+
+t.test("on_error answers in place of the 500, with the value that was raised", function()
+  local raised = { status = 409, text = "conflict" }
+  local seen
+  local r, log = failing(function() error(raised) end, nil, function(app)
+    app:on_error(function(err, req, res, traceback)
+      seen = { err == raised, req.path, traceback:find "stack traceback" ~= nil }
+      res:header("X-Error", "1")
+      return err.status, err.text
+    end)
+  end)
+  t.eq({ r.status, r.body, r.headers["x-error"] }, { 409, "conflict", "1" })
+  t.eq(seen, { true, "/", true })
+  t.ok(log:find "error in GET /", "it is logged all the same")
+end)
+
+t.test("a string comes to on_error with its place and without traceback", function()
+  local r = failing(function() error "oops" end, nil, function(app)
+    app:on_error(function(err) return 500, err end)
+  end)
+  t.ok(r.body:find "^%S*web_errors_test.lua:%d+: oops$", r.body)
+end)
+
+t.test("an on_error that raises or gives nonsense is logged as well, and 500 it is", function()
+  for _, f in ipairs { function() error "second" end, function() return true end } do
+    local r, log = failing(function() error "first" end, nil, function(app) app:on_error(f) end)
+    t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
+    t.ok(log:find "first.*error in GET /", log)
+  end
+end)
+
+t.test("an error after the answer has begun cuts the connection, so that the client can tell", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    res:write "part"
+    error "halfway"
+  end)
+  app:get("/function", function()
+    local given
+    return function()
+      if given then error "halfway" end
+      given = true
+      return "part"
+    end
+  end)
+  for _, path in ipairs { "/", "/function" } do
+    local log = http.logged(function()
+      http.with(app, function(open, server)
+        local c = open()
+        c:send("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        t.eq(c:read_head().status, 200)
+        t.eq(c.c:recv "all", "4\r\npart\r\n", "and no last chunk")
+        t.eq(server.count, 0)
+      end)
+    end)
+    t.ok(log:find "halfway", log)
+  end
+end)
+
+t.test("answers that were given before the error still go out", function()
+  local app = web.new()
+  app:get("/ok", function() return "ok" end)
+  app:get("/", function(_, res)
+    res:write "part"
+    error "halfway"
+  end)
+  http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      c:send "GET /ok HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      t.eq(c:response().body, "ok")
+      t.eq(c:read_head().status, 200)
+    end)
+  end)
+end)
+
+t.test("an error in a stream that the client broke off is the client's, and not logged", function()
+  local app = web.new()
+  app:post("/", function(req)
+    for _ in req:stream() do end
+    return "x"
+  end)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      c:send "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+      t.eq(c:response().status, 400)
+      t.ok(c:ended())
+    end)
+  end)
+  t.eq(log, "")
+end)
+
+t.test("an error after take_over is logged, and nothing is sent into the connection", function()
+  local app = web.new()
+  app:get("/", function(req)
+    local c <close> = req:take_over()
+    c:send "mine"
+    error "after"
+  end)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      t.eq(c.c:recv "all", "mine")
+    end)
+  end)
+  t.ok(log:find "after", log)
+end)
+
+t.test("a constraint that Lua rejects only now is a 500 as well", function()
+  local app = web.new()
+  app:get("/x/:a<b[>", function() return "x" end)
+  app:get("/y", function() return "y" end)
+  http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      t.eq(c:request("GET", "/x/b").status, 500)
+      t.eq(c:request("GET", "/y").body, "y")
+    end)
+  end)
+end)
+
+t.test("not_found answers for paths without a route, as a handler does", function()
+  local app = web.new()
+  app:get("/", function() return "x" end)
+  app:not_found(function(req, res)
+    res:header("X-Missing", req.path)
+    return 404, { missing = req.path }
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("GET", "/nope")
+    t.eq({ r.status, r.body, r.headers["x-missing"] }, { 404, '{"missing":"/nope"}', "/nope" })
+    t.eq(c:request("POST", "/", nil, "").status, 405, "another method is no missing path")
+  end)
+end)
+
+t.test("on_error and not_found take functions only", function()
+  local app = web.new()
+  t.raises("on_error.*function expected, got table", app.on_error, app, {})
+  t.raises("not_found.*function expected, got nil", app.not_found, app)
+end)
+
+t.finish()

@@ -1,0 +1,200 @@
+-- Limits in time and number: each ends what it limits, and nothing else.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local lio = require "lio"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+local function app_with(options)
+  local app = web.new(options)
+  app:get("/", function() return "x" end)
+  app:post("/", function(req) return req:body() end)
+  return app
+end
+
+-- Seconds that `f` takes.
+local function lasts(f)
+  local began = lio.now()
+  f()
+  return lio.now() - began
+end
+
+-- Whether it took as long as it should; a busy machine may add to that.
+local function in_time(spent, want)
+  return spent > want * 0.95 and spent < want + 2 or error(("took %.3f s, not %.3f"):format(spent, want), 2)
+end
+
+t.test("a head that does not come to its end in the header time is 408", function()
+  http.with(app_with { header_time = 0.15 }, function(open)
+    local c = open()
+    c:send "GET / HTTP/1.1\r\n"
+    t.ok(in_time(lasts(function() t.eq(c:response().status, 408) end), 0.15))
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("a head that trickles in does not win time by each byte", function()
+  http.with(app_with { header_time = 0.2 }, function(open)
+    local c = open()
+    local spent = lasts(function()
+      for byte in (GET .. GET):gmatch "." do
+        if not c.c:send(byte) then break end
+        loop.sleep(0.02)
+        if c.c:is_over() then break end
+      end
+    end)
+    t.ok(in_time(spent, 0.2))
+    t.eq(c:response().status, 408)
+  end)
+end)
+
+t.test("the header time of the second request counts from its own first byte", function()
+  http.with(app_with { header_time = 0.2 }, function(open)
+    local c = open()
+    for _ = 1, 3 do
+      c:send(GET:sub(1, 9))
+      loop.sleep(0.1)
+      t.eq(c:ask(GET:sub(10), "GET").status, 200)
+    end
+  end)
+end)
+
+t.test("an idle connection is closed without a word after the keep-alive time", function()
+  http.with(app_with { keep_alive_time = 0.15 }, function(open)
+    local c = open()
+    t.ok(in_time(lasts(function() t.ok(c:ended()) end), 0.15), "before its first request")
+    c = open()
+    for _ = 1, 3 do
+      loop.sleep(0.1)
+      t.eq(c:ask(GET).status, 200)
+    end
+    t.ok(in_time(lasts(function() t.ok(c:ended()) end), 0.15), "after its last")
+  end)
+end)
+
+t.test("a handler may take longer than every time limit", function()
+  local app = web.new { keep_alive_time = 0.05, header_time = 0.05, body_time = 0.05, write_time = 0.05 }
+  app:get("/", function()
+    loop.sleep(0.3)
+    return "late"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:ask(GET).body, "late")
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("a body that falls behind the minimum rate is 408", function()
+  http.with(app_with { body_time = 0.1, body_rate = 1000 }, function(open)
+    local c = open()
+    local spent = lasts(function()
+      c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+      loop.fork(function()
+        for _ = 1, 200 do
+          loop.sleep(0.01)
+          if c.c:is_closed() or not c.c:send "x" then return end
+        end
+      end)
+      t.eq(c:response().status, 408)
+    end)
+    t.ok(in_time(spent, 0.1))
+    c:close()
+  end)
+end)
+
+t.test("a body that keeps the rate may take its time", function()
+  http.with(app_with { body_time = 0.1, body_rate = 100 }, function(open)
+    local c = open()
+    c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+    for _ = 1, 10 do
+      c:send(("x"):rep(10))
+      loop.sleep(0.04)
+    end
+    t.eq(#c:response().body, 100)
+  end)
+end)
+
+t.test("the time a handler takes between two pieces is not the client's", function()
+  local app = web.new { body_time = 0.1, body_rate = 1000000 }
+  app:post("/", function(req)
+    local total = 0
+    for piece in req:stream() do
+      total = total + #piece
+      loop.sleep(0.15)
+    end
+    return tostring(total)
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
+    for _ = 1, 3 do
+      loop.sleep(0.02)
+      c:send "x"
+      loop.sleep(0.14)
+    end
+    t.eq(c:response().body, "3")
+  end)
+end)
+
+t.test("a client that never sends the body nobody asked for is let go without a second answer", function()
+  local app = web.new { body_time = 0.1 }
+  app:post("/", function() return "done" end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"
+    t.eq(c:response().body, "done")
+    t.ok(in_time(lasts(function() t.ok(c:ended()) end), 0.1))
+  end)
+end)
+
+t.test("a connection serves as many requests as allowed, the last says close", function()
+  http.with(app_with { requests = 3 }, function(open)
+    local c = open()
+    c:send(GET:rep(5))
+    t.is_nil(c:response().headers.connection)
+    t.is_nil(c:response().headers.connection)
+    t.eq(c:response().headers.connection, "close")
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("beyond the connections allowed others wait until one ends", function()
+  http.with(app_with { connections = 2 }, function(open, server)
+    local a, b = open(), open()
+    t.eq(a:ask(GET).status, 200)
+    t.eq(b:ask(GET).status, 200)
+    local c = open()
+    c:send(GET)
+    t.ok(c:silent(0.1))
+    t.eq(server.count, 2)
+    a:close()
+    t.eq(c:response().status, 200)
+    t.eq(b:ask(GET).status, 200)
+  end)
+end)
+
+t.test("limits are checked when the app is made", function()
+  t.raises("unknown option 'boddy'", web.new, { boddy = 1 })
+  t.raises("'body' must be a number", web.new, { body = "1" })
+  t.raises("'debug' must be a boolean", web.new, { debug = 1 })
+  t.raises("'header_time' must not be negative", web.new, { header_time = -1 })
+  t.raises("'body_rate' must not be negative", web.new, { body_rate = 0 / 0 })
+  t.raises("'fields' must be from 1 to 256", web.new, { fields = 257 })
+  t.raises("'headers' must be from 1", web.new, { headers = 0 })
+end)
+
+t.test("limits may be infinite or fractions", function()
+  http.with(app_with { body = math.huge, keep_alive_time = math.huge, headers = 1000.5, requests = math.huge },
+    function(open)
+      local c = open()
+      t.eq(c:request("POST", "/", nil, "abc").body, "abc")
+      t.eq(c:ask(GET).status, 200)
+    end)
+end)
+
+t.finish()

@@ -1,0 +1,163 @@
+-- Middleware: what runs around handlers, in which order, and what it can change.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local web = require "lio.webserver"
+
+local function ask(app, target, method)
+  local response
+  http.with(app, function(open)
+    response = open():request(method or "GET", target or "/")
+  end)
+  return response
+end
+
+t.test("middleware runs in the order of use, around the handler", function()
+  local app, order = web.new(), {}
+  for i = 1, 3 do
+    app:use(function(_, _, next)
+      order[#order + 1] = i
+      next()
+      order[#order + 1] = -i
+    end)
+  end
+  app:get("/", function() order[#order + 1] = "handler" return "x" end)
+  t.eq(ask(app).body, "x")
+  t.eq(order, { 1, 2, 3, "handler", -3, -2, -1 })
+end)
+
+t.test("a prefix confines middleware to the paths below it", function()
+  local app = web.new()
+  app:use("/admin", function(_, res, next) res:header("X-Admin", "1") next() end)
+  app:get("/*rest", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    for path, want in pairs {
+      ["/admin"] = "1", ["/admin/"] = "1", ["/admin/x/y"] = "1", ["/%61dmin/x"] = "1", ["/admin?x"] = "1",
+      ["/"] = false, ["/administrator"] = false, ["/x/admin"] = false, ["/Admin"] = false,
+    } do
+      t.eq(c:request("GET", path).headers["x-admin"] or false, want, path)
+    end
+  end)
+end)
+
+t.test("a prefix may end in a slash", function()
+  local app = web.new()
+  app:use("/a/", function() return "guarded" end)
+  app:get("/*rest", function() return "x" end)
+  t.eq(ask(app, "/a/b").body, "guarded")
+  t.eq(ask(app, "/ab").body, "x")
+end)
+
+t.test("without next the handler does not run, and middleware answers", function()
+  local app, ran = web.new(), false
+  app:use(function(req) return req.headers.authorization and 200 or 401, "who?" end)
+  app:get("/", function() ran = true end)
+  t.eq({ ask(app).status, ran }, { 401, false })
+end)
+
+t.test("after next the answer can be read and changed", function()
+  local app, seen = web.new(), nil
+  app:use(function(_, res, next)
+    next()
+    seen = { res.code, res.body, res:header "x-a" }
+    res:header("X-A", "changed"):header("X-B", "added")
+    res:send(res.body:upper())
+  end)
+  app:get("/", function() return 201, "body", { ["X-A"] = "first" } end)
+  local r = ask(app)
+  t.eq(seen, { 201, "body", "first" })
+  t.eq({ r.status, r.body, r.headers["x-a"], r.headers["x-b"] }, { 201, "BODY", "changed", "added" })
+end)
+
+t.test("what middleware returns replaces the answer; returning next changes nothing", function()
+  local app = web.new()
+  app:use("/replace", function(_, _, next) next() return 202, "mine" end)
+  app:use("/pass", function(_, _, next) return next() end)
+  app:get("/*rest", function() return "handler's" end)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:request("GET", "/replace")
+    t.eq({ r.status, r.body }, { 202, "mine" })
+    t.eq(c:request("GET", "/pass").body, "handler's")
+  end)
+end)
+
+t.test("middleware also sees 404, 405 and OPTIONS", function()
+  local app, seen = web.new(), {}
+  app:use(function(_, res, next)
+    next()
+    seen[#seen + 1] = res.code
+    res:header("X-Seen", "1")
+  end)
+  app:get("/", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "/nope").headers["x-seen"], "1")
+    t.eq(c:request("PUT", "/", nil, "").headers["x-seen"], "1")
+    t.eq(c:request("OPTIONS", "/").headers["x-seen"], "1")
+  end)
+  t.eq(seen, { 404, 405, 204 })
+end)
+
+t.test("middleware can catch what the handler raises", function()
+  local app = web.new()
+  app:use(function(_, _, next)
+    local ok, message = pcall(next)
+    if not ok then return 503, message:match "[^:]+$" end
+  end)
+  app:get("/", function() error "broken" end)
+  local r = ask(app)
+  t.eq({ r.status, r.body }, { 503, " broken" })
+end)
+
+t.test("an error in middleware is 500, before as after next", function()
+  for _, late in ipairs { false, true } do
+    local app = web.new()
+    app:use(function(_, _, next)
+      if late then next() end
+      error "in middleware"
+    end)
+    app:get("/", function() return "x" end)
+    local log = http.logged(function() t.eq(ask(app).status, 500) end)
+    t.ok(log:find "in middleware", log)
+  end
+end)
+
+t.test("handlers below middleware may write in pieces and take connections over", function()
+  local app, after = web.new(), 0
+  app:use(function(_, _, next) next() after = after + 1 end)
+  app:get("/write", function(_, res)
+    res:write "a"
+    return res:write "b"
+  end)
+  app:get("/take", function(req)
+    local c <close> = req:take_over()
+    c:send "taken"
+    return "ignored"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "/write").body, "ab")
+    c:send "GET /take HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(c.c:recv "all", "taken")
+  end)
+  t.eq(after, 2)
+end)
+
+t.test("middleware has the route's parameters", function()
+  local app = web.new()
+  app:use(function(req, res, next) res:header("X-Id", req.params.id or "none") next() end)
+  app:get("/users/:id", function() return "x" end)
+  t.eq(ask(app, "/users/7").headers["x-id"], "7")
+  t.eq(ask(app, "/users").headers["x-id"], "none")
+end)
+
+t.test("what is no middleware is refused where it is given", function()
+  local app = web.new()
+  t.raises("use.*function expected, got string", app.use, app, "/x", "y")
+  t.raises("prefix must begin with '/'", app.use, app, "x", print)
+end)
+
+t.finish()
