@@ -1,0 +1,192 @@
+-- How a server's process begins and ends: signals, the address it prints, a port that is taken.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+-- Starts a server whose routes `body` sets up. Returns the child and its port.
+local function start(body, where)
+  local script = t.write(t.tmp() .. "/server.lua", table.concat({
+    'local web, loop = require "lio.webserver", require "lio.loop"',
+    "local app = web.new { keep_alive_time = 30, grace = 5 }",
+    'app:get("/", function() return "hello" end)',
+    body or "",
+    ("app:run(%q)"):format(where or "127.0.0.1:0"),
+    'print "after run"',
+  }, "\n"))
+  local child = t.spawn(t.lio() .. " " .. t.quote(script))
+  return child, math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+end
+
+-- Reads what a child still prints and waits for its end. Returns the exit code.
+local function ended(child)
+  child:all()
+  return child:close()
+end
+
+local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+local SLOW <const> = "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+local SLOW_ROUTE <const> = 'app:get("/slow", function() loop.sleep(0.3) return "slow" end)'
+
+for _, signal in ipairs { "TERM", "INT" } do
+  t.test("SIG" .. signal .. " ends a server: idle connections close, run returns, exit code 0", function()
+    local child <close>, port = start()
+    loop.run(function()
+      local idle <close> = http.open(port)
+      t.eq(idle:ask(GET).body, "hello")
+      local fresh <close> = http.open(port)
+      child:kill(signal)
+      t.ok(idle:ended())
+      t.ok(fresh:ended())
+    end)
+    t.eq(child:line(), "after run")
+    t.eq(ended(child), 0)
+  end)
+end
+
+t.test("requests whose bytes have arrived are answered before a stop, and say close", function()
+  local child <close>, port = start(SLOW_ROUTE)
+  loop.run(function()
+    local slow <close> = http.open(port)
+    local quick <close> = http.open(port)
+    t.eq(quick:ask(GET).body, "hello")
+    slow:send(SLOW, SLOW)
+    loop.sleep(0.1)
+    quick:send(GET)
+    child:kill()
+    t.eq(quick:response().body, "hello")
+    t.ok(quick:ended())
+    t.eq(slow:response().body, "slow")
+    local r = slow:response()
+    t.eq({ r.body, r.headers.connection }, { "slow", "close" })
+    t.ok(slow:ended())
+  end)
+  t.eq(child:line(), "after run")
+  t.eq(ended(child), 0)
+end)
+
+t.test("while it stops, a server takes no new connections", function()
+  local child <close>, port = start(SLOW_ROUTE)
+  loop.run(function()
+    local slow <close> = http.open(port)
+    slow:send(SLOW)
+    loop.sleep(0.1)
+    child:kill()
+    repeat
+      local c, message, code = net.connect("127.0.0.1", port)
+      if c then c:close() else t.eq(code, "refused", message) end
+      loop.sleep(0.01)
+    until not c
+    t.eq(slow:response().body, "slow")
+  end)
+  t.eq(ended(child), 0)
+end)
+
+t.test("a second signal ends a server at once", function()
+  local child <close>, port = start 'app:get("/hang", function() loop.sleep(60) end)'
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n"
+    loop.sleep(0.1)
+    child:kill()
+    -- It has taken the first signal when it accepts no more.
+    repeat
+      local other = net.connect("127.0.0.1", port)
+      if other then other:close() end
+      loop.sleep(0.01)
+    until not other
+    child:kill()
+  end)
+  local began = loop.now()
+  ended(child)
+  t.ok(loop.now() - began < 3)
+end)
+
+t.test("a handler that never ends is cut off after the grace time", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web, loop = require "lio.webserver", require "lio.loop"
+    local app = web.new { grace = 0.2 }
+    app:get("/", function()
+      local gone <close> = setmetatable({}, { __close = function() print "cut off" end })
+      loop.sleep(60)
+      return gone
+    end)
+    app:run("127.0.0.1:0")]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script))
+  local port = math.tointeger(tonumber(child:expect ":(%d+)/$"))
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send(GET)
+    loop.sleep(0.1)
+    child:kill()
+    t.is_nil((c.c:recv()))
+  end)
+  t.eq(child:line(), "cut off")
+  t.eq(ended(child), 0)
+end)
+
+t.test("a port that is taken is a clear message and exit code 1", function()
+  local child <close>, port = start()
+  local script = t.write(t.tmp() .. "/second.lua", ([[
+    local app = require("lio.webserver").new()
+    app:run("127.0.0.1:%d")]]):format(port))
+  local r = t.run(t.lio() .. " " .. t.quote(script))
+  t.eq({ r.code, r.out }, { 1, "" })
+  t.ok(r.err:find(("cannot listen on 127.0.0.1:%d: "):format(port), 1, true), r.err)
+  t.ok(r.err:match "[^\n]+":find "in use", "the first line says why: " .. r.err)
+  child:kill()
+  t.eq(ended(child), 0)
+end)
+
+t.test("listen gives nil and a message where run raises", function()
+  local app = require("lio.webserver").new()
+  http.with(app, function(_, server)
+    local second, message = app:listen(server.url:match "//(.-)/")
+    t.is_nil(second)
+    t.ok(message:find "^cannot listen on 127.0.0.1:%d+: ", message)
+  end)
+  t.raises("cannot read the address 'nonsense'", app.listen, app, "nonsense")
+  t.raises("port or address expected, got table", app.listen, app, {})
+end)
+
+t.test("one app can serve several addresses, IPv6 among them, each stopped by itself", function()
+  local app = require("lio.webserver").new()
+  app:get("/", function(req) return req.remote_addr end)
+  http.with(app, function(open)
+    local v6, message = app:listen "[::1]:0"
+    if not v6 then
+      t.ok(message:find "address", message)
+      return
+    end
+    t.ok(v6.url:find "^http://%[::1%]:%d+/$", v6.url)
+    local port = math.tointeger(tonumber(v6.url:match ":(%d+)/$"))
+    local c <close> = assert(net.connect("::1", port))
+    c:send "GET / HTTP/1.0\r\n\r\n"
+    t.ok(c:recv "all":find("\r\n\r\n::1", 1, true))
+    v6:stop()
+    t.eq(open():ask(GET).body, "127.0.0.1")
+  end)
+end)
+
+t.test("run inside a task serves until the server is stopped", function()
+  local app, served = require("lio.webserver").new(), nil
+  app:get("/", function() return "x" end)
+  local out = io.stdout
+  local printed
+  rawset(io, "stdout", { write = function(_, ...) printed = table.concat { ... } end, flush = function() end })
+  local ok, problem = pcall(loop.run, function()
+    loop.fork(function()
+      while not printed do loop.sleep(0.001) end
+      local c <close> = http.open(math.tointeger(tonumber(printed:match ":(%d+)/")))
+      served = c:ask(GET).body
+      app.servers[1]:stop(0)
+    end)
+    app:run "127.0.0.1:0"
+  end)
+  rawset(io, "stdout", out)
+  t.eq({ ok, served }, { true, "x" }, tostring(problem))
+end)
+
+t.finish()
