@@ -1,0 +1,23 @@
+-- Makes docs/api/*.md of lualib/meta/*.lua: `lio docs/build.lua`, or `lua5.4 docs/build.lua`, from any
+-- folder. The pages are committed; tests/meta_test.lua fails while they are not up to date.
+
+local root = arg[0]:match "^(.*)docs/build%.lua$" or "../"
+package.path = root .. "?.lua;" .. package.path
+local definitions = require "docs.definitions"
+local page = require "docs.page"
+
+local function write(path, text)
+  local file = assert(io.open(path, "w"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+local folder = root .. "docs/api/"
+assert(os.execute("mkdir -p '" .. folder .. "' && rm -f '" .. folder .. "'*.md"))
+local modules = {}
+for index, path in ipairs(definitions.files(root)) do
+  modules[index] = definitions.read(path)
+  write(folder .. modules[index].name .. ".md", page.of(modules[index]))
+end
+write(folder .. "README.md", page.index(modules))
+print(#modules .. " pages in " .. folder)

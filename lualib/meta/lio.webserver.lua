@@ -1,0 +1,292 @@
+---@meta lio.webserver
+-- Definitions of `lio.webserver` for the Lua language server; docs/build.lua makes docs/api/lio.webserver.md of them.
+
+---HTTP servers. An app has routes and middleware; handlers get a request and a response, may wait, and
+---answer by what they return: a string, a table (JSON), a function that gives pieces until nil, or
+---`status, body, headers`; or by the methods of the response.
+---@class lio.webserver
+---@field defaults lio.WebOptions the limits of apps that are given none of their own
+local web = {}
+
+---What answers a request. Several handlers of one route run in turn, each calling `next()`.
+---@alias lio.Handler fun(req: lio.Request, res: lio.Response, next?: fun()): any, any, table?
+
+---Limits of an app. None may be negative.
+---@class lio.WebOptions
+---@field request_line? integer bytes of a request line, 1 to 2^30; default `8192`
+---@field headers? integer bytes of a header section, 1 to 2^30; default `32768`
+---@field fields? integer header fields of a request, 1 to 256; default `100`
+---@field body? integer bytes of a request's body, 0 and up; default `8388608`
+---@field header_time? number seconds from a head's first byte to its blank line; default `10`
+---@field keep_alive_time? number seconds a connection may stay without a request; default `60`
+---@field body_time? number seconds before a body's minimum rate counts; default `10`
+---@field body_rate? number bytes a second that a body must come in with; default `240`
+---@field write_time? number seconds that sending may stand still; default `30`
+---@field connections? number connections at a time; beyond it accepting pauses; default `10000`
+---@field requests? number requests on one connection; default `math.huge`
+---@field grace? number seconds a graceful stop waits for handlers; default `10`
+---@field debug? boolean whether the page of an error shows its traceback; default `false`
+
+---Makes an app. An unknown option, or a value out of its range, raises.
+---@param options? lio.WebOptions
+---@return lio.App app
+function web.new(options) end
+
+---A web application.
+---
+---Patterns: `/users/:id` has a parameter for one segment, `/files/*path` one for the rest of the path;
+---`:id<%d+>` has a Lua pattern that the value must match as a whole. A wrong one raises. Matching costs
+---the same however many routes there are. HEAD is answered by the handler of GET, OPTIONS, 404 and 405 by
+---the app.
+---@class lio.App
+local App = {}
+
+---Adds a route.
+---@param method string in capitals; `""` for any
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:route(method, pattern, ...) end
+
+---Adds a route for GET (and HEAD).
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:get(pattern, ...) end
+
+---Adds a route for POST.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:post(pattern, ...) end
+
+---Adds a route for PUT.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:put(pattern, ...) end
+
+---Adds a route for PATCH.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:patch(pattern, ...) end
+
+---Adds a route for DELETE.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:delete(pattern, ...) end
+
+---Adds a route for HEAD, in the place of GET's answer without a body.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:head(pattern, ...) end
+
+---Adds a route for OPTIONS, in the place of the automatic answer.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:options(pattern, ...) end
+
+---Adds a route for any method.
+---@param pattern string
+---@param ... lio.Handler
+---@return lio.App app itself
+function App:any(pattern, ...) end
+
+---Adds middleware, which runs around the handlers of all requests or of those below a prefix, in the order
+---of `use`. `next()` runs what is inside; what that returned is in `res` then, and goes out when the
+---outermost has returned.
+---@param prefix string begins with `/`; may be left out
+---@param middleware lio.Handler
+---@return lio.App app itself
+---@overload fun(self: lio.App, middleware: lio.Handler): lio.App
+function App:use(prefix, middleware) end
+
+---Sets who answers for a handler that raised, in the place of a plain 500.
+---@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, table?
+---@return lio.App app itself
+function App:on_error(f) end
+
+---Sets the handler for paths without a route.
+---@param f lio.Handler
+---@return lio.App app itself
+function App:not_found(f) end
+
+---@class lio.WebListenOptions: lio.ListenOptions
+---@field addr? string address for a `where` that is a port; default `"0.0.0.0"`
+
+---Listens, and serves as long as the loop runs.
+---@param where integer|string port, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`
+---@param opts? lio.WebListenOptions
+---@return lio.Server? server
+---@return string? message
+function App:listen(where, opts) end
+
+---Listens, prints the address once, and serves until SIGINT, SIGTERM or `loop.stop`; inside a loop that
+---runs already, until the server is stopped. Raises when it cannot listen.
+---@param where integer|string as for `listen`
+---@param opts? lio.WebListenOptions
+function App:run(where, opts) end
+
+---Tells whether a decoded path lies below a prefix.
+---@private
+function App.is_below(path, prefix) end
+
+---A request. Its fields are made when they are first read; a handler may set fields of its own.
+---@class lio.Request
+---@field method string as sent
+---@field path string decoded
+---@field raw_path string as sent
+---@field target string request target as sent
+---@field raw_query? string what stands behind the `?`
+---@field query table<string, string|string[]> decoded; repeated keys as lists, a key without `=` as `""`
+---@field params table<string, string> the route's parameters, decoded
+---@field headers table<string, string> case-blind; repeated ones joined; `pairs` goes through lower-case names
+---@field cookies table<string, string> the first of a name counts
+---@field version "1.0"|"1.1"
+---@field host? string `host[:port]`
+---@field remote_addr? string ip of the client, `"unix:"` for a unix socket; nil when it is gone
+---@field remote_port? integer
+---@field is_tls boolean
+---@field upgrade? string what the client offers to switch to
+local Request = {}
+
+---Gives a header's value, case-blind.
+---@param name string
+---@return string? value several joined by `, `
+function Request:header(name) end
+
+---Gives all values of a header, in order.
+---@param name string
+---@return string[] values
+function Request:header_all(name) end
+
+---Reads the whole body. When it is refused and the handler gives no answer of its own, the refusal is the
+---answer.
+---@param limit? integer bytes; default: the app's `body`
+---@return string? body `""` when there is none
+---@return string? reason
+---@return integer? status that suits the refusal
+function Request:body(limit) end
+
+---`for piece in req:stream(limit) do`: the body in pieces, as they come; the next one is read when it is
+---asked for. A body that ends early or is refused raises.
+---@param limit? integer bytes; default: the app's `body`
+---@return fun(): string? iterator
+function Request:stream(limit) end
+
+---Reads and decodes a JSON body.
+---@param limit? integer bytes; default: the app's `body`
+---@return any value nil when it fails
+---@return string? reason
+---@return integer? status
+function Request:json(limit) end
+
+---Reads and decodes a urlencoded form.
+---@param limit? integer bytes; default: the app's `body`
+---@return table<string, string|string[]>? fields repeated ones as lists
+---@return string? reason
+---@return integer? status
+function Request:form(limit) end
+
+---Gives the fields behind a chunked body.
+---@return table<string, string> trailers by lower-case name; empty until the body was read
+function Request:trailers() end
+
+---Takes the connection over, with what is buffered of it: the server forgets it, the caller has to close
+---it, and its time-outs are gone. For upgrades and tunnels. Raises when the request is answered already.
+---@return lio.Connection connection
+function Request:take_over() end
+
+---A response. What is set is kept until the handler and its middleware have returned; `write` begins to
+---send at once, and what sets something raises from then on.
+---@class lio.Response
+---@field code? integer status, when one was set
+---@field fields? string[] header names and values in turn
+---@field body? string|fun(): string?
+local Response = {}
+
+---Sets the status.
+---@param n integer 200 to 599
+---@return lio.Response res itself
+function Response:status(n) end
+
+---Sets a header in the place of what was there; nil removes it. With the name alone: as `get_header`. What
+---could split the response (CR, LF, NUL) raises.
+---@param name string
+---@param value? string|number
+---@return lio.Response res itself
+---@overload fun(self: lio.Response, name: string): string?
+function Response:header(name, value) end
+
+---Adds one more header of a name.
+---@param name string
+---@param value string|number
+---@return lio.Response res itself
+function Response:add_header(name, value) end
+
+---Gives a header that is set.
+---@param name string
+---@return string? value
+function Response:get_header(name) end
+
+---@class lio.CookieOptions
+---@field path? string
+---@field domain? string
+---@field max_age? integer seconds
+---@field expires? string HTTP date
+---@field secure? boolean
+---@field http_only? boolean
+---@field same_site? "strict"|"lax"|"none"
+
+---Sets a cookie (RFC 6265 section 4.1). A value with characters that must be escaped raises.
+---@param name string
+---@param value string|number
+---@param opts? lio.CookieOptions
+---@return lio.Response res itself
+function Response:cookie(name, value, opts) end
+
+---Sets the body: a string, a list of strings, or a function that gives pieces until nil.
+---@param body string|string[]|fun(): string?
+---@return lio.Response res itself
+function Response:send(body) end
+
+---Sets a JSON body. What JSON cannot hold raises.
+---@param value any
+---@return lio.Response res itself
+function Response:json(value) end
+
+---Answers with a redirect.
+---@param url string
+---@param status? integer default 302
+---@return lio.Response res itself
+function Response:redirect(url, status) end
+
+---Sends the head, if it has not gone, and a piece of the body, at once or together with others of this
+---moment; waits while the peer does not read.
+---@param piece string
+---@return true? ok
+---@return string? message when the peer is gone
+function Response:write(piece) end
+
+---Waits until all that was written is taken by the system.
+---@return true? ok
+---@return string? message when the peer is gone
+function Response:flush() end
+
+---Forgets what was set.
+---@private
+function Response:reset() end
+
+---Keeps what a handler returned.
+---@private
+function Response:take(a, b, c) end
+
+---Sends the answer.
+---@private
+function Response:finish(a, b, c) end
+
+return web

@@ -1,0 +1,295 @@
+-- The definitions of lualib/meta against what the modules have, and docs/api against the definitions.
+-- Needs `ls` and `sh`; one request is served on 127.0.0.1 to get hold of a request and a response.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local definitions = require "docs.definitions"
+local page = require "docs.page"
+
+local lio = require "lio"
+local socket = require "lio.socket"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local web = require "lio.webserver"
+
+-- What the library's own files call; no module for programs.
+local INTERNAL <const> = { ["lio.stream"] = true, ["lio.http"] = true, ["lio.resolver"] = true }
+
+local modules, by_name, classes = {}, {}, {}
+for index, path in ipairs(definitions.files(t.root)) do
+  local module = definitions.read(path)
+  modules[index], by_name[module.name] = module, module
+  for _, class in ipairs(module.classes) do classes[class.name] = class end
+end
+
+local function read_file(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+-- The names that a class and its parents define. → functions, fields.
+local function defined(class)
+  local functions, fields = {}, {}
+  for _, name in ipairs(class.parents) do
+    local parent = assert(classes[name], "no class " .. name)
+    for key, f in pairs((defined(parent))) do functions[key] = f end
+    for key, field in pairs(select(2, defined(parent))) do fields[key] = field end
+  end
+  for _, f in ipairs(class.functions) do functions[f.name] = f end
+  for _, field in ipairs(class.fields) do fields[field.name] = field end
+  return functions, fields
+end
+
+-- The functions and the other values of a table, by name, but for metamethods and what has a name with `_`.
+local function found(values)
+  local functions, others = {}, {}
+  for name, value in pairs(values) do
+    if type(name) == "string" and name:sub(1, 1) ~= "_" then
+      if type(value) == "function" then functions[name] = value else others[name] = value end
+    end
+  end
+  return functions, others
+end
+
+local function sorted(set)
+  local list = {}
+  for name in pairs(set) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+local function methods_of(object)
+  return getmetatable(object).__index
+end
+
+-- The upvalue of a function with that name.
+local function upvalue(f, wanted)
+  for index = 1, 255 do
+    local name, value = debug.getupvalue(f, index)
+    if not name then break end
+    if name == wanted then return value end
+  end
+  error("no upvalue " .. wanted)
+end
+
+-- The methods of every class, by the class's name, and the request and response of a served request.
+local function gather()
+  local all, seen = {}, {}
+  local function add(name, object)
+    all[name] = methods_of(object)
+  end
+  local sel <close> = assert(lio.create())
+  add("lio.Selector", sel)
+  add("lio.Waker", assert(sel:waker()))
+  local one, other = socket.pair()
+  local _ <close> = one
+  add("lio.Socket", one)
+  add("lio.Endpoint", assert(socket.endpoint("inet", "127.0.0.1", 1)))
+  local watcher <close> = assert(require("lio.signal").open "SIGUSR1")
+  add("lio.SignalWatcher", watcher)
+  add("lio.Timers", require("lio.timer").new())
+  local selector <close> = assert(require("bee.select").create())
+  add("bee.Selector", selector)
+  local epoll <close> = assert(require("bee.epoll").create(8))
+  add("bee.Epoll", epoll)
+  local connection <close> = assert(net.wrap(other))
+  add("lio.Connection", connection)
+
+  local app = web.new()
+  add("lio.App", app)
+  app:use(function(req, res, next)
+    next()
+    seen.req, seen.res = req, res
+  end)
+  app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
+  loop.run(function()
+    local listener <close> = assert(net.listen("127.0.0.1", 0))
+    add("lio.Listener", listener)
+    local udp <close> = assert(net.udp("127.0.0.1", 0))
+    add("lio.Udp", udp)
+    local server = assert(app:listen "127.0.0.1:0")
+    add("lio.Server", server)
+    seen.server = server
+    local _, port = server.listener:address()
+    local client <close> = assert(net.connect("127.0.0.1", port, { timeout = 10 }))
+    client:timeout(10, 10)
+    client:send "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    seen.answer = client:recv "all"
+    server:stop()
+  end)
+  -- A request's `__index` looks in the fields it can make, then in the methods.
+  local index = getmetatable(seen.req).__index
+  seen.getters = upvalue(index, "getters")
+  all["lio.Request"] = upvalue(index, "Request")
+  all["lio.Response"] = methods_of(seen.res)
+  return all, seen
+end
+
+local instances, seen
+
+t.test("every class can be made and looked at", function()
+  instances, seen = gather()
+  t.ok(seen.answer:find("^HTTP/1.1 201 "), seen.answer)
+  for name, class in pairs(classes) do
+    local is_module = by_name[name] ~= nil
+    if #class.functions > 0 and not is_module then t.ok(instances[name], "no instance of " .. name) end
+  end
+end, { leaks = true })
+
+t.test("every module of the library has definitions, and no other", function()
+  local there = { lio = true }
+  for name in read_file(t.root .. "src/lib.rs"):gmatch 'require "(lio%.[%w_]+)"' do there[name] = true end
+  for _, folder in ipairs { "lio", "bee" } do
+    local pipe = assert(io.popen("ls " .. t.quote(t.root .. "lualib/" .. folder)))
+    for file in pipe:lines() do
+      local name = file:match "^(.*)%.lua$"
+      if name then there[folder .. "." .. name] = true end
+    end
+    pipe:close()
+  end
+  for name in pairs(INTERNAL) do
+    t.ok(there[name], name .. " is internal and does not exist")
+    there[name] = nil
+  end
+  t.eq(sorted(by_name), sorted(there))
+end)
+
+-- Not in the test: `net` fills itself at the first look.
+local _ = net.listen
+
+for _, module in ipairs(modules) do
+  t.test(module.name .. ": definitions and functions of the module are the same", function()
+    local functions, fields = defined(module.classes[1])
+    local real, values = found(require(module.name))
+    t.eq(module.classes[1].name, module.name, "the first class is the module")
+    t.eq(sorted(functions), sorted(real))
+    t.eq(sorted(fields), sorted(values))
+  end)
+
+  for index = 2, #module.classes do
+    local class = module.classes[index]
+    if #class.functions > 0 then
+      t.test(class.name .. ": definitions and methods are the same", function()
+        local functions = defined(class)
+        t.eq(sorted(functions), sorted((found(instances[class.name]))))
+      end)
+    end
+  end
+end
+
+t.test("lio.NetInstance: definitions and the loop's instance are the same", function()
+  local functions = defined(classes["lio.NetInstance"])
+  -- These two are of the module alone.
+  functions.new, functions.use = nil, nil
+  local real, values = found(loop.net)
+  t.eq(sorted(functions), sorted(real))
+  local own = {}
+  for _, field in ipairs(classes["lio.NetInstance"].fields) do own[field.name] = true end
+  t.eq(sorted(own), sorted(values))
+end)
+
+-- The parameters of a Lua function are those of its definition; others take what they like.
+local function check_parameters(label, f, real)
+  local info = debug.getinfo(real, "u")
+  if info.isvararg then return end
+  local count = #f.names + (f.is_method and 1 or 0)
+  if f.names[#f.names] == "..." then return t.ok(false, label .. " takes no further arguments") end
+  t.eq(count, info.nparams, label .. ": how many parameters")
+end
+
+t.test("definitions have the parameters of the functions", function()
+  for _, module in ipairs(modules) do
+    for index, class in ipairs(module.classes) do
+      local real = index == 1 and require(module.name) or instances[class.name]
+      for _, f in ipairs(class.functions) do
+        -- Shared with connections and datagram sockets, which have two time limits.
+        if not (class.name == "lio.Listener" and f.name == "timeout") then
+          check_parameters(class.name .. "." .. f.name, f, real[f.name])
+        end
+      end
+    end
+  end
+end)
+
+t.test("every public function has a sentence and its parameters described in order", function()
+  for _, module in ipairs(modules) do
+    for _, class in ipairs(module.classes) do
+      for _, f in ipairs(class.functions) do
+        local label = class.name .. "." .. f.name
+        t.ok(f.text:find "%.$", label .. " has no sentence")
+        local described = {}
+        for position, param in ipairs(f.params) do described[position] = param.name end
+        if not f.private then t.eq(described, f.names, label) end
+      end
+    end
+  end
+end)
+
+t.test("the fields of a request are defined", function()
+  local _, fields = defined(classes["lio.Request"])
+  t.eq(sorted(fields), sorted(seen.getters))
+end)
+
+t.test("the fields of responses and servers exist", function()
+  for name, object in pairs { ["lio.Response"] = seen.res, ["lio.Server"] = seen.server } do
+    local _, fields = defined(classes[name])
+    for field in pairs(fields) do
+      t.ok(rawget(object, field) ~= nil, name .. " has no field " .. field)
+    end
+  end
+end)
+
+t.test("the options of an app are defined, with their defaults", function()
+  local _, fields = defined(classes["lio.WebOptions"])
+  t.eq(sorted(fields), sorted(web.defaults))
+  for name, value in pairs(web.defaults) do
+    local shown = value == math.huge and "math.huge" or tostring(value)
+    t.ok(fields[name].text:find("default `" .. shown .. "`", 1, true), name .. " has another default: " .. shown)
+  end
+end)
+
+t.test("types that definitions mention are defined", function()
+  local known = {}
+  for _, module in ipairs(modules) do
+    for _, alias in ipairs(module.aliases) do known[alias.name] = true end
+    for _, class in ipairs(module.classes) do known[class.name] = true end
+  end
+  local function check(label, list)
+    for _, one in ipairs(list) do
+      -- Literals are no names.
+      for name in one.type:gsub('"[^"]*"', ""):gmatch "%f[%w](%l+%.[%w_]+)" do
+        t.ok(known[name], label .. " mentions " .. name)
+      end
+    end
+  end
+  for _, module in ipairs(modules) do
+    check(module.name, module.aliases)
+    for _, class in ipairs(module.classes) do
+      check(class.name, class.fields)
+      for _, f in ipairs(class.functions) do
+        local label = class.name .. "." .. f.name
+        check(label, f.params)
+        check(label, f.returns)
+        for _, overload in ipairs(f.overloads) do check(label, overload) end
+      end
+    end
+  end
+end)
+
+t.test("docs/api is what docs/build.lua makes of the definitions", function()
+  local pages = { ["README.md"] = page.index(modules) }
+  for _, module in ipairs(modules) do pages[module.name .. ".md"] = page.of(module) end
+  local pipe = assert(io.popen("ls " .. t.quote(t.root .. "docs/api")))
+  local there = {}
+  for name in pipe:lines() do there[name] = true end
+  pipe:close()
+  t.eq(sorted(there), sorted(pages), "run docs/build.lua")
+  for name, text in pairs(pages) do
+    t.ok(read_file(t.root .. "docs/api/" .. name) == text, name .. " is not up to date: run docs/build.lua")
+  end
+end)
+
+t.finish()
