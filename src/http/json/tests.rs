@@ -1,0 +1,51 @@
+//! What `json_test.lua` cannot bring about: Lua runs out of memory in the middle of a call.
+
+use super::open_module;
+use mlua::{Function, Lua, Table};
+
+/// Sets the limit to each of a range of amounts above what is in use, so that every allocation of a call
+/// fails once; the call must raise, or give its result, and work again afterwards.
+#[test]
+fn a_call_survives_lua_running_out_of_memory_anywhere() {
+    let lua = Lua::new();
+    // SAFETY: the function is what `require` would call.
+    let open: Function = unsafe { lua.create_c_function(open_module) }.expect("memory is there");
+    let json: Table = open.call(()).expect("the module opens");
+    let check: Function = lua
+        .load(
+            r#"
+            local json = ...
+            local text = '{"list":[1,2.5,"three",{"deep":[[[null]]]}],"name":"' .. ("x"):rep(100) .. '"}'
+            return function()
+              local value = assert(json.decode(text))
+              local again = assert(json.decode(json.encode(value, { sort = true })))
+              return again.list[3] == "three" and again.list[4].deep[1][1][1] == json.null
+            end
+            "#,
+        )
+        .call(json)
+        .expect("the chunk runs");
+    let (mut failed, mut passed) = (0, 0);
+    for spare in (0..6000).step_by(16) {
+        lua.gc_collect().expect("no finalizer fails");
+        lua.set_memory_limit(lua.used_memory() + spare)
+            .expect("the allocator is mlua's");
+        let result = check.call::<bool>(());
+        lua.set_memory_limit(0).expect("the allocator is mlua's");
+        match result {
+            Ok(same) => {
+                assert!(same);
+                passed += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, mlua::Error::MemoryError(_)), "{error}");
+                failed += 1;
+            }
+        }
+        assert!(check.call::<bool>(()).expect("memory is there"));
+    }
+    assert!(
+        failed > 10 && passed > 10,
+        "{failed} failed, {passed} passed"
+    );
+}
