@@ -253,6 +253,7 @@ t.test("of 10,000 routes each is found, and a look-up costs no more than of ten"
     local app = web.new()
     for i = 1, count do
       app:get(("/group%d/item%d/:id"):format(i % 100, i), function(req) return i .. " " .. req.params.id end)
+      app:get(("/number%d/:id<%%d+>"):format(i), function(req) return req.params.id end)
     end
     local spent
     http.with(app, function(open)
@@ -263,6 +264,8 @@ t.test("of 10,000 routes each is found, and a look-up costs no more than of ten"
       local began = os.clock()
       for _ = 1, 200 do c:request("GET", "/group9/item9/x") end
       for _ = 1, 200 do c:request("GET", "/nowhere/at/all") end
+      for _ = 1, 200 do t.eq(c:request("GET", "/number9/7").body, "7") end
+      for _ = 1, 200 do t.eq(c:request("PUT", "/group9/item9/x").status, 405) end
       spent = os.clock() - began
     end)
     return spent

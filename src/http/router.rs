@@ -10,10 +10,12 @@
 //! can conflict.
 
 mod pattern;
+mod tree;
 
 use std::collections::HashMap;
 
 use pattern::{Pattern, Segment};
+use tree::Tree;
 
 /// The most parameters, tail included, that a pattern can have.
 pub(crate) const MAX_PARAMETERS: usize = 16;
@@ -122,6 +124,8 @@ pub(crate) struct Router {
     routes: Vec<Route>,
     shapes: Vec<Shape>,
     by_segments: HashMap<Vec<Segment>, usize>,
+    /// All shapes, for the requests that one of them does not settle.
+    tree: Tree,
     /// Patterns without tail.
     exact: matchit::Router<Leaf>,
     /// Patterns with a tail, one trie for each number of segments.
@@ -190,6 +194,7 @@ impl Router {
         } else {
             self.exact.insert(key, leaf(false)).map_err(explain)?;
         }
+        self.tree.insert(&parsed.segments, node);
         self.shapes.push(Shape {
             segments: parsed.segments.clone(),
             candidates: Vec::new(),
@@ -257,17 +262,15 @@ impl Router {
         }
     }
 
-    /// All nodes that match a normalised path, from the most to the least specific. This tries
-    /// every pattern; it is for the rare path whose first node's constraints all failed.
+    /// All nodes that match a normalised path, from the most to the least specific; for the rare
+    /// request that the first of them does not settle.
     pub(crate) fn find_all<'p>(&self, path: &'p str) -> Vec<Node<'_, 'p>> {
-        let matching = self.shapes.iter().enumerate().filter_map(|(node, shape)| {
+        let mut nodes = Vec::new();
+        self.tree.matches(path, &mut |node, found| {
             let mut values = Values::new();
-            pattern::matches(&shape.segments, path, |value| values.push(value))
-                .then(|| self.node(node, values))
+            found.iter().for_each(|value| values.push(value));
+            nodes.push(self.node(node, values));
         });
-        let mut nodes: Vec<_> = matching.collect();
-        nodes
-            .sort_by(|a, b| pattern::rank(&a.shape.segments).cmp(pattern::rank(&b.shape.segments)));
         nodes
     }
 }

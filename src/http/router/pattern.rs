@@ -154,32 +154,3 @@ pub(super) fn rank(segments: &[Segment]) -> impl Iterator<Item = u8> {
         Segment::Tail => 2,
     })
 }
-
-/// Whether `path` has this shape; `found` gets the value of each parameter on the way.
-pub(super) fn matches<'p>(
-    segments: &[Segment],
-    path: &'p str,
-    mut found: impl FnMut(&'p str),
-) -> bool {
-    let mut rest = path.strip_prefix('/');
-    for segment in segments {
-        let Some(text) = rest else {
-            return false;
-        };
-        if *segment == Segment::Tail {
-            found(text);
-            return true;
-        }
-        let (part, behind) = match text.split_once('/') {
-            Some((part, behind)) => (part, Some(behind)),
-            None => (text, None),
-        };
-        match segment {
-            Segment::Literal(literal) if literal == part => (),
-            Segment::Parameter if !part.is_empty() => found(part),
-            _ => return false,
-        }
-        rest = behind;
-    }
-    rest.is_none()
-}
