@@ -302,6 +302,24 @@ t.test("fork refuses what cannot be called and takes what can", function()
   t.eq(got, 3)
 end)
 
+t.test("start runs a task up to its first wait, inside a task it forks", function()
+  local seen = {}
+  task.start(function(...)
+    seen[1] = select("#", ...)
+    seen[2] = task.wait "started"
+  end, nil, nil)
+  t.eq(seen, { 2 })
+  t.eq(task.count(), 1)
+  task.wakeup("started", "on")
+  run_all()
+  t.eq(seen, { 2, "on" })
+  task.start(function() task.start(function() seen[4] = "inner" end) seen[3] = #seen end)
+  run_all()
+  t.eq(seen, { 2, "on", 2, "inner" })
+  task.start(function() end)
+  t.eq(task.count(), 0)
+end)
+
 t.test("run_ready from inside a task raises", function()
   local problem
   task.fork(function() problem = select(2, pcall(task.run_ready)) end)
