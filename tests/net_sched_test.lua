@@ -15,7 +15,7 @@ local function tiny_scheduler()
   function sched.fork(f, ...)
     local args = table.pack(...)
     local co = coroutine.create(function() f(table.unpack(args, 1, args.n)) end)
-    table.insert(ready, { co })
+    table.insert(ready, table.pack(co))
     return co
   end
   function sched.wait(token)
@@ -32,7 +32,7 @@ local function tiny_scheduler()
     local co = waiting[token]
     if not co then return end
     waiting[token] = nil
-    table.insert(ready, { co, ... })
+    table.insert(ready, table.pack(co, ...))
     return true
   end
   local function interrupt(token, problem)
@@ -48,7 +48,7 @@ local function tiny_scheduler()
       assert(lio.now() < deadline, "the deadline passed")
       while ready[1] do
         local entry = table.remove(ready, 1)
-        local ok, problem = coroutine.resume(table.unpack(entry))
+        local ok, problem = coroutine.resume(table.unpack(entry, 1, entry.n))
         if not ok then error(debug.traceback(entry[1], problem), 0) end
       end
       if not result then api.step(0.1) end
