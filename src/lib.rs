@@ -80,6 +80,11 @@ entry!(
     http::lua::open_module
 );
 entry!(
+    /// Entry point of `require "lio.json"`.
+    luaopen_lio_json,
+    http::json::open_module
+);
+entry!(
     /// Entry point of `require "lio.resolver"`.
     luaopen_lio_resolver,
     socket::resolve::open_module

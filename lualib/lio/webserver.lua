@@ -206,16 +206,13 @@ function App:run(where, opts)
   if opts and opts.workers and opts.workers ~= 1 then
     error("run: more than one worker needs the scheduler, which this version does not have", 2)
   end
-  local function serve()
-    local server, message = self:listen(where, opts)
-    if not server then error("lio.webserver: " .. message, 0) end
-    io.stdout:write("lio: serving ", server.url, "\n")
-    io.stdout:flush()
-    server:wait()
-  end
-  if loop.is_running() then return serve() end
+  local server, message = self:listen(where, opts)
+  if not server then error(message, 2) end
+  io.stdout:write("lio: serving ", server.url, "\n")
+  io.stdout:flush()
+  if loop.is_running() then return server:wait() end
   loop.grace = self.settings.grace
-  return loop.run(serve)
+  return loop.run(server.wait, server)
 end
 
 return M

@@ -15,6 +15,7 @@
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 //! | [`router`] | patterns to routes | |
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
+//! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
 //! | `request`, `routes`, `lua` | what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
@@ -23,6 +24,7 @@ pub(crate) mod date;
 pub(crate) mod exchange;
 pub(crate) mod fields;
 pub(crate) mod head;
+pub(crate) mod json;
 pub(crate) mod lua;
 pub(crate) mod request;
 pub(crate) mod response;

@@ -15,6 +15,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.signal", crate::selector::signal::open_module),
     ("lio.stream", crate::stream::lua::open_module),
     ("lio.http", crate::http::lua::open_module),
+    ("lio.json", crate::http::json::open_module),
     ("lio.resolver", crate::socket::resolve::open_module),
     ("lio.timer", crate::timer::lua::open_module),
 ];

@@ -145,6 +145,13 @@ const VERSION: &[u8; 8] = b"HTTP/d.d";
 /// The two digits of the version at the start of `rest`; `None` when it has not come yet.
 #[inline]
 fn version_digits(rest: &[u8]) -> Result<Option<[u8; 2]>, Reject> {
+    if rest.starts_with(b"HTTP/1.1") {
+        return Ok(Some(*b"11"));
+    }
+    other_version(rest)
+}
+
+fn other_version(rest: &[u8]) -> Result<Option<[u8; 2]>, Reject> {
     let is_right = rest.iter().zip(VERSION).all(|(got, form)| match form {
         b'd' => got.is_ascii_digit(),
         _ => got == form,

@@ -138,16 +138,29 @@ fn is_ip_literal(inside: &[u8]) -> bool {
             .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
 }
 
+/// Bytes of a registered name, escapes aside: unreserved characters and sub-delimiters.
+const IN_REG_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = b.is_ascii_alphanumeric()
+            || matches!(b, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'')
+            || matches!(b, b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=');
+        byte += 1;
+    }
+    table
+};
+
 fn is_reg_name(host: &[u8]) -> bool {
     let mut rest = host;
-    while let [first, behind @ ..] = rest {
-        rest = match (first, behind) {
-            (b'%', [high, low, tail @ ..])
+    while let Some(odd) = rest.iter().position(|&b| !IN_REG_NAME[b as usize]) {
+        rest = match &rest[odd..] {
+            [b'%', high, low, behind @ ..]
                 if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
-                tail
+                behind
             }
-            (b, _) if b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(b) => behind,
             _ => return false,
         };
     }

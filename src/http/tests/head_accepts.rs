@@ -161,6 +161,13 @@ fn plausible_hosts_are_accepted() {
 }
 
 #[test]
+fn a_host_of_nothing_but_escapes_costs_no_stack() {
+    let host = "%41".repeat(10_000);
+    let parsed = accept(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert_eq!(parsed.host(), Some(&*host));
+}
+
+#[test]
 fn many_fields_are_parsed_up_to_the_limit() {
     for (count, limit) in [
         (31, 100),

@@ -161,6 +161,26 @@ fn a_faulty_request_line_is_refused_at_its_end_without_fields() {
 }
 
 #[test]
+fn a_trickle_is_refused_with_the_first_byte_over_a_limit() {
+    let line = "GET / HTTP/1.1\r\n";
+    for (text, limit, status) in [
+        (
+            format!("GET /{}", "a".repeat(200)),
+            LIMITS.request_line,
+            414,
+        ),
+        (
+            format!("{line}Host: {}", "a".repeat(200)),
+            line.len() + LIMITS.headers,
+            431,
+        ),
+    ] {
+        assert_eq!(feed(&text.as_bytes()[..limit], 0..limit), Ok(None));
+        assert_eq!(feed(&text.as_bytes()[..limit + 1], 0..limit), Err(status));
+    }
+}
+
+#[test]
 fn a_bare_line_feed_is_refused_as_soon_as_it_comes() {
     let text = b"GET / HTTP/1.1\r\nHost: a\nX: y\r\n";
     let mut progress = Progress::default();

@@ -226,7 +226,7 @@ fn ten_thousand_routes_are_told_apart() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// The trie and the plain scan of all patterns are two implementations of one rule.
     #[test]
