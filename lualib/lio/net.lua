@@ -45,12 +45,6 @@ local function make_methods(api)
   end
 end
 
-local function check_seconds(seconds, index)
-  if seconds ~= nil and type(seconds) ~= "number" then
-    error("bad argument #" .. index .. " to 'timeout' (number expected, got " .. type(seconds) .. ")", 3)
-  end
-end
-
 -- `net.new(selector, sched)` → the calls of this module for one VM. `wakeup` returns true when somebody
 -- waited. `sched` may also have `timers` (a `lio.timer` queue to share), `on_abandon(f)` (as `lio.task`
 -- has it; needed when tasks can be killed) and `on_stop(f)` (as `lio.loop` has it).
@@ -243,19 +237,6 @@ function M.new(selector, sched)
     end
   end
 
-  -- `timeout(c, read_seconds, write_seconds)`: how long a wait in recv and send may last; nil: for ever.
-  -- Over it: `nil, "timeout"`, and the connection stays usable.
-  function api.timeout(c, read_seconds, write_seconds)
-    check_seconds(read_seconds, 2)
-    check_seconds(write_seconds, 3)
-    local x = c
-    if type(c) == "table" then x = c.socket end
-    if c:is_closed() then return nil, "closed", "closed" end
-    reads.limits[x] = read_seconds
-    writes.limits[x] = write_seconds
-    return true
-  end
-
   -- `close(x)` → true. Idempotent. Everyone who waits on `x` gets `nil, "closed"`.
   function api.close(x)
     if type(x) == "table" then return x:close() end
@@ -264,36 +245,6 @@ function M.new(selector, sched)
       flushing[x] = nil
     end
     return true
-  end
-
-  -- `shutdown(c [, "r"|"w"|"rw"])`: ends one direction or both, after what is being sent. → true, or
-  -- `nil, message, code`.
-  function api.shutdown(c, how)
-    if is_closed(c) then return nil, "closed", "closed" end
-    if how ~= "r" then
-      local done, message, _, code = api.send(c)
-      if not done then return nil, message, code end
-    end
-    return c:cut(how)
-  end
-
-  -- `peer(c)`, `sock(c)` → ip, port, family of the other side and of this one; for unix: path, kind,
-  -- "unix". `nil, message, code` on failure.
-  function api.peer(c)
-    if c:is_closed() then return nil, "closed", "closed" end
-    return c:address("peer")
-  end
-
-  function api.sock(c)
-    if c:is_closed() then return nil, "closed", "closed" end
-    return c:address("socket")
-  end
-
-  -- `option(c, name [, value])`: sets or gets a socket option (the names of `lio.socket`).
-  function api.option(c, ...)
-    if c:is_closed() then return nil, "closed", "closed" end
-    if type(c) == "table" then return c.socket:option(...) end
-    return c:set_option(...)
   end
 
   local adopt = first and function(c) home[c] = api end
@@ -402,6 +353,7 @@ function M.new(selector, sched)
     end
   end
 
+  require "lio.net.option"(api, host)
   require "lio.net.listen"(api, host)
   require "lio.net.connect"(api, host)
   require "lio.net.udp"(api, host)

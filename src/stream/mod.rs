@@ -3,6 +3,7 @@
 //! - `buffer.rs`: the read buffer, and the pool that buffers come from and go back to
 //! - `transport.rs`: what a stream stands on: plain sockets now, TLS later
 //! - `receive.rs`: the forms of `recv`
+//! - `transfer.rs`: `take` and `put`, the calls that move bytes
 //! - `lua.rs`: `lio.stream`, what `lualib/lio/net.lua` is built on
 //!
 //! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
@@ -13,6 +14,7 @@ pub(crate) mod lua;
 mod receive;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod transport;
 
 pub(crate) use buffer::{Buffer, Pool};

@@ -1,0 +1,57 @@
+-- What is asked of a connection besides its bytes: time limits, shutdown, addresses, options. Part of
+-- `lio.net`. Listeners and datagram sockets have these calls too, as far as they mean something there.
+
+local is_closed <const> = require("lio.stream").methods.is_closed
+
+local function check_seconds(seconds, index)
+  if seconds ~= nil and type(seconds) ~= "number" then
+    error("bad argument #" .. index .. " to 'timeout' (number expected, got " .. type(seconds) .. ")", 3)
+  end
+end
+
+return function(api, host)
+  local reads <const>, writes <const> = host.turns.reads, host.turns.writes
+
+  -- `timeout(c, read_seconds, write_seconds)`: how long a wait in recv and send may last; nil: for ever.
+  -- Over it: `nil, "timeout"`, and the connection stays usable.
+  function api.timeout(c, read_seconds, write_seconds)
+    check_seconds(read_seconds, 2)
+    check_seconds(write_seconds, 3)
+    local x = c
+    if type(c) == "table" then x = c.socket end
+    if c:is_closed() then return nil, "closed", "closed" end
+    reads.limits[x] = read_seconds
+    writes.limits[x] = write_seconds
+    return true
+  end
+
+  -- `shutdown(c [, "r"|"w"|"rw"])`: ends one direction or both, after what is being sent. → true, or
+  -- `nil, message, code`.
+  function api.shutdown(c, how)
+    if is_closed(c) then return nil, "closed", "closed" end
+    if how ~= "r" then
+      local done, message, _, code = api.send(c)
+      if not done then return nil, message, code end
+    end
+    return c:cut(how)
+  end
+
+  -- `peer(c)`, `sock(c)` → ip, port, family of the other side and of this one; for unix: path, kind,
+  -- "unix". `nil, message, code` on failure.
+  function api.peer(c)
+    if c:is_closed() then return nil, "closed", "closed" end
+    return c:address("peer")
+  end
+
+  function api.sock(c)
+    if c:is_closed() then return nil, "closed", "closed" end
+    return c:address("socket")
+  end
+
+  -- `option(c, name [, value])`: sets or gets a socket option (the names of `lio.socket`).
+  function api.option(c, ...)
+    if c:is_closed() then return nil, "closed", "closed" end
+    if type(c) == "table" then return c.socket:option(...) end
+    return c:set_option(...)
+  end
+end
