@@ -28,6 +28,7 @@ check() {
     sh -c 'ls /usr/include/lua5.4/lua.h || ls /usr/local/include/lua.h'
   need timeout coreutils command -v timeout
   need script bsdutils command -v script
+  need strace strace command -v strace
 }
 
 rust_is_complete() {

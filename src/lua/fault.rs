@@ -94,6 +94,7 @@ pub(crate) fn code_of(errno: i32) -> &'static str {
         libc::EACCES | libc::EPERM => "denied",
         libc::ENOENT => "not found",
         libc::EHOSTUNREACH | libc::ENETUNREACH => "unreachable",
+        libc::EAGAIN => "would block",
         libc::EEXIST => "exists",
         libc::EMFILE => "EMFILE",
         libc::ENFILE => "ENFILE",
