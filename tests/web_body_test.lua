@@ -103,9 +103,12 @@ t.test("a client that is refused in the middle of a large upload still reads the
   http.with(app, function(open)
     local c = open()
     c:send(post("/", "Content-Length: 5000000"))
-    local sent = loop.fork(function() c.c:send(("x"):rep(5000000)) end)
+    local sent
+    loop.fork(function() sent = table.pack(c.c:send(("x"):rep(5000000))) end)
     t.eq(c:response().status, 413)
-    t.ok(sent)
+    t.ok(c:ended(), "in order, not by a reset that could overtake the answer")
+    while not sent do loop.sleep(0.001) end
+    t.eq(sent, { true, n = 1 })
   end)
 end)
 

@@ -10,11 +10,15 @@ use super::fields::{Fields, NO_FIELDS};
 use super::head::{self, Framing, Head, Limits, Method, Progress};
 use super::response;
 use super::status::Reject;
+use crate::selector::WRITE;
 use crate::stream::{Filled, Stream};
 use std::io;
 
 /// How much of an unread body is read and dropped to keep the connection; beyond it, it closes.
 const DRAIN_MOST: u64 = 256 * 1024;
+
+/// So many requests in a row without a wait; then other connections get their turn.
+const BURST: u8 = 64;
 
 /// The least room that reading a whole body makes.
 const ROOM: usize = 16 * 1024;
@@ -124,6 +128,8 @@ pub(crate) struct Exchange {
     collected: Vec<u8>,
     /// The trailer section of the last chunked body, if it had fields.
     trailers: Vec<u8>,
+    /// Requests since the connection last waited.
+    burst: u8,
     version: u8,
     is_head: bool,
     keep_alive: bool,
@@ -146,6 +152,7 @@ impl Exchange {
             received: 0,
             collected: Vec::new(),
             trailers: Vec::new(),
+            burst: 0,
             version: 11,
             is_head: false,
             keep_alive: true,
@@ -165,7 +172,9 @@ impl Exchange {
         loop {
             if !self.closing && stream.queued() < QUEUE_MOST {
                 // One that pipelines without end must not keep the loop from the others.
-                if !stream.buffered().is_empty() && !stream.begin_message() {
+                if self.burst == BURST && !stream.buffered().is_empty() {
+                    self.burst = 0;
+                    stream.transport.arm(WRITE);
                     stream.send(&[], &mut 0)?;
                     return Ok(Next::Blocked);
                 }
@@ -187,7 +196,10 @@ impl Exchange {
             match stream.fill(0)? {
                 Filled::Some => {}
                 Filled::End => return Ok(Next::Over),
-                Filled::WouldBlock => return Ok(waiting),
+                Filled::WouldBlock => {
+                    self.burst = 0;
+                    return Ok(waiting);
+                }
             }
         }
     }
@@ -218,6 +230,7 @@ impl Exchange {
     /// Takes the request whose head [`Exchange::next`] told of: its head is consumed.
     pub(crate) fn begin(&mut self, stream: &mut Stream, head: &Head) {
         stream.consume(head.head_len);
+        self.burst = (self.burst + 1).min(BURST);
         self.progress = Progress::default();
         self.body = match head.framing {
             Framing::None => Body::Done,

@@ -198,7 +198,7 @@ end
 
 -- Sends what a function gives.
 local function send_pieces(self, body)
-  -- Nobody reads what an answer to HEAD, or a 304, would have held.
+  -- What an answer to HEAD would have held need not be made.
   if self.connection.x:is_head() then begin(self) end
   while self.mode ~= "none" do
     local piece = body()
