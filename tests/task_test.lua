@@ -327,4 +327,16 @@ t.test("run_ready from inside a task raises", function()
   t.ok(problem:find "inside a task", problem)
 end)
 
+t.test("a pooled coroutine keeps nothing of its last task", function()
+  collectgarbage "incremental"
+  local weak = setmetatable({}, { __mode = "v" })
+  task.fork(function(held)
+    weak[1] = held
+  end, { ("x"):rep(1000) })
+  task.run_ready()
+  collectgarbage()
+  collectgarbage()
+  t.is_nil(weak[1])
+end)
+
 t.finish()

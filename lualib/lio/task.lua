@@ -51,9 +51,16 @@ local function enqueue(co, ...)
   end
 end
 
-local function body(f, ...)
-  f(...)
+local body
+
+-- Called in the tail position, so that a pooled coroutine keeps nothing of its last task.
+local function rest_in_pool()
   return body(yield(DONE))
+end
+
+function body(f, ...)
+  f(...)
+  return rest_in_pool()
 end
 
 -- `task.on_abandon(f)`: calls `f(token)` when a wait ends without what it waited for: by an interrupt, by
