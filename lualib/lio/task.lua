@@ -119,19 +119,21 @@ local function settle(co, ok, what)
   enqueue(co)
 end
 
+-- A coroutine for a task: one from the pool, or a new one.
+local function from_pool()
+  if pooled == 0 then return create(body) end
+  local co = pool[pooled]
+  pool[pooled] = nil
+  pooled = pooled - 1
+  return co
+end
+
 -- `task.fork(f, …)` → the task's coroutine. It runs after what is queued already.
 function M.fork(f, ...)
   if type(f) ~= "function" and not (getmetatable(f) or {}).__call then
     error("bad argument #1 to 'fork' (function expected, got " .. type(f) .. ")", 2)
   end
-  local co
-  if pooled > 0 then
-    co = pool[pooled]
-    pool[pooled] = nil
-    pooled = pooled - 1
-  else
-    co = create(body)
-  end
+  local co = from_pool()
   token_of[co] = NOTHING
   count = count + 1
   enqueue(co, f, ...)
@@ -143,15 +145,7 @@ end
 function M.start(f, ...)
   if current then return M.fork(f, ...) end
   local co = spare
-  if co then
-    spare = nil
-  elseif pooled > 0 then
-    co = pool[pooled]
-    pool[pooled] = nil
-    pooled = pooled - 1
-  else
-    co = create(body)
-  end
+  if co then spare = nil else co = from_pool() end
   -- A task that ends without a wait is not entered anywhere.
   current = co
   local ok, what = resume(co, f, ...)
