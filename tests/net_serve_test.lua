@@ -5,6 +5,7 @@ local k = require "tests.netkit"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local socket = require "lio.socket"
 
 -- A server on a port of its own, which stops when the variable goes out of scope.
 local function serving(handler, opts)
@@ -214,6 +215,28 @@ end, { seconds = 60 })
 k.test("misuse raises", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   t.raises("bad argument #2 to 'serve'", net.serve, l)
+end)
+
+t.test("a stop serves who stands in the system's queue already", function()
+  loop.run(function()
+    local listener = assert(net.listen("127.0.0.1", 0))
+    local _, port = listener:address()
+    local server = net.serve(listener, function(c)
+      c:send(c:recv("line") .. "!")
+    end)
+    local clients = {}
+    for i = 1, 5 do
+      local s = assert(socket.create "tcp")
+      s:connect("127.0.0.1", port)
+      clients[i] = net.wrap(s)
+      assert(clients[i]:send("hello " .. i .. "\n"))
+    end
+    server:stop(5)
+    for i, c in ipairs(clients) do
+      t.eq(c:recv("all"), "hello " .. i .. "!")
+      c:close()
+    end
+  end)
 end)
 
 t.finish()

@@ -414,6 +414,10 @@ local Listener = {}
 ---@return string? code
 function Listener:accept() end
 
+---Takes a connection that the system has accepted already. Does not wait.
+---@return lio.Connection? connection  nil when there is none
+function Listener:take_waiting() end
+
 ---Tells the address it listens on.
 ---@return string? address ip, or path
 ---@return integer|string|nil port for unix the kind of name

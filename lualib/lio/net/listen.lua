@@ -194,6 +194,15 @@ return function(api, host)
     return c
   end
 
+  -- `listener:take_waiting()` → a connection that the system has accepted already, or nil. Does not wait.
+  function Listener:take_waiting()
+    if self.closed then return nil end
+    local c = accept_stream(selector, self.socket)
+    if not c then return nil end
+    if adopt_stream then adopt_stream(c) end
+    return c
+  end
+
   -- `listener:address()` → ip, port, family; for unix: path, kind, "unix".
   function Listener:address()
     if self.closed then return nil, "closed", "closed" end

@@ -46,6 +46,12 @@ return function(api, host)
     server:release(c)
   end
 
+  local function admit(server, c)
+    server.connections[c] = true
+    server.count = server.count + 1
+    if server.attended then attend(server, c) else sched.fork(handle, server, c) end
+  end
+
   local function accept_loop(server)
     local most = server.max_connections
     while not server.stopping do
@@ -54,9 +60,7 @@ return function(api, host)
       else
         local c, message, code = api.accept(server.listener)
         if c then
-          server.connections[c] = true
-          server.count = server.count + 1
-          if server.attended then attend(server, c) else sched.fork(handle, server, c) end
+          admit(server, c)
         elseif code == "closed" then
           return
         else
@@ -92,6 +96,8 @@ return function(api, host)
   function Server:stop(grace)
     if self.stopping then return end
     self.stopping = true
+    -- Who stands in the system's queue would be reset: they are served like the others.
+    for c in self.listener.take_waiting, self.listener do admit(self, c) end
     self.listener:close()
     if self.forget_stop then self.forget_stop() end
     sched.wakeup(self)
