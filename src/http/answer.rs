@@ -54,7 +54,9 @@ impl Seen {
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let text = std::str::from_utf8(value).ok();
-                self.length = text.and_then(|text| text.parse().ok());
+                let length = text.and_then(|text| text.parse().ok());
+                // Lua has to be able to count it.
+                self.length = length.filter(|length| i64::try_from(*length).is_ok());
                 return Role::Skip;
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
@@ -126,6 +128,9 @@ impl Writer {
             for at in (1..count).step_by(2) {
                 ffi::lua_rawgeti(self.state, index, at);
                 ffi::lua_rawgeti(self.state, index, at + 1);
+                if ffi::lua_isstring(self.state, -2) == 0 {
+                    self.fail(b"?", "header names must be strings");
+                }
                 let name = args::bytes(self.state, -2);
                 self.field(name);
                 ffi::lua_pop(self.state, 1);

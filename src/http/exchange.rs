@@ -32,8 +32,6 @@ pub(crate) struct Workspace {
     pub(crate) date: DateCache,
     /// For decoding; what it holds is valid until the next use.
     pub(crate) scratch: Vec<u8>,
-    /// Lent by whoever pushes parts of it while `scratch` is used again.
-    pub(crate) kept: Vec<u8>,
     /// The ids of the routes that match a path.
     pub(crate) routes: Vec<i64>,
 }
@@ -44,7 +42,6 @@ impl Workspace {
             fields: NO_FIELDS,
             date: DateCache::new(),
             scratch: Vec::new(),
-            kept: Vec::new(),
             routes: Vec::new(),
         }
     }

@@ -86,6 +86,12 @@ pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
 }
 
 impl Connection {
+    /// Whether stream and routes are what they were: a script can have their finalizers run.
+    unsafe fn is_whole(&self) -> bool {
+        // SAFETY: the user values keep both blocks alive.
+        unsafe { object::is_alive(self.stream) && object::is_alive(self.routes) }
+    }
+
     /// The exchange and its stream, which are different objects.
     pub(crate) fn parts(&mut self) -> (&mut Exchange, &mut Stream) {
         // SAFETY: the user value keeps the stream alive; Lua runs one call at a time.
@@ -99,7 +105,13 @@ impl Connection {
 /// Nothing that needs `Drop` may be alive; one reference at a time.
 pub(crate) unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Connection {
     // SAFETY: the argument stays on the stack while the caller runs.
-    unsafe { &mut *object::check::<Connection>(state, 1) }
+    unsafe {
+        let connection = object::check::<Connection>(state, 1);
+        if !(*connection).is_whole() {
+            raise(state, Text::new("the exchange's stream or routes are gone"));
+        }
+        &mut *connection
+    }
 }
 
 /// `http.exchange(stream, routes, request_line, headers, fields)` → an exchange with these limits:
@@ -186,9 +198,19 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
         let found = guard(|| Ok(step(connection, &mut *space)));
         match settle(state, found) {
             Step::Request(head, id) => {
+                let stream = connection.stream;
+                let bytes = (*stream).buffered().as_ptr();
+                let still = || {
+                    let now = (*stream).buffered();
+                    (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
+                };
+                let fields = &(&(*space).fields)[..head.field_count];
+                if !request::push(state, &head, fields, still) {
+                    // A finalizer has closed the connection, or read on it.
+                    ffi::lua_pushnil(state);
+                    return 1;
+                }
                 let (exchange, stream) = connection.parts();
-                let bytes = stream.buffered().as_ptr();
-                request::push(state, &head, bytes, &(&(*space).fields)[..head.field_count]);
                 settle(state, guard(|| Ok(exchange.begin(stream, &head))));
                 ffi::lua_pushinteger(state, id);
                 ffi::lua_pushboolean(state, (stream.queued() > 0).into());
@@ -377,9 +399,10 @@ unsafe extern "C-unwind" fn discard(state: *mut lua_State) -> c_int {
 /// `x:trailers()` → table of lower-case name to value of the fields behind a chunked body (RFC 9112
 /// section 7.1.2), once it was read; of a repeated one the last.
 unsafe extern "C-unwind" fn trailers(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `exchange`; the section belongs to the exchange.
+    // SAFETY: as for `exchange`; a copy of the section stays on the stack.
     unsafe {
-        let section = check(state).exchange.trailers();
+        push_bytes(state, check(state).exchange.trailers());
+        let section = args::bytes(state, -1);
         let mut found = [Field::default(); MAX_TRAILER_FIELDS];
         let parsed = guard(|| Ok(super::body::trailers(section, &mut found).unwrap_or(0)));
         let count = settle(state, parsed);

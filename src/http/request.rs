@@ -2,7 +2,7 @@
 //! read on demand. It needs no finalizer.
 
 use super::exchange::Workspace;
-use super::fields::{Field, Span};
+use super::fields::{Field, MAX_FIELDS, Span};
 use super::head::{Head, TargetForm};
 use super::lua::workspace;
 use super::routes::Routes;
@@ -11,6 +11,7 @@ use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Function, args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::os::raw::c_int;
 
 /// The head; its fields and bytes lie behind it.
@@ -43,12 +44,24 @@ impl Object for Request {
     }
 }
 
-/// Pushes the head that was parsed at the start of `bytes`, with its fields.
+/// Pushes the head that was parsed at the start of the stream's buffer, with its fields. Making the
+/// userdata may run finalizers, that is any Lua code: `bytes` is asked afterwards where the head's bytes
+/// are. False, with nothing pushed, when they are gone.
 ///
 /// # Safety
-/// As for [`object::push_new`]; the slices must not belong to a value that is dropped by a raise.
-pub(crate) unsafe fn push(state: *mut lua_State, head: &Head, bytes: *const u8, fields: &[Field]) {
-    // SAFETY: the tail has room for fields and bytes; `bytes` has `head_len` of them.
+/// As for [`object::push_new`]; what `bytes` gives has `head_len` bytes.
+pub(crate) unsafe fn push(
+    state: *mut lua_State,
+    head: &Head,
+    fields: &[Field],
+    bytes: impl FnOnce() -> Option<*const u8>,
+) -> bool {
+    // The table that `fields` is a part of serves other exchanges, too.
+    let mut kept = [const { MaybeUninit::<Field>::uninit() }; MAX_FIELDS];
+    for (place, field) in kept.iter_mut().zip(fields) {
+        place.write(*field);
+    }
+    // SAFETY: the tail has room for fields and bytes; as many fields as are copied were kept.
     unsafe {
         let places = std::mem::size_of_val(fields);
         let value = Request {
@@ -56,9 +69,14 @@ pub(crate) unsafe fn push(state: *mut lua_State, head: &Head, bytes: *const u8, 
             length: head.head_len,
         };
         let request = object::push_with_tail(state, value, places + head.head_len);
+        let Some(bytes) = bytes() else {
+            ffi::lua_pop(state, 1);
+            return false;
+        };
         let tail = object::tail(request);
-        std::ptr::copy_nonoverlapping(fields.as_ptr().cast::<u8>(), tail, places);
+        std::ptr::copy_nonoverlapping(kept.as_ptr().cast::<u8>(), tail, places);
         std::ptr::copy_nonoverlapping(bytes, tail.add(places), head.head_len);
+        true
     }
 }
 
@@ -358,25 +376,30 @@ unsafe extern "C-unwind" fn fields(state: *mut lua_State) -> c_int {
 
 /// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
 unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `push_span`; the values are sub-slices of the head or of the workspace's `kept`.
+    // SAFETY: as for `push_span`; the values are sub-slices of the head or of a string on the stack.
     unsafe {
         let request = check(state);
-        let routes = &*object::check::<Routes>(state, 2);
+        let routes = object::check::<Routes>(state, 2);
         let id = ffi::luaL_checkinteger(state, 3);
+        let mut path = request.route_path();
+        if !uri::path_is_plain(path) {
+            let space: *mut Workspace = workspace(state);
+            let normal = guard(|| Ok(normal_path(path, &mut (*space).scratch).is_some()));
+            let normal = settle(state, normal);
+            // On the stack, since finalizers and decoding a value below use `scratch`.
+            push_bytes(state, if normal { &(*space).scratch } else { b"" });
+            path = args::bytes(state, -1);
+        }
         ffi::lua_createtable(state, 0, 4);
-        let space: *mut Workspace = workspace(state);
         let mut values: [(*const u8, usize); super::router::MAX_PARAMETERS] =
             [(std::ptr::null(), 0); super::router::MAX_PARAMETERS];
         let found = guard(|| {
-            // `kept`, since decoding a value below uses `scratch`.
-            let Some(normal) = normal_path(request.route_path(), &mut (*space).kept) else {
-                return Ok(0);
-            };
-            Ok(routes.values_of(normal, id, &mut values))
+            let normal = std::str::from_utf8(path).unwrap_or_default();
+            Ok((*routes).values_of(normal, id, &mut values))
         });
         let count = settle(state, found);
-        for (index, (start, length)) in values[..count].iter().enumerate() {
-            let Some(name) = routes.name_of(id, index) else {
+        for (index, (start, length)) in values.iter().take(count).enumerate() {
+            let Some(name) = (*routes).name_of(id, index) else {
                 continue;
             };
             push_bytes(state, name.as_bytes());
@@ -393,19 +416,20 @@ unsafe extern "C-unwind" fn matches(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
         let request = check(state);
-        let routes = &*object::check::<Routes>(state, 2);
+        let routes = object::check::<Routes>(state, 2);
         let space: *mut Workspace = workspace(state);
+        // First, since it may run finalizers; filling it runs none.
+        ffi::lua_createtable(state, 4, 0);
         let found = guard(|| {
             let space = &mut *space;
             space.routes.clear();
             if let Some(normal) = normal_path(request.route_path(), &mut space.scratch) {
-                routes.all(normal, &mut space.routes);
+                (*routes).all(normal, &mut space.routes);
             }
             Ok(())
         });
         settle(state, found);
         let ids = &(*space).routes;
-        ffi::lua_createtable(state, ids.len() as c_int, 0);
         for (index, id) in ids.iter().enumerate() {
             ffi::lua_pushinteger(state, *id);
             ffi::lua_rawseti(state, -2, index as i64 + 1);

@@ -3,7 +3,7 @@
 use super::head::Method;
 use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, guard, push_bytes, raise, settle};
+use crate::lua::{Function, Text, args, guard, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -28,6 +28,11 @@ pub(crate) enum Found {
     Route(i64),
     /// Nothing, or what needs a closer look.
     Unsure,
+}
+
+/// Where the router has the route that Lua calls `id`, if it has it.
+fn index_of(id: i64) -> Option<usize> {
+    usize::try_from(id.checked_sub(1)?).ok()
 }
 
 impl Routes {
@@ -72,7 +77,7 @@ impl Routes {
 
     /// The name of a route's parameter.
     pub(crate) fn name_of(&self, id: i64, index: usize) -> Option<&str> {
-        let route = self.0.route(usize::try_from(id - 1).ok()?)?;
+        let route = self.0.route(index_of(id)?)?;
         route.names().get(index).map(String::as_str)
     }
 
@@ -128,8 +133,7 @@ unsafe fn route<'a>(state: *mut lua_State) -> &'a super::router::Route {
     unsafe {
         let routes = &*object::check::<Routes>(state, 1);
         let id = ffi::luaL_checkinteger(state, 2);
-        let index = usize::try_from(id - 1).ok();
-        match index.and_then(|index| routes.0.route(index)) {
+        match index_of(id).and_then(|index| routes.0.route(index)) {
             Some(route) => route,
             None => args::argument_error(state, 2, Text::new("no such route")),
         }
@@ -147,21 +151,19 @@ unsafe extern "C-unwind" fn method(state: *mut lua_State) -> c_int {
 
 /// `routes:constraints(id)` → table of parameter name to Lua pattern, or nil when there is none.
 unsafe extern "C-unwind" fn constraints(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
+    // SAFETY: as for `new`; the route is looked up anew after whatever may run a finalizer, since that
+    // may add routes, which moves them.
     unsafe {
-        let route = route(state);
-        let found = settle(
-            state,
-            guard(|| Ok(route.constraints().iter().any(Option::is_some))),
-        );
-        if !found {
+        let count = route(state).names().len();
+        if route(state).constraints().iter().all(Option::is_none) {
             return 0;
         }
         ffi::lua_createtable(state, 0, 2);
-        for (name, constraint) in route.names().iter().zip(route.constraints()) {
-            if let Some(pattern) = constraint {
-                push_bytes(state, name.as_bytes());
+        for index in 0..count {
+            if let Some(Some(pattern)) = route(state).constraints().get(index) {
                 push_bytes(state, pattern.as_bytes());
+                push_bytes(state, route(state).names()[index].as_bytes());
+                ffi::lua_rotate(state, -2, 1);
                 ffi::lua_rawset(state, -3);
             }
         }

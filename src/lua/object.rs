@@ -53,6 +53,11 @@ struct Slot<T> {
     value: MaybeUninit<T>,
 }
 
+impl<T> Slot<T> {
+    /// Lua aligns userdata for its own numbers and pointers, and no further.
+    const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
+}
+
 /// Pushes the metatable of `T`, made at first use.
 ///
 /// # Safety
@@ -98,6 +103,7 @@ pub(crate) unsafe fn push_new<T: Object, E>(
     state: *mut lua_State,
     make: impl FnOnce() -> Result<T, E>,
 ) -> Result<*mut T, E> {
+    const { Slot::<T>::FITS };
     // SAFETY: the slot is written before the metatable with its `__gc` is set; neither step raises.
     unsafe {
         push_metatable::<T>(state);
@@ -134,6 +140,7 @@ pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
     value: T,
     tail: usize,
 ) -> *mut T {
+    const { Slot::<T>::FITS };
     // SAFETY: the block is large enough for the slot and the tail.
     unsafe {
         push_metatable::<T>(state);
@@ -155,13 +162,16 @@ pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
 /// # Safety
 /// `value` was made by it.
 pub(crate) unsafe fn tail<T: Object>(value: *const T) -> *mut u8 {
-    // SAFETY: the value lies at a fixed offset in its slot, the tail behind the slot.
+    // SAFETY: the tail lies behind the slot.
+    unsafe { slot_of(value).add(1).cast::<u8>().cast_mut() }
+}
+
+/// The slot that holds `value`.
+unsafe fn slot_of<T: Object>(value: *const T) -> *const Slot<T> {
+    // SAFETY: the value lies at a fixed offset in its slot.
     unsafe {
-        let slot = value
-            .cast::<u8>()
-            .sub(std::mem::offset_of!(Slot<T>, value))
-            .cast::<Slot<T>>();
-        slot.add(1).cast::<u8>().cast_mut()
+        let start = value.cast::<u8>();
+        start.sub(std::mem::offset_of!(Slot<T>, value)).cast()
     }
 }
 
@@ -180,6 +190,15 @@ pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Opt
         let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
         ((*slot).key == T::key().pointer()).then(|| (*slot).value.as_mut_ptr())
     }
+}
+
+/// Whether a value that was once found by [`test`] has not been dropped since.
+///
+/// # Safety
+/// Its userdata has not been collected.
+pub(crate) unsafe fn is_alive<T: Object>(value: *const T) -> bool {
+    // SAFETY: the value lies at a fixed offset in its slot.
+    unsafe { !(*slot_of(value)).key.is_null() }
 }
 
 /// The value at argument `index`; raises a type error that names it otherwise.

@@ -96,6 +96,17 @@ unsafe fn open_core<'a>(state: *mut lua_State) -> (&'a Selector, &'a Rc<Core>) {
     }
 }
 
+/// The open core of the selector at argument 1, and the descriptor at argument 2. In this order: a
+/// descriptor's method is Lua code, and may close the selector.
+unsafe fn core_and_descriptor<'a>(state: *mut lua_State) -> (&'a Rc<Core>, Descriptor) {
+    // SAFETY: as for `open_core`; nothing of the selector is held while Lua code runs.
+    unsafe {
+        open_core(state);
+        let descriptor = descriptor::resolve(state, 2);
+        (open_core(state).1, descriptor)
+    }
+}
+
 /// `lio.create([max_events = 1024])` → a selector. `max_events` (1 to 65536): how many events one wait
 /// takes from the system. `nil, message, code` when the system refuses (epoll_create1(2)).
 unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
@@ -244,8 +255,7 @@ unsafe extern "C-unwind" fn event_add(state: *mut lua_State) -> c_int {
 unsafe fn modify(state: *mut lua_State, asked: u8, mode: Mode) -> c_int {
     // SAFETY: as for `create`.
     unsafe {
-        let (_, core) = open_core(state);
-        let descriptor = descriptor::resolve(state, 2);
+        let (core, descriptor) = core_and_descriptor(state);
         let changed = guard(|| {
             let Some(registration) = core.find(descriptor.number) else {
                 return Ok(Err(unknown("event_mod")));
@@ -291,8 +301,7 @@ unsafe extern "C-unwind" fn event_mod(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn event_del(state: *mut lua_State) -> c_int {
     // SAFETY: as for `create`.
     unsafe {
-        let (_, core) = open_core(state);
-        let descriptor = descriptor::resolve(state, 2);
+        let (core, descriptor) = core_and_descriptor(state);
         let found = guard(|| {
             let Some(registration) = core.find(descriptor.number) else {
                 return Ok(false);
@@ -361,8 +370,7 @@ unsafe extern "C-unwind" fn epoll_mod(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
     // SAFETY: as for `create`.
     unsafe {
-        let (_, core) = open_core(state);
-        let descriptor = descriptor::resolve(state, 2);
+        let (core, descriptor) = core_and_descriptor(state);
         let bits = args::integer_in(state, 3, 1, 7, "events") as u8;
         let armed = guard(|| {
             let Some(registration) = core.find(descriptor.number) else {
@@ -385,8 +393,7 @@ unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn set_udata(state: *mut lua_State) -> c_int {
     // SAFETY: as for `create`.
     unsafe {
-        let (_, core) = open_core(state);
-        let descriptor = descriptor::resolve(state, 2);
+        let (core, descriptor) = core_and_descriptor(state);
         ffi::luaL_checkany(state, 3);
         let found = guard(|| Ok(core.find(descriptor.number).map(|found| found.slot)));
         let Some(slot) = settle(state, found) else {
@@ -581,9 +588,17 @@ unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn waker(state: *mut lua_State) -> c_int {
     // SAFETY: as for `create`.
     unsafe {
-        let (_, core) = open_core(state);
-        let made = object::push_new(state, || core.bell().map(Waker));
-        match made.map_err(|error| Fault::io("waker", &error)) {
+        open_core(state);
+        let selector = object::check::<Selector>(state, 1);
+        // Looked at again: making the userdata may run a finalizer that closes the selector.
+        let made = object::push_new(state, || match &(*selector).core {
+            Some(core) => core
+                .bell()
+                .map(Waker)
+                .map_err(|error| Fault::io("waker", &error)),
+            None => Err(Fault::word("waker", "selector is closed", "closed")),
+        });
+        match made {
             Ok(_) => 1,
             Err(fault) => fault.push(state),
         }

@@ -147,22 +147,28 @@ unsafe extern "C-unwind" fn query(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; the answer stays in the userdata while its parts are pushed.
     unsafe {
-        let resolver = &mut *object::check::<Resolver>(state, 1);
+        let resolver = object::check::<Resolver>(state, 1);
         let taken = guard(|| {
-            resolver.current = resolver.shared.work().answers.pop_front();
+            let next = (*resolver).shared.work().answers.pop_front();
+            (*resolver).current = next;
             Ok(())
         });
         settle(state, taken);
-        let Some((id, found)) = &resolver.current else {
+        let Some((id, found)) = &(*resolver).current else {
             return 0;
         };
         ffi::lua_pushinteger(state, *id);
         match found {
             Ok(list) => {
                 ffi::lua_createtable(state, list.len() as c_int, 0);
-                for (index, address) in list.iter().enumerate() {
-                    push_bytes(state, super::endpoint::ip_text(address).as_bytes());
-                    ffi::lua_rawseti(state, -2, index as i64 + 1);
+                // Copied one by one: a finalizer may take the next answer, which ends this one.
+                let mut index = 0;
+                while let Some((_, Ok(list))) = &(*resolver).current
+                    && let Some(address) = list.get(index).copied()
+                {
+                    push_bytes(state, super::endpoint::ip_text(&address).as_bytes());
+                    index += 1;
+                    ffi::lua_rawseti(state, -2, index as i64);
                 }
                 2
             }

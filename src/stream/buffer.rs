@@ -42,9 +42,10 @@ impl Buffer {
         std::mem::take(&mut self.data)
     }
 
+    /// Drops the first `count` bytes, or all when there are fewer: a finalizer that ran while Lua took
+    /// them may have consumed or closed before.
     pub(crate) fn consume(&mut self, count: usize) {
-        self.start += count;
-        debug_assert!(self.start <= self.data.len());
+        self.start = self.data.len().min(self.start.saturating_add(count));
         if self.is_empty() {
             self.data.clear();
             self.start = 0;
