@@ -7,6 +7,7 @@ use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle}
 use crate::selector::descriptor::{self, Descriptor};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, Type};
+use std::convert::Infallible;
 use std::ffi::CStr;
 use std::io;
 use std::os::raw::c_int;
@@ -89,24 +90,34 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
     }
 }
 
+/// The second end of a pair, while the userdata that it is for is made.
+struct SecondEnd(Option<Socket>);
+
+impl Object for SecondEnd {
+    const NAME: &'static CStr = c"lio.second end of a pair";
+    const METHODS: &'static [(&'static CStr, Function)] = &[];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
 /// `socket.pair()` → two connected sockets, or `nil, message, code`.
 unsafe extern "C-unwind" fn pair(state: *mut lua_State) -> c_int {
     // SAFETY: the second end waits in a userdata of its own from the start, so neither is ever lost.
     unsafe {
         let owned = &*descriptor::owned(state);
-        let mut other = None;
-        let left = object::push_new(state, || {
-            let (left, right) =
-                Socket::pair(owned).map_err(|error| Fault::io("socketpair", &error))?;
-            other = right.into_descriptor();
-            Ok::<_, Fault>(left)
+        let Ok(second) = object::push_new(state, || Ok::<_, Infallible>(SecondEnd(None)));
+        let first = push(state, "socketpair", || {
+            let (left, right) = Socket::pair(owned)?;
+            (*second).0 = Some(right);
+            Ok(left)
         });
-        if let Err(fault) = left {
-            return fault.push(state);
+        if (*second).0.is_none() {
+            return first;
         }
-        let Some(number) = other else { return 1 };
         1 + push(state, "socketpair", || {
-            Socket::from_descriptor(number, true, owned)
+            let socket = (*second).0.take();
+            socket.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
         })
     }
 }
@@ -157,13 +168,6 @@ unsafe extern "C-unwind" fn chmod(state: *mut lua_State) -> c_int {
         }
         ffi::lua_pushboolean(state, 1);
         1
-    }
-}
-
-impl Socket {
-    /// Gives the descriptor away without telling anybody: it was in no selector yet.
-    fn into_descriptor(mut self) -> Option<c_int> {
-        self.detach()
     }
 }
 

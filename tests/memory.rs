@@ -1,0 +1,203 @@
+//! Every allocation of Lua fails once, at each place where the library makes one: the call that was under
+//! way raises "not enough memory", and closing the VM gives everything back.
+//!
+//! Such an error leaves native functions by longjmp, so what they own at that moment would be lost: a
+//! descriptor left open shows it.
+
+use mlua::ffi;
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_void};
+
+/// What the allocator is told: how many allocations succeed before all fail. Negative: none fails.
+struct Budget(Cell<i64>);
+
+unsafe extern "C" fn allocate(
+    budget: *mut c_void,
+    block: *mut c_void,
+    old: usize,
+    new: usize,
+) -> *mut c_void {
+    // SAFETY: `budget` outlives the state; all blocks come from realloc(3).
+    unsafe {
+        let Budget(left) = &*budget.cast::<Budget>();
+        if new == 0 {
+            libc::free(block);
+            return std::ptr::null_mut();
+        }
+        if left.get() >= 0 && (block.is_null() || new > old) {
+            if left.get() == 0 {
+                return std::ptr::null_mut();
+            }
+            left.set(left.get() - 1);
+        }
+        libc::realloc(block, new)
+    }
+}
+
+/// Runs `code` in a new VM where all allocations but the first `count` fail. Whether it came to its end.
+fn run(code: &CStr, count: i64) -> bool {
+    // SAFETY: a state of its own, used and closed here; errors are caught by `lua_pcall`.
+    unsafe {
+        let budget = Budget(Cell::new(-1));
+        let state = ffi::luaL_newstate();
+        assert!(!state.is_null());
+        // The state's first allocator is realloc(3), too.
+        ffi::lua_setallocf(state, allocate, (&raw const budget).cast_mut().cast());
+        ffi::luaL_openlibs(state);
+        lio::install(state);
+        assert_eq!(ffi::luaL_loadstring(state, code.as_ptr()), ffi::LUA_OK);
+        budget.0.set(count);
+        let status = ffi::lua_pcall(state, 0, 0, 0);
+        budget.0.set(-1);
+        if status != ffi::LUA_OK {
+            let message = CStr::from_ptr(ffi::lua_tostring(state, -1)).to_string_lossy();
+            assert!(message.contains("not enough memory"), "{count}: {message}");
+        }
+        ffi::lua_close(state);
+        status == ffi::LUA_OK
+    }
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+fn fails_everywhere(code: &str) {
+    let code = CString::new(code).expect("no NUL in the script");
+    // What a process opens once is open afterwards.
+    assert!(run(&code, i64::MAX));
+    let before = descriptors();
+    let mut count = 0;
+    while !run(&code, count) {
+        count += 1;
+        assert!(count < 20_000, "the script comes to its end");
+    }
+    assert_eq!(descriptors(), before, "no descriptor is left open");
+}
+
+/// One test after the other, since each counts the descriptors of the process.
+#[test]
+fn no_failing_allocation_loses_anything() {
+    for script in [SELECTOR, STREAM, HTTP, OTHERS] {
+        fails_everywhere(script);
+    }
+}
+
+const SELECTOR: &str = r#"
+    local lio, socket = require "lio", require "lio.socket"
+    local sel = lio.create(16)
+    local a, b = socket.pair()
+    local server = socket.create "tcp"
+    assert(server:bind("127.0.0.1", 0))
+    assert(server:listen())
+    local client = socket.create "tcp"
+    client:connect(server:info "socket")
+    assert(sel:event_add(a, 1))
+    assert(sel:event_add(server:handle(), 1, { "server" }))
+    assert(sel:event_add({ handle = function() return b end }, 2))
+    b:send("x", 1, 1)
+    local accepted
+    while not accepted do
+      for udata in sel:wait(5) do
+        if type(udata) == "table" and udata[1] == "server" then accepted = server:accept() end
+      end
+    end
+    a:recv(100000)
+    a:sendv("x", "y", 5)
+    sel:event_mod(a, 0, "other")
+    sel:event_del(b)
+    local waker = sel:waker()
+    lio.waker(waker:handle()):wake()
+    local udp = socket.create "udp"
+    udp:bind("127.0.0.1", 0)
+    udp:sendto("hello", udp:info "socket")
+    while not udp:recvfrom() do end
+    coroutine.wrap(function() for _ in sel:wait(0) do coroutine.yield() end end)()
+    assert(not pcall(socket.create, "nonsense"))
+"#;
+
+const STREAM: &str = r#"
+    local lio, socket, stream = require "lio", require "lio.socket", require "lio.stream"
+    local sel = lio.create(16)
+    local a, b = socket.pair()
+    local one, two = stream.new(sel, a), stream.new(sel, b)
+    one:put(0, "one\n", 2, "\n", ("x"):rep(50), 4, 5, 6, 7, 8, 9, 10)
+    two:take "line"
+    two:take("until", "x")
+    two:take(10)
+    two:take()
+    two:take()
+    one:address "peer"
+    one:release()
+    two:take()
+    two:take(5)
+    local server = socket.create "tcp"
+    server:bind("127.0.0.1", 0)
+    server:listen()
+    stream.watch(sel, server)
+    assert(stream.accept(sel, server) == false)
+    local client = socket.create "tcp"
+    client:connect(server:info "socket")
+    local accepted
+    while not accepted do
+      for _ in sel:wait(5) do accepted = accepted or stream.accept(sel, server) end
+    end
+"#;
+
+const HTTP: &str = r#"
+    local lio, socket, stream = require "lio", require "lio.socket", require "lio.stream"
+    local http = require "lio.http"
+    local sel = lio.create(16)
+    local a, far = socket.pair()
+    local s = stream.new(sel, a)
+    local routes = http.routes()
+    local id = routes:add("POST", "/u/:name/:x<%d+>")
+    routes:constraints(id)
+    far:send("POST /u/a%20b/5?k=1&k=%32&l HTTP/1.1\r\nHost: a\r\nX: 1\r\nx: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+      .. "3\r\nabc\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nxyGET\r\n\r\n")
+    local x = http.exchange(s, routes, 1000, 1000, 100)
+    local head = assert(x:next())
+    head:path() head:query() head:fields() head:field "x" head:field_all "x" head:params(routes, id) head:matches(routes)
+    x:body()
+    x:trailers()
+    x:answer(200, "text/plain", ("z"):rep(100), { "A", "1", "B", 2 }, { c = { "d", 5 }, e = "f" })
+    assert(not pcall(x.answer, x, 200))
+    s:put(0)
+    head = assert(x:next())
+    x:piece()
+    x:start(200, "text/plain", nil, { ["x-a"] = "b" })
+    x:chunk("data", true)
+    x:last_chunk()
+    local _, status, reason = x:next()
+    x:refuse(status, reason)
+    s:put(0)
+    http.pairs "a=b&a=c&%20=+"
+    http.escape "a b"
+"#;
+
+const OTHERS: &str = r#"
+    local timers = require "lio.timer".new()
+    local id = timers:create {}
+    timers:set(id, 0)
+    timers:add(0, {})
+    timers:expire()
+    timers:cancel(id)
+    local signal = require "lio.signal"
+    local watcher = signal.open("SIGUSR1", "SIGUSR2")
+    watcher:take()
+    local socket = require "lio.socket"
+    tostring(socket.endpoint("inet6", "::1", 5))
+    socket.endpoint("unix", "\0name"):value()
+    socket.gethostname()
+    local resolver = require "lio.resolver"
+    resolver.is_numeric "fe80::1"
+    local sel = require "lio".create()
+    local names = resolver.new(sel:waker())
+    names:query "127.0.0.1"
+    while not names:answer() do for _ in sel:wait(5) do end end
+    local json = require "lio.json"
+    local text = json.encode { list = { 1, 2.5, "x\n" }, sub = { a = true, b = {} } }
+    json.decode(text)
+    json.decode "[1,"
+    assert(not pcall(json.encode, { print }))
+"#;
