@@ -330,6 +330,14 @@ function M.new(selector, sched)
     sched.wait(token)
   end
 
+  local deferred
+
+  -- `defer(f)`: runs `f` once, when the loop has gone through the events that it has. For `ready`, so
+  -- that what a whole round of events asks for is done together.
+  function api.defer(f)
+    deferred = f
+  end
+
   -- `start(f, …)`: runs `f` as a task: at once where the scheduler can, else as `fork` does.
   api.start = sched.start or sched.fork
 
@@ -341,6 +349,11 @@ function M.new(selector, sched)
     for x, events in selector:wait(seconds) do
       -- A table is protocol code that looks after its connection itself.
       if type(x) == "table" then x:ready(events) else dispatch(x, events) end
+    end
+    if deferred then
+      local f = deferred
+      deferred = nil
+      f()
     end
     api.clock = now()
     if host.take_answers then host.take_answers() end

@@ -5,7 +5,7 @@
 
 use super::exchange::{Exchange, unix_seconds};
 use super::fields::is_token;
-use super::lua::{check, workspace};
+use super::lua::{Connection, check};
 use super::response::{self, BadField};
 use crate::lua::{Text, args, guard, push_bytes, raise, settle};
 use crate::stream::Stream;
@@ -71,6 +71,8 @@ impl Seen {
 /// One pass over a handler's fields.
 struct Writer {
     state: *mut lua_State,
+    /// Argument 1, which stays on the stack.
+    connection: *mut Connection,
     stream: *mut Stream,
     /// Where the answer begins in the queue.
     begin: usize,
@@ -177,7 +179,8 @@ unsafe fn begin(state: *mut lua_State, list: c_int) -> Writer {
     // SAFETY: a thin shell; the queue belongs to the stream.
     unsafe {
         let status = args::integer_in(state, 2, 200, 599, "status") as u16;
-        let (exchange, stream) = check(state).parts();
+        let connection: *mut Connection = check(state);
+        let (exchange, stream) = (*connection).parts();
         if exchange.answered {
             raise(state, Text::new("the request is answered already"));
         }
@@ -190,6 +193,7 @@ unsafe fn begin(state: *mut lua_State, list: c_int) -> Writer {
         let begin = settle(state, begun);
         let mut writer = Writer {
             state,
+            connection,
             stream,
             begin,
             seen: Seen::default(),
@@ -213,8 +217,8 @@ unsafe fn end(
 ) {
     // SAFETY: as for `begin`.
     unsafe {
-        let connection = check(state);
-        let space = workspace(state);
+        let connection = &mut *writer.connection;
+        let space = connection.space();
         let seen = writer.seen;
         let ended = guard(|| {
             let (exchange, stream) = connection.parts();

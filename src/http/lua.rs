@@ -23,6 +23,8 @@ pub(crate) struct Connection {
     pub(crate) exchange: Exchange,
     stream: *mut Stream,
     routes: *const Routes,
+    /// The VM's workspace, which the registry keeps.
+    space: *mut Workspace,
 }
 
 impl Object for Connection {
@@ -86,10 +88,20 @@ pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
 }
 
 impl Connection {
-    /// Whether stream and routes are what they were: a script can have their finalizers run.
+    /// Whether stream, routes and workspace are what they were: their finalizers may have run, by a
+    /// script or because the VM is closing.
     unsafe fn is_whole(&self) -> bool {
-        // SAFETY: the user values keep both blocks alive.
-        unsafe { object::is_alive(self.stream) && object::is_alive(self.routes) }
+        // SAFETY: the user values and the registry keep the blocks; a closing VM frees them last.
+        unsafe {
+            object::is_alive(self.stream)
+                && object::is_alive(self.routes)
+                && object::is_alive(self.space)
+        }
+    }
+
+    /// The VM's workspace; one user at a time.
+    pub(crate) fn space(&self) -> *mut Workspace {
+        self.space
     }
 
     /// The exchange and its stream, which are different objects.
@@ -121,6 +133,7 @@ unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
     unsafe {
         let stream = object::check::<Stream>(state, 1);
         let routes = object::check::<Routes>(state, 2);
+        let space = workspace(state);
         let limits = Limits {
             request_line: args::integer_in(state, 3, 1, 1 << 30, "request line limit") as usize,
             headers: args::integer_in(state, 4, 1, 1 << 30, "headers limit") as usize,
@@ -131,6 +144,7 @@ unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
                 exchange: Exchange::new(limits),
                 stream,
                 routes,
+                space,
             })
         });
         ffi::lua_pushvalue(state, 1);
@@ -194,7 +208,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`; the head is copied before its bytes are consumed.
     unsafe {
         let connection = check(state);
-        let space = workspace(state);
+        let space = connection.space();
         let found = guard(|| Ok(step(connection, &mut *space)));
         match settle(state, found) {
             Step::Request(head, id) => {
@@ -359,7 +373,7 @@ unsafe extern "C-unwind" fn refuse(state: *mut lua_State) -> c_int {
             false => args::utf8(state, 3),
         };
         let connection = check(state);
-        let space = workspace(state);
+        let space = connection.space();
         let queued = guard(|| {
             let (exchange, stream) = connection.parts();
             exchange.refuse(stream, &mut *space, status, message);

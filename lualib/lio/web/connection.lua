@@ -255,18 +255,42 @@ local function serve(self, head, id, more)
   return rest(self, head, id, more)
 end
 
--- Looks what has come. Called by the loop, not in a task.
-local function advance(self)
+-- Looks what has come to a new connection. Called in the accept loop's task.
+local function begin(self)
   local head, id, more = next_request(self.x)
   if not head then return rest(self, head, id, more) end
   self.busy = true
   return self.net.start(serve, self, head, id, more)
 end
 
+-- The connections whose requests are to be served in this round of the loop.
+local due, first_due, last_due = {}, 1, 0
+
+-- A task that serves one after another. When a handler waits, the task is that handler's, and the next
+-- one goes on behind it: so there is one change of coroutine a round, not one a request.
+local function serve_due()
+  while first_due <= last_due do
+    local self = due[first_due]
+    due[first_due] = nil
+    first_due = first_due + 1
+    local head = self.head
+    self.head = false
+    serve(self, head, self.route, self.more)
+  end
+end
+
 -- The loop has events. While a task works on a request, they are for what it waits on.
 function Connection:ready(events)
   if self.busy then return self.net.ready(self.c, events) end
-  return advance(self)
+  local head, id, more = next_request(self.x)
+  if not head then return rest(self, head, id, more) end
+  self.busy, self.head, self.route, self.more = true, head, id, more
+  if last_due < first_due then
+    first_due, last_due = 1, 0
+    self.net.defer(self.serving.serve_due)
+  end
+  last_due = last_due + 1
+  due[last_due] = self
 end
 
 -- The timer fired.
@@ -293,6 +317,10 @@ function M.serving(app, net)
     stopping = false,
     settled = false,
   }
+  function serving.serve_due()
+    while first_due <= last_due do net.start(serve_due) end
+  end
+
   local options = app.settings
   local limited = options.requests < math.huge and options.requests or nil
 
@@ -320,7 +348,7 @@ function M.serving(app, net)
     self.timer = net.timers:create(self)
     serving.connections[c] = self
     net.attend(c, self)
-    return advance(self)
+    return begin(self)
   end
 
   -- A stop: what has arrived by now is answered, then connections close as they fall idle.
