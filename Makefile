@@ -67,11 +67,12 @@ test: ## lint, Rust tests, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory suites
 
 test-long: tools build module ## the soak runs of tests/long, each bounded in time
+	$(CARGO) build --release --examples $(VENDORED)
 	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
 
 bench: build ## CPU per request beside a bare baseline (needs wrk)
-	$(CARGO) build --release --example baseline $(VENDORED)
-	LIO='$(BIN)' BASELINE='$(BIN_TARGET)/release/examples/baseline' '$(BIN)' bench/http.lua
+	$(CARGO) build --release --examples $(VENDORED)
+	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' '$(BIN)' bench/http.lua
 
 install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'
