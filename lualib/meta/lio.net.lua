@@ -222,6 +222,10 @@ function net.step(seconds) end
 ---@param seconds number
 function net.rest(seconds) end
 
+---Runs `f` once, when the loop has gone through the events that it has. For `attend`'s protocol code.
+---@param f fun()
+function net.defer(f) end
+
 ---Runs `f` as a task: at once where the scheduler can, else as `fork` does.
 ---@param f function
 ---@param ... any its arguments
