@@ -2,8 +2,8 @@
 # Runs the Lua suites and counts. Called by `make suites` (part of `make test`) and `make test-long`:
 #   LIO_BIN=path/to/lio [LUA54=lua5.4] tests/run.sh [--long] [WORD]
 # Every tests/*_test.lua whose name contains WORD runs in the executable and, when LUA54 is set, in that
-# interpreter with build/lio.so; --long runs tests/long/*.lua and *.sh instead. A suite that crashes, hangs
-# or prints no closing line counts as one failure. The last line is "N passed, M failed".
+# interpreter with build/lio.so; --long runs tests/long/*.lua (but *_server.lua) and *.sh instead. A suite
+# that crashes, hangs or prints no closing line counts as one failure. The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -87,6 +87,7 @@ if [ -z "$stock" ]; then
 fi
 for file in "$folder"/$pattern; do
   case $file in
+    *_server.lua) ;; # no suite: what a script beside it starts
     *"$word"*.lua)
       [ -e "$file" ] || continue
       in_lio "$file"

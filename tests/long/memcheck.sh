@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Runs the suites of the native modules under valgrind's memcheck: no invalid access, no use of what was
+# never written, no memory lost at the end. Called by tests/run.sh --long, or by hand:
+#   [LIO_BIN=path/to/lio] [LIO_MEMCHECK_SECONDS=240] tests/long/memcheck.sh [WORD]
+# The programs that a suite starts in its host run under memcheck as well. A suite that reports anything,
+# or does not end in time, counts as failed; its own assertions do not, where memcheck's slowness may break
+# deadlines: they are printed. The last line is "N passed, M failed".
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+
+lio=${LIO_BIN:-${CARGO_TARGET_DIR:-target}/release/lio}
+limit=${LIO_MEMCHECK_SECONDS:-240}
+word=${1:-}
+passed=0 failed=0
+
+if ! command -v valgrind >/dev/null; then
+  echo "memcheck.sh: valgrind is missing (Debian package: valgrind)"
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+case $lio in
+  /*) ;;
+  *) lio=$PWD/$lio ;;
+esac
+# The kit looks at each descriptor below the highest, and memcheck's own are the highest there may be.
+ulimit -n 2048
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# What suites use as their host. Quiet, so that a log with a line in it is a finding.
+cat >"$scratch/lio" <<END
+#!/bin/sh
+exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
+  --errors-for-leak-kinds=definite --num-callers=30 --log-file='$scratch/report.%p' '$lio' "\$@"
+END
+chmod +x "$scratch/lio"
+export LIO_HOST=$scratch/lio LIO_BIN=$lio LUA_PATH="$PWD/?.lua;;"
+
+# check FILE: runs one suite and counts it.
+check() {
+  local file=$1 status what='' started=$SECONDS
+  rm -f "$scratch"/report.*
+  timeout -k 5 "$limit" "$scratch/lio" "$file" >"$scratch/out" 2>&1 </dev/null
+  status=$?
+  if [ "$status" = 124 ] || [ "$status" = 137 ]; then what="ran longer than $limit s"; fi
+  if [ "$status" -gt 128 ]; then what="ended by signal $((status - 128))"; fi
+  if find "$scratch" -name 'report.*' -size +0c | grep -q .; then what='memcheck has found something'; fi
+  if [ -z "$what" ]; then
+    passed=$((passed + 1))
+    printf '%-40s clean: %s (%d s)\n' "$file" "$(tail -n 1 "$scratch/out")" $((SECONDS - started))
+    if [ "$status" != 0 ]; then sed 's/^/    /' "$scratch/out"; fi
+    return
+  fi
+  failed=$((failed + 1))
+  printf '%-40s FAILED: %s (%d s)\n' "$file" "$what" $((SECONDS - started))
+  tail -n 20 "$scratch/out" | sed 's/^/    /'
+  cat "$scratch"/report.* | head -n 200 | sed 's/^/    /'
+}
+
+for pattern in selector socket net web json loop task reentry; do
+  for file in tests/"$pattern"_*test.lua; do
+    case $file in
+      *selector_scale* | *socket_process*) continue ;; # descriptor limits that memcheck does not keep
+      *"$word"*) [ -e "$file" ] && check "$file" ;;
+    esac
+  done
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
