@@ -57,4 +57,31 @@ t.test("a connection without a request is closed after the idle time, silently",
   end)
 end)
 
+-- Regression: the idle time counted from before the wait that the request ended, so a loop with nothing
+-- else to do closed a connection early. The client is another process, which does not turn this loop.
+t.test("the idle time counts from the request also when the loop slept before it", function()
+  serve({ keep_alive_time = 0.6 }, function(port)
+    local client = t.write(t.tmp() .. "/client.lua", ([[
+      local lio, socket = require "lio", require "lio.socket"
+      local s, sel = socket.create "tcp", lio.create()
+      s:connect("127.0.0.1", %d)
+      sel:event_add(s, lio.SELECT_WRITE)
+      for _ in sel:wait(5) do end
+      sel:event_mod(s, lio.SELECT_READ)
+      for _ in sel:wait(0.5) do end
+      s:send "GET / HTTP/1.1\r\nHost: t\r\n\r\n"
+      local data, begun = "", lio.now()
+      while data do
+        for _ in sel:wait(5) do end
+        data = s:recv()
+      end
+      print(lio.now() - begun)
+    ]]):format(port))
+    local child <close> = t.spawn(t.lio() .. " " .. t.quote(client))
+    loop.sleep(1.6) -- no other event and no other timer meanwhile
+    local seconds = tonumber(child:line())
+    t.ok(seconds and seconds >= 0.55, "closed after " .. tostring(seconds) .. " s")
+  end)
+end)
+
 t.finish()

@@ -330,13 +330,26 @@ function M.new(selector, sched)
     sched.wait(token)
   end
 
-  local deferred
+  local deferred, deferred_count = {}, 0
 
   -- `defer(f)`: runs `f` once, when the loop has gone through the events that it has. For `ready`, so
   -- that what a whole round of events asks for is done together.
   function api.defer(f)
-    deferred = f
+    deferred_count = deferred_count + 1
+    deferred[deferred_count] = f
   end
+
+  local function run_deferred()
+    while deferred_count > 0 do
+      local f = deferred[deferred_count]
+      deferred[deferred_count] = nil
+      deferred_count = deferred_count - 1
+      f()
+    end
+  end
+
+  -- `api.starts`: whether `start` runs a task at once.
+  api.starts = sched.start ~= nil
 
   -- `start(f, …)`: runs `f` as a task: at once where the scheduler can, else as `fork` does.
   api.start = sched.start or sched.fork
@@ -346,16 +359,14 @@ function M.new(selector, sched)
     local due = timers:next()
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush() end
-    for x, events in selector:wait(seconds) do
+    local iterate, _, _, guard = selector:wait(seconds)
+    -- Before the events: what they set in motion counts from now, not from before the wait.
+    api.clock = now()
+    for x, events in iterate, nil, nil, guard do
       -- A table is protocol code that looks after its connection itself.
       if type(x) == "table" then x:ready(events) else dispatch(x, events) end
     end
-    if deferred then
-      local f = deferred
-      deferred = nil
-      f()
-    end
-    api.clock = now()
+    if deferred_count > 0 then run_deferred() end
     if host.take_answers then host.take_answers() end
     if due then
       local value, id = timers:expire()

@@ -266,13 +266,18 @@ end
 -- The connections whose requests are to be served in this round of the loop.
 local due, first_due, last_due = {}, 1, 0
 
+local function take_due()
+  local self = due[first_due]
+  due[first_due] = nil
+  first_due = first_due + 1
+  return self
+end
+
 -- A task that serves one after another. When a handler waits, the task is that handler's, and the next
 -- one goes on behind it: so there is one change of coroutine a round, not one a request.
 local function serve_due()
   while first_due <= last_due do
-    local self = due[first_due]
-    due[first_due] = nil
-    first_due = first_due + 1
+    local self = take_due()
     local head = self.head
     self.head = false
     serve(self, head, self.route, self.more)
@@ -318,7 +323,14 @@ function M.serving(app, net)
     settled = false,
   }
   function serving.serve_due()
-    while first_due <= last_due do net.start(serve_due) end
+    while first_due <= last_due do
+      if net.starts then
+        net.start(serve_due)
+      else
+        local self = take_due()
+        net.start(serve, self, self.head, self.route, self.more)
+      end
+    end
   end
 
   local options = app.settings
