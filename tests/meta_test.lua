@@ -110,6 +110,7 @@ local function gather()
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)
+    add("lio.Attempt", net.attempt())
     local server = assert(app:listen "127.0.0.1:0")
     add("lio.Server", server)
     seen.server = server

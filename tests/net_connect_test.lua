@@ -230,4 +230,38 @@ k.pair_test("wait_readable tells that something came, and leaves it", function(a
   t.eq(b:recv(), "here")
 end)
 
+-- An address that answers nothing: a listener whose queue is full does not take more.
+k.test("closing the attempt ends a connect that waits, at every stage", function()
+  local full = assert(socket.create "tcp")
+  assert(full:bind("127.0.0.1", 0))
+  assert(full:listen(0))
+  local _, port = full:info("socket"):value()
+  local fillers = {}
+  for i = 1, 8 do
+    fillers[i] = assert(socket.create "tcp")
+    fillers[i]:connect("127.0.0.1", port)
+  end
+  local attempt = net.attempt()
+  local result = k.promise(function()
+    return pack(net.connect("127.0.0.1", port, { attempt = attempt, timeout = 10 }))
+  end)
+  loop.sleep(0.02)
+  local before = loop.now()
+  net.close(attempt)
+  t.eq(result(), { false, "closed", "closed", n = 3 })
+  t.ok(loop.now() - before < 5)
+
+  local second = net.attempt()
+  local resolving = k.promise(function()
+    return pack(net.connect("name-to-give-up.invalid", port, { attempt = second }))
+  end)
+  loop.sleep(0)
+  second:close()
+  t.eq(resolving(), { false, "closed", "closed", n = 3 })
+  t.eq(pack(net.connect("127.0.0.1", port, { attempt = second })), { false, "closed", "closed", n = 3 })
+
+  for _, s in ipairs(fillers) do s:close() end
+  full:close()
+end)
+
 t.finish()

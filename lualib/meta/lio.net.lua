@@ -37,6 +37,19 @@ function net.accept(listener) end
 
 ---@class lio.ConnectOptions
 ---@field timeout? number seconds for all of it, resolving included; default: none
+---@field attempt? lio.Attempt what another task may close meanwhile
+
+---What can be closed while a connect goes on.
+---@class lio.Attempt
+local Attempt = {}
+
+---Gives the connect up: its result is `false, "closed"`. Idempotent.
+---@return true
+function Attempt:close() end
+
+---Makes what `opts.attempt` of one connect takes.
+---@return lio.Attempt attempt
+function net.attempt() end
 
 ---Connects. A host name is resolved off-thread, and its addresses are raced (RFC 8305).
 ---@param addr string address, host name, `"unix:/path"` or `"unix:@name"`
@@ -200,6 +213,7 @@ function net.sendto(u, data, addr, port) end
 
 ---The calls of this module, but for `new` and `use`, on one selector and scheduler.
 ---@class lio.NetInstance: lio.net
+---@field starts boolean whether `start` runs a task at once
 ---@field clock number seconds of `lio.now` when the loop's last round had its events; free to read
 ---@field timers lio.Timers the loop's timers; a value is a table with a method `expired`
 

@@ -77,7 +77,7 @@ return function(api, host)
     sched.wakeup(self, "timeout")
   end
 
-  local function look_up(name, seconds)
+  local function look_up(name, seconds, attempt)
     local known = cache[name]
     if known and known.until_ > now() then return copy(known.list) end
     local query, problem, code = ask(name)
@@ -85,8 +85,10 @@ return function(api, host)
     local token = setmetatable({}, Lookup)
     table.insert(query.tokens, token)
     local timer = seconds and timers:add(math.max(seconds, 0), token)
+    if attempt then attempt.token = token end
     local list, message = wait(token)
     if timer then timers:cancel(timer) end
+    if list == "closed" then return nil, "closed", "closed" end
     if list == "timeout" then return nil, "resolve: " .. name .. ": timeout", "timeout" end
     if list then return copy(list) end
     return nil, "resolve: " .. name .. ": " .. message, "unresolved"
@@ -231,12 +233,14 @@ return function(api, host)
     if left then timers:set(self.timer, math.max(left, 0)) else timers:clear(self.timer) end
   end
 
-  local function run(race)
+  local function run(race, attempt)
     local s = race:start_next()
     while not s do
       if #race.running == 0 then return nil, race.message, race.code end
       race:set_timer()
+      if attempt then attempt.token = race end
       local reason = wait(race)
+      if reason == "closed" then return nil, reason, reason end
       local failed
       s, failed = race:check()
       if not s then
@@ -265,7 +269,7 @@ return function(api, host)
     local race <close> = race_for({}, nil, opts.timeout)
     local s = race:add(begin("unix", endpoint))
     if s then return s end
-    return run(race)
+    return run(race, opts.attempt)
   end
 
   local function connect_ip(addr, port, opts)
@@ -274,17 +278,37 @@ return function(api, host)
     if resolver.is_numeric(addr) then
       list = { addr }
     else
-      list, message, code = look_up(addr, opts.timeout)
+      list, message, code = look_up(addr, opts.timeout, opts.attempt)
       if not list then return nil, message, code end
       list = interleave(list)
     end
     local seconds = opts.timeout and opts.timeout - (now() - begun)
     local race <close> = race_for(list, port, seconds)
-    return run(race)
+    return run(race, opts.attempt)
+  end
+
+  -- What can be closed while a connect goes on.
+  local Attempt = {}
+  Attempt.__index = Attempt
+  Attempt.__name = "lio.attempt"
+
+  -- `attempt:close()` → true. Idempotent; the connect that it was given to gets `false, "closed"`.
+  function Attempt:close()
+    self.closed = true
+    if self.token then sched.wakeup(self.token, "closed") end
+    return true
+  end
+
+  Attempt.__close = Attempt.close
+
+  -- `attempt()` → what `opts.attempt` of one connect takes.
+  function api.attempt()
+    return setmetatable({}, Attempt)
   end
 
   -- `connect(addr, port [, opts])` → connection, or `false, message, code`. `addr`: an IP address, a host
-  -- name, or `"unix:/path"`. `opts.timeout`: seconds for all of it, resolving included.
+  -- name, or `"unix:/path"`. `opts.timeout`: seconds for all of it, resolving included;
+  -- `opts.attempt`: what another task may close meanwhile, then the result is `false, "closed"`.
   function api.connect(addr, port, opts)
     opts = opts or {}
     if type(addr) ~= "string" then
@@ -297,11 +321,18 @@ return function(api, host)
     if opts.timeout ~= nil and type(opts.timeout) ~= "number" then
       error("bad argument #3 to 'connect' (timeout: seconds expected)", 2)
     end
+    local attempt = opts.attempt
+    if attempt and attempt.closed then return false, "closed", "closed" end
     local s, message, code
     if path then
       s, message, code = connect_unix(path, opts)
     else
       s, message, code = connect_ip(addr, port, opts)
+    end
+    if attempt then attempt.token = nil end
+    if attempt and attempt.closed then
+      if s then s:close() end
+      return false, "closed", "closed"
     end
     if not s then return false, message, code end
     return api.wrap(s)
