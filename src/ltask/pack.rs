@@ -1,0 +1,149 @@
+//! Packing: Lua values as a block of bytes that travels from one VM to another.
+//!
+//! Called by the core modules and by the scheduler. A block is of libc's malloc and has one owner.
+//! Packing leaks nothing when it raises, at whatever point; unpacking reads nothing outside.
+//!
+//! - `pack/format.rs`: the bytes; `encode.rs`, `decode.rs`: to them and back
+//! - `buffer.rs`: bytes under construction; `seen.rs`: tables that come twice
+//! - `functions.rs`: the Lua functions
+
+mod buffer;
+mod decode;
+mod encode;
+mod format;
+mod functions;
+mod seen;
+#[cfg(test)]
+mod tests;
+
+use crate::lua::{Text, raise};
+use buffer::{Buffer, Exhausted};
+use decode::Corrupt;
+use encode::Failure;
+use mlua::ffi::{self, lua_State};
+use std::os::raw::{c_int, c_void};
+
+pub(crate) use functions::FUNCTIONS;
+
+/// Packs the values at `first..=top` of `state` into a fresh block, which the caller frees; null and 0
+/// for no values. Raises `Unsupport type X to serialize`, and what a `__pairs` raises.
+///
+/// # Safety
+/// `state` is valid and `first` positive. Nothing that needs `Drop` may be alive in the frames up to Lua.
+pub(crate) unsafe fn pack(state: *mut lua_State, first: c_int) -> (*mut c_void, usize) {
+    // SAFETY: the caller's promise; a failure owns nothing.
+    unsafe {
+        match encode::encode(state, first) {
+            Ok(packed) => packed,
+            Err(Failure::Raised) => ffi::lua_error(state),
+            Err(Failure::Unsupported(name)) => raise(
+                state,
+                Text::format(format_args!(
+                    "Unsupport type {} to serialize",
+                    name.to_string_lossy()
+                )),
+            ),
+            Err(Failure::Key) => raise(state, Text::new("cannot pack NaN as a key")),
+            Err(Failure::Memory) => raise(state, Text::new("no memory for a message")),
+            Err(Failure::Stack) => raise(state, Text::new("stack overflow")),
+        }
+    }
+}
+
+/// Pushes the values packed in `size` bytes and returns how many. Does not free. Raises on corrupt
+/// bytes and when Lua has no memory.
+///
+/// # Safety
+/// `state` is valid, and the bytes can be read. As for [`pack`] otherwise.
+pub(crate) unsafe fn unpack(state: *mut lua_State, bytes: *const u8, size: usize) -> c_int {
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match decode::decode(state, std::slice::from_raw_parts(bytes, size)) {
+            Ok(count) => count,
+            Err(corrupt) => raise(state, describe(&corrupt)),
+        }
+    }
+}
+
+fn describe(corrupt: &Corrupt) -> Text {
+    Text::format(format_args!(
+        "cannot unpack: {} at byte {}",
+        corrupt.what, corrupt.offset
+    ))
+}
+
+/// As [`unpack`], and frees the block, whatever happens.
+///
+/// # Safety
+/// As for [`unpack`]; the block is libc's, and is the caller's no more.
+pub(crate) unsafe fn unpack_owned(state: *mut lua_State, block: *mut c_void, size: usize) -> c_int {
+    // SAFETY: nothing can raise between here and `free` but inside the protected call.
+    unsafe {
+        if size == 0 {
+            libc::free(block);
+            return 0;
+        }
+        let top = ffi::lua_gettop(state);
+        if ffi::lua_checkstack(state, 4) == 0 {
+            libc::free(block);
+            raise(state, Text::new("stack overflow"));
+        }
+        ffi::lua_pushcclosure(state, unpack_protected, 0);
+        ffi::lua_pushlightuserdata(state, block);
+        ffi::lua_pushinteger(state, size as i64);
+        let status = ffi::lua_pcall(state, 2, ffi::LUA_MULTRET, 0);
+        libc::free(block);
+        if status != ffi::LUA_OK {
+            ffi::lua_error(state);
+        }
+        ffi::lua_gettop(state) - top
+    }
+}
+
+unsafe extern "C-unwind" fn unpack_protected(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `unpack_owned` with a block and its size.
+    unsafe {
+        let block = ffi::lua_touserdata(state, 1);
+        let size = ffi::lua_tointegerx(state, 2, std::ptr::null_mut());
+        unpack(state, block.cast(), size as usize)
+    }
+}
+
+/// A value that the scheduler packs by itself.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code)]
+pub(crate) enum Value<'a> {
+    Nil,
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    String(&'a [u8]),
+    /// A light userdata.
+    Pointer(*mut c_void),
+}
+
+/// Packs values without a Lua state; null and 0 for none, or when there is no memory.
+#[allow(dead_code)]
+pub(crate) fn pack_values(values: &[Value<'_>]) -> (*mut c_void, usize) {
+    let mut buffer = Buffer::new();
+    let packed = values
+        .iter()
+        .try_for_each(|value| write(&mut buffer, *value))
+        .and_then(|()| buffer.finish());
+    packed.unwrap_or((std::ptr::null_mut(), 0))
+}
+
+fn write(buffer: &mut Buffer, value: Value<'_>) -> Result<(), Exhausted> {
+    match value {
+        Value::Nil => buffer.byte(format::NIL),
+        Value::Boolean(false) => buffer.byte(format::FALSE),
+        Value::Boolean(true) => buffer.byte(format::TRUE),
+        Value::Integer(value) => encode::write_integer(buffer, value),
+        Value::Float(value) => buffer.tagged(format::FLOAT, value.to_ne_bytes()),
+        Value::String(bytes) => encode::write_string(buffer, bytes),
+        Value::Pointer(pointer) => buffer.tagged(format::POINTER, (pointer as usize).to_ne_bytes()),
+    }
+}

@@ -1,0 +1,331 @@
+//! Bytes to Lua values. Called by `unpack`.
+//!
+//! Trusts nothing: every read is checked against the end, and no table is made larger than what is
+//! left could fill. What it cannot check is what a pointer or a C function points to.
+
+use super::format::*;
+use crate::lua::Function;
+use mlua::ffi::{self, lua_State};
+use std::mem;
+use std::os::raw::c_int;
+
+/// What is wrong with the bytes, and where.
+pub(super) struct Corrupt {
+    pub(super) what: &'static str,
+    pub(super) offset: usize,
+}
+
+type Result<T = ()> = std::result::Result<T, Corrupt>;
+
+/// Pushes the values in `bytes` and returns how many; on failure the stack holds more than before.
+/// Raises nothing but memory errors.
+///
+/// # Safety
+/// `state` is valid.
+pub(super) unsafe fn decode(state: *mut lua_State, bytes: &[u8]) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut decoder = Decoder {
+            state,
+            bytes,
+            at: 0,
+            base: ffi::lua_gettop(state) + 1,
+            aside: false,
+            later: 0,
+        };
+        decoder.message()
+    }
+}
+
+/// Plain data, since a frame that holds it may be left by longjmp.
+struct Decoder<'a> {
+    state: *mut lua_State,
+    bytes: &'a [u8],
+    at: usize,
+    /// Stack slot of the first value, or of the table aside when there is one.
+    base: c_int,
+    /// Whether there is a table below the values: shared tables by offset, and those without a body
+    /// yet at -1, -2, …
+    aside: bool,
+    later: i64,
+}
+
+impl Decoder<'_> {
+    unsafe fn message(&mut self) -> Result<c_int> {
+        let state = self.state;
+        // SAFETY: there is a free slot for each value, and some more.
+        unsafe {
+            let mut count = 0;
+            let mut bodies = 0;
+            while self.at < self.bytes.len() {
+                if count % 16 == 0 {
+                    self.room(20)?;
+                }
+                let tag = self.byte()?;
+                if tag != BODY {
+                    count += 1;
+                    self.value(tag, 0)?;
+                    continue;
+                }
+                bodies += 1;
+                if bodies > self.later {
+                    return Err(self.corrupt("content without a table"));
+                }
+                ffi::lua_rawgeti(state, self.base, -bodies);
+                let (items, keys) = self.shape()?;
+                self.content(items, keys != 0, 1)?;
+                ffi::lua_settop(state, -2);
+            }
+            if bodies != self.later {
+                return Err(self.corrupt("cut off"));
+            }
+            if self.aside {
+                ffi::lua_rotate(state, self.base, -1);
+                ffi::lua_settop(state, -2);
+            }
+            Ok(count)
+        }
+    }
+
+    #[cold]
+    fn corrupt(&self, what: &'static str) -> Corrupt {
+        Corrupt {
+            what,
+            offset: self.at,
+        }
+    }
+
+    unsafe fn room(&self, slots: c_int) -> Result {
+        // SAFETY: returns false instead of raising.
+        match unsafe { ffi::lua_checkstack(self.state, slots) } {
+            0 => Err(self.corrupt("too many values for the stack")),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Result<u8> {
+        let Some(byte) = self.bytes.get(self.at) else {
+            return Err(self.corrupt("cut off"));
+        };
+        self.at += 1;
+        Ok(*byte)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let Some((bytes, _)) = self.bytes[self.at..].split_first_chunk::<N>() else {
+            return Err(self.corrupt("cut off"));
+        };
+        self.at += N;
+        Ok(*bytes)
+    }
+
+    #[inline]
+    unsafe fn string(&mut self, length: u64) -> Result {
+        let rest = &self.bytes[self.at..];
+        if length > rest.len() as u64 {
+            return Err(self.corrupt("cut off"));
+        }
+        self.at += length as usize;
+        // SAFETY: that many bytes are there.
+        unsafe { ffi::lua_pushlstring(self.state, rest.as_ptr().cast(), length as usize) };
+        Ok(())
+    }
+
+    /// Reads what `tag` announces and pushes it.
+    #[inline]
+    unsafe fn value(&mut self, tag: u8, depth: u32) -> Result {
+        let state = self.state;
+        // SAFETY: the stack has room for the value.
+        unsafe {
+            if tag < INTEGER_END {
+                ffi::lua_pushinteger(state, i64::from(tag) - INTEGER_BIAS);
+                return Ok(());
+            }
+            if tag < NIL {
+                return self.string((tag - STRING).into());
+            }
+            self.long_value(tag, depth)
+        }
+    }
+
+    unsafe fn long_value(&mut self, tag: u8, depth: u32) -> Result {
+        let state = self.state;
+        // SAFETY: as for `value`.
+        unsafe {
+            match tag {
+                NIL => ffi::lua_pushnil(state),
+                FALSE => ffi::lua_pushboolean(state, 0),
+                TRUE => ffi::lua_pushboolean(state, 1),
+                INTEGER_8..=INTEGER_64 => {
+                    let value = self.integer(tag)?;
+                    ffi::lua_pushinteger(state, value);
+                }
+                FLOAT => ffi::lua_pushnumber(state, f64::from_ne_bytes(self.array()?)),
+                STRING_8 => {
+                    let length = self.byte()?;
+                    self.string(length.into())?;
+                }
+                STRING_32 => {
+                    let length = u32::from_ne_bytes(self.array()?);
+                    self.string(length.into())?;
+                }
+                STRING_64 => {
+                    let length = u64::from_ne_bytes(self.array()?);
+                    self.string(length)?;
+                }
+                POINTER => {
+                    let address = usize::from_ne_bytes(self.array()?);
+                    ffi::lua_pushlightuserdata(state, address as *mut _);
+                }
+                FUNCTION => self.function()?,
+                TABLE | TABLE_SHARED => self.table(tag == TABLE_SHARED, depth)?,
+                LATER | LATER_SHARED => self.later(tag == LATER_SHARED)?,
+                REFERENCE => self.reference()?,
+                _ => return Err(self.corrupt("unknown tag")),
+            }
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self, tag: u8) -> Result<i64> {
+        Ok(match tag {
+            0..INTEGER_END => i64::from(tag) - INTEGER_BIAS,
+            INTEGER_8 => i8::from_ne_bytes(self.array()?).into(),
+            INTEGER_16 => i16::from_ne_bytes(self.array()?).into(),
+            INTEGER_32 => i32::from_ne_bytes(self.array()?).into(),
+            INTEGER_64 => i64::from_ne_bytes(self.array()?),
+            _ => return Err(self.corrupt("integer expected")),
+        })
+    }
+
+    unsafe fn function(&mut self) -> Result {
+        let address = usize::from_ne_bytes(self.array()?);
+        if address == 0 {
+            return Err(self.corrupt("no function"));
+        }
+        // SAFETY: the same process packed the address of a C function. Nothing here calls it.
+        unsafe {
+            let function = mem::transmute::<usize, Function>(address);
+            ffi::lua_pushcclosure(self.state, function, 0);
+        }
+        Ok(())
+    }
+
+    /// Array count and count of keys of the table that begins here; the latter is a hint, but for 0.
+    fn shape(&mut self) -> Result<(u64, u64)> {
+        let shape = self.byte()?;
+        let items = match shape & SHAPE_WIDTH {
+            0 => 0,
+            WIDTH_8 => self.byte()?.into(),
+            WIDTH_32 => u32::from_ne_bytes(self.array()?).into(),
+            _ => u64::from_ne_bytes(self.array()?),
+        };
+        let rest = (self.bytes.len() - self.at) as u64;
+        if items > rest {
+            return Err(self.corrupt("cut off"));
+        }
+        let keys = match shape & SHAPE_KEYS {
+            0 => 0,
+            class => (1 << (class - 1)).min(rest),
+        };
+        Ok((items, keys))
+    }
+
+    unsafe fn table(&mut self, shared: bool, depth: u32) -> Result {
+        let offset = self.at - 1;
+        if depth == MAX_DEPTH {
+            return Err(self.corrupt("nested too deeply"));
+        }
+        let (items, keys) = self.shape()?;
+        // SAFETY: the stack is checked before it grows.
+        unsafe {
+            self.room(8)?;
+            let limit = |hint: u64| hint.min(1 << 26) as c_int;
+            ffi::lua_createtable(self.state, limit(items), limit(keys));
+            if shared {
+                self.remember(offset as i64);
+            }
+            self.content(items, keys != 0, depth + 1)
+        }
+    }
+
+    unsafe fn later(&mut self, shared: bool) -> Result {
+        let offset = self.at - 1;
+        // SAFETY: as for `table`.
+        unsafe {
+            self.room(8)?;
+            ffi::lua_createtable(self.state, 0, 0);
+            self.later += 1;
+            self.remember(-self.later);
+            if shared {
+                self.remember(offset as i64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters the table on top into the table aside.
+    unsafe fn remember(&mut self, key: i64) {
+        let state = self.state;
+        // SAFETY: there are free slots. Values are named from the top, so one more below moves none.
+        unsafe {
+            if !self.aside {
+                ffi::lua_createtable(state, 0, 0);
+                ffi::lua_rotate(state, self.base, 1);
+                self.aside = true;
+            }
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_rawseti(state, self.base, key);
+        }
+    }
+
+    unsafe fn reference(&mut self) -> Result {
+        let tag = self.byte()?;
+        let offset = self.integer(tag)?;
+        // SAFETY: the table aside is at the base when there is one.
+        unsafe {
+            if !self.aside || offset < 0 {
+                return Err(self.corrupt("reference to nothing"));
+            }
+            if ffi::lua_rawgeti(self.state, self.base, offset) != ffi::LUA_TTABLE {
+                return Err(self.corrupt("reference to nothing"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the table on top.
+    unsafe fn content(&mut self, items: u64, keys: bool, depth: u32) -> Result {
+        let state = self.state;
+        // SAFETY: the table is on top; the keys given to `lua_rawset` are neither nil nor NaN, so it
+        // raises nothing but a memory error.
+        unsafe {
+            for index in 1..=items {
+                let tag = self.byte()?;
+                if tag == NIL {
+                    continue;
+                }
+                self.value(tag, depth)?;
+                ffi::lua_rawseti(state, -2, index as i64);
+            }
+            if !keys {
+                return Ok(());
+            }
+            loop {
+                let tag = self.byte()?;
+                if tag == NIL {
+                    return Ok(());
+                }
+                self.value(tag, depth)?;
+                if tag == FLOAT && ffi::lua_tonumberx(state, -1, std::ptr::null_mut()).is_nan() {
+                    return Err(self.corrupt("NaN for a key"));
+                }
+                let tag = self.byte()?;
+                self.value(tag, depth)?;
+                ffi::lua_rawset(state, -3);
+            }
+        }
+    }
+}

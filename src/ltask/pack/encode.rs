@@ -1,0 +1,473 @@
+//! Lua values to bytes. Called by `pack`.
+//!
+//! What is under construction lies in a cell of the thread, never in a frame: a memory error of Lua may
+//! leave by longjmp, and the next call finds the block and uses it again. Code of the user (`__pairs`,
+//! and finalizers while Lua allocates) runs only inside [`Encoder::protected`], which puts the work
+//! aside first, so that such code may pack as well, and which always returns.
+
+use super::buffer::{Buffer, Exhausted};
+use super::format::*;
+use super::seen::Seen;
+use crate::lua::object::Key;
+use mlua::ffi::{self, lua_State};
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::mem;
+use std::os::raw::{c_int, c_void};
+
+/// Why values could not be packed.
+pub(super) enum Failure {
+    /// A value of this type.
+    Unsupported(&'static CStr),
+    /// An iterator of `__pairs` gave NaN for a key.
+    Key,
+    Memory,
+    /// The stack has no room.
+    Stack,
+    /// Code of the user raised; the error is on top of the stack.
+    Raised,
+}
+
+impl From<Exhausted> for Failure {
+    fn from(_: Exhausted) -> Self {
+        Failure::Memory
+    }
+}
+
+/// How far apart two keys may be that both go into the array.
+const GAP: u64 = 64;
+
+type Result<T = ()> = std::result::Result<T, Failure>;
+
+struct Scratch {
+    buffer: Buffer,
+    seen: Seen,
+}
+
+impl Scratch {
+    const fn new() -> Self {
+        Scratch {
+            buffer: Buffer::new(),
+            seen: Seen::new(),
+        }
+    }
+}
+
+thread_local! {
+    static SCRATCH: UnsafeCell<Scratch> = const { UnsafeCell::new(Scratch::new()) };
+}
+
+/// Registry key of the string `__pairs`, so that a look-up allocates nothing.
+static PAIRS: Key = Key::new(0);
+
+/// Packs the values at `first..=top`; on failure the stack holds more than before.
+///
+/// # Safety
+/// `state` is valid; `first` is positive.
+pub(super) unsafe fn encode(state: *mut lua_State, first: c_int) -> Result<(*mut c_void, usize)> {
+    // SAFETY: the cell belongs to this thread, and no reference to it outlives a call in this module.
+    unsafe {
+        // The cell is gone only while the thread ends.
+        let Ok(scratch) = SCRATCH.try_with(UnsafeCell::get) else {
+            return Err(Failure::Memory);
+        };
+        (*scratch).buffer.clear();
+        (*scratch).seen.clear();
+        let top = ffi::lua_gettop(state);
+        if ffi::lua_checkstack(state, ffi::LUA_MINSTACK) == 0 {
+            return Err(Failure::Stack);
+        }
+        ffi::lua_pushnil(state);
+        let mut encoder = Encoder {
+            state,
+            scratch,
+            aside: top + 1,
+            later: 0,
+            kept: 0,
+        };
+        let packed = encoder.message(first, top);
+        (*scratch).buffer.trim();
+        if packed.is_ok() {
+            ffi::lua_settop(state, top);
+        }
+        packed
+    }
+}
+
+/// Plain data, since a frame that holds it may be left by longjmp.
+struct Encoder {
+    state: *mut lua_State,
+    scratch: *mut Scratch,
+    /// Stack slot of a table, nil until it is needed: at 1, 2, … what is packed later, at -1, -2, …
+    /// what has to stay alive because its address is known.
+    aside: c_int,
+    later: i64,
+    kept: i64,
+}
+
+impl Encoder {
+    fn buffer(&mut self) -> &mut Buffer {
+        // SAFETY: the cell outlives the call, and nobody else uses it meanwhile.
+        unsafe { &mut (*self.scratch).buffer }
+    }
+
+    unsafe fn message(&mut self, first: c_int, top: c_int) -> Result<(*mut c_void, usize)> {
+        // SAFETY: the indices are valid; each step leaves the stack as it found it.
+        unsafe {
+            for index in first..=top {
+                self.value(index, 0)?;
+            }
+            let mut done = 0;
+            while done < self.later {
+                done += 1;
+                ffi::lua_rawgeti(self.state, self.aside, done);
+                let table = ffi::lua_gettop(self.state);
+                self.buffer().byte(BODY)?;
+                self.content(table, 1)?;
+                ffi::lua_settop(self.state, table - 1);
+            }
+            Ok(self.buffer().finish()?)
+        }
+    }
+
+    unsafe fn value(&mut self, index: c_int, depth: u32) -> Result {
+        let state = self.state;
+        // SAFETY: reads a value on the stack; a string stays there while it is copied.
+        unsafe {
+            match ffi::lua_type(state, index) {
+                ffi::LUA_TNUMBER if ffi::lua_isinteger(state, index) != 0 => {
+                    self.integer(ffi::lua_tointegerx(state, index, std::ptr::null_mut()))?;
+                }
+                ffi::LUA_TNUMBER => {
+                    let number = ffi::lua_tonumberx(state, index, std::ptr::null_mut());
+                    self.buffer().tagged(FLOAT, number.to_ne_bytes())?;
+                }
+                ffi::LUA_TSTRING => {
+                    let mut length = 0;
+                    let start = ffi::lua_tolstring(state, index, &mut length);
+                    let bytes = std::slice::from_raw_parts(start.cast(), length);
+                    write_string(self.buffer(), bytes)?;
+                }
+                ffi::LUA_TTABLE => return self.table(index, depth),
+                ffi::LUA_TNIL => self.buffer().byte(NIL)?,
+                ffi::LUA_TBOOLEAN => {
+                    let truth = ffi::lua_toboolean(state, index) != 0;
+                    self.buffer().byte(if truth { TRUE } else { FALSE })?;
+                }
+                ffi::LUA_TLIGHTUSERDATA => {
+                    let pointer = ffi::lua_touserdata(state, index) as usize;
+                    self.buffer().tagged(POINTER, pointer.to_ne_bytes())?;
+                }
+                ffi::LUA_TFUNCTION => return self.function(index),
+                kind => return Err(unsupported(state, kind)),
+            }
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self, value: i64) -> Result {
+        Ok(write_integer(self.buffer(), value)?)
+    }
+
+    /// A C function without upvalues is but an address.
+    unsafe fn function(&mut self, index: c_int) -> Result {
+        // SAFETY: a C function has its upvalues from 1 on; a name means that one was pushed.
+        unsafe {
+            let Some(function) = ffi::lua_tocfunction(self.state, index) else {
+                return Err(unsupported(self.state, ffi::LUA_TFUNCTION));
+            };
+            if !ffi::lua_getupvalue(self.state, index, 1).is_null() {
+                return Err(unsupported(self.state, ffi::LUA_TFUNCTION));
+            }
+            let address = function as usize;
+            Ok(self.buffer().tagged(FUNCTION, address.to_ne_bytes())?)
+        }
+    }
+
+    unsafe fn table(&mut self, index: c_int, depth: u32) -> Result {
+        let state = self.state;
+        // SAFETY: the value is a table; the stack is checked before it grows.
+        unsafe {
+            let index = ffi::lua_absindex(state, index);
+            let offset = self.buffer().len();
+            let address = ffi::lua_topointer(state, index) as usize;
+            if let Some(first) = (*self.scratch).seen.enter(address, offset) {
+                return self.reference(first);
+            }
+            if ffi::lua_checkstack(state, 10) == 0 {
+                return Err(Failure::Stack);
+            }
+            if depth < MAX_DEPTH {
+                self.buffer().byte(TABLE)?;
+                return self.content(index, depth + 1);
+            }
+            self.buffer().byte(LATER)?;
+            self.open_aside()?;
+            self.later += 1;
+            ffi::lua_pushvalue(state, index);
+            ffi::lua_rawseti(state, self.aside, self.later);
+            Ok(())
+        }
+    }
+
+    /// A table that was met before: its first place becomes a shared one.
+    fn reference(&mut self, first: usize) -> Result {
+        let tag = &mut self.buffer().written()[first];
+        *tag = match *tag {
+            TABLE => TABLE_SHARED,
+            LATER => LATER_SHARED,
+            shared => shared,
+        };
+        self.buffer().byte(REFERENCE)?;
+        self.integer(first as i64)
+    }
+
+    /// The shape and what is in the table at `index`, an absolute one.
+    unsafe fn content(&mut self, index: c_int, depth: u32) -> Result {
+        let state = self.state;
+        let shape = self.buffer().len();
+        // SAFETY: ten slots are free; `lua_next` keeps a key below the value on top.
+        unsafe {
+            if ffi::lua_getmetatable(state, index) != 0 {
+                if self.push_pairs()? {
+                    self.buffer().byte(0)?;
+                    return self.pairs(index, depth, shape);
+                }
+                ffi::lua_settop(state, -2);
+            }
+            // Kept as long as the keys come as 1, 2, …, which an array part's do.
+            let length = ffi::lua_rawlen(state, index) as u64;
+            let width = self.begin_array(length)?;
+            ffi::lua_pushnil(state);
+            let mut more = ffi::lua_next(state, index) != 0;
+            if width != 0 {
+                let mut count = 0;
+                while more && self.continues(count, length)? {
+                    let key = ffi::lua_tointegerx(state, -2, std::ptr::null_mut()) as u64;
+                    self.value(-1, depth)?;
+                    count = key;
+                    ffi::lua_settop(state, -2);
+                    more = ffi::lua_next(state, index) != 0;
+                }
+                self.end_array(shape + 1, width, count);
+            }
+            let mut keys = 0;
+            while more {
+                self.value(-2, depth)?;
+                self.value(-1, depth)?;
+                keys += 1;
+                ffi::lua_settop(state, -2);
+                more = ffi::lua_next(state, index) != 0;
+            }
+            self.end_keys(shape, width, keys)
+        }
+    }
+
+    /// Leaves room for the shape and for a count of at most `length`; returns the width.
+    fn begin_array(&mut self, length: u64) -> Result<u8> {
+        let buffer = self.buffer();
+        Ok(if length == 0 {
+            buffer.byte(0)?;
+            0
+        } else if length <= u8::MAX.into() {
+            buffer.array([0; 2])?;
+            WIDTH_8
+        } else if length <= u32::MAX.into() {
+            buffer.array([0; 5])?;
+            WIDTH_32
+        } else {
+            buffer.array([0; 9])?;
+            WIDTH_64
+        })
+    }
+
+    /// Whether the pair on the stack goes on with the array after `count` values. A gap is filled when
+    /// it lies below the table's length and is small against what is there: the length may be any
+    /// border, so a few values can pretend to be an array of 2^40.
+    unsafe fn continues(&mut self, count: u64, length: u64) -> Result<bool> {
+        // SAFETY: the key is below the value on top.
+        let key = unsafe {
+            if ffi::lua_isinteger(self.state, -2) == 0 {
+                return Ok(false);
+            }
+            ffi::lua_tointegerx(self.state, -2, std::ptr::null_mut()) as u64
+        };
+        if key == count.wrapping_add(1) {
+            return Ok(true);
+        }
+        if key <= count || key > length || key - count > GAP {
+            return Ok(false);
+        }
+        for _ in count + 1..key {
+            self.buffer().byte(NIL)?;
+        }
+        Ok(true)
+    }
+
+    fn end_array(&mut self, at: usize, width: u8, count: u64) {
+        // The count is at most the length that the width was chosen for.
+        let bytes = self.buffer().written();
+        match width {
+            WIDTH_8 => bytes[at] = count as u8,
+            WIDTH_32 => bytes[at..at + 4].copy_from_slice(&(count as u32).to_ne_bytes()),
+            _ => bytes[at..at + 8].copy_from_slice(&count.to_ne_bytes()),
+        }
+    }
+
+    fn end_keys(&mut self, shape: usize, width: u8, keys: u64) -> Result {
+        self.buffer().written()[shape] = width | keys_class(keys);
+        if keys > 0 {
+            self.buffer().byte(NIL)?;
+        }
+        Ok(())
+    }
+
+    /// The pairs that the metamethod on top of the stack gives; pops it and the metatable.
+    unsafe fn pairs(&mut self, index: c_int, depth: u32, shape: usize) -> Result {
+        let state = self.state;
+        // SAFETY: the stack holds metatable, metamethod; then metatable, iterator, state, key.
+        unsafe {
+            self.open_aside()?;
+            ffi::lua_pushvalue(state, index);
+            self.protected(1, 3)?;
+            let iterator = ffi::lua_gettop(state) - 2;
+            let mut keys = 0;
+            loop {
+                for offset in 0..3 {
+                    ffi::lua_pushvalue(state, iterator + offset);
+                }
+                self.protected(2, 2)?;
+                if ffi::lua_type(state, -2) == ffi::LUA_TNIL {
+                    break;
+                }
+                if ffi::lua_rawequal(state, -2, -2) == 0 {
+                    return Err(Failure::Key);
+                }
+                // A table made by the iterator could make room for another at its address.
+                self.keep(-2);
+                self.keep(-1);
+                self.value(-2, depth)?;
+                self.value(-1, depth)?;
+                keys += 1;
+                ffi::lua_settop(state, -2);
+                ffi::lua_replace(state, iterator + 2);
+            }
+            ffi::lua_settop(state, iterator - 2);
+            self.end_keys(shape, 0, keys)
+        }
+    }
+
+    /// With a metatable on top: pushes its `__pairs`, or pushes nothing and returns false.
+    unsafe fn push_pairs(&mut self) -> Result<bool> {
+        let state = self.state;
+        // SAFETY: plain stack work that allocates nothing but under protection.
+        unsafe {
+            let key = PAIRS.pointer();
+            if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) != ffi::LUA_TSTRING {
+                ffi::lua_settop(state, -2);
+                ffi::lua_pushcclosure(state, make_key, 0);
+                self.protected(0, 1)?;
+            }
+            if ffi::lua_rawget(state, -2) != ffi::LUA_TNIL {
+                return Ok(true);
+            }
+            ffi::lua_settop(state, -2);
+            Ok(false)
+        }
+    }
+
+    unsafe fn open_aside(&mut self) -> Result {
+        // SAFETY: the slot was reserved; the stack has room for a function.
+        unsafe {
+            if ffi::lua_type(self.state, self.aside) == ffi::LUA_TNIL {
+                ffi::lua_pushcclosure(self.state, make_table, 0);
+                self.protected(0, 1)?;
+                ffi::lua_replace(self.state, self.aside);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn keep(&mut self, index: c_int) {
+        // SAFETY: the table aside is open; should this raise, nothing is lost.
+        unsafe {
+            if ffi::lua_type(self.state, index) == ffi::LUA_TTABLE {
+                self.kept += 1;
+                ffi::lua_pushvalue(self.state, index);
+                ffi::lua_rawseti(self.state, self.aside, -self.kept);
+            }
+        }
+    }
+
+    /// Calls what is on the stack while this work is put aside.
+    unsafe fn protected(&mut self, arguments: c_int, results: c_int) -> Result {
+        // SAFETY: `lua_pcall` catches whatever is raised, so the frame with the work is never skipped.
+        // What nested calls left in the cell is dropped.
+        unsafe {
+            let work = mem::replace(&mut *self.scratch, Scratch::new());
+            let status = ffi::lua_pcall(self.state, arguments, results, 0);
+            *self.scratch = work;
+            match status {
+                ffi::LUA_OK => Ok(()),
+                _ => Err(Failure::Raised),
+            }
+        }
+    }
+}
+
+unsafe fn unsupported(state: *mut lua_State, kind: c_int) -> Failure {
+    // SAFETY: the names of types are static strings of Lua.
+    unsafe { Failure::Unsupported(CStr::from_ptr(ffi::lua_typename(state, kind))) }
+}
+
+unsafe extern "C-unwind" fn make_table(state: *mut lua_State) -> c_int {
+    // SAFETY: a C function has free slots.
+    unsafe { ffi::lua_createtable(state, 0, 0) };
+    1
+}
+
+unsafe extern "C-unwind" fn make_key(state: *mut lua_State) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        ffi::lua_pushstring(state, c"__pairs".as_ptr());
+        ffi::lua_pushvalue(state, -1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, PAIRS.pointer());
+    }
+    1
+}
+
+/// Appends an integer in its shortest form.
+#[inline]
+pub(super) fn write_integer(buffer: &mut Buffer, value: i64) -> std::result::Result<(), Exhausted> {
+    let small = value.wrapping_add(INTEGER_BIAS);
+    if (0..INTEGER_END.into()).contains(&small) {
+        buffer.byte(small as u8)
+    } else if let Ok(value) = i8::try_from(value) {
+        buffer.tagged(INTEGER_8, value.to_ne_bytes())
+    } else if let Ok(value) = i16::try_from(value) {
+        buffer.tagged(INTEGER_16, value.to_ne_bytes())
+    } else if let Ok(value) = i32::try_from(value) {
+        buffer.tagged(INTEGER_32, value.to_ne_bytes())
+    } else {
+        buffer.tagged(INTEGER_64, value.to_ne_bytes())
+    }
+}
+
+/// Appends a string with its length before it.
+#[inline]
+pub(super) fn write_string(
+    buffer: &mut Buffer,
+    bytes: &[u8],
+) -> std::result::Result<(), Exhausted> {
+    let length = bytes.len();
+    if length < STRING_END {
+        buffer.byte(STRING | length as u8)?;
+    } else if let Ok(length) = u8::try_from(length) {
+        buffer.tagged(STRING_8, length.to_ne_bytes())?;
+    } else if let Ok(length) = u32::try_from(length) {
+        buffer.tagged(STRING_32, length.to_ne_bytes())?;
+    } else {
+        buffer.tagged(STRING_64, (length as u64).to_ne_bytes())?;
+    }
+    buffer.bytes(bytes)
+}
