@@ -9,6 +9,7 @@
 //! - `stream`: one connection's buffers
 //! - `http`: request head and body framing, response writer, routes
 //! - `timer`: the timer queue
+//! - `task`: the task core: coroutines that wait on tokens
 //!
 //! Dependencies run one way: selector ← socket ← stream ← http; the files of `lualib/` tie them.
 //!
@@ -24,6 +25,7 @@ mod lua;
 mod selector;
 mod socket;
 mod stream;
+mod task;
 mod timer;
 
 use mlua::ffi::lua_State;
@@ -93,6 +95,12 @@ entry!(
     /// Entry point of `require "lio.signal"`.
     luaopen_lio_signal,
     selector::signal::open_module
+);
+
+entry!(
+    /// Entry point of `require "lio.task.core"`.
+    luaopen_lio_task_core,
+    task::lua::open_module
 );
 
 /// Makes the built-in modules loadable in a VM of the executable: right behind `package.path`, so that

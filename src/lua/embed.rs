@@ -17,6 +17,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.http", crate::http::lua::open_module),
     ("lio.json", crate::http::json::open_module),
     ("lio.resolver", crate::socket::resolve::open_module),
+    ("lio.task.core", crate::task::lua::open_module),
     ("lio.timer", crate::timer::lua::open_module),
 ];
 

@@ -1,0 +1,354 @@
+//! The core's books: which tasks there are, what each waits on, and the run queue. Called by the other
+//! files of this folder, by the functions Lua sees, and by the scheduler.
+//!
+//! Invariants: a task is on the run queue at most once, and is exactly when its phase says so; a token
+//! is in `waiting` exactly when a task of the phase `Waiting` has it; a thread that an entry names is
+//! anchored in Lua's table (see pool.rs), so its state is valid.
+
+use super::pool::Pool;
+use super::token::{Fold, TextKeys, Token};
+use mlua::ffi::{self, lua_State};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{c_int, c_void};
+use std::hash::BuildHasherDefault;
+use std::mem::MaybeUninit;
+
+/// Names a coroutine of the core's, and the task that it runs.
+pub(crate) type Slot = u32;
+
+/// What a host attaches to a task: who waits for its result. Session 0: nobody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tag {
+    /// The service that asked.
+    pub(crate) from: u32,
+    /// Its request.
+    pub(crate) session: i64,
+}
+
+/// What the host of tagged tasks is told. The functions get the running `state`, with 4 free stack slots, and must not
+/// raise. They run outside of any task, with the task already ended in the books.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    /// First argument of each call.
+    pub(crate) data: *mut c_void,
+    /// A task with a session returned; its results are the top `results` values of `co`'s stack. The
+    /// core clears the stack afterwards and pools the coroutine.
+    pub(crate) finished: unsafe fn(
+        data: *mut c_void,
+        state: *mut lua_State,
+        co: *mut lua_State,
+        results: c_int,
+        tag: Tag,
+    ),
+    /// A task, with a session or not, raised: the error is on top of `co`'s stack, which still has its
+    /// frames for a traceback. The core closes the coroutine afterwards.
+    pub(crate) failed:
+        unsafe fn(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag),
+    /// A task with a session was killed, or its coroutine closed by somebody, before it returned.
+    pub(crate) killed: unsafe fn(data: *mut c_void, state: *mut lua_State, tag: Tag),
+}
+
+/// How a wait ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// It returns the values that were moved over.
+    Woken,
+    /// It raises the value on top.
+    Interrupted,
+}
+
+/// Where a slot's coroutine is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// No coroutine.
+    Vacant,
+    /// Free for the next task.
+    Pooled,
+    /// Taken from the pool and not started, or just ended.
+    Acquired,
+    /// Queued: function and arguments lie on the stack.
+    Ready,
+    /// Queued: the wait's values lie on the stack.
+    Woken,
+    /// Queued after a plain yield.
+    Yielded,
+    /// Runs now.
+    Running,
+    /// Suspended in a wait.
+    Waiting,
+    /// Taken from its wait and not yet resumed or queued.
+    Taken,
+    /// Ended by somebody who closed or resumed the coroutine himself; queued, to be cleared away.
+    Stale,
+    /// Killed while it was queued: the slot is vacant when its turn comes.
+    Dead,
+}
+
+impl Phase {
+    pub(super) fn is_living(self) -> bool {
+        use Phase::*;
+        matches!(self, Ready | Woken | Yielded | Running | Waiting | Taken)
+    }
+
+    pub(super) fn is_queued(self) -> bool {
+        use Phase::*;
+        matches!(self, Ready | Woken | Yielded | Stale | Dead)
+    }
+}
+
+pub(super) struct Task {
+    /// Null in a slot without a coroutine.
+    pub(super) thread: *mut lua_State,
+    /// What it waits on; also while `Woken`, what it waited on.
+    pub(super) token: Token,
+    pub(super) tag: Tag,
+    /// Of a queued task: how many values on its stack the resume passes.
+    pub(super) values: c_int,
+    pub(super) phase: Phase,
+    /// The wait that it is resumed in raises.
+    pub(super) interrupted: bool,
+}
+
+type Map<K> = HashMap<K, Slot, BuildHasherDefault<Fold>>;
+
+/// A VM's tasks. Lives in a userdata that the registry holds.
+pub(crate) struct Core {
+    pub(super) tasks: Vec<Task>,
+    /// Address of a coroutine → its slot.
+    pub(super) threads: Map<usize>,
+    pub(super) pool: Pool,
+    pub(super) queue: VecDeque<Slot>,
+    pub(super) waiting: Map<Token>,
+    pub(super) current: Option<Slot>,
+    /// The running task's coroutine; null when none runs.
+    pub(super) running: *mut lua_State,
+    /// How many tasks live.
+    pub(super) count: usize,
+    pub(super) keys: TextKeys,
+    pub(super) host: Option<Host>,
+}
+
+impl Core {
+    pub(super) fn new() -> Self {
+        Core {
+            tasks: Vec::new(),
+            threads: HashMap::default(),
+            pool: Pool::default(),
+            queue: VecDeque::new(),
+            waiting: HashMap::default(),
+            current: None,
+            running: std::ptr::null_mut(),
+            count: 0,
+            keys: TextKeys::new(),
+            host: None,
+        }
+    }
+
+    /// Sets who is told of the tasks' ends.
+    pub(crate) fn set_host(&mut self, host: Host) {
+        self.host = Some(host);
+    }
+
+    pub(super) fn task(&mut self, slot: Slot) -> &mut Task {
+        &mut self.tasks[slot as usize]
+    }
+
+    /// The coroutine of a slot.
+    pub(crate) fn thread(&self, slot: Slot) -> *mut lua_State {
+        self.tasks[slot as usize].thread
+    }
+
+    /// The task that runs now.
+    pub(crate) fn current(&self) -> Option<Slot> {
+        self.current
+    }
+
+    /// The tag of a living task.
+    pub(crate) fn tag(&self, slot: Slot) -> Tag {
+        self.tasks[slot as usize].tag
+    }
+
+    /// Sets the tag of a living task, for instance once it has answered.
+    pub(crate) fn set_tag(&mut self, slot: Slot, tag: Tag) {
+        self.task(slot).tag = tag;
+    }
+
+    /// The tags of all living tasks that somebody waits for, for a host that must answer them at its end.
+    pub(crate) fn tags(&self) -> impl Iterator<Item = Tag> {
+        self.tasks
+            .iter()
+            .filter(|task| task.phase.is_living() && task.tag.session != 0)
+            .map(|task| task.tag)
+    }
+
+    /// Whether a task can run.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// How many coroutines were ever created for tasks.
+    pub(crate) fn created(&self) -> u64 {
+        self.pool.created
+    }
+
+    /// The running task, when `state` is its coroutine (and not one inside it) and can yield.
+    ///
+    /// # Safety
+    /// `state` is the running state of this core's VM.
+    pub(crate) unsafe fn can_wait(core: *mut Core, state: *mut lua_State) -> Option<Slot> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if (*core).running != state || ffi::lua_isyieldable(state) == 0 {
+                return None;
+            }
+            (*core).current
+        }
+    }
+
+    /// Whether the slot's coroutine is suspended by a yield.
+    fn is_suspended(&self, slot: Slot) -> bool {
+        // SAFETY: an anchored coroutine's state is valid; the status is a plain field of it.
+        unsafe { ffi::lua_status(self.thread(slot)) == ffi::LUA_YIELD }
+    }
+
+    /// Whether the slot's coroutine is as `enqueue` left it, neither started nor closed by somebody.
+    fn is_fresh(&self, slot: Slot) -> bool {
+        let task = &self.tasks[slot as usize];
+        let mut frame = MaybeUninit::<ffi::lua_Debug>::uninit();
+        // SAFETY: an anchored coroutine's state is valid. `lua_getstack`, which tells whether a function
+        // is active, writes the record only.
+        unsafe {
+            ffi::lua_status(task.thread) == ffi::LUA_OK
+                && ffi::lua_gettop(task.thread) == task.values + 1
+                && ffi::lua_getstack(task.thread, 0, frame.as_mut_ptr()) == 0
+        }
+    }
+
+    /// Whether the slot has a task that has not ended. One whose coroutine somebody else closed or
+    /// resumed ends here.
+    #[inline]
+    pub(super) fn is_living(&mut self, slot: Slot) -> bool {
+        let intact = match self.tasks[slot as usize].phase {
+            Phase::Woken | Phase::Yielded | Phase::Waiting => self.is_suspended(slot),
+            Phase::Ready => self.is_fresh(slot),
+            Phase::Running | Phase::Taken => true,
+            _ => return false,
+        };
+        if !intact {
+            self.lose(slot);
+        }
+        intact
+    }
+
+    /// Enters the running task as the waiter of `token`; the caller must then call `lua_yieldk` at once,
+    /// with no values, from a function whose first stack slot holds the token when that is a value of
+    /// Lua. `Err` when somebody waits on it already.
+    pub(crate) fn park(&mut self, slot: Slot, token: Token) -> Result<(), ()> {
+        match self.waiting.entry(token) {
+            Entry::Vacant(entry) => {
+                entry.insert(slot);
+            }
+            Entry::Occupied(entry) => {
+                let other = *entry.get();
+                if self.is_suspended(other) {
+                    return Err(());
+                }
+                self.lose(other);
+                self.waiting.insert(token, slot);
+            }
+        }
+        let task = self.task(slot);
+        task.token = token;
+        task.phase = Phase::Waiting;
+        Ok(())
+    }
+
+    /// Takes out the waiter of a token. The caller moves values onto its stack and resumes or queues it.
+    pub(crate) fn take_waiter(&mut self, token: Token) -> Option<Slot> {
+        let slot = self.waiting.remove(&token)?;
+        self.task(slot).phase = Phase::Taken;
+        if !self.is_suspended(slot) {
+            self.lose(slot);
+            return None;
+        }
+        Some(slot)
+    }
+
+    /// Puts a waiter back that was just taken out.
+    pub(super) fn put_back(&mut self, slot: Slot) {
+        let token = self.task(slot).token;
+        self.waiting.insert(token, slot);
+        self.task(slot).phase = Phase::Waiting;
+    }
+
+    /// Whether somebody waits on the token.
+    pub(super) fn is_waiting(&mut self, token: Token) -> bool {
+        let Some(&slot) = self.waiting.get(&token) else {
+            return false;
+        };
+        if !self.is_suspended(slot) {
+            self.lose(slot);
+            return false;
+        }
+        true
+    }
+
+    /// Ends a task whose coroutine somebody closed or resumed himself; `run_ready` clears it away.
+    pub(super) fn lose(&mut self, slot: Slot) {
+        let task = self.task(slot);
+        let before = std::mem::replace(&mut task.phase, Phase::Stale);
+        let token = task.token;
+        if before == Phase::Waiting {
+            self.waiting.remove(&token);
+        }
+        self.count -= 1;
+        if !before.is_queued() {
+            self.queue.push_back(slot);
+        }
+    }
+
+    /// Queues a task that `acquire` gave, with its function and `values` arguments on its stack.
+    ///
+    /// # Safety
+    /// The stack is as said.
+    pub(crate) unsafe fn enqueue(core: *mut Core, slot: Slot, values: c_int, tag: Tag) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let task = (*core).task(slot);
+            task.phase = Phase::Ready;
+            task.values = values;
+            task.tag = tag;
+            (*core).count += 1;
+            (*core).queue.push_back(slot);
+        }
+    }
+
+    /// Queues a task that `take_waiter` gave, with `values` values moved onto its stack.
+    ///
+    /// # Safety
+    /// The stack is as said.
+    pub(crate) unsafe fn wake(core: *mut Core, slot: Slot, values: c_int, how: How) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let task = (*core).task(slot);
+            task.phase = Phase::Woken;
+            task.values = values;
+            task.interrupted = how == How::Interrupted;
+            (*core).queue.push_back(slot);
+        }
+    }
+
+    /// For the continuation of a wait: whether an interrupt ended it, so that the value on top must be
+    /// raised. To be called by every continuation: it also notices a coroutine that somebody resumed
+    /// himself, which is no task from then on.
+    pub(crate) fn take_interrupt(&mut self, slot: Slot) -> bool {
+        if self.current == Some(slot) {
+            return std::mem::take(&mut self.task(slot).interrupted);
+        }
+        if self.task(slot).phase.is_living() {
+            self.lose(slot);
+        }
+        false
+    }
+}

@@ -1,0 +1,181 @@
+//! Runs tasks: resumes a coroutine and deals with how it came back.
+//!
+//! Called from `run_ready` and `start`, on the running `state`, outside of any task. Lua code that runs
+//! in between (a task, a finalizer, a handler) calls the core itself, so no reference into it is held
+//! across such a call.
+
+use super::core::{Core, How, Phase, Slot, Tag};
+use super::lua::report;
+use super::pool;
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+
+impl Core {
+    /// Runs a task that `acquire` gave, up to its first wait. Its function and `values` arguments lie on
+    /// its stack.
+    ///
+    /// # Safety
+    /// `state` is the running state, with 8 free stack slots, and no task runs.
+    #[inline]
+    pub(crate) unsafe fn start(
+        core: *mut Core,
+        state: *mut lua_State,
+        slot: Slot,
+        values: c_int,
+        tag: Tag,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (*core).count += 1;
+            (*core).task(slot).tag = tag;
+            resume(core, state, slot, values);
+        }
+    }
+
+    /// Resumes a task that `take_waiter` gave, with `values` values moved onto its stack.
+    ///
+    /// # Safety
+    /// As for [`Core::start`].
+    pub(crate) unsafe fn resume_now(
+        core: *mut Core,
+        state: *mut lua_State,
+        slot: Slot,
+        values: c_int,
+        how: How,
+    ) {
+        // SAFETY: the caller's promise; `take_waiter` found it suspended.
+        unsafe {
+            (*core).task(slot).interrupted = how == How::Interrupted;
+            resume(core, state, slot, values);
+        }
+    }
+
+    /// Runs what is queued now. What these tasks queue is left for the next call. Returns whether there
+    /// is more.
+    ///
+    /// # Safety
+    /// As for [`Core::start`].
+    pub(crate) unsafe fn run_ready(core: *mut Core, state: *mut lua_State) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut left = (*core).queue.len();
+            while left > 0 {
+                left -= 1;
+                // A finalizer may call this function inside of a handler: then the queue is shorter.
+                let Some(slot) = (*core).queue.pop_front() else {
+                    break;
+                };
+                take_turn(core, state, slot);
+            }
+            pool::end_round(core, state);
+            (*core).has_ready()
+        }
+    }
+}
+
+/// The turn of a queued slot.
+unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
+    // SAFETY: as for `start`.
+    unsafe {
+        if (*core).is_living(slot) {
+            let values = (*core).task(slot).values;
+            return resume(core, state, slot, values);
+        }
+        let task = (*core).task(slot);
+        if task.phase == Phase::Dead {
+            return pool::vacate(&mut *core, slot);
+        }
+        task.phase = Phase::Acquired;
+        let tag = task.tag;
+        pool::discard(core, state, slot);
+        tell_killed(core, state, tag);
+    }
+}
+
+unsafe fn resume(core: *mut Core, state: *mut lua_State, slot: Slot, values: c_int) {
+    // SAFETY: the coroutine is suspended, or fresh with its function on the stack.
+    unsafe {
+        let task = (*core).task(slot);
+        task.phase = Phase::Running;
+        let thread = task.thread;
+        (*core).current = Some(slot);
+        (*core).running = thread;
+        let mut results = 0;
+        let status = ffi::lua_resume(thread, state, values, &mut results);
+        (*core).current = None;
+        (*core).running = std::ptr::null_mut();
+        match status {
+            ffi::LUA_YIELD => yielded(core, slot, results),
+            ffi::LUA_OK => finished(core, state, slot, results),
+            _ => failed(core, state, slot),
+        }
+    }
+}
+
+unsafe fn yielded(core: *mut Core, slot: Slot, results: c_int) {
+    // SAFETY: the results are on top of the coroutine's stack.
+    unsafe {
+        let task = (*core).task(slot);
+        if results != 0 {
+            ffi::lua_pop(task.thread, results);
+        }
+        if task.phase == Phase::Waiting {
+            return;
+        }
+        // A plain coroutine.yield gives way to the others.
+        task.phase = Phase::Yielded;
+        task.values = 0;
+        (*core).queue.push_back(slot);
+    }
+}
+
+unsafe fn finished(core: *mut Core, state: *mut lua_State, slot: Slot, results: c_int) {
+    // SAFETY: the coroutine returned, so that its stack is ours.
+    unsafe {
+        (*core).count -= 1;
+        let task = (*core).task(slot);
+        task.phase = Phase::Acquired;
+        let thread = task.thread;
+        let tag = task.tag;
+        if tag.session != 0
+            && let Some(host) = (*core).host
+        {
+            (host.finished)(host.data, state, thread, results, tag);
+        }
+        ffi::lua_settop(thread, 0);
+        pool::keep(core, state, slot);
+    }
+}
+
+#[cold]
+unsafe fn failed(core: *mut Core, state: *mut lua_State, slot: Slot) {
+    // SAFETY: the error is on top of the coroutine's stack; the anchor holds the coroutine meanwhile.
+    unsafe {
+        (*core).count -= 1;
+        let task = (*core).task(slot);
+        task.phase = Phase::Acquired;
+        let thread = task.thread;
+        let tag = task.tag;
+        let host = (*core).host;
+        if let Some(host) = host {
+            (host.failed)(host.data, state, thread, tag);
+        }
+        report(state, slot, thread, host.is_some());
+        pool::discard(core, state, slot);
+    }
+}
+
+/// Tells the host that a task with a session will not return.
+///
+/// # Safety
+/// `state` is the running state, with 4 free stack slots.
+pub(super) unsafe fn tell_killed(core: *mut Core, state: *mut lua_State, tag: Tag) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if tag.session != 0
+            && let Some(host) = (*core).host
+        {
+            (host.killed)(host.data, state, tag);
+        }
+    }
+}

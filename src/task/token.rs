@@ -1,0 +1,145 @@
+//! What a task waits on, as the core's map knows it. Two values of Lua are one token when they are
+//! equal by raw equality.
+//!
+//! A token holds no reference: whoever parks a task keeps the value alive, by leaving it on the waiting
+//! coroutine's stack. So an address stands for one object as long as somebody waits on it.
+
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+
+/// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`); equal longer ones may have
+/// different addresses.
+const SHORT: usize = 40;
+
+/// What a task waits on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Token {
+    /// The answer to a request of the scheduler's; equal to no value of Lua.
+    Session(i64),
+    /// An integer, or a float that equals one.
+    Integer(i64),
+    /// Any other float, by its bits.
+    Float(u64),
+    Boolean(bool),
+    /// A light userdata.
+    Light(usize),
+    /// Type and address of anything that Lua allocates, and of a C function.
+    Object(c_int, usize),
+    /// A long string, by a keyed hash of 128 bits.
+    Text(u64, u64),
+}
+
+/// The keys under which this VM's long strings are hashed.
+pub(super) struct TextKeys(RandomState, RandomState);
+
+impl TextKeys {
+    pub(super) fn new() -> Self {
+        TextKeys(RandomState::new(), RandomState::new())
+    }
+}
+
+impl Token {
+    /// The token that the value at `index` is; `None` for nil and NaN, which equal nothing.
+    ///
+    /// # Safety
+    /// `state` is valid and there is a value at `index`.
+    pub(super) unsafe fn read(
+        state: *mut lua_State,
+        index: c_int,
+        keys: &TextKeys,
+    ) -> Option<Token> {
+        // SAFETY: reads one value; `lua_tolstring` on a string converts nothing.
+        unsafe {
+            match ffi::lua_type(state, index) {
+                ffi::LUA_TSTRING if ffi::lua_rawlen(state, index) as usize > SHORT => {
+                    let mut length = 0;
+                    let start = ffi::lua_tolstring(state, index, &mut length);
+                    let text = std::slice::from_raw_parts(start.cast::<u8>(), length);
+                    Some(Token::Text(keys.0.hash_one(text), keys.1.hash_one(text)))
+                }
+                ffi::LUA_TNUMBER if ffi::lua_isinteger(state, index) != 0 => {
+                    let value = ffi::lua_tointegerx(state, index, std::ptr::null_mut());
+                    Some(Token::Integer(value))
+                }
+                ffi::LUA_TNUMBER => {
+                    Token::float(ffi::lua_tonumberx(state, index, std::ptr::null_mut()))
+                }
+                ffi::LUA_TBOOLEAN => Some(Token::Boolean(ffi::lua_toboolean(state, index) != 0)),
+                ffi::LUA_TLIGHTUSERDATA => {
+                    Some(Token::Light(ffi::lua_touserdata(state, index).addr()))
+                }
+                ffi::LUA_TNIL | ffi::LUA_TNONE => None,
+                kind => Some(Token::Object(kind, ffi::lua_topointer(state, index).addr())),
+            }
+        }
+    }
+
+    fn float(value: f64) -> Option<Token> {
+        // 2^63 itself is the first float that no integer equals.
+        let in_range = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
+        if in_range && value.trunc() == value {
+            return Some(Token::Integer(value as i64));
+        }
+        (!value.is_nan()).then_some(Token::Float(value.to_bits()))
+    }
+}
+
+impl Hash for Token {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (kind, bits) = match *self {
+            Token::Session(value) => (1, value as u64),
+            Token::Integer(value) => (2, value as u64),
+            Token::Float(bits) => (3, bits),
+            Token::Boolean(value) => (4, u64::from(value)),
+            Token::Light(address) => (5, address as u64),
+            Token::Object(_, address) => (6, address as u64),
+            Token::Text(hash, _) => (7, hash),
+        };
+        state.write_u64(bits ^ kind << 56);
+    }
+}
+
+/// A hash of one word: a multiplication whose halves are folded together. No key comes from outside.
+#[derive(Default)]
+pub(super) struct Fold(u64);
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_float_is_the_integer_that_it_equals() {
+        assert_eq!(Token::float(1.0), Some(Token::Integer(1)));
+        assert_eq!(Token::float(-0.0), Some(Token::Integer(0)));
+        assert_eq!(
+            Token::float(-(2f64.powi(63))),
+            Some(Token::Integer(i64::MIN))
+        );
+        assert!(matches!(Token::float(2f64.powi(63)), Some(Token::Float(_))));
+        assert!(matches!(Token::float(0.5), Some(Token::Float(_))));
+        assert!(matches!(Token::float(f64::INFINITY), Some(Token::Float(_))));
+        assert_eq!(Token::float(f64::NAN), None);
+    }
+}
