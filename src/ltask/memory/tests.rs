@@ -1,0 +1,303 @@
+//! The allocator against a model, inside a VM, and when the system has no memory.
+
+use super::*;
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::os::raw::c_int;
+
+thread_local! {
+    static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets the system refuse every block while a test says so.
+pub(super) fn system_is_exhausted() -> bool {
+    EXHAUSTED.get()
+}
+
+/// A memory and what it should hold: each block with its size and the byte that fills it.
+struct Model {
+    memory: Box<Memory>,
+    blocks: Vec<(*mut u8, usize, u8)>,
+    stamp: u8,
+}
+
+impl Model {
+    fn new() -> Self {
+        Model {
+            memory: Memory::new(ptr::null_mut()),
+            blocks: Vec::new(),
+            stamp: 0,
+        }
+    }
+
+    fn call(&mut self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
+        let memory: *mut Memory = &mut *self.memory;
+        // SAFETY: the model knows each block's size.
+        unsafe { allocate(memory.cast(), block.cast(), old, new).cast() }
+    }
+
+    fn fill(&mut self, block: *mut u8, from: usize, size: usize, stamp: u8) {
+        // SAFETY: the block has that size.
+        unsafe { ptr::write_bytes(block.add(from), stamp, size - from) }
+    }
+
+    fn create(&mut self, size: usize) -> bool {
+        let block = self.call(ptr::null_mut(), 0, size);
+        if block.is_null() {
+            return false;
+        }
+        let align = if size.is_multiple_of(16) { 16 } else { 8 };
+        assert!(
+            (block as usize).is_multiple_of(align),
+            "{size} is misaligned"
+        );
+        self.stamp = self.stamp.wrapping_add(1);
+        self.fill(block, 0, size, self.stamp);
+        self.blocks.push((block, size, self.stamp));
+        true
+    }
+
+    fn resize(&mut self, index: usize, size: usize) -> bool {
+        let (block, old, stamp) = self.blocks[index];
+        let moved = self.call(block, old, size);
+        if moved.is_null() {
+            assert!(size > old, "shrinking {old} to {size} failed");
+            return false;
+        }
+        assert!((moved as usize).is_multiple_of(8));
+        self.fill(moved, old.min(size), size, stamp);
+        self.blocks[index] = (moved, size, stamp);
+        true
+    }
+
+    fn free(&mut self, index: usize) {
+        self.check(index);
+        let (block, size, _) = self.blocks.swap_remove(index);
+        assert!(self.call(block, size, 0).is_null());
+    }
+
+    /// A block that another overlaps, or that was not copied whole, does not hold its own bytes.
+    fn check(&self, index: usize) {
+        let (block, size, stamp) = self.blocks[index];
+        // SAFETY: the block has that size.
+        let bytes = unsafe { std::slice::from_raw_parts(block, size) };
+        assert!(bytes.iter().all(|byte| *byte == stamp), "block of {size}");
+    }
+
+    fn check_all(&self) {
+        for index in 0..self.blocks.len() {
+            self.check(index);
+        }
+        let total: usize = self.blocks.iter().map(|(_, size, _)| size).sum();
+        assert_eq!(self.memory.used(), total);
+        assert!(self.memory.peak() >= total);
+    }
+
+    fn end(mut self) {
+        self.check_all();
+        while let Some(last) = self.blocks.len().checked_sub(1) {
+            self.free(last);
+        }
+        assert_eq!(self.memory.used(), 0);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(usize),
+    Resize(usize, usize),
+    Free(usize),
+    Exhaust(bool),
+    Limit(usize),
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => 1..80usize, 3 => 1..560usize, 1 => 480..1100usize, 1 => 1..40_000usize]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => size().prop_map(Step::Create),
+        5 => (any::<usize>(), size()).prop_map(|(index, size)| Step::Resize(index, size)),
+        4 => any::<usize>().prop_map(Step::Free),
+        1 => any::<bool>().prop_map(Step::Exhaust),
+        1 => (0..60_000usize).prop_map(Step::Limit),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn blocks_are_apart_and_keep_what_is_in_them(steps in prop::collection::vec(step(), 1..400)) {
+        let mut model = Model::new();
+        EXHAUSTED.set(false);
+        for step in steps {
+            let count = model.blocks.len();
+            match step {
+                Step::Create(size) => _ = model.create(size),
+                Step::Resize(index, size) if count > 0 => _ = model.resize(index % count, size),
+                Step::Free(index) if count > 0 => model.free(index % count),
+                Step::Exhaust(now) => EXHAUSTED.set(now),
+                Step::Limit(limit) => _ = model.memory.set_limit(limit),
+                _ => {}
+            }
+        }
+        model.end();
+        EXHAUSTED.set(false);
+    }
+}
+
+#[test]
+fn every_size_shrinks_when_the_system_has_nothing() {
+    for old in [2, 17, 512, 513, 520, 528, 529, 4000] {
+        for new in [1, 8, 16, 500, 512, 513, 527, 3000] {
+            if new > old {
+                continue;
+            }
+            let mut model = Model::new();
+            assert!(model.create(old));
+            EXHAUSTED.set(true);
+            assert!(model.resize(0, new));
+            model.check_all();
+            EXHAUSTED.set(false);
+            model.end();
+        }
+    }
+}
+
+#[test]
+fn what_is_freed_is_used_again() {
+    let mut model = Model::new();
+    for round in 0..1000 {
+        for size in 1..=512 {
+            assert!(model.create(size), "round {round}");
+        }
+        while let Some(last) = model.blocks.len().checked_sub(1) {
+            model.free(last);
+        }
+    }
+    // SAFETY: nobody allocates.
+    let (held, _) = unsafe { (*model.memory.arena.get()).idle() };
+    assert!(held < 200_000, "{held} bytes for 131,328");
+}
+
+#[test]
+fn growing_beyond_the_limit_is_refused_and_shrinking_is_not() {
+    let mut model = Model::new();
+    assert!(model.create(600));
+    assert_eq!(model.memory.set_limit(1000), 0);
+    assert!(model.create(400));
+    assert!(!model.create(1));
+    assert!(!model.resize(1, 401));
+    assert_eq!(model.memory.used(), 1000);
+    assert_eq!(model.memory.set_limit(500), 1000);
+    assert!(model.resize(0, 599));
+    assert!(!model.resize(0, 600));
+    model.free(0);
+    assert!(model.create(100));
+    assert_eq!(model.memory.peak(), 1000);
+    assert_eq!(model.memory.limit(), 500);
+    model.end();
+}
+
+/// A VM on a memory of its own.
+struct Vm(*mut lua_State, Box<Memory>);
+
+impl Vm {
+    fn new() -> Self {
+        let mut memory = Memory::new(ptr::dangling_mut::<u8>().cast());
+        let pointer: *mut Memory = &mut *memory;
+        // SAFETY: the memory outlives the VM.
+        unsafe {
+            #[cfg(feature = "lua55")]
+            let state = ffi::lua_newstate(allocate, pointer.cast(), 1);
+            #[cfg(not(feature = "lua55"))]
+            let state = ffi::lua_newstate(allocate, pointer.cast());
+            assert!(!state.is_null());
+            ffi::luaL_openlibs(state);
+            Vm(state, memory)
+        }
+    }
+
+    fn run(&self, code: &str) -> c_int {
+        // SAFETY: the VM is open.
+        unsafe {
+            let text = std::ffi::CString::new(code).expect("no NUL in the code");
+            let loaded = ffi::luaL_loadstring(self.0, text.as_ptr());
+            assert_eq!(loaded, ffi::LUA_OK, "{code}");
+            ffi::lua_pcall(self.0, 0, 0, 0)
+        }
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        // SAFETY: closed once; the memory is dropped after this.
+        unsafe { ffi::lua_close(self.0) }
+        assert_eq!(self.1.used(), 0, "something was lost at close");
+    }
+}
+
+#[test]
+fn a_vm_counts_its_objects_and_returns_everything() {
+    let vm = Vm::new();
+    let before = vm.1.counts();
+    let ran = vm.run("for i = 1, 100 do local t, f = {i}, function() return i end end");
+    assert_eq!(ran, ffi::LUA_OK);
+    // One more of each belongs to the chunk and its compiler.
+    let after = vm.1.counts();
+    let made = |name: &str| {
+        let kind = KIND_NAMES.iter().position(|known| *known == name);
+        let kind = kind.expect("a kind by that name");
+        after[kind] - before[kind]
+    };
+    assert_eq!(made("table"), 101);
+    assert_eq!(made("function"), 101);
+    assert_eq!(made("upvalue"), 101);
+    assert_eq!(made("prototype"), 2);
+    assert!(made("other") >= 100);
+    assert_eq!(made("userdata"), 0);
+}
+
+#[test]
+fn a_vm_over_its_limit_gets_an_error_and_goes_on() {
+    let vm = Vm::new();
+    vm.1.set_limit(vm.1.used() + 100_000);
+    // Loaded at once: with everything in use there is no room for another chunk.
+    let ran = vm.run(
+        "local done, message = pcall(string.rep, 'x', 200000)
+        assert(not done and message == 'not enough memory')
+        local t = {}
+        done, message = pcall(function() for i = 1, 1e6 do t[i] = {} end end)
+        assert(not done and message == 'not enough memory' and #t > 500)
+        t = nil collectgarbage()
+        t = ('x'):rep(20000)",
+    );
+    assert_eq!(ran, ffi::LUA_OK);
+    assert_eq!(vm.run("x = ('x'):rep(200000)"), ffi::LUA_ERRMEM);
+    assert!(vm.1.peak() <= vm.1.limit());
+}
+
+#[test]
+fn the_memory_of_a_vm_is_found_and_no_other() {
+    let vm = Vm::new();
+    // SAFETY: both VMs are open.
+    unsafe {
+        let found = of(vm.0).expect("it was made with it");
+        assert!(ptr::eq(found, &*vm.1));
+        assert_eq!((*found).owner(), ptr::dangling_mut::<u8>().cast());
+        let other = ffi::luaL_newstate();
+        assert!(of(other).is_none());
+        ffi::lua_close(other);
+    }
+}
+
+#[test]
+fn an_idle_vm_wastes_less_than_2_kib() {
+    let vm = Vm::new();
+    let count = vm.run("collectgarbage() collectgarbage()");
+    assert_eq!(count, ffi::LUA_OK);
+    // SAFETY: nobody allocates.
+    let (held, idle) = unsafe { (*vm.1.arena.get()).idle() };
+    println!("used {}, in chunks {held}, idle {idle}", vm.1.used());
+    assert!(idle < 2048, "{idle} bytes of {held} are idle");
+}
