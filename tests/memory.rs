@@ -78,7 +78,7 @@ fn fails_everywhere(code: &str) {
 /// One test after the other, since each counts the descriptors of the process.
 #[test]
 fn no_failing_allocation_loses_anything() {
-    for script in [SELECTOR, STREAM, HTTP, OTHERS] {
+    for script in [SELECTOR, STREAM, HTTP, TASK, OTHERS] {
         fails_everywhere(script);
     }
 }
@@ -173,6 +173,25 @@ const HTTP: &str = r#"
     s:put(0)
     http.pairs "a=b&a=c&%20=+"
     http.escape "a b"
+"#;
+
+const TASK: &str = r#"
+    local task = require "lio.task"
+    local kept
+    for i = 1, 20 do task.fork(function(...) task.wait(i) end, i, 2, 3) end
+    task.fork(function() kept = { pcall(task.wait, "slow") } end)
+    while task.run_ready() do end
+    task.wakeup(1, table.unpack({}, 1, 100))
+    task.interrupt("slow", "enough")
+    task.start(function() task.wait() end)
+    task.kill(task.list()[1])
+    for i = 2, 20 do task.wakeup(i) end
+    task.kill_all()
+    while task.run_ready() do end
+    assert(task.count() == 0)
+    task.on_error = function() end
+    task.fork(error, "x")
+    task.run_ready()
 "#;
 
 const OTHERS: &str = r#"

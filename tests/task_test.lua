@@ -339,4 +339,313 @@ t.test("a pooled coroutine keeps nothing of its last task", function()
   t.is_nil(weak[1])
 end)
 
+t.test("tokens are told apart as raw equality does", function()
+  local long = ("x"):rep(100)
+  local apart = {
+    1, 1.5, math.huge, -math.huge, 2 ^ 63, math.mininteger, "1", "", long, long .. "y", true, false,
+    {}, {}, print, function() end, coroutine.create(print), io.stdout,
+  }
+  local got = {}
+  for i, token in ipairs(apart) do
+    task.fork(function() got[i] = task.wait(token) end)
+  end
+  run_all()
+  t.eq(task.count(), #apart)
+  for i, token in ipairs(apart) do
+    t.ok(task.is_waiting(token))
+    t.eq(task.wakeup(token, i), true)
+    t.eq(task.is_waiting(token), false)
+  end
+  run_all()
+  for i in ipairs(apart) do t.eq(got[i], i) end
+end)
+
+t.test("equal values are one token, however they came about", function()
+  for _, pair in ipairs {
+    { 1, 1.0 }, { 0, -0.0 }, { -2 ^ 63, math.mininteger }, { 0.5, 1 / 2 }, { "ab", "a" .. ("b"):rep(1) },
+    { ("x"):rep(40), ("x"):rep(20) .. ("x"):rep(20) }, { ("x"):rep(41), ("x"):rep(21) .. ("x"):rep(20) },
+    { ("long"):rep(10000), ("longlong"):rep(5000) },
+  } do
+    local ended = false
+    task.fork(function() task.wait(pair[1]) ended = true end)
+    run_all()
+    t.eq(task.wakeup(pair[2]), true)
+    run_all()
+    t.eq(ended, true)
+  end
+end)
+
+t.test("nil and NaN are no tokens", function()
+  local problem
+  task.fork(function() problem = select(2, pcall(task.wait, 0 / 0)) end)
+  run_all()
+  t.ok(problem:find "not a number", problem)
+  t.is_nil(task.wakeup(0 / 0))
+  t.is_nil(task.wakeup(nil))
+  t.is_nil(task.wakeup())
+  t.is_nil(task.interrupt())
+  t.eq(task.is_waiting(), false)
+end)
+
+t.test("a token is kept alive while somebody waits on it", function()
+  local weak = setmetatable({}, { __mode = "v" })
+  local got
+  task.fork(function()
+    local token = {}
+    weak[1] = token
+    got = task.wait(token)
+  end)
+  run_all()
+  collectgarbage()
+  task.wakeup(weak[1], "found")
+  run_all()
+  t.eq(got, "found")
+end)
+
+t.test("any number of values passes a fork and a wakeup", function()
+  for _, n in ipairs { 15, 16, 17, 40, 5000 } do
+    local values = {}
+    for i = 1, n do values[i] = i end
+    local count, sum = 0, 0
+    local function add(...)
+      count = count + select("#", ...)
+      for i = 1, n do sum = sum + (select(i, ...)) end
+    end
+    task.fork(function(...)
+      add(...)
+      add(task.wait "many")
+    end, table.unpack(values))
+    run_all()
+    task.wakeup("many", table.unpack(values))
+    run_all()
+    t.eq(count, 2 * n)
+    t.eq(sum, n * (n + 1))
+  end
+end)
+
+t.test("a wakeup with more values than the waiter's stack takes raises, and the wait goes on", function()
+  local got
+  local deepest = 0
+  local function deep(n, least)
+    deepest = math.max(deepest, n)
+    if n == least then return task.wait "deep down" end
+    local result = deep(n + 1, least)
+    return result
+  end
+  pcall(deep, 0, -1)
+  local depth = deepest * 9 // 10
+  task.fork(function() got = deep(0, depth) end)
+  run_all()
+  local many = {}
+  for i = 1, 150000 do many[i] = i end
+  t.raises("too many values", task.wakeup, "deep down", table.unpack(many))
+  t.eq(task.wakeup("deep down", "one"), true)
+  run_all()
+  t.eq(got, "one")
+end)
+
+t.test("20,000 forked at once run in order, and the next 20,000 use their coroutines", function()
+  local made, known = 0, {}
+  for _ = 1, 3 do
+    local last = 0
+    for i = 1, 20000 do
+      local co = task.fork(function()
+        if last ~= i - 1 then error("task " .. i .. " ran after " .. last) end
+        last = i
+      end)
+      if not known[co] then
+        known[co] = true
+        made = made + 1
+      end
+    end
+    t.eq(task.count(), 20000)
+    t.eq(task.run_ready(), false)
+    t.eq(last, 20000)
+    t.eq(task.count(), 0)
+  end
+  t.ok(made <= 20000, made .. " coroutines were made")
+end)
+
+t.test("coroutines that are not needed any more are let go", function()
+  for _ = 1, 5000 do task.fork(function() end) end
+  run_all()
+  collectgarbage()
+  local full = collectgarbage "count"
+  for _ = 1, 10000 do
+    task.fork(function() end)
+    task.run_ready()
+  end
+  collectgarbage()
+  collectgarbage()
+  t.ok(collectgarbage "count" < full - 2500, full .. " KiB before, " .. collectgarbage "count" .. " after")
+end)
+
+t.test("an interrupt with nil raises nil", function()
+  local results
+  task.fork(function() results = table.pack(pcall(task.wait, "slow")) end)
+  run_all()
+  t.eq(task.interrupt "slow", true)
+  run_all()
+  t.eq(results, { false, nil, n = 2 })
+end)
+
+t.test("an interrupt does not reach the next wait of the same coroutine", function()
+  local first, second
+  task.fork(function()
+    first = pcall(task.wait, "a")
+    second = task.wait "a"
+  end)
+  run_all()
+  task.interrupt("a", "enough")
+  run_all()
+  task.wakeup("a", "on")
+  run_all()
+  t.eq({ first, second }, { false, "on" })
+end)
+
+t.test("a coroutine that somebody else closed is no task any more", function()
+  local ran = false
+  local waiting = task.fork(function() task.wait "theirs" ran = true end)
+  local woken = task.fork(function() task.wait "woken" ran = true end)
+  run_all()
+  local fresh = task.fork(function() ran = true end)
+  task.wakeup "woken"
+  for _, co in ipairs { waiting, woken, fresh } do coroutine.close(co) end
+  t.eq(task.is_alive(fresh), false)
+  t.eq(task.is_waiting "theirs", false)
+  t.is_nil(task.wakeup "theirs")
+  t.is_nil(task.kill(waiting))
+  run_all()
+  t.eq(ran, false)
+  t.eq(task.count(), 0)
+  t.eq(#task.list(), 0)
+end)
+
+t.test("the token of a coroutine that somebody else closed is free", function()
+  local got
+  local closed = task.fork(function() task.wait "freed" end)
+  run_all()
+  coroutine.close(closed)
+  task.fork(function() got = task.wait "freed" end)
+  run_all()
+  t.eq(task.wakeup("freed", "mine"), true)
+  run_all()
+  t.eq(got, "mine")
+  t.eq(task.count(), 0)
+end)
+
+t.test("a coroutine that somebody else resumes is no task any more", function()
+  local seen, problem = {}, nil
+  local waiting = task.fork(function()
+    seen[1] = task.wait "taken"
+    problem = select(2, pcall(task.wait, "again"))
+    coroutine.yield "mine"
+    seen[2] = "end"
+  end)
+  run_all()
+  t.eq({ coroutine.resume(waiting, "by hand") }, { true, "mine" })
+  t.eq(seen, { "by hand" })
+  t.ok(problem:find "outside a task", problem)
+  t.eq(task.count(), 0)
+  t.eq(task.is_alive(waiting), false)
+  t.is_nil(task.wakeup "taken")
+  run_all()
+  t.eq(seen, { "by hand" }, "the core leaves it alone")
+  t.eq(coroutine.resume(waiting), true)
+  t.eq(seen, { "by hand", "end" })
+end)
+
+t.test("a forked coroutine that somebody else resumes first is passed over", function()
+  local runs = 0
+  local co = task.fork(function() runs = runs + 1 end)
+  local nested = task.fork(function() runs = runs + 1 task.run_ready() end)
+  t.eq(coroutine.resume(co), true)
+  t.eq(coroutine.resume(nested), true)
+  run_all()
+  t.eq(runs, 2)
+  t.eq(task.count(), 0)
+end)
+
+t.test("a woken coroutine that somebody else resumes is passed over", function()
+  local got
+  local co = task.fork(function() got = table.pack(task.wait "both") end)
+  run_all()
+  task.wakeup("both", 1)
+  t.eq(coroutine.resume(co, 2), true)
+  t.eq(got, { 1, 2, n = 2 })
+  run_all()
+  t.eq(task.count(), 0)
+end)
+
+t.test("a task may wake, fork and kill while it is started", function()
+  local seen = {}
+  local victim = task.fork(function() task.wait "never" end)
+  task.fork(function()
+    local value = task.wait "go"
+    seen[#seen + 1] = value
+  end)
+  run_all()
+  task.start(function()
+    task.wakeup("go", "woken")
+    task.fork(function() seen[#seen + 1] = "forked" end)
+    task.kill(victim)
+    seen[#seen + 1] = task.count()
+  end)
+  t.eq(seen, { 3 })
+  run_all()
+  t.eq(seen, { 3, "woken", "forked" })
+  t.eq(task.count(), 0)
+end)
+
+t.test("finalizers may fork while the core allocates", function()
+  local made, ran = 0, 0
+  local function litter()
+    setmetatable({}, { __gc = function()
+      made = made + 1
+      task.fork(function() ran = ran + 1 end)
+    end })
+  end
+  local old = collectgarbage("incremental", 1, 1000)
+  for _ = 1, 2000 do
+    litter()
+    task.fork(litter)
+    task.wait_for_nobody = task.list()
+  end
+  run_all()
+  collectgarbage(old)
+  collectgarbage()
+  run_all()
+  task.wait_for_nobody = nil
+  t.ok(made > 0)
+  t.eq(ran, made)
+  t.eq(task.count(), 0)
+end)
+
+t.test("what cannot be called is an error of the started task", function()
+  local r = errors_of [[
+    local task = require "lio.task"
+    task.start(5)
+    task.start()
+    print(task.count())
+  ]]
+  t.eq(r.out, "0\n")
+  t.ok(r.err:find("call a number value", 1, true), r.err)
+  t.ok(r.err:find("call a nil value", 1, true), r.err)
+end)
+
+t.test("a finalizer that runs after the core is gone gets an error", function()
+  local r = errors_of [[
+    local task
+    local _ = setmetatable({}, { __gc = function()
+      print(pcall(task.fork, print))
+      print(pcall(task.wakeup, "x"))
+    end })
+    task = require "lio.task"
+    task.fork(function() task.wait "x" end)
+    task.run_ready()
+  ]]
+  t.eq(r.out, ("false\tthe VM is closing: there are no tasks any more\n"):rep(2))
+  t.eq(r.err, "")
+end)
+
 t.finish()

@@ -154,6 +154,11 @@ impl Core {
         &mut self.tasks[slot as usize]
     }
 
+    /// The running task's coroutine; null when none runs.
+    pub(crate) fn running(&self) -> *mut lua_State {
+        self.running
+    }
+
     /// The coroutine of a slot.
     pub(crate) fn thread(&self, slot: Slot) -> *mut lua_State {
         self.tasks[slot as usize].thread

@@ -17,10 +17,12 @@
 //! - A panic would be a defect of the core; it is not caught here, and ends the process.
 //!
 //! Files: `token.rs` what is waited on; `core.rs` the books; `pool.rs` the coroutines; `run.rs` resumes;
-//! `lua.rs` the functions Lua sees.
+//! `lua.rs` the module that Lua sees, `calls.rs` and `ends.rs` its functions.
 
+mod calls;
 #[allow(dead_code, reason = "a part is for the scheduler only")]
 mod core;
+mod ends;
 pub(crate) mod lua;
 mod pool;
 #[allow(dead_code, reason = "a part is for the scheduler only")]
@@ -31,3 +33,6 @@ mod token;
 pub(crate) use self::core::{Core, Host, How, Slot, Tag};
 #[allow(unused_imports, reason = "the scheduler uses it")]
 pub(crate) use token::Token;
+
+#[cfg(all(test, feature = "vendored"))]
+mod tests;

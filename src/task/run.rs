@@ -5,7 +5,7 @@
 //! across such a call.
 
 use super::core::{Core, How, Phase, Slot, Tag};
-use super::lua::report;
+use super::ends::report;
 use super::pool;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
