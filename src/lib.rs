@@ -21,6 +21,7 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
 mod http;
+mod ltask;
 mod lua;
 mod selector;
 mod socket;

@@ -36,17 +36,43 @@ pub(crate) unsafe fn pack(state: *mut lua_State, first: c_int) -> (*mut c_void, 
         match encode::encode(state, first) {
             Ok(packed) => packed,
             Err(Failure::Raised) => ffi::lua_error(state),
-            Err(Failure::Unsupported(name)) => raise(
-                state,
-                Text::format(format_args!(
-                    "Unsupport type {} to serialize",
-                    name.to_string_lossy()
-                )),
-            ),
-            Err(Failure::Key) => raise(state, Text::new("cannot pack NaN as a key")),
-            Err(Failure::Memory) => raise(state, Text::new("no memory for a message")),
-            Err(Failure::Stack) => raise(state, Text::new("stack overflow")),
+            Err(failure) => raise(state, explain(&failure)),
         }
+    }
+}
+
+/// As [`pack`], for who must not raise: the error is a message.
+///
+/// # Safety
+/// `state` is valid and `first` positive.
+pub(crate) unsafe fn try_pack(
+    state: *mut lua_State,
+    first: c_int,
+) -> Result<(*mut c_void, usize), Text> {
+    // SAFETY: the caller's promise; the error that a `__pairs` raised lies on top of the stack.
+    unsafe {
+        encode::encode(state, first).map_err(|failure| match failure {
+            Failure::Raised if ffi::lua_type(state, -1) == ffi::LUA_TSTRING => {
+                let mut length = 0;
+                let text = ffi::lua_tolstring(state, -1, &mut length);
+                let bytes = std::slice::from_raw_parts(text.cast::<u8>(), length);
+                Text::format(format_args!("{}", String::from_utf8_lossy(bytes)))
+            }
+            other => explain(&other),
+        })
+    }
+}
+
+fn explain(failure: &Failure) -> Text {
+    match failure {
+        Failure::Raised => Text::new("error in a __pairs metamethod"),
+        Failure::Unsupported(name) => Text::format(format_args!(
+            "Unsupport type {} to serialize",
+            name.to_string_lossy()
+        )),
+        Failure::Key => Text::new("cannot pack NaN as a key"),
+        Failure::Memory => Text::new("no memory for a message"),
+        Failure::Stack => Text::new("stack overflow"),
     }
 }
 

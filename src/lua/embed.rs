@@ -17,6 +17,11 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.http", crate::http::lua::open_module),
     ("lio.json", crate::http::json::open_module),
     ("lio.resolver", crate::socket::resolve::open_module),
+    ("ltask", crate::ltask::lua::ltask::open_module),
+    ("ltask.bootstrap", crate::ltask::lua::bootstrap::open_module),
+    ("ltask.exclusive", crate::ltask::lua::exclusive::open_module),
+    ("ltask.root", crate::ltask::lua::root::open_module),
+    ("ltask.core", crate::ltask::lua::core::open_module),
     ("lio.task.core", crate::task::lua::open_module),
     ("lio.timer", crate::timer::lua::open_module),
 ];

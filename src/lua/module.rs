@@ -21,6 +21,17 @@ pub(crate) unsafe fn push(state: *mut lua_State, functions: &[(&CStr, Function)]
         // 136: `LUAL_NUMSIZES` of Lua with 64-bit integers and doubles.
         ffi::luaL_checkversion_(state, VERSION, 136);
         ffi::lua_createtable(state, 0, functions.len() as c_int + 4);
+        add(state, functions);
+    }
+}
+
+/// Adds `functions` to the table on top of the stack.
+///
+/// # Safety
+/// As for [`push`].
+pub(crate) unsafe fn add(state: *mut lua_State, functions: &[(&CStr, Function)]) {
+    // SAFETY: plain stack work.
+    unsafe {
         for (name, function) in functions {
             ffi::lua_pushcclosure(state, *function, 0);
             ffi::lua_setfield(state, -2, name.as_ptr());

@@ -1,0 +1,74 @@
+//! What our service library keeps in a service besides its messages: sessions, the request at hand, and
+//! what waits for room in a full mailbox.
+
+use super::message::{Message, ServiceId};
+use crate::task::{Core, Tag};
+use std::collections::{HashMap, VecDeque};
+
+/// A message that waits for room.
+pub(crate) struct Waiting {
+    pub(crate) message: Message,
+    /// The session on which its sender's coroutine waits until it is delivered; 0 for a call, which waits
+    /// for its answer.
+    pub(crate) ticket: i64,
+}
+
+/// See the file's head.
+pub(crate) struct Fast {
+    /// The VM's task core; null in a service with another library.
+    pub(crate) core: *mut Core,
+    /// The last session that was given out.
+    session: i64,
+    /// The message at hand, until its payload is on the Lua stack. An error in between leaves it here.
+    pub(crate) current: Option<Message>,
+    /// The request whose values are on the stack and that has no task yet.
+    pub(crate) begun: Tag,
+    /// By receiver, in order. A receiver has an entry only while something waits.
+    pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
+    /// Whether a sender waits when a mailbox is full.
+    pub(crate) wait_when_full: bool,
+    /// The service ends when its present messages are done.
+    pub(crate) ended: bool,
+}
+
+impl Default for Fast {
+    fn default() -> Self {
+        Fast {
+            core: std::ptr::null_mut(),
+            session: 0,
+            current: None,
+            begun: Tag::default(),
+            outbox: HashMap::new(),
+            wait_when_full: false,
+            ended: false,
+        }
+    }
+}
+
+impl Fast {
+    /// Whether coroutines are ready to run.
+    pub(crate) fn has_ready(&self) -> bool {
+        // SAFETY: the core lives as long as the VM.
+        !self.core.is_null() && unsafe { (*self.core).has_ready() }
+    }
+
+    /// A session that nobody waits on.
+    pub(crate) fn next_session(&mut self) -> i64 {
+        self.session += 1;
+        self.session
+    }
+
+    /// Whether something waits for room at `to`.
+    pub(crate) fn is_queued(&self, to: ServiceId) -> bool {
+        !self.outbox.is_empty() && self.outbox.contains_key(&to)
+    }
+
+    /// Queues a message behind those that wait for room at its receiver.
+    pub(crate) fn queue(&mut self, message: Message, ticket: i64) {
+        let waiting = Waiting { message, ticket };
+        self.outbox
+            .entry(waiting.message.to)
+            .or_default()
+            .push_back(waiting);
+    }
+}

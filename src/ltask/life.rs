@@ -1,0 +1,180 @@
+//! Births and deaths of services.
+//!
+//! A death is one order of steps, by the thread that has the body: the mailbox closes (from here on
+//! senders are told), what was unread and unanswered is noted for root, timers go, the VM is closed, and
+//! then root gets its signal. Root answers what was noted and frees the number.
+
+use super::mailbox::Place;
+use super::message::{Message, ROOT, ServiceId, kind};
+use super::service::Service;
+use super::system::System;
+use super::worker::Worker;
+use std::ffi::CStr;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// Where a service's main function comes from.
+pub(crate) enum Source<'a> {
+    /// Lua text or a precompiled chunk, with its name.
+    Text(&'a [u8], &'a CStr),
+    File(&'a CStr),
+}
+
+/// Makes a service in a place that was opened for it. On failure the place is freed; the error is a
+/// message.
+pub(crate) fn make(
+    system: &System,
+    id: ServiceId,
+    label: &str,
+    source: Option<Source<'_>>,
+) -> Result<Box<Service>, String> {
+    let made = Service::new(system, id, label).and_then(|mut service| {
+        match source {
+            Some(Source::Text(text, name)) => service.load(text, name)?,
+            Some(Source::File(path)) => service.load_file(path)?,
+            None => {}
+        }
+        Ok(service)
+    });
+    if made.is_err() {
+        discard(system, id);
+    }
+    made
+}
+
+/// Frees the place of a service that was never finished.
+pub(crate) fn discard(system: &System, id: ServiceId) {
+    if let Some(slot) = system.slots().get(id) {
+        let mut left = Vec::new();
+        if slot.mailbox.seize(id, &mut left).is_some() {
+            for message in &left {
+                refuse(system, message, None);
+            }
+            system.slots().free(id);
+        }
+    }
+}
+
+/// Lets a service be scheduled.
+pub(crate) fn install(
+    system: &System,
+    mut service: Box<Service>,
+    place: Place,
+    worker: Option<&Worker>,
+) {
+    let id = service.id;
+    service.place = place;
+    if let Some(slot) = system.slots().get(id) {
+        let wake = slot.mailbox.install(service, place);
+        system.wake(id, wake, worker);
+    }
+}
+
+fn refuse(system: &System, message: &Message, worker: Option<&Worker>) {
+    if message.kind == kind::REQUEST && message.session != 0 {
+        system.refuse(message, worker);
+    }
+}
+
+/// Ends a service whose main function has ended, or that root closes.
+pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&Worker>) {
+    let id = service.id;
+    let Some(slot) = system.slots().get(id) else {
+        return;
+    };
+    service.dead = true;
+    let mut left: Vec<Message> = service.batch.drain(..).collect();
+    let refused = slot.mailbox.die(&mut left);
+    note_remains(&mut service, &left);
+    let card = service.card.clone();
+    // Freed by this thread, before anybody hears of the death.
+    drop(left);
+    system.keeper.timers.forget(id);
+    for waiting in refused {
+        system.tell_one(id, waiting, worker);
+    }
+    service.close();
+    card.memory.store(0, Ordering::Relaxed);
+    if id == ROOT {
+        return system.quit();
+    }
+    let signal = Message::bare(id, ROOT, 0, kind::SIGNAL);
+    if system.post(signal, 0, worker).is_err() {
+        // No root that could do it.
+        for (from, session) in remains(system, id) {
+            system.answer_dead(id, from, session, worker);
+        }
+        system.slots().free(id);
+    }
+}
+
+fn note_remains(service: &mut Service, left: &[Message]) {
+    let mut remains = service
+        .card
+        .remains
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let mut pending = std::mem::take(&mut service.pending);
+    remains.extend(pending.drain());
+    remains.extend(
+        left.iter()
+            .filter(|message| message.kind == kind::REQUEST && message.session != 0)
+            .map(|message| (message.from, message.session)),
+    );
+    drop(remains);
+}
+
+/// Takes the requests that died with a service.
+fn remains(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
+    let card = system.slots().get(id).and_then(|slot| slot.card());
+    card.map_or_else(Vec::new, |card| {
+        std::mem::take(&mut *card.remains.lock().unwrap_or_else(PoisonError::into_inner))
+    })
+}
+
+/// Root closes a service: one that is dead already, or one that is not running, which dies now. One that
+/// runs at this moment dies when its slice ends, with a signal. Returns the requests that died with it.
+pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
+    let Some(slot) = system.slots().get(id) else {
+        return Vec::new();
+    };
+    if slot.mailbox.is_dead(id) {
+        return remains(system, id);
+    }
+    let mut left = Vec::new();
+    let Some((service, refused)) = slot.mailbox.seize(id, &mut left) else {
+        doom(system, id);
+        return Vec::new();
+    };
+    system.keeper.timers.forget(id);
+    for waiting in refused {
+        system.tell_one(id, waiting, None);
+    }
+    match service {
+        Some(mut service) => {
+            service.dead = true;
+            left.extend(service.batch.drain(..));
+            note_remains(&mut service, &left);
+            service.close();
+            remains(system, id)
+        }
+        None => left
+            .iter()
+            .filter(|message| message.kind == kind::REQUEST && message.session != 0)
+            .map(|message| (message.from, message.session))
+            .collect(),
+    }
+}
+
+/// Marks a running service: it ends with its slice.
+fn doom(system: &System, id: ServiceId) {
+    let Some(slot) = system.slots().get(id) else {
+        return;
+    };
+    if slot.mailbox.is_alive(id)
+        && let Some(card) = slot.card()
+    {
+        card.doomed.store(true, Ordering::Relaxed);
+        system.touch(id);
+    }
+}

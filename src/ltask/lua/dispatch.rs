@@ -1,0 +1,470 @@
+//! The main loop of our service library: one VM entry handles a batch of messages.
+//!
+//! A message is kept in `fast.current` until its values are on the Lua stack, so that an error on the way
+//! (no memory, corrupt bytes) loses nothing: `recover` answers it. Values are unpacked on the running
+//! state, which is protected, and moved over to the coroutine that is to have them.
+
+use super::core::{HOOKS, REQUESTS, SYSTEM_CALLS, TIMEOUTS};
+use super::service;
+use crate::ltask::mailbox::Refusal;
+use crate::ltask::message::{Message, Payload, ServiceId, kind};
+use crate::ltask::pack::{self, Value};
+use crate::ltask::service::Service;
+use crate::lua::object::Key;
+use crate::task::{Core, Host, How, Slot, Tag, Token};
+use crate::timer::monotonic_nanos;
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+use std::os::raw::{c_int, c_void};
+
+/// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
+const MESSAGES_MOST: u32 = 512;
+const NANOS_MOST: u64 = 2_000_000;
+/// So often the clock is read.
+const CLOCK_EVERY: u32 = 32;
+/// Coroutines that do nothing but yield do not keep messages away for ever.
+const ROUNDS_MOST: u32 = 1000;
+/// So many values fit on a fresh or waiting coroutine's stack without asking.
+const ROOM: c_int = 16;
+
+/// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
+pub(super) unsafe extern "C-unwind" fn main_loop(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `continued`.
+    unsafe { continued(state, 0, 0) }
+}
+
+unsafe extern "C-unwind" fn continued(
+    state: *mut lua_State,
+    _status: c_int,
+    _context: ffi::lua_KContext,
+) -> c_int {
+    // SAFETY: the yield is the last act.
+    unsafe {
+        ffi::lua_settop(state, 0);
+        handle_batch(state);
+        if service(state).fast.ended {
+            return 0;
+        }
+        ffi::lua_yieldk(state, 0, 0, Some(continued))
+    }
+}
+
+/// `core.schedule()`: handles the messages that are there now, from a main function that has its own loop.
+pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `main_loop`.
+    unsafe {
+        handle_batch(state);
+        0
+    }
+}
+
+unsafe fn handle_batch(state: *mut lua_State) {
+    // SAFETY: runs in the main function, outside of any task.
+    unsafe {
+        let core = service(state).fast.core;
+        let began = service(state).began;
+        let mut handled = 0;
+        loop {
+            run_ready(core, state);
+            let service = service(state);
+            if service.fast.ended || service.detach || handled >= MESSAGES_MOST {
+                break;
+            }
+            if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - began > NANOS_MOST {
+                break;
+            }
+            if service.place != service.running_place {
+                break;
+            }
+            let Some(message) = service.receive() else {
+                break;
+            };
+            handled += 1;
+            let head = (message.kind, message.from, message.session);
+            service.fast.current = Some(message);
+            handle(state, core, head);
+        }
+        let created = (*core).created();
+        let card = &service(state).card;
+        card.coroutines
+            .store(created, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+unsafe fn run_ready(core: *mut Core, state: *mut lua_State) {
+    // SAFETY: outside of any task.
+    unsafe {
+        let mut rounds = 0;
+        while (*core).has_ready() && rounds < ROUNDS_MOST {
+            Core::run_ready(core, state);
+            rounds += 1;
+        }
+    }
+}
+
+unsafe fn handle(state: *mut lua_State, core: *mut Core, head: (u8, ServiceId, i64)) {
+    // SAFETY: the message lies in `fast.current`.
+    unsafe {
+        let (kind, from, session) = head;
+        match kind {
+            kind::REQUEST => start(state, core, &REQUESTS, Tag { from, session }),
+            kind::RESPONSE => answer(state, core, session),
+            kind::ERROR => answer_error(state, core, from, session),
+            kind::SYSTEM => start(state, core, &SYSTEM_CALLS, Tag { from, session }),
+            kind::SIGNAL => signal(state, core, from),
+            kind::IDLE => idle(state),
+            _ => {}
+        }
+        service(state).fast.current = None;
+        ffi::lua_settop(state, 0);
+    }
+}
+
+/// Unpacks the message at hand onto `state`; how many values.
+unsafe fn unpack(state: *mut lua_State) -> c_int {
+    // SAFETY: the payload is freed when the values are there, or by `recover`.
+    unsafe {
+        let Some(message) = &service(state).fast.current else {
+            return 0;
+        };
+        let (bytes, size) = message.payload.bytes();
+        if size == 0 {
+            return 0;
+        }
+        let count = pack::unpack(state, bytes, size);
+        service(state).fast.current = None;
+        count
+    }
+}
+
+/// Moves `count` values from the top of `state` to a coroutine.
+unsafe fn hand_over(state: *mut lua_State, core: *mut Core, slot: Slot, count: c_int) {
+    // SAFETY: what does not fit raises before anything moves.
+    unsafe {
+        let thread = (*core).thread(slot);
+        if count > ROOM && ffi::lua_checkstack(thread, count) == 0 {
+            ffi::luaL_error(state, c"too many values in a message".as_ptr());
+        }
+        ffi::lua_xmove(state, thread, count);
+    }
+}
+
+/// A request: its handler runs in a task that answers it. The first value names it.
+unsafe fn start(state: *mut lua_State, core: *mut Core, table: &'static Key, tag: Tag) {
+    // SAFETY: values are moved when all is found.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, table.pointer());
+        let count = unpack(state);
+        service(state).fast.begun = tag;
+        if count == 0 {
+            ffi::lua_pushnil(state);
+        }
+        // table, name, arguments… → table, handler, arguments…
+        ffi::lua_pushvalue(state, 2);
+        if ffi::lua_type(state, 2) == ffi::LUA_TNIL || ffi::lua_gettable(state, 1) == ffi::LUA_TNIL
+        {
+            unknown(state, tag);
+            return;
+        }
+        let slot = Core::acquire(core, state);
+        ffi::lua_replace(state, 2);
+        let count = count.max(1);
+        hand_over(state, core, slot, count);
+        service(state).fast.begun = Tag::default();
+        Core::start(core, state, slot, count - 1, tag);
+    }
+}
+
+/// Nobody handles requests of that name: an error to who asked, or the log.
+unsafe fn unknown(state: *mut lua_State, tag: Tag) {
+    // SAFETY: plain stack work; the hook is protected by the main function.
+    unsafe {
+        service(state).fast.begun = Tag::default();
+        push_hook(state, c"unknown");
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_pushinteger(state, tag.from.into());
+        ffi::lua_pushinteger(state, tag.session);
+        ffi::lua_call(state, 3, 0);
+    }
+}
+
+unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
+    // SAFETY: `setup` stored the table.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, HOOKS.pointer());
+        ffi::lua_getfield(state, -1, name.as_ptr());
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_settop(state, -2);
+    }
+}
+
+/// An answer: whoever waits for the session goes on with the values.
+unsafe fn answer(state: *mut lua_State, core: *mut Core, session: i64) {
+    // SAFETY: the waiter is taken when the values are there.
+    unsafe {
+        let count = unpack(state);
+        match (*core).take_waiter(Token::Session(session)) {
+            Some(slot) => {
+                hand_over(state, core, slot, count);
+                Core::resume_now(core, state, slot, count, How::Woken);
+            }
+            None => fire(state, core, session),
+        }
+    }
+}
+
+/// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
+unsafe fn fire(state: *mut lua_State, core: *mut Core, session: i64) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_settop(state, 0);
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, TIMEOUTS.pointer());
+        if ffi::lua_rawgeti(state, 1, session) != ffi::LUA_TFUNCTION {
+            return;
+        }
+        let slot = Core::acquire(core, state);
+        ffi::lua_pushnil(state);
+        ffi::lua_rawseti(state, 1, session);
+        hand_over(state, core, slot, 1);
+        Core::start(core, state, slot, 0, Tag::default());
+    }
+}
+
+/// An error for whoever waits for the session: the library makes the error object.
+unsafe fn answer_error(state: *mut lua_State, core: *mut Core, from: ServiceId, session: i64) {
+    // SAFETY: the waiter is taken when the error object is there.
+    unsafe {
+        push_hook(state, c"refused");
+        ffi::lua_pushinteger(state, from.into());
+        ffi::lua_pushinteger(state, session);
+        let count = unpack(state);
+        ffi::lua_call(state, count + 2, 1);
+        if let Some(slot) = (*core).take_waiter(Token::Session(session)) {
+            hand_over(state, core, slot, 1);
+            Core::resume_now(core, state, slot, 1, How::Interrupted);
+        }
+    }
+}
+
+/// Another service has died: the library's handler runs in a task.
+unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
+    // SAFETY: as for `start`.
+    unsafe {
+        push_hook(state, c"signal");
+        ffi::lua_pushinteger(state, from.into());
+        let slot = Core::acquire(core, state);
+        hand_over(state, core, slot, 2);
+        Core::start(core, state, slot, 1, Tag::default());
+    }
+}
+
+/// Nothing to do (G2): the handler, which usually blocks, runs in the main function.
+unsafe fn idle(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        push_hook(state, c"idle");
+        if ffi::lua_type(state, -1) == ffi::LUA_TFUNCTION {
+            ffi::lua_call(state, 0, 0);
+        }
+    }
+}
+
+/// `core.recover()` → from, session of the request that was at hand when the loop raised, if any: it has no
+/// coroutine, and is to be answered.
+pub(super) unsafe extern "C-unwind" fn recover(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let fast = &mut service(state).fast;
+        let begun = std::mem::take(&mut fast.begun);
+        let tag = match fast.current.take() {
+            Some(message) if matches!(message.kind, kind::REQUEST | kind::SYSTEM) => Tag {
+                from: message.from,
+                session: message.session,
+            },
+            _ => begun,
+        };
+        if tag.session == 0 {
+            return 0;
+        }
+        ffi::lua_pushinteger(state, tag.from.into());
+        ffi::lua_pushinteger(state, tag.session);
+        2
+    }
+}
+
+/// What the task core tells the service library.
+pub(super) fn host(service: &mut Service) -> Host {
+    let data: *mut Service = service;
+    Host {
+        data: data.cast(),
+        finished,
+        failed,
+        killed,
+    }
+}
+
+fn post(service: &mut Service, tag: Tag, kind: u8, payload: Payload) {
+    let message = Message {
+        from: service.id,
+        to: tag.from,
+        session: tag.session,
+        kind,
+        payload,
+    };
+    // Who asked may have died; nothing is lost that anybody waits for.
+    drop(super::ltask::post(service, message));
+}
+
+fn text_payload(text: &[u8]) -> Payload {
+    let (pointer, size) = pack::pack_values(&[Value::String(text)]);
+    // SAFETY: just packed.
+    unsafe { Payload::from_raw(pointer, size) }
+}
+
+/// A request's task returned: its results are the answer.
+unsafe fn finished(
+    data: *mut c_void,
+    state: *mut lua_State,
+    co: *mut lua_State,
+    results: c_int,
+    tag: Tag,
+) {
+    // SAFETY: the host's contract; nothing here raises.
+    unsafe {
+        let service = &mut *data.cast::<Service>();
+        let top = ffi::lua_gettop(state);
+        if ffi::lua_checkstack(state, results + 4) == 0 {
+            post(service, tag, kind::ERROR, text_payload(b"too many results"));
+            return;
+        }
+        ffi::lua_xmove(co, state, results);
+        let packed = pack::try_pack(state, top + 1);
+        match packed {
+            Ok((pointer, size)) => {
+                let payload = Payload::from_raw(pointer, size);
+                post(service, tag, kind::RESPONSE, payload);
+            }
+            Err(text) => {
+                post(service, tag, kind::ERROR, text_payload(text.as_bytes()));
+            }
+        }
+        ffi::lua_settop(state, top);
+    }
+}
+
+/// A task raised: the library describes the error, which goes to who waits, or into the log.
+unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag) {
+    // SAFETY: the host's contract: the hook runs protected, nothing here raises.
+    unsafe {
+        let service = &mut *data.cast::<Service>();
+        let top = ffi::lua_gettop(state);
+        if ffi::lua_checkstack(state, 8) == 0 {
+            post(service, tag, kind::ERROR, text_payload(b"stack overflow"));
+            return;
+        }
+        ffi::lua_pushcclosure(state, describe, 0);
+        ffi::lua_pushlightuserdata(state, co.cast());
+        ffi::lua_pushinteger(state, tag.from.into());
+        ffi::lua_pushinteger(state, tag.session);
+        let described = ffi::lua_pcall(state, 3, 1, 0);
+        let service = &mut *data.cast::<Service>();
+        if described != ffi::LUA_OK {
+            let mut length = 0;
+            let text = ffi::lua_tolstring(state, -1, &mut length);
+            let bytes: &[u8] = match text.is_null() {
+                true => b"error while an error was described",
+                false => std::slice::from_raw_parts(text.cast(), length),
+            };
+            if tag.session != 0 {
+                post(service, tag, kind::ERROR, text_payload(bytes));
+            } else {
+                let text = String::from_utf8_lossy(bytes);
+                service.system().log_text(service.id, &text);
+            }
+        } else if tag.session != 0 {
+            let payload = match pack::try_pack(state, top + 1) {
+                Ok((pointer, size)) => Payload::from_raw(pointer, size),
+                Err(text) => text_payload(text.as_bytes()),
+            };
+            post(service, tag, kind::ERROR, payload);
+        }
+        ffi::lua_settop(state, top);
+    }
+}
+
+/// Protected part of `failed`: co, from, session → error object.
+unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
+    // SAFETY: the coroutine is anchored by the task core, its error lies on top.
+    unsafe {
+        let co: *mut lua_State = ffi::lua_touserdata(state, 1).cast();
+        push_hook(state, c"failed");
+        // co itself is pushed on its own stack, which has room for it, and moved.
+        ffi::lua_pushthread(co);
+        ffi::lua_xmove(co, state, 1);
+        ffi::lua_pushvalue(co, -1);
+        ffi::lua_xmove(co, state, 1);
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_pushvalue(state, 3);
+        ffi::lua_call(state, 4, 1);
+        1
+    }
+}
+
+/// A request's task was killed: who waits is told, and the log.
+unsafe fn killed(data: *mut c_void, state: *mut lua_State, tag: Tag) {
+    let _ = state;
+    // SAFETY: the host's contract; nothing here raises.
+    unsafe {
+        let service = &mut *data.cast::<Service>();
+        if service.dead {
+            return;
+        }
+        let text = format!(
+            "a request from service {} ended without an answer: its coroutine was closed",
+            tag.from
+        );
+        post(service, tag, kind::ERROR, text_payload(text.as_bytes()));
+        service.system().log_text(service.id, &text);
+    }
+}
+
+/// Delivers what waited for room at `to`, in order, as far as there is some; whoever waited goes on.
+pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
+    let Some(mut queue) = service.fast.outbox.remove(&to) else {
+        return;
+    };
+    while let Some(waiting) = queue.pop_front() {
+        let (ticket, session) = (waiting.ticket, waiting.message.session);
+        match service
+            .system()
+            .post(waiting.message, service.id, service.worker())
+        {
+            Ok(()) => wake(service, ticket),
+            Err((message, Refusal::Full)) => {
+                queue.push_front(crate::ltask::fast::Waiting { message, ticket });
+                service.fast.outbox.insert(to, queue);
+                return;
+            }
+            Err((_, Refusal::Missing)) => {
+                wake(service, ticket);
+                let system = service.system();
+                if session != 0 {
+                    system.answer_dead(to, service.id, session, service.worker());
+                }
+            }
+        }
+    }
+}
+
+fn wake(service: &mut Service, ticket: i64) {
+    let core = service.fast.core;
+    if ticket == 0 || core.is_null() {
+        return;
+    }
+    // SAFETY: the core lives as long as the VM; the waiter goes on with no values.
+    unsafe {
+        if let Some(slot) = (*core).take_waiter(Token::Session(ticket)) {
+            Core::wake(core, slot, 0, How::Woken);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! A service's mailbox together with the service's state: who holds the lock may change both, so that
+//! "a message is there" and "the service is queued to run" cannot drift apart.
+//!
+//! Many senders push; one thread at a time runs the service and takes whole batches: it swaps the queue
+//! for its empty one, so that reading a message costs no lock. `left` tells senders how much of the
+//! batch is unread, for the bound holds for both together. Checked by the models in `tests/loom`.
+
+use super::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use std::collections::VecDeque;
+
+/// What the mailbox must know of a message.
+pub(crate) trait Letter {
+    /// Whether the bound holds for it.
+    fn is_bounded(&self) -> bool;
+}
+
+/// How a thread that blocks outside of the scheduler is woken.
+pub(crate) trait Bell: Clone {
+    /// True for the first caller since the bell was last heard: it must ring.
+    fn claim(&self) -> bool;
+}
+
+/// Where a service runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// On any worker.
+    Any,
+    /// On this worker alone.
+    Worker(usize),
+    /// On the process's main thread.
+    Main,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// No service has this place.
+    Free,
+    /// Its VM is being made; messages queue up.
+    Building,
+    /// Nothing to do. The body lies in the mailbox.
+    Idle,
+    /// In exactly one ready queue. The body lies in the mailbox.
+    Ready,
+    /// A thread has the body.
+    Running,
+    /// A thread of its own has the body, for good.
+    Own,
+    /// Takes no messages any more; what was left is kept for root.
+    Dead,
+}
+
+/// What the sender must do after a push.
+#[derive(Debug)]
+pub(crate) enum Wake<E> {
+    /// Nothing: the receiver runs, or is queued.
+    None,
+    /// Put the service into a ready queue.
+    Schedule(Place),
+    /// Ring this bell.
+    Ring(E),
+}
+
+/// Why a push was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// There is no such service.
+    Missing,
+    /// No room.
+    Full,
+}
+
+struct Inner<M, B, E> {
+    id: u32,
+    state: State,
+    place: Place,
+    queue: VecDeque<M>,
+    body: Option<B>,
+    bell: Option<E>,
+    /// Services whose message was refused, and who want to be told of room.
+    refused: Vec<u32>,
+    received: u64,
+    most: usize,
+}
+
+/// See the file's head. `M` is a message, `B` the service's body, `E` its bell.
+pub(crate) struct Mailbox<M, B, E> {
+    capacity: usize,
+    inner: Mutex<Inner<M, B, E>>,
+    /// Unread messages of the batch that was taken; written by the thread that runs the service.
+    left: AtomicU32,
+    /// Whether `refused` has entries.
+    wanted: AtomicBool,
+}
+
+/// A look at a mailbox, for statistics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Level {
+    /// Messages that arrived in all.
+    pub(crate) received: u64,
+    /// Unread ones.
+    pub(crate) queued: usize,
+    /// The most that were ever unread.
+    pub(crate) most: usize,
+}
+
+impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
+    /// A free place, for a mailbox with room for `capacity` messages.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Mailbox {
+            capacity,
+            inner: Mutex::new(Inner {
+                id: 0,
+                state: State::Free,
+                place: Place::Any,
+                queue: VecDeque::new(),
+                body: None,
+                bell: None,
+                refused: Vec::new(),
+                received: 0,
+                most: 0,
+            }),
+            left: AtomicU32::new(0),
+            wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// Free → Building, for service `id`.
+    pub(crate) fn open(&self, id: u32) {
+        let mut inner = lock(&self.inner);
+        debug_assert_eq!(inner.state, State::Free);
+        inner.id = id;
+        inner.state = State::Building;
+        inner.place = Place::Any;
+        inner.received = 0;
+        inner.most = 0;
+        self.left.store(0, Ordering::Relaxed);
+    }
+
+    /// Building → Idle, or Ready when messages came meanwhile: then the caller schedules it.
+    pub(crate) fn install(&self, body: B, place: Place) -> Wake<E> {
+        let mut inner = lock(&self.inner);
+        debug_assert_eq!(inner.state, State::Building);
+        inner.body = Some(body);
+        inner.place = place;
+        if inner.queue.is_empty() {
+            inner.state = State::Idle;
+            return Wake::None;
+        }
+        inner.state = State::Ready;
+        Wake::Schedule(place)
+    }
+
+    /// Takes the body out for a thread of its own, which `bell` wakes: Idle, Ready or Building → Own.
+    /// A queue entry of it is passed over.
+    pub(crate) fn detach(&self, id: u32, bell: E) -> Option<B> {
+        let mut inner = lock(&self.inner);
+        if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
+            return None;
+        }
+        inner.state = State::Own;
+        inner.bell = Some(bell);
+        inner.body.take()
+    }
+
+    /// Running → Own, by the thread that runs it.
+    pub(crate) fn own(&self, bell: E) {
+        let mut inner = lock(&self.inner);
+        if matches!(inner.state, State::Running | State::Own) {
+            inner.state = State::Own;
+            inner.bell = Some(bell);
+        }
+    }
+
+    /// Another bell for a service with a thread of its own.
+    pub(crate) fn rehang(&self, id: u32, bell: E) {
+        let mut inner = lock(&self.inner);
+        if inner.id == id && inner.state == State::Own {
+            inner.bell = Some(bell);
+        }
+    }
+
+    /// Posts a message for service `id`. A refused one comes back; when there was no room, `sender` (if
+    /// not 0) is noted and will be told of room.
+    pub(crate) fn push(&self, id: u32, letter: M, sender: u32) -> Result<Wake<E>, (M, Refusal)> {
+        let mut guard = lock(&self.inner);
+        let inner = &mut *guard;
+        if inner.id != id || matches!(inner.state, State::Free | State::Dead) {
+            return Err((letter, Refusal::Missing));
+        }
+        let unread = inner.queue.len() + self.left.load(Ordering::Relaxed) as usize;
+        if unread >= self.capacity && letter.is_bounded() {
+            if sender != 0 && !inner.refused.contains(&sender) {
+                inner.refused.push(sender);
+                self.wanted.store(true, Ordering::Release);
+            }
+            return Err((letter, Refusal::Full));
+        }
+        inner.queue.push_back(letter);
+        inner.received += 1;
+        inner.most = inner.most.max(unread + 1);
+        Ok(match inner.state {
+            State::Idle => {
+                inner.state = State::Ready;
+                Wake::Schedule(inner.place)
+            }
+            State::Own => match &inner.bell {
+                Some(bell) if bell.claim() => Wake::Ring(bell.clone()),
+                _ => Wake::None,
+            },
+            _ => Wake::None,
+        })
+    }
+
+    /// Ready → Running: the body, and in `batch` (which may hold unread ones) what has arrived. None
+    /// when the entry in the ready queue is out of date.
+    pub(crate) fn begin(
+        &self,
+        id: u32,
+        fill: impl FnOnce(&mut B) -> &mut VecDeque<M>,
+    ) -> Option<B> {
+        let mut inner = lock(&self.inner);
+        if inner.id != id || inner.state != State::Ready {
+            return None;
+        }
+        inner.state = State::Running;
+        let mut body = inner.body.take();
+        if let Some(body) = &mut body {
+            self.transfer(&mut inner.queue, fill(body));
+        }
+        body
+    }
+
+    /// More messages for the thread that runs the service. Returns how many are unread now.
+    pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
+        let mut inner = lock(&self.inner);
+        self.transfer(&mut inner.queue, batch);
+        batch.len()
+    }
+
+    fn transfer(&self, queue: &mut VecDeque<M>, batch: &mut VecDeque<M>) {
+        if batch.is_empty() {
+            std::mem::swap(queue, batch);
+        } else {
+            batch.extend(queue.drain(..));
+        }
+        self.left.store(batch.len() as u32, Ordering::Relaxed);
+    }
+
+    /// The thread that runs the service says how much of its batch is unread. True when senders wait for
+    /// room and there may be some: then call [`Mailbox::room`].
+    pub(crate) fn unread(&self, left: usize) -> bool {
+        self.left.store(left as u32, Ordering::Relaxed);
+        left <= self.capacity / 2 && self.wanted.load(Ordering::Acquire)
+    }
+
+    /// The services to be told of room, once at least half of the mailbox is free.
+    pub(crate) fn room(&self) -> Vec<u32> {
+        let mut inner = lock(&self.inner);
+        let unread = inner.queue.len() + self.left.load(Ordering::Relaxed) as usize;
+        if unread > self.capacity / 2 {
+            return Vec::new();
+        }
+        self.wanted.store(false, Ordering::Relaxed);
+        std::mem::take(&mut inner.refused)
+    }
+
+    /// Running → Idle, or Ready when messages are there; `unread` of them in the body. Then the caller
+    /// schedules it at the place returned.
+    pub(crate) fn end(&self, body: B, unread: usize, place: Place) -> Option<Place> {
+        let mut inner = lock(&self.inner);
+        inner.body = Some(body);
+        inner.place = place;
+        if inner.queue.is_empty() && unread == 0 {
+            inner.state = State::Idle;
+            return None;
+        }
+        inner.state = State::Ready;
+        Some(place)
+    }
+
+    /// Any state but Free → Dead, by the thread that has the body. What is unread goes to the end of
+    /// `left_over`. Returns the senders that wait for room: they must be told, and will find it missing.
+    pub(crate) fn die(&self, left_over: &mut Vec<M>) -> Vec<u32> {
+        let mut inner = lock(&self.inner);
+        inner.state = State::Dead;
+        inner.bell = None;
+        left_over.extend(std::mem::take(&mut inner.queue));
+        self.left.store(0, Ordering::Relaxed);
+        self.wanted.store(false, Ordering::Relaxed);
+        std::mem::take(&mut inner.refused)
+    }
+
+    /// Idle, Ready or Building → Dead, by anybody: the body, if its VM was made. None when a thread runs
+    /// the service, or it is dead or not there.
+    pub(crate) fn seize(&self, id: u32, left_over: &mut Vec<M>) -> Option<(Option<B>, Vec<u32>)> {
+        let mut inner = lock(&self.inner);
+        let held = matches!(inner.state, State::Idle | State::Ready | State::Building);
+        if inner.id != id || !held {
+            return None;
+        }
+        inner.state = State::Dead;
+        left_over.extend(std::mem::take(&mut inner.queue));
+        self.wanted.store(false, Ordering::Relaxed);
+        Some((inner.body.take(), std::mem::take(&mut inner.refused)))
+    }
+
+    /// Dead → Free. False when it is not `id`'s, or not dead.
+    pub(crate) fn free(&self, id: u32) -> bool {
+        let mut inner = lock(&self.inner);
+        if inner.id != id || inner.state != State::Dead {
+            return false;
+        }
+        inner.state = State::Free;
+        true
+    }
+
+    /// Whether service `id` lives here.
+    pub(crate) fn is_alive(&self, id: u32) -> bool {
+        let inner = lock(&self.inner);
+        inner.id == id && !matches!(inner.state, State::Free | State::Dead)
+    }
+
+    /// Whether service `id` is dead and root has not yet removed it.
+    pub(crate) fn is_dead(&self, id: u32) -> bool {
+        let inner = lock(&self.inner);
+        inner.id == id && inner.state == State::Dead
+    }
+
+    /// The bell of service `id`, claimed for a ring.
+    pub(crate) fn bell(&self, id: u32) -> Option<E> {
+        let inner = lock(&self.inner);
+        let bell = inner.bell.as_ref().filter(|_| inner.id == id)?;
+        bell.claim().then(|| bell.clone())
+    }
+
+    /// The bell of whoever has a thread of its own here.
+    pub(crate) fn any_bell(&self) -> Option<E> {
+        lock(&self.inner).bell.clone()
+    }
+
+    /// Takes the body, whatever the state: when every thread has ended.
+    pub(crate) fn take_body(&self) -> Option<B> {
+        lock(&self.inner).body.take()
+    }
+
+    /// Takes the messages, when every thread has ended.
+    pub(crate) fn empty(&self) -> VecDeque<M> {
+        std::mem::take(&mut lock(&self.inner).queue)
+    }
+
+    /// How full it is.
+    pub(crate) fn level(&self) -> Level {
+        let inner = lock(&self.inner);
+        Level {
+            received: inner.received,
+            queued: inner.queue.len() + self.left.load(Ordering::Relaxed) as usize,
+            most: inner.most,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What services send each other. A message owns its payload, a block of libc's `malloc`, so that C code
+//! and other service libraries can make and free it.
+
+use std::os::raw::c_void;
+
+/// A service's number; 0 is the system, 1 is root.
+pub(crate) type ServiceId = u32;
+
+/// The system itself: never a service.
+pub(crate) const SYSTEM: ServiceId = 0;
+/// The root service.
+pub(crate) const ROOT: ServiceId = 1;
+
+/// Message types, as Lua code knows them.
+pub(crate) mod kind {
+    pub(crate) const SYSTEM: u8 = 0;
+    pub(crate) const REQUEST: u8 = 1;
+    pub(crate) const RESPONSE: u8 = 2;
+    pub(crate) const ERROR: u8 = 3;
+    pub(crate) const SIGNAL: u8 = 4;
+    pub(crate) const IDLE: u8 = 5;
+    /// Ours: a mailbox that was full (`from`'s) has room. No service library sees it.
+    pub(crate) const ROOM: u8 = 255;
+}
+
+/// Types of schedule messages, which root sends to the system.
+pub(crate) mod schedule {
+    pub(crate) const NEW: u8 = 0;
+    pub(crate) const DEL: u8 = 1;
+}
+
+/// Receipts of a send.
+pub(crate) mod receipt {
+    // 0 is NONE, which no send comes to here.
+    pub(crate) const DONE: i64 = 1;
+    pub(crate) const ERROR: i64 = 2;
+    pub(crate) const BLOCK: i64 = 3;
+    pub(crate) const RESPONSE: i64 = 4;
+}
+
+/// A block of libc's `malloc`, or nothing. Freed when dropped.
+#[derive(Debug)]
+pub(crate) struct Payload {
+    pointer: *mut c_void,
+    size: usize,
+}
+
+// SAFETY: the block has one owner, which is this value.
+unsafe impl Send for Payload {}
+
+impl Payload {
+    pub(crate) const EMPTY: Payload = Payload {
+        pointer: std::ptr::null_mut(),
+        size: 0,
+    };
+
+    /// # Safety
+    /// `pointer` is null or a block of `malloc` with at least `size` bytes, and now belongs to the payload.
+    pub(crate) unsafe fn from_raw(pointer: *mut c_void, size: usize) -> Payload {
+        Payload { pointer, size }
+    }
+
+    /// Where the bytes are, and how many.
+    pub(crate) fn bytes(&self) -> (*const u8, usize) {
+        (self.pointer.cast_const().cast(), self.size)
+    }
+
+    /// Gives the block away.
+    pub(crate) fn into_raw(self) -> (*mut c_void, usize) {
+        let raw = (self.pointer, self.size);
+        std::mem::forget(self);
+        raw
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        // SAFETY: null, or ours by `from_raw`.
+        unsafe { libc::free(self.pointer) };
+    }
+}
+
+/// One message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) from: ServiceId,
+    pub(crate) to: ServiceId,
+    /// 0: nobody waits for an answer.
+    pub(crate) session: i64,
+    pub(crate) kind: u8,
+    pub(crate) payload: Payload,
+}
+
+impl Message {
+    /// A message without a payload.
+    pub(crate) fn bare(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
+        Message {
+            from,
+            to,
+            session,
+            kind,
+            payload: Payload::EMPTY,
+        }
+    }
+
+    /// Whether the mailbox's bound holds for it. Answers are bounded by the requests they belong to, and
+    /// must not get lost: they always find room.
+    pub(crate) fn is_bounded(&self) -> bool {
+        matches!(self.kind, kind::REQUEST | kind::SYSTEM)
+            || !matches!(
+                self.kind,
+                kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM
+            )
+    }
+}

@@ -1,0 +1,67 @@
+//! Requests that a service has read and not answered, so that its death can answer them.
+//!
+//! Most services have a few at a time: those lie in a short list, more go into a set.
+
+use super::message::ServiceId;
+use std::collections::HashSet;
+
+const FEW: usize = 8;
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Pending {
+    few: Vec<(ServiceId, i64)>,
+    many: HashSet<(ServiceId, i64)>,
+}
+
+impl Pending {
+    /// A request was read.
+    pub(crate) fn add(&mut self, from: ServiceId, session: i64) {
+        if self.few.len() < FEW {
+            self.few.push((from, session));
+        } else {
+            self.many.insert((from, session));
+        }
+    }
+
+    /// It was answered. False when it was not pending.
+    pub(crate) fn remove(&mut self, from: ServiceId, session: i64) -> bool {
+        // The latest is the likeliest.
+        match self.few.iter().rposition(|&one| one == (from, session)) {
+            Some(at) => {
+                self.few.swap_remove(at);
+                true
+            }
+            None => self.many.remove(&(from, session)),
+        }
+    }
+
+    /// Takes all of them.
+    pub(crate) fn drain(&mut self) -> Vec<(ServiceId, i64)> {
+        let mut all = std::mem::take(&mut self.few);
+        all.extend(std::mem::take(&mut self.many));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_is_pending_until_it_is_answered() {
+        let mut pending = Pending::default();
+        for session in 1..=100 {
+            pending.add(9, session);
+        }
+        for session in (1..=100).step_by(2) {
+            assert!(pending.remove(9, session));
+            assert!(!pending.remove(9, session));
+        }
+        let mut left = pending.drain();
+        left.sort_unstable();
+        let want: Vec<_> = (1..=50).map(|half| (9, half * 2)).collect();
+        assert_eq!(left, want);
+        assert!(pending.drain().is_empty());
+    }
+}

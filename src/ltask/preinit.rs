@@ -1,0 +1,77 @@
+//! A VM that runs before its system does, on a thread of its own (G1), and then becomes a service.
+
+use super::life::{self, Source};
+use super::message::ServiceId;
+use super::service::{Outcome, Service};
+use super::slots::Slots;
+use super::system::System;
+use std::os::raw::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+/// See the file's head.
+pub(crate) struct Early {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(Box<Service>, Outcome)>,
+}
+
+/// What the thread needs of the system: it outlives the thread, which `finish` joins.
+struct Shared(Box<Service>, Arc<System>);
+
+impl Early {
+    /// Starts the VM. The error is a message.
+    pub(crate) fn start(system: &Arc<System>, source: Source<'_>) -> Result<Early, String> {
+        let service = life::make(system, 0, "preinit", Some(source))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let shared = Shared(service, system.clone());
+        let thread = Builder::new()
+            .name("lio-preinit".into())
+            .spawn(move || {
+                let Shared(mut service, system) = shared;
+                let mut outcome = Outcome::Yielded;
+                while outcome == Outcome::Yielded
+                    && !seen.load(Ordering::Acquire)
+                    && !system.is_quitting()
+                {
+                    outcome = service.resume(true);
+                }
+                (service, outcome)
+            })
+            .map_err(|error| format!("preinit: cannot start a thread: {error}"))?;
+        Ok(Early { stop, thread })
+    }
+
+    /// As a pointer, for Lua.
+    pub(crate) fn into_raw(self) -> *mut c_void {
+        Box::into_raw(Box::new(self)).cast()
+    }
+
+    /// Stops the thread after its present step; the VM is service `id` now.
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw`, and is used once.
+    pub(crate) unsafe fn finish(
+        system: &System,
+        raw: *mut c_void,
+        id: ServiceId,
+        label: &str,
+    ) -> Result<Box<Service>, String> {
+        // SAFETY: the caller's promise.
+        let early = unsafe { Box::from_raw(raw.cast::<Early>()) };
+        early.stop.store(true, Ordering::Release);
+        let Ok((mut service, outcome)) = early.thread.join() else {
+            return Err("preinit: the thread has panicked".into());
+        };
+        if outcome != Outcome::Yielded {
+            return Err(format!(
+                "preinit: the main function of {label} has ended already"
+            ));
+        }
+        service.id = id;
+        service.card.set_label(label);
+        Slots::describe(system.slots(), id, service.card.clone());
+        Ok(service)
+    }
+}

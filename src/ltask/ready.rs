@@ -1,0 +1,130 @@
+//! The ready queues: which services can run, and where.
+//!
+//! A service is in at most one of them, which its mailbox's state guards. Each worker has a deque that
+//! others steal from, a hand-off slot for the service it woke last, and a queue of services bound to it.
+//! What comes from other threads goes into the injector. The hand-off slot is not stolen from: the
+//! service in it runs next, on the worker whose cache has its message, without a wake-up. When the
+//! worker's present slice takes long, the timekeeper empties the slot into the injector.
+
+use super::message::ServiceId;
+use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// One cache line each, so that workers do not disturb each other.
+#[repr(align(64))]
+struct Lane {
+    /// The hand-off slot; 0 is empty.
+    next: AtomicU32,
+    /// Services bound to this worker, and how many that are.
+    bound: Mutex<VecDeque<ServiceId>>,
+    bound_count: AtomicUsize,
+}
+
+/// All ready queues.
+pub(crate) struct Ready {
+    injector: Injector<ServiceId>,
+    stealers: Box<[Stealer<ServiceId>]>,
+    lanes: Box<[Lane]>,
+}
+
+impl Ready {
+    /// Queues for `workers` workers, and the deques that they will own.
+    pub(crate) fn new(workers: usize) -> (Ready, Vec<Deque<ServiceId>>) {
+        let deques: Vec<_> = (0..workers).map(|_| Deque::new_fifo()).collect();
+        let ready = Ready {
+            injector: Injector::new(),
+            stealers: deques.iter().map(Deque::stealer).collect(),
+            lanes: (0..workers)
+                .map(|_| Lane {
+                    next: AtomicU32::new(0),
+                    bound: Mutex::new(VecDeque::new()),
+                    bound_count: AtomicUsize::new(0),
+                })
+                .collect(),
+        };
+        (ready, deques)
+    }
+
+    /// Queues a service for any worker.
+    pub(crate) fn inject(&self, id: ServiceId) {
+        self.injector.push(id);
+    }
+
+    /// Queues a service for one worker.
+    pub(crate) fn bind(&self, worker: usize, id: ServiceId) {
+        let lane = &self.lanes[worker];
+        let mut bound = lane.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        bound.push_back(id);
+        lane.bound_count.store(bound.len(), Ordering::SeqCst);
+    }
+
+    /// A service bound to `worker`.
+    pub(crate) fn take_bound(&self, worker: usize) -> Option<ServiceId> {
+        let lane = &self.lanes[worker];
+        if lane.bound_count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut bound = lane.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = bound.pop_front();
+        lane.bound_count.store(bound.len(), Ordering::SeqCst);
+        id
+    }
+
+    /// Puts a service into the worker's hand-off slot; the one that lay there comes out.
+    pub(crate) fn hand_off(&self, worker: usize, id: ServiceId) -> Option<ServiceId> {
+        let before = self.lanes[worker].next.swap(id, Ordering::AcqRel);
+        (before != 0).then_some(before)
+    }
+
+    /// Takes what lies in a hand-off slot.
+    pub(crate) fn take_handed(&self, worker: usize) -> Option<ServiceId> {
+        let next = &self.lanes[worker].next;
+        if next.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let id = next.swap(0, Ordering::AcqRel);
+        (id != 0).then_some(id)
+    }
+
+    /// Some of what was injected goes into `deque`; the first of it.
+    pub(crate) fn take_injected(&self, deque: &Deque<ServiceId>) -> Option<ServiceId> {
+        loop {
+            match self.injector.steal_batch_and_pop(deque) {
+                Steal::Success(id) => return Some(id),
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Half of what another worker has goes into `deque`; the first of it. `thief` is the worker's
+    /// number: each begins with its neighbour.
+    pub(crate) fn steal(&self, thief: usize, deque: &Deque<ServiceId>) -> Option<ServiceId> {
+        let count = self.stealers.len();
+        loop {
+            let mut again = false;
+            for step in 1..count {
+                match self.stealers[(thief + step) % count].steal_batch_and_pop(deque) {
+                    Steal::Success(id) => return Some(id),
+                    Steal::Empty => {}
+                    Steal::Retry => again = true,
+                }
+            }
+            if !again {
+                return None;
+            }
+        }
+    }
+
+    /// Whether there is something that `worker` could take.
+    pub(crate) fn has_work_for(&self, worker: usize) -> bool {
+        self.has_shared() || self.lanes[worker].bound_count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether there is something that any worker could take.
+    pub(crate) fn has_shared(&self) -> bool {
+        !self.injector.is_empty() || self.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+}

@@ -1,0 +1,189 @@
+//! The threads of a system: workers, timekeeper, and one for each service that needs its own.
+
+use super::event::Event;
+use super::message::{Message, SYSTEM, kind};
+use super::service::{Outcome, Service};
+use super::system::{System, lock};
+use super::watch::{self, Watch};
+use super::worker::Worker;
+use super::{life, timekeeper};
+use crate::timer::monotonic_nanos;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::Builder;
+
+/// Lua's C stack is limited to some 200 levels; this is ample for them.
+const STACK: usize = 4 << 20;
+
+/// Starts a thread that is joined when the system ends. `counted`: the timekeeper waits for its end.
+fn spawn(
+    system: &Arc<System>,
+    name: String,
+    counted: bool,
+    body: impl FnOnce(&Arc<System>) + Send + 'static,
+) {
+    let shared = system.clone();
+    if counted {
+        system.running.fetch_add(1, Ordering::SeqCst);
+    }
+    let thread = Builder::new().name(name).stack_size(STACK).spawn(move || {
+        body(&shared);
+        if counted && shared.running.fetch_sub(1, Ordering::SeqCst) == 1 {
+            shared.keeper.wake();
+        }
+    });
+    match thread {
+        Ok(handle) => {
+            let mut threads = lock(&system.threads);
+            threads.retain(|thread| !thread.is_finished());
+            threads.push(handle);
+        }
+        Err(error) => {
+            if counted {
+                system.running.fetch_sub(1, Ordering::SeqCst);
+            }
+            system.log_text(SYSTEM, &format!("cannot start a thread: {error}"));
+            system.quit();
+        }
+    }
+}
+
+/// Starts all threads.
+pub(crate) fn start(system: &Arc<System>) {
+    watch::install();
+    for number in 0..system.config.worker {
+        if let Some(worker) = Worker::new(system, number) {
+            let name = format!("lio-worker-{number}");
+            spawn(system, name, true, move |system| worker.run(system));
+        }
+    }
+    for service in std::mem::take(&mut *lock(&system.exclusive)) {
+        own_thread(system, service);
+    }
+    spawn(system, "lio-timer".into(), false, |system| {
+        timekeeper::run(system);
+        system.finished.touch();
+    });
+}
+
+/// Adds a worker for one that is held up.
+pub(crate) fn stand_in(system: &Arc<System>) {
+    let first = system.config.worker;
+    let number =
+        (first..system.watches.len()).find(|&number| lock(&system.deques)[number].is_some());
+    let Some(worker) = number.and_then(|number| Worker::new(system, number)) else {
+        return;
+    };
+    system.keeper.stand_ins.fetch_add(1, Ordering::SeqCst);
+    spawn(system, "lio-stand-in".into(), true, move |system| {
+        worker.run(system);
+        system.keeper.stand_ins.fetch_sub(1, Ordering::SeqCst);
+    });
+}
+
+/// A service that got an event descriptor goes on on a thread of its own.
+pub(crate) fn detach(system: &Arc<System>, mut service: Box<Service>) {
+    service.detach = false;
+    if let (Some(slot), Some(event)) = (system.slots().get(service.id), service.event.clone()) {
+        slot.mailbox.own(event);
+    }
+    own_thread(system, service);
+}
+
+fn own_thread(system: &Arc<System>, service: Box<Service>) {
+    let name = format!("lio-{}", service.card.label());
+    spawn(system, name, true, move |system| {
+        let watch = Arc::new(Watch::default());
+        watch.enter();
+        lock(&system.own_watches).push(watch.clone());
+        live(system, service, &watch);
+        lock(&system.own_watches).retain(|other| !Arc::ptr_eq(other, &watch));
+        watch.leave();
+    });
+}
+
+/// Runs one service until it ends or the system does. It blocks by itself; an exclusive one (G1) is
+/// resumed right after each yield, one with an event descriptor (G2) is told when it has nothing to do.
+fn live(system: &Arc<System>, mut service: Box<Service>, watch: &Watch) {
+    let exclusive = service.card.exclusive.load(Ordering::Relaxed);
+    loop {
+        if system.is_quitting() {
+            lock(&system.retired).push(service);
+            return;
+        }
+        service.worker = std::ptr::null();
+        if service.batch.is_empty() && !service.refill() && !exclusive {
+            let id = service.id;
+            service
+                .batch
+                .push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
+        }
+        service.flush_sending();
+        service.began = monotonic_nanos();
+        watch.begin(&mut service);
+        let outcome = service.resume(false);
+        watch.end();
+        let nanos = monotonic_nanos() - service.began;
+        service.account(nanos);
+        if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
+            return life::bury(system, service, None);
+        }
+    }
+}
+
+/// Waits until every thread has ended, then closes every VM. `interrupted` is asked when a signal came,
+/// and says whether to end the system. Returns the exit code.
+pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 {
+    loop {
+        if system.finished.wait_once() {
+            break;
+        }
+        if interrupted() {
+            system.quit();
+        }
+    }
+    finish(system)
+}
+
+/// Joins the threads and closes the VMs. The system is over.
+pub(crate) fn finish(system: &Arc<System>) -> i32 {
+    for thread in std::mem::take(&mut *lock(&system.threads)) {
+        // A thread that panicked has said so on standard error.
+        let _ = thread.join();
+    }
+    watch::uninstall();
+    close_all(system);
+    system.exit_code.load(Ordering::SeqCst)
+}
+
+/// Closes every VM that is left: those with threads, those in mailboxes, root last of all.
+pub(crate) fn close_all(system: &Arc<System>) {
+    let mut left = std::mem::take(&mut *lock(&system.retired));
+    left.append(&mut lock(&system.exclusive));
+    for slot in system.slots().all() {
+        left.extend(slot.mailbox.take_body());
+    }
+    left.sort_by_key(|service| std::cmp::Reverse(service.id));
+    for service in left {
+        service.close();
+    }
+    for slot in system.slots().all() {
+        drop(slot.mailbox.empty());
+    }
+}
+
+/// Makes a configured service exclusive (G1): its thread starts with the system. The error is a message.
+pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
+    let slot = system.slots().get(id);
+    let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
+    let service = slot.and_then(|slot| slot.mailbox.detach(id, event.clone()));
+    let Some(mut service) = service else {
+        return Err(format!(
+            "service {id} is not there, or has a thread already"
+        ));
+    };
+    service.event = Some(event);
+    service.card.exclusive.store(true, Ordering::Relaxed);
+    lock(&system.exclusive).push(service);
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! A service: its VM, what it has received and not yet read, and what it owes to others.
+//!
+//! The value has one owner at a time, the thread that runs it or its mailbox, and moves between threads
+//! whole; the C functions of the VM find it through the VM's allocator. Nothing in it is shared but the
+//! `Card`.
+
+use super::event::Event;
+use super::fast::Fast;
+use super::mailbox::Place;
+use super::memory::{self, Memory};
+use super::message::{Message, ServiceId, kind};
+use super::pending::Pending;
+use super::system::System;
+use super::worker::Worker;
+use crate::lua::embed;
+use mlua::ffi::{self, lua_State};
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::os::raw::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is known of a service from outside, while it runs or not.
+#[derive(Default)]
+pub(crate) struct Card {
+    label: Mutex<String>,
+    /// Nanoseconds that its slices took.
+    pub(crate) busy: AtomicU64,
+    pub(crate) resumes: AtomicU64,
+    pub(crate) memory: AtomicUsize,
+    pub(crate) memory_most: AtomicUsize,
+    pub(crate) coroutines: AtomicU64,
+    /// One that was configured to have its own thread (G1).
+    pub(crate) exclusive: AtomicBool,
+    /// To be ended as soon as its slice is over.
+    pub(crate) doomed: AtomicBool,
+    /// Requests that died with it: from, session.
+    pub(crate) remains: Mutex<Vec<(ServiceId, i64)>>,
+}
+
+impl Card {
+    /// The service's label.
+    pub(crate) fn label(&self) -> String {
+        let label = self.label.lock().unwrap_or_else(PoisonError::into_inner);
+        label.clone()
+    }
+
+    /// Changes the label.
+    pub(crate) fn set_label(&self, text: &str) {
+        let mut label = self.label.lock().unwrap_or_else(PoisonError::into_inner);
+        text.clone_into(&mut label);
+    }
+}
+
+/// What a send came to, until the service reads it.
+pub(crate) struct Receipt {
+    pub(crate) kind: i64,
+    /// The message, when it came back.
+    pub(crate) returned: Option<Message>,
+    /// The new service, for NEW.
+    pub(crate) id: ServiceId,
+}
+
+/// How a slice ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// The main function waits for more.
+    Yielded,
+    /// It returned.
+    Returned,
+    /// It raised; that was logged.
+    Failed,
+}
+
+/// See the file's head.
+pub(crate) struct Service {
+    pub(crate) id: ServiceId,
+    /// The system outlives its services: it closes them before it goes.
+    system: *const System,
+    pub(crate) card: Arc<Card>,
+    /// The VM's main state: never runs Lua code of the service, so that calls can be made on it when the
+    /// main function is suspended or has failed.
+    base: *mut lua_State,
+    /// The coroutine of the main function.
+    main: *mut lua_State,
+    memory: Box<Memory>,
+    /// Received and not yet read.
+    pub(crate) batch: VecDeque<Message>,
+    pub(crate) receipt: Option<Receipt>,
+    /// Requests that were read and not answered.
+    pub(crate) pending: Pending,
+    /// The worker that runs it, null on a thread of its own.
+    pub(crate) worker: *const Worker,
+    pub(crate) place: Place,
+    /// Wakes the thread of its own, if it has one or is about to.
+    pub(crate) event: Option<Arc<Event>>,
+    /// Runs on a thread of its own from the next slice on.
+    pub(crate) detach: bool,
+    /// Queued by `exclusive.send`, not delivered.
+    pub(crate) sending: VecDeque<Message>,
+    /// It has died: what its finalizers send as answers is not wanted.
+    pub(crate) dead: bool,
+    /// Has an event descriptor.
+    pub(crate) watched: bool,
+    /// Wants its next slice without a message.
+    pub(crate) again: bool,
+    /// When the present slice began, in nanoseconds of the monotonic clock.
+    pub(crate) began: u64,
+    /// Where the present slice runs.
+    pub(crate) running_place: Place,
+    /// What our service library keeps.
+    pub(crate) fast: Fast,
+}
+
+// SAFETY: one thread at a time has the value, and with it the VM; `system` is shared and outlives it,
+// `worker` is set and read by the thread that runs the service.
+unsafe impl Send for Service {}
+
+impl Service {
+    /// A service with a VM and no main function yet. The error is a message.
+    pub(crate) fn new(system: &System, id: ServiceId, label: &str) -> Result<Box<Service>, String> {
+        let card = Arc::new(Card::default());
+        card.set_label(label);
+        let mut service = Box::new(Service {
+            id,
+            system,
+            card,
+            base: std::ptr::null_mut(),
+            main: std::ptr::null_mut(),
+            memory: Memory::new(std::ptr::null_mut()),
+            batch: VecDeque::new(),
+            receipt: None,
+            pending: Pending::default(),
+            worker: std::ptr::null(),
+            place: Place::Any,
+            event: None,
+            detach: false,
+            sending: VecDeque::new(),
+            dead: false,
+            watched: false,
+            again: false,
+            began: 0,
+            running_place: Place::Any,
+            fast: Fast::default(),
+        });
+        let owner: *mut Service = &mut *service;
+        service.memory = Memory::new(owner.cast());
+        // SAFETY: the memory is boxed and outlives the VM, which `close` ends.
+        unsafe {
+            let memory: *mut Memory = &mut *service.memory;
+            service.base = new_state(memory.cast());
+            if service.base.is_null() {
+                return Err("not enough memory for a Lua state".into());
+            }
+            ffi::lua_atpanic(service.base, panicked);
+            ffi::lua_pushcclosure(service.base, set_up, 0);
+            if ffi::lua_pcall(service.base, 0, 1, 0) != ffi::LUA_OK {
+                return Err(take_message(service.base));
+            }
+            service.main = ffi::lua_tothread(service.base, -1);
+            ffi::lua_rawsetp(service.base, ffi::LUA_REGISTRYINDEX, MAIN.pointer());
+        }
+        system.slots().describe(id, service.card.clone());
+        Ok(service)
+    }
+
+    /// Sets the main function: Lua text, or a precompiled chunk.
+    pub(crate) fn load(&mut self, source: &[u8], name: &CStr) -> Result<(), String> {
+        // SAFETY: `base` is idle; loading reports errors by its result.
+        unsafe {
+            let loaded = ffi::luaL_loadbufferx(
+                self.base,
+                source.as_ptr().cast(),
+                source.len(),
+                name.as_ptr(),
+                std::ptr::null(),
+            );
+            self.finish_load(loaded)
+        }
+    }
+
+    /// Sets the main function from a file.
+    pub(crate) fn load_file(&mut self, path: &CStr) -> Result<(), String> {
+        // SAFETY: as for `load`.
+        unsafe {
+            let loaded = ffi::luaL_loadfilex(self.base, path.as_ptr(), std::ptr::null());
+            self.finish_load(loaded)
+        }
+    }
+
+    unsafe fn finish_load(&mut self, loaded: c_int) -> Result<(), String> {
+        // SAFETY: the chunk or the message lies on top of `base`.
+        unsafe {
+            if loaded != ffi::LUA_OK {
+                return Err(take_message(self.base));
+            }
+            ffi::lua_xmove(self.base, self.main, 1);
+        }
+        Ok(())
+    }
+
+    /// The system it belongs to.
+    pub(crate) fn system(&self) -> &System {
+        // SAFETY: the system outlives its services.
+        unsafe { &*self.system }
+    }
+
+    /// The VM's allocator.
+    pub(crate) fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    /// The service that runs in this VM; None in a VM that is not a service's.
+    ///
+    /// # Safety
+    /// `state` is valid. The reference must not be held across calls that run Lua code.
+    pub(crate) unsafe fn of<'a>(state: *mut lua_State) -> Option<&'a mut Service> {
+        // SAFETY: a VM with our allocator is a service's, whose box does not move.
+        unsafe {
+            let memory = memory::of(state)?;
+            let service: *mut Service = (*memory).owner().cast();
+            service.as_mut()
+        }
+    }
+
+    /// Runs one slice. `step` is what the main function is resumed with, if anything.
+    pub(crate) fn resume(&mut self, step: bool) -> Outcome {
+        self.running_place = self.place;
+        // SAFETY: this thread has the service; errors of the main function come back as a status.
+        unsafe {
+            if step {
+                ffi::lua_pushboolean(self.main, 1);
+            }
+            let mut results = 0;
+            let status = ffi::lua_resume(self.main, self.base, step.into(), &mut results);
+            match status {
+                ffi::LUA_YIELD => {
+                    ffi::lua_settop(self.main, -results - 1);
+                    Outcome::Yielded
+                }
+                ffi::LUA_OK => Outcome::Returned,
+                _ => {
+                    let message = self.describe_failure();
+                    self.system().log_text(self.id, &message);
+                    Outcome::Failed
+                }
+            }
+        }
+    }
+
+    /// Message and traceback of the main function's error.
+    unsafe fn describe_failure(&mut self) -> String {
+        // SAFETY: `base` is idle.
+        unsafe {
+            ffi::lua_pushcclosure(self.base, describe, 0);
+            ffi::lua_pushlightuserdata(self.base, self.main.cast());
+            ffi::lua_pcall(self.base, 1, 1, 0);
+            let text = take_message(self.base);
+            format!("service {} ({}) error: {text}", self.id, self.card.label())
+        }
+    }
+
+    /// The coroutine of the main function.
+    pub(crate) fn main_state(&self) -> *mut lua_State {
+        self.main
+    }
+
+    /// Reads a message: from the batch, or what has arrived since it was taken.
+    pub(crate) fn receive(&mut self) -> Option<Message> {
+        loop {
+            if self.batch.is_empty() && !self.refill() {
+                return None;
+            }
+            let message = self.batch.pop_front()?;
+            let left = self.batch.len();
+            let system = self.system();
+            if let Some(slot) = system.slots().get(self.id)
+                && slot.mailbox.unread(left)
+            {
+                system.tell_room(self.id, self.worker());
+            }
+            if message.kind == kind::REQUEST && message.session != 0 {
+                self.pending.add(message.from, message.session);
+            }
+            if message.kind == kind::ROOM {
+                self.flush_sending();
+                super::lua::flush(self, message.from);
+                if self.fast.has_ready() {
+                    return Some(message);
+                }
+                continue;
+            }
+            return Some(message);
+        }
+    }
+
+    /// Takes what has arrived; whether there is something to read now.
+    pub(crate) fn refill(&mut self) -> bool {
+        // SAFETY: the system outlives its services.
+        let system = unsafe { &*self.system };
+        match system.slots().get(self.id) {
+            Some(slot) => slot.mailbox.refill(&mut self.batch) > 0,
+            None => false,
+        }
+    }
+
+    /// How much there is for the next slice, which counts as begun.
+    pub(crate) fn unread(&mut self) -> usize {
+        self.batch.len() + usize::from(std::mem::take(&mut self.again))
+    }
+
+    /// The worker that runs this slice.
+    pub(crate) fn worker(&self) -> Option<&Worker> {
+        // SAFETY: set for the time of a slice, by the worker itself.
+        unsafe { self.worker.as_ref() }
+    }
+
+    /// Delivers what `exclusive.send` queued and finds room, in order per receiver.
+    pub(crate) fn flush_sending(&mut self) {
+        let mut full: Vec<ServiceId> = Vec::new();
+        for _ in 0..self.sending.len() {
+            let Some(message) = self.sending.pop_front() else {
+                return;
+            };
+            if full.contains(&message.to) {
+                self.sending.push_back(message);
+                continue;
+            }
+            let to = message.to;
+            if let Err(message) = self.deliver(message) {
+                full.push(to);
+                self.sending.push_back(message);
+            }
+        }
+    }
+
+    /// Delivers a message of `exclusive.send`: a full mailbox gives it back, a missing one answers it.
+    pub(crate) fn deliver(&mut self, message: Message) -> Result<(), Message> {
+        use super::mailbox::Refusal;
+        match self.system().post(message, self.id, self.worker()) {
+            Ok(()) => Ok(()),
+            Err((message, Refusal::Full)) => Err(message),
+            Err((message, Refusal::Missing)) => {
+                if message.kind == kind::REQUEST && message.session != 0 {
+                    self.system().refuse(&message, self.worker());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies the figures that others may ask for to the card.
+    pub(crate) fn account(&mut self, nanos: u64) {
+        let card = &self.card;
+        let add = |cell: &AtomicU64, more| {
+            cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        };
+        add(&card.busy, nanos);
+        add(&card.resumes, 1);
+        card.memory.store(self.memory.used(), Ordering::Relaxed);
+        card.memory_most
+            .store(self.memory.peak(), Ordering::Relaxed);
+    }
+
+    /// Ends the VM: pending `<close>` variables and finalizers run.
+    pub(crate) fn close(mut self: Box<Self>) {
+        self.dead = true;
+        self.shut();
+    }
+
+    fn shut(&mut self) {
+        if self.base.is_null() {
+            return;
+        }
+        // SAFETY: this thread has the service, and nothing of it runs.
+        unsafe {
+            ffi::lua_pushcclosure(self.base, close_coroutines, 0);
+            if ffi::lua_pcall(self.base, 0, 0, 0) != ffi::LUA_OK {
+                let message = take_message(self.base);
+                self.system().log_text(self.id, &message);
+            }
+            ffi::lua_close(self.base);
+        }
+        self.base = std::ptr::null_mut();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// Takes the message on top of the stack.
+unsafe fn take_message(state: *mut lua_State) -> String {
+    // SAFETY: reads and pops the top.
+    unsafe {
+        let mut length = 0;
+        let bytes = ffi::lua_tolstring(state, -1, &mut length);
+        let text = match bytes.is_null() {
+            true => "(error object is not a string)".to_owned(),
+            false => {
+                let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+        };
+        ffi::lua_settop(state, -2);
+        text
+    }
+}
+
+static MAIN: crate::lua::object::Key = crate::lua::object::Key::new(7);
+
+/// Opens the libraries; returns the coroutine of the main function.
+unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
+    // SAFETY: a fresh state.
+    unsafe {
+        ffi::luaL_openlibs(state);
+        embed::install(state, Some(3));
+        ffi::lua_newthread(state);
+        1
+    }
+}
+
+/// The message of a failed coroutine, with its traceback.
+unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
+    // SAFETY: the argument is the failed coroutine, whose error lies on top of its stack.
+    unsafe {
+        let failed: *mut lua_State = ffi::lua_touserdata(state, 1).cast();
+        ffi::lua_xmove(failed, state, 1);
+        let mut length = 0;
+        ffi::luaL_tolstring(state, -1, &mut length);
+        let text = ffi::lua_tolstring(state, -1, &mut length);
+        ffi::luaL_traceback(state, failed, text, 0);
+        1
+    }
+}
+
+/// Closes the tasks, then the main function: their `<close>` variables run.
+unsafe extern "C-unwind" fn close_coroutines(state: *mut lua_State) -> c_int {
+    // SAFETY: runs in the idle main state.
+    unsafe {
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        if ffi::lua_getfield(state, -1, c"lio.task".as_ptr()) == ffi::LUA_TTABLE {
+            ffi::lua_getfield(state, -1, c"kill_all".as_ptr());
+            ffi::lua_call(state, 0, 0);
+        }
+        ffi::lua_settop(state, 1);
+        ffi::lua_getfield(state, -1, c"coroutine".as_ptr());
+        ffi::lua_getfield(state, -1, c"close".as_ptr());
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, MAIN.pointer());
+        if ffi::lua_isthread(state, -1) == 0 {
+            return 0;
+        }
+        ffi::lua_call(state, 1, 2);
+        if ffi::lua_toboolean(state, -2) == 0 {
+            // The main function's own error was logged already; one of a `__close` comes here.
+            return 0;
+        }
+        0
+    }
+}
+
+/// Lua is about to abort the process: says why first.
+unsafe extern "C-unwind" fn panicked(state: *mut lua_State) -> c_int {
+    // SAFETY: the message lies on top.
+    let message = unsafe { take_message(state) };
+    eprintln!("lio: unprotected error in a service: {message}");
+    0
+}
+
+unsafe fn new_state(memory: *mut c_void) -> *mut lua_State {
+    #[cfg(feature = "lua55")]
+    // SAFETY: the allocator's data lives as long as the VM.
+    unsafe {
+        ffi::lua_newstate(memory::allocate, memory, 0)
+    }
+    #[cfg(not(feature = "lua55"))]
+    // SAFETY: as above.
+    unsafe {
+        ffi::lua_newstate(memory::allocate, memory)
+    }
+}

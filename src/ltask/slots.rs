@@ -1,0 +1,227 @@
+//! From a service's number to its mailbox.
+//!
+//! A number is a place (low bits) and a generation (high bits). Places are never freed while the system
+//! stands, so that a sender with a number of long ago finds memory that is valid, and under its lock
+//! another number: the message is refused, it cannot reach a newcomer. A place rests in a queue behind
+//! many others before it is used again, so that a number comes back only after all generations of it.
+
+use super::event::Event;
+use super::mailbox::{Letter, Mailbox};
+use super::message::{Message, ServiceId};
+use super::service::{Card, Service};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+impl Letter for Message {
+    fn is_bounded(&self) -> bool {
+        Message::is_bounded(self)
+    }
+}
+
+/// The mailbox of a service.
+pub(crate) type Box_ = Mailbox<Message, Box<Service>, Arc<Event>>;
+
+/// One place.
+pub(crate) struct Slot {
+    pub(crate) mailbox: Box_,
+    card: Mutex<Option<Arc<Card>>>,
+}
+
+impl Slot {
+    /// What is known of the service from outside: label, figures.
+    pub(crate) fn card(&self) -> Option<Arc<Card>> {
+        self.card
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+const CHUNK: usize = 64;
+/// So many freed places rest before the first of them is used again.
+const REST: usize = 1024;
+
+struct Places {
+    /// Freed ones: place and the generation to come.
+    freed: VecDeque<(u32, u32)>,
+    /// The first place that was never used.
+    fresh: u32,
+    /// Explicitly asked for, beyond `fresh`.
+    taken: Vec<u32>,
+    living: usize,
+}
+
+/// All places.
+pub(crate) struct Slots {
+    chunks: Box<[OnceLock<Box<[Slot]>>]>,
+    /// Bits of a number that are its place.
+    bits: u32,
+    most: usize,
+    queue: usize,
+    places: Mutex<Places>,
+}
+
+impl Slots {
+    /// Places for `most` services whose mailboxes hold `queue` messages.
+    pub(crate) fn new(most: usize, queue: usize) -> Slots {
+        // One more for number 0, and room for those that rest.
+        let places = (most + 1 + REST).next_power_of_two().max(CHUNK);
+        Slots {
+            chunks: (0..places / CHUNK).map(|_| OnceLock::new()).collect(),
+            bits: places.trailing_zeros(),
+            most,
+            queue,
+            places: Mutex::new(Places {
+                freed: VecDeque::new(),
+                fresh: 1,
+                taken: Vec::new(),
+                living: 0,
+            }),
+        }
+    }
+
+    fn place(&self, id: ServiceId) -> usize {
+        (id & ((1 << self.bits) - 1)) as usize
+    }
+
+    /// The place of `id`, if it was ever used. Whether `id` lives there, its mailbox knows.
+    pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot> {
+        let place = self.place(id);
+        let chunk = self.chunks[place / CHUNK].get()?;
+        Some(&chunk[place % CHUNK])
+    }
+
+    fn make(&self, id: ServiceId) -> &Slot {
+        let place = self.place(id);
+        let chunk = self.chunks[place / CHUNK].get_or_init(|| {
+            (0..CHUNK)
+                .map(|_| Slot {
+                    mailbox: Mailbox::new(self.queue),
+                    card: Mutex::new(None),
+                })
+                .collect()
+        });
+        &chunk[place % CHUNK]
+    }
+
+    /// A place for a new service, with the number `wanted` if that is not 0. None when there are too
+    /// many services, or `wanted` is taken.
+    pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
+        let id = {
+            let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+            if places.living >= self.most {
+                return None;
+            }
+            let id = match wanted {
+                0 => places.next(self.bits)?,
+                _ => places.reserve(wanted, self.bits)?,
+            };
+            places.living += 1;
+            id
+        };
+        let slot = self.make(id);
+        slot.mailbox.open(id);
+        Some(id)
+    }
+
+    /// Sets what is known of a service from outside.
+    pub(crate) fn describe(&self, id: ServiceId, card: Arc<Card>) {
+        if id != 0
+            && let Some(slot) = self.get(id)
+        {
+            *slot.card.lock().unwrap_or_else(PoisonError::into_inner) = Some(card);
+        }
+    }
+
+    /// Frees the place of a dead service. False when it is not dead.
+    pub(crate) fn free(&self, id: ServiceId) -> bool {
+        let Some(slot) = self.get(id) else {
+            return false;
+        };
+        if !slot.mailbox.free(id) {
+            return false;
+        }
+        *slot.card.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.living -= 1;
+        let generation = (id.wrapping_add(1 << self.bits)) >> self.bits;
+        let place = self.place(id) as u32;
+        places.freed.push_back((place, generation));
+        true
+    }
+
+    /// Every place that was ever used.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot> {
+        self.chunks
+            .iter()
+            .filter_map(|chunk| chunk.get())
+            .flat_map(|chunk| chunk.iter())
+    }
+}
+
+impl Places {
+    fn next(&mut self, bits: u32) -> Option<ServiceId> {
+        if self.freed.len() >= REST {
+            let (place, generation) = self.freed.pop_front()?;
+            return Some(generation << bits | place);
+        }
+        while self.taken.contains(&self.fresh) {
+            self.fresh += 1;
+        }
+        let place = self.fresh;
+        if place >> bits != 0 {
+            let (place, generation) = self.freed.pop_front()?;
+            return Some(generation << bits | place);
+        }
+        self.fresh += 1;
+        Some(place)
+    }
+
+    fn reserve(&mut self, wanted: ServiceId, bits: u32) -> Option<ServiceId> {
+        if wanted >> bits != 0 || wanted < self.fresh || self.taken.contains(&wanted) {
+            return None;
+        }
+        if wanted == self.fresh {
+            self.fresh += 1;
+        } else {
+            self.taken.push(wanted);
+        }
+        Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_begin_at_one_and_skip_those_asked_for() {
+        let slots = Slots::new(100, 4);
+        assert_eq!(slots.open(1), Some(1));
+        assert_eq!(slots.open(3), Some(3));
+        assert_eq!(slots.open(3), None);
+        assert_eq!(slots.open(1), None);
+        assert_eq!(slots.open(0), Some(2));
+        assert_eq!(slots.open(0), Some(4));
+    }
+
+    #[test]
+    fn a_number_is_not_reused_soon() {
+        let slots = Slots::new(10, 4);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..200_000 {
+            let id = slots.open(0).unwrap();
+            assert!(id != 0 && seen.insert(id));
+            slots.get(id).unwrap().mailbox.seize(id, &mut Vec::new());
+            assert!(slots.free(id));
+            assert!(!slots.free(id));
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_services_than_allowed() {
+        let slots = Slots::new(2, 4);
+        assert!(slots.open(0).is_some() && slots.open(0).is_some());
+        assert_eq!(slots.open(0), None);
+    }
+}

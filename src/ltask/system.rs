@@ -1,0 +1,317 @@
+//! One system: its services, queues, timers and log, shared by all its threads.
+//!
+//! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `life.rs`,
+//! the threads in `run.rs`.
+
+use super::config::{Config, Full, STAND_INS};
+use super::event::Event;
+use super::log::Log;
+use super::mailbox::{Place, Refusal, Wake};
+use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
+use super::pack;
+use super::ready::Ready;
+use super::service::Service;
+use super::sleep::Sleepers;
+use super::slots::Slots;
+use super::timekeeper::Timekeeper;
+use super::watch::Watch;
+use super::worker::Worker;
+use crossbeam_deque::Worker as Deque;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Services that wait for the main thread.
+#[derive(Default)]
+pub(crate) struct MainQueue {
+    pub(crate) services: Mutex<VecDeque<ServiceId>>,
+    pub(crate) arrived: Condvar,
+}
+
+/// See the file's head.
+pub(crate) struct System {
+    pub(crate) config: Config,
+    slots: Slots,
+    pub(crate) ready: Ready,
+    pub(crate) deques: Mutex<Vec<Option<Deque<ServiceId>>>>,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) keeper: Timekeeper,
+    /// The workers', by number.
+    pub(crate) watches: Box<[Watch]>,
+    /// Those of services with a thread of their own.
+    pub(crate) own_watches: Mutex<Vec<Arc<Watch>>>,
+    pub(crate) log: Log,
+    pub(crate) main: MainQueue,
+    /// Threads that have not been joined.
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Configured exclusive services: their bodies, until `run`.
+    pub(crate) exclusive: Mutex<Vec<Box<Service>>>,
+    /// Bodies whose threads have ended with the system.
+    pub(crate) retired: Mutex<Vec<Box<Service>>>,
+    quit: AtomicBool,
+    quit_lock: Mutex<()>,
+    quit_bell: Condvar,
+    /// Rings when the last thread has ended.
+    pub(crate) finished: Arc<Event>,
+    pub(crate) running: AtomicUsize,
+    pub(crate) exit_code: AtomicI32,
+    /// External messages that root has not been given.
+    external: AtomicUsize,
+    debuglog: Option<Mutex<File>>,
+}
+
+impl System {
+    /// A system with no services and no threads. The error is a message.
+    pub(crate) fn new(config: Config) -> Result<Arc<System>, String> {
+        let lanes = config.worker + STAND_INS;
+        let (ready, deques) = Ready::new(lanes);
+        let debuglog = match &config.debuglog {
+            Some(path) => {
+                let file =
+                    File::create(path).map_err(|error| format!("debuglog {path}: {error}"))?;
+                Some(Mutex::new(file))
+            }
+            None => None,
+        };
+        let finished = Event::new().map_err(|error| format!("eventfd: {error}"))?;
+        Ok(Arc::new(System {
+            slots: Slots::new(config.max_service, config.queue),
+            ready,
+            deques: Mutex::new(deques.into_iter().map(Some).collect()),
+            sleepers: Sleepers::new(config.worker),
+            keeper: Timekeeper::default(),
+            watches: (0..lanes).map(|_| Watch::default()).collect(),
+            own_watches: Mutex::new(Vec::new()),
+            log: Log::default(),
+            main: MainQueue::default(),
+            threads: Mutex::new(Vec::new()),
+            exclusive: Mutex::new(Vec::new()),
+            retired: Mutex::new(Vec::new()),
+            quit: AtomicBool::new(false),
+            quit_lock: Mutex::new(()),
+            quit_bell: Condvar::new(),
+            finished,
+            running: AtomicUsize::new(0),
+            exit_code: AtomicI32::new(0),
+            external: AtomicUsize::new(0),
+            debuglog,
+            config,
+        }))
+    }
+
+    /// The services' places.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Whether a request to a full mailbox waits unless the service says otherwise.
+    pub(crate) fn waits_when_full(&self) -> bool {
+        self.config.full == Full::Wait
+    }
+
+    /// Posts a message. One that is refused comes back; when that is for want of room, `sender` (if not
+    /// 0) gets a ROOM message as soon as there is some. `worker` is the calling thread, if it is one.
+    pub(crate) fn post(
+        &self,
+        message: Message,
+        sender: ServiceId,
+        worker: Option<&Worker>,
+    ) -> Result<(), (Message, Refusal)> {
+        let to = message.to;
+        let Some(slot) = self.slots.get(to) else {
+            return Err((message, Refusal::Missing));
+        };
+        let wake = slot.mailbox.push(to, message, sender)?;
+        self.wake(to, wake, worker);
+        Ok(())
+    }
+
+    /// Does what a push asked for.
+    pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>, worker: Option<&Worker>) {
+        match wake {
+            Wake::None => {}
+            Wake::Schedule(place) => self.schedule(id, place, worker),
+            Wake::Ring(event) => event.ring(),
+        }
+    }
+
+    /// Puts a service that became ready into a queue.
+    pub(crate) fn schedule(&self, id: ServiceId, place: Place, worker: Option<&Worker>) {
+        match (place, worker) {
+            (Place::Any, Some(worker)) => worker.hand_off(self, id),
+            (Place::Any, None) => {
+                self.ready.inject(id);
+                self.sleepers.notify();
+            }
+            (Place::Worker(number), _) => {
+                self.ready.bind(number, id);
+                self.sleepers.notify_one(number);
+            }
+            (Place::Main, _) => {
+                lock(&self.main.services).push_back(id);
+                self.main.arrived.notify_one();
+            }
+        }
+    }
+
+    /// Tells those whose message service `id` had no room for that there is some.
+    pub(crate) fn tell_room(&self, id: ServiceId, worker: Option<&Worker>) {
+        let Some(slot) = self.slots.get(id) else {
+            return;
+        };
+        for waiting in slot.mailbox.room() {
+            self.tell_one(id, waiting, worker);
+        }
+    }
+
+    pub(crate) fn tell_one(&self, id: ServiceId, waiting: ServiceId, worker: Option<&Worker>) {
+        // One that has died wants nothing any more.
+        let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0, worker);
+    }
+
+    /// Answers a request to a service that is not there.
+    pub(crate) fn refuse(&self, request: &Message, worker: Option<&Worker>) {
+        self.answer_dead(request.to, request.from, request.session, worker);
+    }
+
+    /// Answers `from`'s request that died with service `dead`.
+    pub(crate) fn answer_dead(
+        &self,
+        dead: ServiceId,
+        from: ServiceId,
+        session: i64,
+        worker: Option<&Worker>,
+    ) {
+        let text = format!("{{service:{dead}}} is dead");
+        let (pointer, size) = pack::pack_values(&[pack::Value::String(text.as_bytes())]);
+        let message = Message {
+            from: dead,
+            to: from,
+            session,
+            kind: kind::ERROR,
+            // SAFETY: just packed.
+            payload: unsafe { Payload::from_raw(pointer, size) },
+        };
+        // Who asked may be dead as well.
+        let _ = self.post(message, 0, worker);
+    }
+
+    /// Wakes a service that waits on its event descriptor. False when there is none of that number.
+    pub(crate) fn touch(&self, id: ServiceId) -> bool {
+        let Some(slot) = self.slots.get(id) else {
+            return false;
+        };
+        if let Some(event) = slot.mailbox.bell(id) {
+            event.ring();
+        }
+        slot.mailbox.is_alive(id)
+    }
+
+    /// Takes an external message, from any thread, for root's `external` request. False when too many
+    /// wait, or root is not there.
+    pub(crate) fn external(&self, data: *mut std::os::raw::c_void) -> bool {
+        if self.external.fetch_add(1, Ordering::Relaxed) >= self.config.external_queue {
+            self.external.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let (pointer, size) =
+            pack::pack_values(&[pack::Value::String(b"external"), pack::Value::Pointer(data)]);
+        let message = Message {
+            from: SYSTEM,
+            to: ROOT,
+            session: 0,
+            kind: kind::REQUEST,
+            // SAFETY: just packed.
+            payload: unsafe { Payload::from_raw(pointer, size) },
+        };
+        let taken = self.post(message, 0, None).is_ok();
+        self.external.fetch_sub(1, Ordering::Relaxed);
+        taken
+    }
+
+    /// Logs text as an error of `service`: for the logger, or at once when there is none.
+    pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
+        if !self.log.is_read() {
+            // There is nobody left to tell of a failure.
+            let _ = writeln!(std::io::stderr(), "{text}");
+            return;
+        }
+        let (pointer, size) = pack::pack_values(&[
+            pack::Value::String(b"error"),
+            pack::Value::String(text.as_bytes()),
+        ]);
+        // SAFETY: just packed.
+        self.push_log(service, unsafe { Payload::from_raw(pointer, size) }, None);
+    }
+
+    /// Adds an entry to the log and tells the logger.
+    pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, worker: Option<&Worker>) {
+        let Some(reader) = self.log.push(service, payload) else {
+            return;
+        };
+        let (pointer, size) = pack::pack_values(&[pack::Value::String(b"log_ready")]);
+        let message = Message {
+            from: SYSTEM,
+            to: reader,
+            session: 0,
+            kind: kind::SYSTEM,
+            // SAFETY: just packed.
+            payload: unsafe { Payload::from_raw(pointer, size) },
+        };
+        // A full mailbox wakes the logger as well.
+        let _ = self.post(message, 0, worker);
+    }
+
+    /// Writes a line to the debug log, if there is one.
+    pub(crate) fn debug(&self, text: &str) {
+        if let Some(file) = &self.debuglog {
+            // A full disk must not end the system.
+            let _ = writeln!(lock(file), "{text}");
+        }
+    }
+
+    /// Whether the system ends.
+    pub(crate) fn is_quitting(&self) -> bool {
+        self.quit.load(Ordering::Acquire)
+    }
+
+    /// Ends the system: every thread leaves as soon as its slice is over.
+    pub(crate) fn quit(&self) {
+        {
+            let _guard = lock(&self.quit_lock);
+            self.quit.store(true, Ordering::SeqCst);
+            self.quit_bell.notify_all();
+        }
+        self.sleepers.notify_all();
+        self.keeper.wake();
+        drop(lock(&self.main.services));
+        self.main.arrived.notify_all();
+        self.ring_all();
+    }
+
+    /// Rings for every service with a thread of its own.
+    pub(crate) fn ring_all(&self) {
+        for slot in self.slots.all() {
+            if let Some(event) = slot.mailbox.any_bell() {
+                event.touch();
+            }
+        }
+    }
+
+    /// Sleeps; the system's end cuts it short.
+    pub(crate) fn sleep(&self, time: Duration) {
+        let guard = lock(&self.quit_lock);
+        // Nothing is to be done about a poisoned lock but to go on.
+        let _ = self
+            .quit_bell
+            .wait_timeout_while(guard, time, |()| !self.is_quitting());
+    }
+}

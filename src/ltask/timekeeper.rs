@@ -1,0 +1,258 @@
+//! The timekeeper: the one thread that knows what time it is.
+//!
+//! It sleeps until the next timer is due and posts what is. While workers are awake it also looks after
+//! them every few milliseconds: a slice that takes long loses its hand-off slot to the others, gets a
+//! stand-in if there is work and nobody to do it, and is reported by the watchdog when it takes very
+//! long. When all workers have slept for a while, those looks end, and an idle system does nothing.
+
+use super::message::{Message, SYSTEM, ServiceId, kind};
+use super::system::{System, lock};
+use super::timers::{Due, Timers};
+use crate::timer::monotonic_nanos;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+const MILLI: u64 = 1_000_000;
+/// Between two looks while slices run, and while all is quiet.
+const BUSY_TICK: u64 = 2 * MILLI;
+const QUIET_TICK: u64 = 10 * MILLI;
+/// So many quiet looks, then none.
+const QUIET_MOST: u32 = 20;
+/// A slice longer than this holds its worker up.
+const LONG: u64 = 8 * MILLI;
+/// A slice that does not end so long after the system's end is interrupted.
+const GRACE: u64 = 1000 * MILLI;
+/// The watchdog waits so long for a traceback.
+const REPORT: u64 = 200 * MILLI;
+
+/// What others share with the thread.
+#[derive(Default)]
+pub(crate) struct Timekeeper {
+    pub(crate) timers: Timers,
+    woken: Mutex<bool>,
+    bell: Condvar,
+    /// It sleeps without looks.
+    deep: AtomicBool,
+    /// Slices that take long, and the workers that stand in for them.
+    held_up: AtomicUsize,
+    pub(crate) stand_ins: AtomicUsize,
+}
+
+impl Timekeeper {
+    /// Wakes it.
+    pub(crate) fn wake(&self) {
+        *lock(&self.woken) = true;
+        self.bell.notify_one();
+    }
+
+    /// A worker has woken: the looks begin again.
+    pub(crate) fn stir(&self) {
+        fence(Ordering::SeqCst);
+        if self.deep.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// Sets a timer.
+    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) {
+        if self.timers.add(service, session, due) {
+            self.wake();
+        }
+    }
+
+    /// Whether there are more stand-ins than slices that need one. Then the caller, one of them, is to
+    /// leave, and is no longer counted.
+    pub(crate) fn is_surplus(&self) -> bool {
+        let count = self.stand_ins.load(Ordering::SeqCst);
+        count > self.held_up.load(Ordering::SeqCst)
+    }
+}
+
+/// What it remembers of a worker from look to look.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    turn: u64,
+    since: u64,
+    service: ServiceId,
+    asked: u64,
+    logged: bool,
+}
+
+/// Runs until the system has ended and its other threads are gone.
+pub(crate) fn run(system: &Arc<System>) {
+    let keeper = &system.keeper;
+    let mut seen = vec![Seen::default(); system.watches.len()];
+    let mut due: Vec<Due> = Vec::new();
+    let (mut next_look, mut quiet) = (0, 0);
+    let mut ended = 0;
+    loop {
+        let now = monotonic_nanos();
+        deliver(system, now, &mut due);
+        if system.is_quitting() {
+            if system.running.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            ended = if ended == 0 { now } else { ended };
+            end(system, now - ended);
+            next_look = now + QUIET_TICK;
+        } else if now >= next_look {
+            let busy = look(system, &mut seen, now);
+            quiet = if busy { 0 } else { quiet + 1 };
+            next_look = now + if busy { BUSY_TICK } else { QUIET_TICK };
+            if quiet >= QUIET_MOST {
+                next_look = go_deep(system);
+            }
+        }
+        wait(keeper, next_look);
+        if keeper.deep.swap(false, Ordering::SeqCst) {
+            (next_look, quiet) = (0, QUIET_MOST - 1);
+        }
+    }
+}
+
+/// No more looks, unless a worker woke just now.
+fn go_deep(system: &System) -> u64 {
+    system.keeper.deep.store(true, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if system.sleepers.sleeping() < system.config.worker {
+        system.keeper.deep.store(false, Ordering::SeqCst);
+        return monotonic_nanos() + QUIET_TICK;
+    }
+    u64::MAX
+}
+
+fn wait(keeper: &Timekeeper, next_look: u64) {
+    let until = keeper.timers.plan(next_look);
+    let mut woken = lock(&keeper.woken);
+    while !*woken {
+        let now = monotonic_nanos();
+        if now >= until {
+            break;
+        }
+        let limit = Duration::from_nanos(until - now).min(Duration::from_secs(3600));
+        woken = match keeper.bell.wait_timeout(woken, limit) {
+            Ok((guard, _)) => guard,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
+    }
+    *woken = false;
+}
+
+fn deliver(system: &System, now: u64, due: &mut Vec<Due>) {
+    loop {
+        due.clear();
+        system.keeper.timers.expire(now, 256, due);
+        for one in due.iter() {
+            let message = Message::bare(SYSTEM, one.service, one.session, kind::RESPONSE);
+            // A service that has just died needs it no more.
+            let _ = system.post(message, 0, None);
+        }
+        if due.len() < 256 {
+            return;
+        }
+    }
+}
+
+/// Looks at every worker. Whether one is awake.
+fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
+    let mut held_up = 0;
+    let mut running = 0;
+    for (number, watch) in system.watches.iter().enumerate() {
+        let (turn, service) = watch.look();
+        let before = &mut seen[number];
+        if turn != before.turn || service.is_none() {
+            if before.logged {
+                recovered(system, before, now);
+            }
+            *before = Seen {
+                turn,
+                since: now,
+                service: service.unwrap_or(0),
+                ..Seen::default()
+            };
+            running += usize::from(service.is_some());
+            continue;
+        }
+        running += 1;
+        rescue(system, number);
+        let age = now - before.since;
+        held_up += usize::from(age >= LONG);
+        watchdog(system, number, before, now);
+    }
+    system.keeper.held_up.store(held_up, Ordering::SeqCst);
+    let stand_ins = system.keeper.stand_ins.load(Ordering::SeqCst);
+    let nobody = system.sleepers.sleeping() == 0;
+    if held_up > stand_ins && nobody && system.ready.has_shared() {
+        super::run::stand_in(system);
+    }
+    running > 0 || system.sleepers.sleeping() < system.config.worker
+}
+
+/// What lies in the hand-off slot of a worker that does not come to it is for others.
+fn rescue(system: &System, number: usize) {
+    if let Some(id) = system.ready.take_handed(number) {
+        system.ready.inject(id);
+        system.sleepers.notify();
+    }
+}
+
+fn watchdog(system: &System, number: usize, seen: &mut Seen, now: u64) {
+    let limit = system.config.watchdog.as_nanos() as u64;
+    if limit == 0 || seen.logged || now - seen.since < limit {
+        return;
+    }
+    let watch = &system.watches[number];
+    if seen.asked == 0 {
+        seen.asked = now;
+        watch.interrupt();
+        return;
+    }
+    if watch.has_reported(seen.turn) {
+        seen.logged = true;
+    } else if now - seen.asked >= REPORT {
+        seen.logged = true;
+        let text = format!(
+            "service {} ({}) has not paused for {:.1} s; it blocks in a C function, or runs in a coroutine of its own",
+            seen.service,
+            label(system, seen.service),
+            (now - seen.since) as f64 / 1e9
+        );
+        system.log_text(seen.service, &text);
+    }
+}
+
+fn recovered(system: &System, seen: &Seen, now: u64) {
+    let text = format!(
+        "service {} ({}) has paused again after {:.1} s",
+        seen.service,
+        label(system, seen.service),
+        (now - seen.since) as f64 / 1e9
+    );
+    system.log_text(seen.service, &text);
+}
+
+fn label(system: &System, id: ServiceId) -> String {
+    let card = system.slots().get(id).and_then(|slot| slot.card());
+    card.map_or_else(|| "dead".to_owned(), |card| card.label())
+}
+
+/// Slices that do not end although the system has: their threads' bells ring again, and after a while
+/// they are interrupted.
+fn end(system: &System, since: u64) {
+    system.sleepers.notify_all();
+    system.ring_all();
+    if since < GRACE {
+        return;
+    }
+    for watch in &system.watches {
+        if watch.look().1.is_some() {
+            watch.interrupt();
+        }
+    }
+    for watch in lock(&system.own_watches).iter() {
+        if watch.look().1.is_some() {
+            watch.interrupt();
+        }
+    }
+}

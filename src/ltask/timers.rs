@@ -1,0 +1,194 @@
+//! The scheduler's timers: which service gets a RESPONSE with which session at what time.
+//!
+//! Added by any thread, taken by the timekeeper, which sleeps until the first is due. A service's timers
+//! are chained, so that its death takes them out at once.
+
+use super::message::ServiceId;
+use crate::timer::Queue;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const NONE: usize = usize::MAX;
+
+/// What a timer stands for, and its neighbours in its service's chain.
+#[derive(Clone, Copy)]
+struct Entry {
+    id: u64,
+    service: ServiceId,
+    session: i64,
+    before: usize,
+    after: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    queue: Queue,
+    /// By the queue's slot.
+    entries: Vec<Option<Entry>>,
+    /// First slot of each service's chain.
+    heads: HashMap<ServiceId, usize>,
+    /// When the timekeeper means to wake, in nanoseconds of the monotonic clock.
+    planned: u64,
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Timers {
+    inner: Mutex<Inner>,
+}
+
+/// A timer that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) service: ServiceId,
+    pub(crate) session: i64,
+}
+
+impl Timers {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a timer to `due` nanoseconds of the monotonic clock. True when the timekeeper must wake
+    /// earlier than it means to.
+    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> bool {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let id = inner.queue.create(true);
+        let slot = Queue::slot(id);
+        inner.queue.set(id, due);
+        if inner.entries.len() <= slot {
+            inner.entries.resize(slot + 1, None);
+        }
+        let head = inner.heads.insert(service, slot);
+        if let Some(first) = head.and_then(|first| inner.entries[first].as_mut()) {
+            first.before = slot;
+        }
+        inner.entries[slot] = Some(Entry {
+            id,
+            service,
+            session,
+            before: NONE,
+            after: head.unwrap_or(NONE),
+        });
+        due < inner.planned
+    }
+
+    /// Removes all timers of a service that has died.
+    pub(crate) fn forget(&self, service: ServiceId) {
+        let mut inner = self.lock();
+        let mut slot = inner.heads.remove(&service).unwrap_or(NONE);
+        while slot != NONE {
+            let Some(entry) = inner.entries[slot].take() else {
+                return;
+            };
+            inner.queue.free(entry.id);
+            slot = entry.after;
+        }
+        if inner.queue.len() == 0 {
+            inner.entries = Vec::new();
+        }
+    }
+
+    /// Moves up to `most` due timers to `out`, by due time and then by order of setting.
+    pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<Due>) {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        while out.len() < most {
+            let Some((id, _)) = inner.queue.expire(now) else {
+                return;
+            };
+            let Some(entry) = inner.entries[Queue::slot(id)].take() else {
+                continue;
+            };
+            inner.unchain(entry);
+            out.push(Due {
+                service: entry.service,
+                session: entry.session,
+            });
+        }
+    }
+
+    /// The next due time; `until` is noted as the timekeeper's plan if there is none earlier.
+    pub(crate) fn plan(&self, until: u64) -> u64 {
+        let mut inner = self.lock();
+        let due = inner.queue.next_due().unwrap_or(u64::MAX);
+        inner.planned = due.min(until);
+        inner.planned
+    }
+
+    /// How many timers are set.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().queue.len()
+    }
+}
+
+impl Inner {
+    fn unchain(&mut self, entry: Entry) {
+        match self.entries.get_mut(entry.before).and_then(Option::as_mut) {
+            Some(before) => before.after = entry.after,
+            None if entry.after == NONE => {
+                self.heads.remove(&entry.service);
+            }
+            None => {
+                self.heads.insert(entry.service, entry.after);
+            }
+        }
+        if let Some(after) = self.entries.get_mut(entry.after).and_then(Option::as_mut) {
+            after.before = entry.before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(timers: &Timers, now: u64) -> Vec<(ServiceId, i64)> {
+        let mut out = Vec::new();
+        timers.expire(now, usize::MAX, &mut out);
+        out.iter().map(|due| (due.service, due.session)).collect()
+    }
+
+    #[test]
+    fn timers_come_by_due_time_then_by_order_of_setting() {
+        let timers = Timers::default();
+        timers.add(1, 10, 30);
+        timers.add(2, 11, 20);
+        timers.add(1, 12, 20);
+        assert_eq!(take(&timers, 19), []);
+        assert_eq!(take(&timers, 30), [(2, 11), (1, 12), (1, 10)]);
+        assert_eq!(timers.len(), 0);
+    }
+
+    #[test]
+    fn a_dead_services_timers_are_gone_and_no_others() {
+        let timers = Timers::default();
+        for session in 0..100 {
+            timers.add(7, session, 50);
+            timers.add(8, session, 50);
+        }
+        let mut first = Vec::new();
+        timers.expire(50, 10, &mut first);
+        timers.forget(7);
+        assert_eq!(timers.len(), 95);
+        let rest = take(&timers, 50);
+        assert_eq!(rest.len(), 95);
+        assert!(rest.iter().all(|&(service, _)| service == 8));
+        timers.forget(8);
+        assert_eq!(timers.len(), 0);
+    }
+
+    #[test]
+    fn only_an_earlier_timer_disturbs_the_timekeeper() {
+        let timers = Timers::default();
+        assert_eq!(timers.plan(u64::MAX), u64::MAX);
+        assert!(timers.add(1, 1, 100));
+        assert_eq!(timers.plan(u64::MAX), 100);
+        assert!(!timers.add(1, 2, 100));
+        assert!(!timers.add(1, 3, 200));
+        assert!(timers.add(1, 4, 99));
+        assert_eq!(timers.plan(50), 50);
+    }
+}
