@@ -314,6 +314,12 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         true
     }
 
+    /// The service that lives here.
+    pub(crate) fn occupant(&self) -> Option<u32> {
+        let inner = lock(&self.inner);
+        (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
+    }
+
     /// Whether service `id` lives here.
     pub(crate) fn is_alive(&self, id: u32) -> bool {
         let inner = lock(&self.inner);

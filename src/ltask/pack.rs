@@ -18,7 +18,6 @@ mod tests;
 
 use crate::lua::{Text, raise};
 use buffer::{Buffer, Exhausted};
-use decode::Corrupt;
 use encode::Failure;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
@@ -66,10 +65,14 @@ pub(crate) unsafe fn try_pack(
 fn explain(failure: &Failure) -> Text {
     match failure {
         Failure::Raised => Text::new("error in a __pairs metamethod"),
-        Failure::Unsupported(name) => Text::format(format_args!(
-            "Unsupport type {} to serialize",
-            name.to_string_lossy()
-        )),
+        Failure::Unsupported(kind) => {
+            let name = match *kind {
+                ffi::LUA_TFUNCTION => "function",
+                ffi::LUA_TTHREAD => "thread",
+                _ => "userdata",
+            };
+            Text::format(format_args!("Unsupport type {name} to serialize"))
+        }
         Failure::Key => Text::new("cannot pack NaN as a key"),
         Failure::Memory => Text::new("no memory for a message"),
         Failure::Stack => Text::new("stack overflow"),
@@ -89,16 +92,12 @@ pub(crate) unsafe fn unpack(state: *mut lua_State, bytes: *const u8, size: usize
     unsafe {
         match decode::decode(state, std::slice::from_raw_parts(bytes, size)) {
             Ok(count) => count,
-            Err(corrupt) => raise(state, describe(&corrupt)),
+            Err(corrupt) => raise(
+                state,
+                Text::format(format_args!("cannot unpack: {}", corrupt.text())),
+            ),
         }
     }
-}
-
-fn describe(corrupt: &Corrupt) -> Text {
-    Text::format(format_args!(
-        "cannot unpack: {} at byte {}",
-        corrupt.what, corrupt.offset
-    ))
 }
 
 /// As [`unpack`], and frees the block, whatever happens.

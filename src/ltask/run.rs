@@ -112,7 +112,8 @@ fn live(system: &Arc<System>, mut service: Box<Service>, watch: &Watch) {
             return;
         }
         service.worker = std::ptr::null();
-        if service.batch.is_empty() && !service.refill() && !exclusive {
+        let again = std::mem::take(&mut service.again);
+        if !again && service.batch.is_empty() && !service.refill() && !exclusive {
             let id = service.id;
             service
                 .batch

@@ -417,6 +417,7 @@ unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::luaL_openlibs(state);
         embed::install(state, Some(3));
+        embed::preload(state);
         ffi::lua_newthread(state);
         1
     }

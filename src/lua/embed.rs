@@ -5,7 +5,9 @@
 
 use super::{Function, Text, args, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
-use std::os::raw::c_int;
+use std::collections::HashMap;
+use std::os::raw::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
@@ -88,6 +90,107 @@ pub(crate) unsafe fn open_embedded(state: *mut lua_State, module: &str) -> c_int
         push_bytes(state, module.as_bytes());
         ffi::lua_rotate(state, -2, 1);
         ffi::lua_call(state, 2, 1);
+        1
+    }
+}
+
+/// Precompiled library files, without debug information, by module: made at first use, kept for good.
+static COMPILED: Mutex<Option<HashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
+
+/// An embedded Lua file: its text and its chunk's name.
+pub(crate) fn text(module: &[u8]) -> Option<(&'static [u8], &'static str)> {
+    SOURCES
+        .iter()
+        .find(|(name, _, _)| name.as_bytes() == module)
+        .map(|(_, path, source)| (*source, *path))
+}
+
+/// An embedded Lua file as a precompiled chunk, for VMs that are made by the thousand.
+pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
+    let mut guard = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = guard.get_or_insert_with(HashMap::new);
+    if let Some(&chunk) = known.get(module) {
+        return Some(chunk);
+    }
+    let (name, _, source) = SOURCES.iter().find(|(name, _, _)| *name == module)?;
+    let chunk: &'static [u8] = compile(source)?.leak();
+    known.insert(name, chunk);
+    Some(chunk)
+}
+
+fn compile(source: &[u8]) -> Option<Vec<u8>> {
+    let mut chunk = Vec::new();
+    // SAFETY: a state of its own; loading and dumping report failures by their results.
+    unsafe {
+        let state = ffi::luaL_newstate();
+        if state.is_null() {
+            return None;
+        }
+        let data = source.as_ptr().cast();
+        let loaded =
+            ffi::luaL_loadbufferx(state, data, source.len(), c"=lio".as_ptr(), c"t".as_ptr());
+        let dumped =
+            loaded == ffi::LUA_OK && ffi::lua_dump(state, append, (&raw mut chunk).cast(), 1) == 0;
+        ffi::lua_close(state);
+        dumped.then_some(chunk)
+    }
+}
+
+unsafe extern "C-unwind" fn append(
+    _: *mut lua_State,
+    data: *const c_void,
+    size: usize,
+    chunk: *mut c_void,
+) -> c_int {
+    if size > 0 {
+        // SAFETY: `lua_dump` passes the vector of `compile`, and a block of that size.
+        unsafe {
+            let chunk = &mut *chunk.cast::<Vec<u8>>();
+            chunk.extend_from_slice(std::slice::from_raw_parts(data.cast(), size));
+        }
+    }
+    0
+}
+
+/// In the VM of a service: the modules that each service needs are found without a look at files, and
+/// load from precompiled chunks.
+///
+/// # Safety
+/// As for [`install`].
+pub(crate) unsafe fn preload(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_PRELOAD".as_ptr());
+        for name in [c"ltask", c"ltask.core", c"lio.task.core"] {
+            if let Some((_, open)) = NATIVE
+                .iter()
+                .find(|(module, _)| module.as_bytes() == name.to_bytes())
+            {
+                ffi::lua_pushcclosure(state, *open, 0);
+                ffi::lua_setfield(state, -2, name.as_ptr());
+            }
+        }
+        ffi::lua_pushcclosure(state, open_compiled, 0);
+        ffi::lua_setfield(state, -2, c"lio.task".as_ptr());
+        ffi::lua_settop(state, -2);
+    }
+}
+
+unsafe extern "C-unwind" fn open_compiled(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `require` with the module's name.
+    unsafe {
+        let name = args::utf8(state, 1);
+        let Some(chunk) = compiled(name) else {
+            raise(state, Text::new("the module is not built in"));
+        };
+        let data = chunk.as_ptr().cast();
+        let loaded =
+            ffi::luaL_loadbufferx(state, data, chunk.len(), c"=lio".as_ptr(), c"b".as_ptr());
+        if loaded != ffi::LUA_OK {
+            ffi::lua_error(state);
+        }
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_call(state, 1, 1);
         1
     }
 }

@@ -1,19 +1,20 @@
 //! Ends of tasks that are not a return: kills, failures, and waits without their waker. The functions
 //! to be called then stand in the anchors' table, at the indices below 1.
 
-use super::core::{Phase, Slot};
+use super::core::{Core, Phase, Slot};
 use super::lua::{living, this};
-use super::pool::{self, push_anchors};
+use super::pool::{self, push_anchors, push_coroutine};
 use super::run::tell_killed;
 use super::token::Token;
-use crate::lua::{Text, raise};
+use crate::lua::{Text, args, raise};
 use mlua::ffi::{self, lua_State};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
+use std::io::Write;
 
-/// Where the table holds `coroutine.close`, the function of `on_abandon`, and the handler of failed tasks.
+/// Where the table holds `coroutine.close`, the function of `on_abandon`, and the module.
 const CLOSE: i64 = 0;
 const ABANDON: i64 = -1;
-const FAILURE: i64 = -2;
+const MODULE: i64 = -2;
 
 /// Puts `coroutine.close` into the new anchors' table on top of the stack.
 ///
@@ -51,21 +52,29 @@ pub(super) unsafe fn abandon(state: *mut lua_State, index: c_int) {
     }
 }
 
-/// `core.drop(co)` → true: it is no task any more, and the caller must close it; nil when it was none;
-/// false when it is the running one.
-pub(super) unsafe extern "C-unwind" fn drop_task(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell; a suspended wait's token is in the first slot of its frame.
+/// What became of a task that was to be ended.
+#[derive(PartialEq, Eq)]
+enum Ended {
+    Yes,
+    /// It is the running one.
+    Running,
+    /// It was none.
+    NoTask,
+}
+
+/// Ends the task whose coroutine is at `index`: takes it out of the books, then closes it, which runs its
+/// `<close>` variables.
+unsafe fn end_task(core: *mut Core, state: *mut lua_State, index: c_int) -> Ended {
+    // SAFETY: a suspended wait's token is in the first slot of its frame. The coroutine stays on the
+    // stack; the books are done with before code of Lua's runs.
     unsafe {
-        let core = this(state);
-        ffi::lua_settop(state, 1);
-        let Some(slot) = living(core, state) else {
-            ffi::lua_pushnil(state);
-            return 1;
+        let Some(slot) = living(core, state, index) else {
+            return Ended::NoTask;
         };
         if (*core).current() == Some(slot) {
-            ffi::lua_pushboolean(state, 0);
-            return 1;
+            return Ended::Running;
         }
+        ffi::luaL_checkstack(state, 8, std::ptr::null());
         let task = (*core).task(slot);
         let (phase, token, tag, thread) = (task.phase, task.token, task.tag, task.thread);
         let waits = phase == Phase::Waiting || phase == Phase::Woken && !task.interrupted;
@@ -84,21 +93,93 @@ pub(super) unsafe extern "C-unwind" fn drop_task(state: *mut lua_State) -> c_int
         pool::discard(core, state, slot);
         tell_killed(core, state, tag);
         if heard {
-            abandon(state, 2);
+            abandon(state, ffi::lua_gettop(state));
+            ffi::lua_pop(state, 1);
         }
-        ffi::lua_pushboolean(state, 1);
+        if !close(state, index) {
+            complain(state, c"error while closing a task: ");
+            ffi::lua_pop(state, 1);
+        }
+        Ended::Yes
+    }
+}
+
+/// Closes the coroutine at `index`; false when a `<close>` variable raised: then the error is pushed.
+unsafe fn close(state: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: 5 free stack slots are left in every caller.
+    unsafe {
+        let index = ffi::lua_absindex(state, index);
+        push_anchors(state);
+        if ffi::lua_rawgeti(state, -1, CLOSE) == ffi::LUA_TNIL {
+            ffi::lua_pop(state, 2);
+            return true;
+        }
+        ffi::lua_pushvalue(state, index);
+        ffi::lua_call(state, 1, 2);
+        ffi::lua_rotate(state, -3, -1);
+        ffi::lua_pop(state, 1);
+        if ffi::lua_toboolean(state, -2) != 0 {
+            ffi::lua_pop(state, 2);
+            return true;
+        }
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_pop(state, 1);
+        false
+    }
+}
+
+/// Writes `what` and the value on top to standard error.
+unsafe fn complain(state: *mut lua_State, what: &CStr) {
+    // SAFETY: plain stack work; the value stays.
+    unsafe {
+        ffi::lua_pushstring(state, c"lio: ".as_ptr());
+        ffi::lua_pushstring(state, what.as_ptr());
+        ffi::luaL_tolstring(state, -3, std::ptr::null_mut());
+        ffi::lua_pushstring(state, c"\n".as_ptr());
+        ffi::lua_concat(state, 4);
+        let line = args::bytes(state, -1);
+        // There is nowhere to complain of this one.
+        let _ = std::io::stderr().write_all(line);
+        ffi::lua_pop(state, 1);
+    }
+}
+
+/// `task.kill(co)` → true; nil when it is no living task. Closes it at its wait; its `<close>` variables
+/// run. A task cannot kill itself.
+pub(super) unsafe extern "C-unwind" fn kill(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        match end_task(this(state), state, 1) {
+            Ended::Yes => ffi::lua_pushboolean(state, 1),
+            Ended::NoTask => ffi::lua_pushnil(state),
+            Ended::Running => raise(state, Text::new("kill: a task cannot kill itself")),
+        }
         1
     }
 }
 
-unsafe fn set_handler(state: *mut lua_State, at: i64) -> c_int {
-    // SAFETY: a thin shell.
+/// `task.kill_all()`: kills every task (but the running one, if any), and those that they fork while they
+/// end.
+pub(super) unsafe extern "C-unwind" fn kill_all(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; what the tasks' ends run may change the books, so each step looks anew.
     unsafe {
-        ffi::lua_settop(state, 1);
-        push_anchors(state);
-        ffi::lua_rotate(state, 1, 1);
-        ffi::lua_rawseti(state, 1, at);
-        0
+        let core = this(state);
+        loop {
+            let mut again = false;
+            let mut slot = 0;
+            while (slot as usize) < (*core).tasks.len() {
+                if (*core).is_living(slot) {
+                    push_coroutine(state, slot);
+                    again |= end_task(core, state, -1) == Ended::Yes;
+                    ffi::lua_pop(state, 1);
+                }
+                slot += 1;
+            }
+            if !again {
+                return 0;
+            }
+        }
     }
 }
 
@@ -107,36 +188,89 @@ unsafe fn set_handler(state: *mut lua_State, at: i64) -> c_int {
 /// For who hands turns round. One `f` at a time.
 pub(super) unsafe extern "C-unwind" fn on_abandon(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
-    unsafe { set_handler(state, ABANDON) }
+    unsafe {
+        ffi::lua_settop(state, 1);
+        push_anchors(state);
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_rawseti(state, 1, ABANDON);
+        0
+    }
 }
 
-/// `core.on_failure(f)`: calls `f(error, co)` for a task that raised, unless a host is told; `f` must
-/// close the coroutine. Without an `f` the core closes it, and the error is lost.
-pub(super) unsafe extern "C-unwind" fn on_failure(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe { set_handler(state, FAILURE) }
+/// Enters the module's table, which is on top of the stack: its `on_error` is called with failures.
+///
+/// # Safety
+/// `state` is the running state, with 2 free stack slots; may raise.
+pub(super) unsafe fn enter_module(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        push_anchors(state);
+        ffi::lua_pushvalue(state, -2);
+        ffi::lua_rawseti(state, -2, MODULE);
+        ffi::lua_pop(state, 1);
+    }
 }
 
-/// Hands a failed task to the handler; when the host was `told`, or there is no handler, only closes the
-/// coroutine.
+/// `task.on_error(message, co)`: called with the error of a task that raised, and its coroutine, which
+/// still has its stack. Another function in its place logs elsewhere. This one writes message and
+/// traceback to standard error.
+pub(super) unsafe extern "C-unwind" fn on_error(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_settop(state, 2);
+        if ffi::lua_type(state, 1) != ffi::LUA_TSTRING {
+            if ffi::luaL_getmetafield(state, 1, c"__tostring".as_ptr()) != ffi::LUA_TNIL {
+                ffi::luaL_tolstring(state, 1, std::ptr::null_mut());
+            } else {
+                let kind = ffi::luaL_typename(state, 1);
+                ffi::lua_pushfstring(state, c"(error object is a %s value)".as_ptr(), kind);
+            }
+            ffi::lua_copy(state, -1, 1);
+        }
+        let thread = ffi::lua_tothread(state, 2);
+        let of = if thread.is_null() { state } else { thread };
+        let message = ffi::lua_tostring(state, 1);
+        ffi::luaL_traceback(state, of, message, 0);
+        complain(state, c"");
+        0
+    }
+}
+
+/// Hands a failed task to `on_error`, unless a host was `told`, and closes the coroutine.
 ///
 /// # Safety
 /// `state` is the running state, with 5 free stack slots. The error is on top of the coroutine's stack.
 pub(super) unsafe fn report(state: *mut lua_State, slot: Slot, thread: *mut lua_State, told: bool) {
-    // SAFETY: the calls are protected; an error out of them could only be a lack of memory.
+    // SAFETY: pushing a light function allocates nothing, and the call is protected: an error out of it
+    // is a lack of memory, and has no better place to go to.
     unsafe {
         let top = ffi::lua_gettop(state);
-        push_anchors(state);
-        let mut values = 1;
-        if !told && ffi::lua_rawgeti(state, -1, FAILURE) != ffi::LUA_TNIL {
-            ffi::lua_xmove(thread, state, 1);
-            values = 2;
-        } else if ffi::lua_rawgeti(state, top + 1, CLOSE) == ffi::LUA_TNIL {
-            ffi::lua_settop(state, top);
-            return;
-        }
-        ffi::lua_rawgeti(state, top + 1, i64::from(slot) + 1);
-        ffi::lua_pcall(state, values, 0, 0);
+        ffi::lua_pushcclosure(state, fail, 0);
+        push_coroutine(state, slot);
+        ffi::lua_xmove(thread, state, 1);
+        ffi::lua_pushboolean(state, told.into());
+        ffi::lua_pcall(state, 3, 0, 0);
         ffi::lua_settop(state, top);
+    }
+}
+
+/// (coroutine, error, whether a host was told)
+unsafe extern "C-unwind" fn fail(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `report`.
+    unsafe {
+        push_anchors(state);
+        let told = ffi::lua_toboolean(state, 3) != 0;
+        if !told && ffi::lua_rawgeti(state, 4, MODULE) != ffi::LUA_TNIL {
+            ffi::lua_getfield(state, -1, c"on_error".as_ptr());
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_pushvalue(state, 1);
+            if ffi::lua_pcall(state, 2, 0, 0) != ffi::LUA_OK {
+                complain(state, c"error in on_error: ");
+            }
+        }
+        if !close(state, 1) && ffi::lua_rawequal(state, -1, 2) == 0 {
+            complain(state, c"error while closing a task: ");
+        }
+        0
     }
 }

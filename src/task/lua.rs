@@ -1,12 +1,12 @@
-//! `lio.task.core`, which `lualib/lio/task.lua` completes to `lio.task`: the core as a userdata, the table
-//! of functions, and those of them that only look.
+//! `lio.task.core`, under its public name `lio.task`: the core as a userdata, the table of functions, and
+//! those of them that only look.
 //!
 //! Each function has the core's address as its upvalue; the registry holds the core until the VM closes,
 //! and a call from a finalizer after that is refused.
 
 use super::calls::{fork, interrupt, run_ready, start, wait, wakeup};
 use super::core::{Core, Slot};
-use super::ends::{drop_task, enter_close, on_abandon, on_failure};
+use super::ends::{enter_close, enter_module, kill, kill_all, on_abandon, on_error};
 use super::pool::{self, push_anchors};
 use super::token::Token;
 use crate::lua::object::{self, Key, Object, key};
@@ -92,14 +92,14 @@ unsafe extern "C-unwind" fn is_waiting(state: *mut lua_State) -> c_int {
     }
 }
 
-/// The living task whose coroutine is the argument.
+/// The living task whose coroutine is at `index`.
 ///
 /// # Safety
 /// `state` is the running state.
-pub(super) unsafe fn living(core: *mut Core, state: *mut lua_State) -> Option<Slot> {
+pub(super) unsafe fn living(core: *mut Core, state: *mut lua_State, index: c_int) -> Option<Slot> {
     // SAFETY: a thin shell; a map entry is of an anchored coroutine.
     unsafe {
-        let thread = ffi::lua_tothread(state, 1);
+        let thread = ffi::lua_tothread(state, index);
         let slot = *(*core).threads.get(&thread.addr())?;
         (*core).is_living(slot).then_some(slot)
     }
@@ -109,7 +109,7 @@ pub(super) unsafe fn living(core: *mut Core, state: *mut lua_State) -> Option<Sl
 unsafe extern "C-unwind" fn is_alive(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let alive = living(this(state), state).is_some();
+        let alive = living(this(state), state, 1).is_some();
         ffi::lua_pushboolean(state, alive.into());
         1
     }
@@ -173,14 +173,15 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"interrupt", interrupt),
     (c"is_waiting", is_waiting),
     (c"is_alive", is_alive),
-    (c"drop", drop_task),
+    (c"kill", kill),
+    (c"kill_all", kill_all),
     (c"running", running),
     (c"count", count),
     (c"list", list),
     (c"has_ready", has_ready),
     (c"run_ready", run_ready),
     (c"on_abandon", on_abandon),
-    (c"on_failure", on_failure),
+    (c"on_error", on_error),
 ];
 
 /// Opens `lio.task.core`.
@@ -197,6 +198,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
             ffi::lua_pushcclosure(state, *function, 1);
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
+        enter_module(state);
         1
     }
 }

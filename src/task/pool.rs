@@ -44,6 +44,20 @@ pub(super) unsafe fn push_anchors(state: *mut lua_State) {
     }
 }
 
+/// Pushes the coroutine of a slot.
+///
+/// # Safety
+/// `state` is valid, with 2 free stack slots; the slot has a coroutine.
+pub(super) unsafe fn push_coroutine(state: *mut lua_State, slot: Slot) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        push_anchors(state);
+        ffi::lua_rawgeti(state, -1, i64::from(slot) + 1);
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_pop(state, 1);
+    }
+}
+
 impl Core {
     /// A coroutine for a task, with an empty stack: a pooled one, or a new one. It is no task yet.
     ///

@@ -22,6 +22,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"init_socket", nothing),
     (c"init_root", init_root),
     (c"pushlog", pushlog),
+    (c"poplog", poplog),
     (c"new_service", new_service),
     (c"new_thread", new_thread),
     (c"preinit", preinit),
@@ -148,6 +149,17 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
         let payload = Payload::from_raw(pointer, size);
         handle.system.push_log(SYSTEM, payload, None);
         0
+    }
+}
+
+/// `bootstrap.poplog()` → centiseconds since the epoch, id, pointer, size; nothing when the log is empty.
+unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
+    // SAFETY: no push here allocates.
+    unsafe {
+        let Some(entry) = handle(state).system.log.pop() else {
+            return 0;
+        };
+        super::push_entry(state, entry)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
-use crate::lua::{Function, Text, args, module, push_bytes, raise};
+use crate::lua::{Function, Text, args, embed, module, push_bytes, raise};
 use crate::task::{Core, Slot, Tag, Token};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -38,6 +38,9 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"log_reader", log_reader),
     (c"stat", stat),
     (c"idle_wait", idle_wait),
+    (c"services", services),
+    (c"main_chunk", main_chunk),
+    (c"embedded", embedded),
 ];
 
 /// Functions of timers that have not fired, by session.
@@ -212,6 +215,9 @@ unsafe extern "C-unwind" fn resumed(
     unsafe {
         let core = service(state).fast.core;
         if (*core).take_interrupt(context as Slot) {
+            dispatch::push_hook(state, c"raised");
+            ffi::lua_rotate(state, -2, 1);
+            ffi::lua_call(state, 1, 1);
             ffi::lua_error(state);
         }
         ffi::lua_gettop(state)
@@ -502,11 +508,57 @@ unsafe extern "C-unwind" fn stat(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `core.services()` → list of the living services' ids.
+unsafe extern "C-unwind" fn services(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work; nothing that needs `Drop` is alive when an error is raised.
+    unsafe {
+        let system: *const _ = service(state).system();
+        ffi::lua_createtable(state, 0, 0);
+        let mut count = 0;
+        for slot in (*system).slots().all() {
+            if let Some(id) = slot.mailbox.occupant() {
+                count += 1;
+                ffi::lua_pushinteger(state, id.into());
+                ffi::lua_rawseti(state, -2, count);
+            }
+        }
+        1
+    }
+}
+
+/// `core.main_chunk()` → the service library's main function, precompiled.
+unsafe extern "C-unwind" fn main_chunk(state: *mut lua_State) -> c_int {
+    // SAFETY: the chunk is there for good.
+    unsafe {
+        match embed::compiled("ltask.service") {
+            Some(chunk) => push_bytes(state, chunk),
+            None => raise(state, Text::new("the service library cannot be compiled")),
+        }
+        1
+    }
+}
+
+/// `core.embedded(module)` → text and chunk name of an embedded Lua file; nothing when there is none.
+unsafe extern "C-unwind" fn embedded(state: *mut lua_State) -> c_int {
+    // SAFETY: the text is there for good.
+    unsafe {
+        let Some((text, name)) = embed::text(args::bytes(state, 1)) else {
+            return 0;
+        };
+        push_bytes(state, text);
+        push_bytes(state, name.as_bytes());
+        2
+    }
+}
+
 /// `core.idle_wait()`: blocks until a message comes; for a service with a thread of its own (G1).
 unsafe extern "C-unwind" fn idle_wait(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         let service = service(state);
+        if !service.batch.is_empty() || service.refill() || service.fast.has_ready() {
+            return 0;
+        }
         if let Some(event) = service.event.clone() {
             event.wait(None);
         }

@@ -43,18 +43,21 @@ unsafe extern "C-unwind" fn continued(
         ffi::lua_settop(state, 0);
         handle_batch(state);
         if service(state).fast.ended {
-            return 0;
+            ffi::lua_pushboolean(state, 1);
+            return 1;
         }
         ffi::lua_yieldk(state, 0, 0, Some(continued))
     }
 }
 
-/// `core.schedule()`: handles the messages that are there now, from a main function that has its own loop.
+/// `core.schedule()` → whether the service is to end: handles the messages that are there now, for a main
+/// function that has its own loop.
 pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int {
     // SAFETY: as for `main_loop`.
     unsafe {
         handle_batch(state);
-        0
+        ffi::lua_pushboolean(state, service(state).fast.ended.into());
+        1
     }
 }
 
@@ -85,7 +88,9 @@ unsafe fn handle_batch(state: *mut lua_State) {
             handle(state, core, head);
         }
         let created = (*core).created();
-        let card = &service(state).card;
+        let service = service(state);
+        service.again = (*core).has_ready();
+        let card = &service.card;
         card.coroutines
             .store(created, std::sync::atomic::Ordering::Relaxed);
     }
@@ -188,7 +193,7 @@ unsafe fn unknown(state: *mut lua_State, tag: Tag) {
     }
 }
 
-unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
+pub(super) unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
     // SAFETY: `setup` stored the table.
     unsafe {
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, HOOKS.pointer());

@@ -240,9 +240,7 @@ unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
         let Some(entry) = service(state).system().log.pop() else {
             return 0;
         };
-        ffi::lua_pushinteger(state, entry.time as i64);
-        ffi::lua_pushinteger(state, entry.service.into());
-        2 + push_payload(state, entry.payload)
+        super::push_entry(state, entry)
     }
 }
 

@@ -103,6 +103,19 @@ unsafe fn push_payload(state: *mut lua_State, payload: Payload) -> c_int {
     2
 }
 
+/// Pushes an entry of the log: time, id, pointer, size.
+///
+/// # Safety
+/// `state` is valid, with 4 free stack slots.
+unsafe fn push_entry(state: *mut lua_State, entry: super::log::Entry) -> c_int {
+    // SAFETY: no push here allocates.
+    unsafe {
+        ffi::lua_pushinteger(state, entry.time as i64);
+        ffi::lua_pushinteger(state, entry.service.into());
+        2 + push_payload(state, entry.payload)
+    }
+}
+
 /// Raises the message on top of the stack, with the position of the caller before it.
 ///
 /// # Safety

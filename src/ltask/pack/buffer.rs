@@ -57,13 +57,13 @@ impl Buffer {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn byte(&mut self, byte: u8) -> Result<(), Exhausted> {
         self.array([byte])
     }
 
     /// Appends a few bytes whose number the compiler knows.
-    #[inline]
+    #[inline(always)]
     pub(super) fn array<const N: usize>(&mut self, bytes: [u8; N]) -> Result<(), Exhausted> {
         self.reserve(N)?;
         // SAFETY: there is room for `N` bytes.
@@ -73,15 +73,36 @@ impl Buffer {
     }
 
     /// A tag and a number behind it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tagged<const N: usize>(
         &mut self,
         tag: u8,
         bytes: [u8; N],
     ) -> Result<(), Exhausted> {
         self.reserve(N + 1)?;
-        self.byte(tag)?;
-        self.array(bytes)
+        // SAFETY: there is room for both.
+        unsafe {
+            let end = self.start.add(self.length);
+            end.write(tag);
+            end.add(1).cast::<[u8; N]>().write(bytes);
+        }
+        self.length += N + 1;
+        Ok(())
+    }
+
+    /// A tag and bytes behind it.
+    #[inline(always)]
+    pub(super) fn tagged_bytes(&mut self, tag: u8, bytes: &[u8]) -> Result<(), Exhausted> {
+        let length = bytes.len();
+        self.reserve(length + 1)?;
+        // SAFETY: there is room for both, and nobody else refers to it.
+        unsafe {
+            let end = self.start.add(self.length);
+            end.write(tag);
+            copy_short(bytes.as_ptr(), end.add(1), length);
+        }
+        self.length += length + 1;
+        Ok(())
     }
 
     #[inline]
@@ -136,6 +157,35 @@ impl Buffer {
     pub(super) fn trim(&mut self) {
         if self.capacity > 4 * LARGE {
             *self = Buffer::new();
+        }
+    }
+}
+
+/// Copies few bytes without a call: most strings are names.
+///
+/// # Safety
+/// As for `copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: two words that overlap cover 8 to 16 bytes, two halves 4 to 8.
+    unsafe {
+        if length > 16 {
+            return ptr::copy_nonoverlapping(from, to, length);
+        }
+        if length >= 8 {
+            let last = from.add(length - 8).cast::<u64>().read_unaligned();
+            to.cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned());
+            return to.add(length - 8).cast::<u64>().write_unaligned(last);
+        }
+        if length >= 4 {
+            let last = from.add(length - 4).cast::<u32>().read_unaligned();
+            to.cast::<u32>()
+                .write_unaligned(from.cast::<u32>().read_unaligned());
+            return to.add(length - 4).cast::<u32>().write_unaligned(last);
+        }
+        for index in 0..length {
+            to.add(index).write(from.add(index).read());
         }
     }
 }

@@ -9,10 +9,34 @@ use mlua::ffi::{self, lua_State};
 use std::mem;
 use std::os::raw::c_int;
 
-/// What is wrong with the bytes, and where.
-pub(super) struct Corrupt {
-    pub(super) what: &'static str,
-    pub(super) offset: usize,
+/// What is wrong with the bytes. One byte, so that a result fits in a register.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Corrupt {
+    Tag,
+    CutOff,
+    Depth,
+    Integer,
+    Reference,
+    Content,
+    Key,
+    Function,
+    Stack,
+}
+
+impl Corrupt {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Corrupt::Tag => "unknown tag",
+            Corrupt::CutOff => "the bytes are cut off",
+            Corrupt::Depth => "nested too deeply",
+            Corrupt::Integer => "integer expected",
+            Corrupt::Reference => "reference to nothing",
+            Corrupt::Content => "content without a table",
+            Corrupt::Key => "NaN for a key",
+            Corrupt::Function => "no function",
+            Corrupt::Stack => "too many values for the stack",
+        }
+    }
 }
 
 type Result<T = ()> = std::result::Result<T, Corrupt>;
@@ -69,7 +93,7 @@ impl Decoder<'_> {
                 }
                 bodies += 1;
                 if bodies > self.later {
-                    return Err(self.corrupt("content without a table"));
+                    return Err(Corrupt::Content);
                 }
                 ffi::lua_rawgeti(state, self.base, -bodies);
                 let (items, keys) = self.shape()?;
@@ -77,7 +101,7 @@ impl Decoder<'_> {
                 ffi::lua_settop(state, -2);
             }
             if bodies != self.later {
-                return Err(self.corrupt("cut off"));
+                return Err(Corrupt::CutOff);
             }
             if self.aside {
                 ffi::lua_rotate(state, self.base, -1);
@@ -87,18 +111,10 @@ impl Decoder<'_> {
         }
     }
 
-    #[cold]
-    fn corrupt(&self, what: &'static str) -> Corrupt {
-        Corrupt {
-            what,
-            offset: self.at,
-        }
-    }
-
     unsafe fn room(&self, slots: c_int) -> Result {
         // SAFETY: returns false instead of raising.
         match unsafe { ffi::lua_checkstack(self.state, slots) } {
-            0 => Err(self.corrupt("too many values for the stack")),
+            0 => Err(Corrupt::Stack),
             _ => Ok(()),
         }
     }
@@ -106,7 +122,7 @@ impl Decoder<'_> {
     #[inline]
     fn byte(&mut self) -> Result<u8> {
         let Some(byte) = self.bytes.get(self.at) else {
-            return Err(self.corrupt("cut off"));
+            return Err(Corrupt::CutOff);
         };
         self.at += 1;
         Ok(*byte)
@@ -115,7 +131,7 @@ impl Decoder<'_> {
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some((bytes, _)) = self.bytes[self.at..].split_first_chunk::<N>() else {
-            return Err(self.corrupt("cut off"));
+            return Err(Corrupt::CutOff);
         };
         self.at += N;
         Ok(*bytes)
@@ -125,7 +141,7 @@ impl Decoder<'_> {
     unsafe fn string(&mut self, length: u64) -> Result {
         let rest = &self.bytes[self.at..];
         if length > rest.len() as u64 {
-            return Err(self.corrupt("cut off"));
+            return Err(Corrupt::CutOff);
         }
         self.at += length as usize;
         // SAFETY: that many bytes are there.
@@ -183,7 +199,7 @@ impl Decoder<'_> {
                 TABLE | TABLE_SHARED => self.table(tag == TABLE_SHARED, depth)?,
                 LATER | LATER_SHARED => self.later(tag == LATER_SHARED)?,
                 REFERENCE => self.reference()?,
-                _ => return Err(self.corrupt("unknown tag")),
+                _ => return Err(Corrupt::Tag),
             }
         }
         Ok(())
@@ -196,14 +212,14 @@ impl Decoder<'_> {
             INTEGER_16 => i16::from_ne_bytes(self.array()?).into(),
             INTEGER_32 => i32::from_ne_bytes(self.array()?).into(),
             INTEGER_64 => i64::from_ne_bytes(self.array()?),
-            _ => return Err(self.corrupt("integer expected")),
+            _ => return Err(Corrupt::Integer),
         })
     }
 
     unsafe fn function(&mut self) -> Result {
         let address = usize::from_ne_bytes(self.array()?);
         if address == 0 {
-            return Err(self.corrupt("no function"));
+            return Err(Corrupt::Function);
         }
         // SAFETY: the same process packed the address of a C function. Nothing here calls it.
         unsafe {
@@ -224,7 +240,7 @@ impl Decoder<'_> {
         };
         let rest = (self.bytes.len() - self.at) as u64;
         if items > rest {
-            return Err(self.corrupt("cut off"));
+            return Err(Corrupt::CutOff);
         }
         let keys = match shape & SHAPE_KEYS {
             0 => 0,
@@ -236,7 +252,7 @@ impl Decoder<'_> {
     unsafe fn table(&mut self, shared: bool, depth: u32) -> Result {
         let offset = self.at - 1;
         if depth == MAX_DEPTH {
-            return Err(self.corrupt("nested too deeply"));
+            return Err(Corrupt::Depth);
         }
         let (items, keys) = self.shape()?;
         // SAFETY: the stack is checked before it grows.
@@ -287,10 +303,10 @@ impl Decoder<'_> {
         // SAFETY: the table aside is at the base when there is one.
         unsafe {
             if !self.aside || offset < 0 {
-                return Err(self.corrupt("reference to nothing"));
+                return Err(Corrupt::Reference);
             }
             if ffi::lua_rawgeti(self.state, self.base, offset) != ffi::LUA_TTABLE {
-                return Err(self.corrupt("reference to nothing"));
+                return Err(Corrupt::Reference);
             }
         }
         Ok(())
@@ -320,7 +336,7 @@ impl Decoder<'_> {
                 }
                 self.value(tag, depth)?;
                 if tag == FLOAT && ffi::lua_tonumberx(state, -1, std::ptr::null_mut()).is_nan() {
-                    return Err(self.corrupt("NaN for a key"));
+                    return Err(Corrupt::Key);
                 }
                 let tag = self.byte()?;
                 self.value(tag, depth)?;

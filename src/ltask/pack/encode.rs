@@ -11,14 +11,13 @@ use super::seen::Seen;
 use crate::lua::object::Key;
 use mlua::ffi::{self, lua_State};
 use std::cell::UnsafeCell;
-use std::ffi::CStr;
 use std::mem;
 use std::os::raw::{c_int, c_void};
 
 /// Why values could not be packed.
 pub(super) enum Failure {
-    /// A value of this type.
-    Unsupported(&'static CStr),
+    /// A value of this type, by Lua's number for it.
+    Unsupported(c_int),
     /// An iterator of `__pairs` gave NaN for a key.
     Key,
     Memory,
@@ -115,40 +114,54 @@ impl Encoder {
         // SAFETY: the indices are valid; each step leaves the stack as it found it.
         unsafe {
             for index in first..=top {
-                self.value(index, 0)?;
+                self.value(index, self.aside, 0)?;
             }
             let mut done = 0;
             while done < self.later {
                 done += 1;
+                let table = self.aside + 1;
                 ffi::lua_rawgeti(self.state, self.aside, done);
-                let table = ffi::lua_gettop(self.state);
                 self.buffer().byte(BODY)?;
-                self.content(table, 1)?;
-                ffi::lua_settop(self.state, table - 1);
+                self.content(table, table, 1)?;
+                ffi::lua_settop(self.state, self.aside);
             }
             Ok(self.buffer().finish()?)
         }
     }
 
-    unsafe fn value(&mut self, index: c_int, depth: u32) -> Result {
+    /// Packs the value at `index`, which is counted from the bottom; `top` is the stack's height.
+    #[inline(always)]
+    unsafe fn value(&mut self, index: c_int, top: c_int, depth: u32) -> Result {
         let state = self.state;
         // SAFETY: reads a value on the stack; a string stays there while it is copied.
         unsafe {
-            match ffi::lua_type(state, index) {
-                ffi::LUA_TNUMBER if ffi::lua_isinteger(state, index) != 0 => {
-                    self.integer(ffi::lua_tointegerx(state, index, std::ptr::null_mut()))?;
-                }
+            if ffi::lua_isinteger(state, index) != 0 {
+                let value = ffi::lua_tointegerx(state, index, std::ptr::null_mut());
+                return Ok(write_integer(self.buffer(), value)?);
+            }
+            let kind = ffi::lua_type(state, index);
+            if kind == ffi::LUA_TSTRING {
+                let mut length = 0;
+                let start = ffi::lua_tolstring(state, index, &mut length);
+                let bytes = std::slice::from_raw_parts(start.cast(), length);
+                return Ok(write_string(self.buffer(), bytes)?);
+            }
+            if kind == ffi::LUA_TTABLE {
+                return self.table(index, top, depth);
+            }
+            self.other(index, kind)
+        }
+    }
+
+    unsafe fn other(&mut self, index: c_int, kind: c_int) -> Result {
+        let state = self.state;
+        // SAFETY: as for `value`.
+        unsafe {
+            match kind {
                 ffi::LUA_TNUMBER => {
                     let number = ffi::lua_tonumberx(state, index, std::ptr::null_mut());
                     self.buffer().tagged(FLOAT, number.to_ne_bytes())?;
                 }
-                ffi::LUA_TSTRING => {
-                    let mut length = 0;
-                    let start = ffi::lua_tolstring(state, index, &mut length);
-                    let bytes = std::slice::from_raw_parts(start.cast(), length);
-                    write_string(self.buffer(), bytes)?;
-                }
-                ffi::LUA_TTABLE => return self.table(index, depth),
                 ffi::LUA_TNIL => self.buffer().byte(NIL)?,
                 ffi::LUA_TBOOLEAN => {
                     let truth = ffi::lua_toboolean(state, index) != 0;
@@ -159,14 +172,10 @@ impl Encoder {
                     self.buffer().tagged(POINTER, pointer.to_ne_bytes())?;
                 }
                 ffi::LUA_TFUNCTION => return self.function(index),
-                kind => return Err(unsupported(state, kind)),
+                kind => return Err(Failure::Unsupported(kind)),
             }
         }
         Ok(())
-    }
-
-    fn integer(&mut self, value: i64) -> Result {
-        Ok(write_integer(self.buffer(), value)?)
     }
 
     /// A C function without upvalues is but an address.
@@ -174,32 +183,32 @@ impl Encoder {
         // SAFETY: a C function has its upvalues from 1 on; a name means that one was pushed.
         unsafe {
             let Some(function) = ffi::lua_tocfunction(self.state, index) else {
-                return Err(unsupported(self.state, ffi::LUA_TFUNCTION));
+                return Err(Failure::Unsupported(ffi::LUA_TFUNCTION));
             };
             if !ffi::lua_getupvalue(self.state, index, 1).is_null() {
-                return Err(unsupported(self.state, ffi::LUA_TFUNCTION));
+                return Err(Failure::Unsupported(ffi::LUA_TFUNCTION));
             }
             let address = function as usize;
             Ok(self.buffer().tagged(FUNCTION, address.to_ne_bytes())?)
         }
     }
 
-    unsafe fn table(&mut self, index: c_int, depth: u32) -> Result {
+    unsafe fn table(&mut self, index: c_int, top: c_int, depth: u32) -> Result {
         let state = self.state;
         // SAFETY: the value is a table; the stack is checked before it grows.
         unsafe {
-            let index = ffi::lua_absindex(state, index);
             let offset = self.buffer().len();
             let address = ffi::lua_topointer(state, index) as usize;
             if let Some(first) = (*self.scratch).seen.enter(address, offset) {
                 return self.reference(first);
             }
-            if ffi::lua_checkstack(state, 10) == 0 {
+            // Each level takes a key and a value; the first few fit in what `encode` asked for.
+            if depth > 3 && ffi::lua_checkstack(state, 10) == 0 {
                 return Err(Failure::Stack);
             }
             if depth < MAX_DEPTH {
                 self.buffer().byte(TABLE)?;
-                return self.content(index, depth + 1);
+                return self.content(index, top, depth + 1);
             }
             self.buffer().byte(LATER)?;
             self.open_aside()?;
@@ -219,44 +228,48 @@ impl Encoder {
             shared => shared,
         };
         self.buffer().byte(REFERENCE)?;
-        self.integer(first as i64)
+        Ok(write_integer(self.buffer(), first as i64)?)
     }
 
-    /// The shape and what is in the table at `index`, an absolute one.
-    unsafe fn content(&mut self, index: c_int, depth: u32) -> Result {
+    /// The shape and what is in the table at `index`.
+    unsafe fn content(&mut self, index: c_int, top: c_int, depth: u32) -> Result {
         let state = self.state;
         let shape = self.buffer().len();
+        let (key, value) = (top + 1, top + 2);
         // SAFETY: ten slots are free; `lua_next` keeps a key below the value on top.
         unsafe {
             if ffi::lua_getmetatable(state, index) != 0 {
                 if self.push_pairs()? {
                     self.buffer().byte(0)?;
-                    return self.pairs(index, depth, shape);
+                    return self.pairs(index, top + 1, depth, shape);
                 }
-                ffi::lua_settop(state, -2);
+                ffi::lua_settop(state, top);
             }
-            // Kept as long as the keys come as 1, 2, …, which an array part's do.
             let length = ffi::lua_rawlen(state, index) as u64;
             let width = self.begin_array(length)?;
             ffi::lua_pushnil(state);
             let mut more = ffi::lua_next(state, index) != 0;
             if width != 0 {
+                // Goes on as long as the keys come as 1, 2, …, which an array part's do.
                 let mut count = 0;
-                while more && self.continues(count, length)? {
-                    let key = ffi::lua_tointegerx(state, -2, std::ptr::null_mut()) as u64;
-                    self.value(-1, depth)?;
-                    count = key;
-                    ffi::lua_settop(state, -2);
+                while more && ffi::lua_isinteger(state, key) != 0 {
+                    let next = ffi::lua_tointegerx(state, key, std::ptr::null_mut()) as u64;
+                    if next != count + 1 && !self.fill(count, next, length)? {
+                        break;
+                    }
+                    count = next;
+                    self.value(value, value, depth)?;
+                    ffi::lua_settop(state, key);
                     more = ffi::lua_next(state, index) != 0;
                 }
                 self.end_array(shape + 1, width, count);
             }
             let mut keys = 0;
             while more {
-                self.value(-2, depth)?;
-                self.value(-1, depth)?;
+                self.value(key, value, depth)?;
+                self.value(value, value, depth)?;
                 keys += 1;
-                ffi::lua_settop(state, -2);
+                ffi::lua_settop(state, key);
                 more = ffi::lua_next(state, index) != 0;
             }
             self.end_keys(shape, width, keys)
@@ -281,24 +294,14 @@ impl Encoder {
         })
     }
 
-    /// Whether the pair on the stack goes on with the array after `count` values. A gap is filled when
-    /// it lies below the table's length and is small against what is there: the length may be any
-    /// border, so a few values can pretend to be an array of 2^40.
-    unsafe fn continues(&mut self, count: u64, length: u64) -> Result<bool> {
-        // SAFETY: the key is below the value on top.
-        let key = unsafe {
-            if ffi::lua_isinteger(self.state, -2) == 0 {
-                return Ok(false);
-            }
-            ffi::lua_tointegerx(self.state, -2, std::ptr::null_mut()) as u64
-        };
-        if key == count.wrapping_add(1) {
-            return Ok(true);
-        }
-        if key <= count || key > length || key - count > GAP {
+    /// Fills the gap from `count` to the next key with nil, if there should be one: where it lies below
+    /// the table's length, and is small. The length may be any border, so that a few values can pretend
+    /// to be an array of 2^40.
+    fn fill(&mut self, count: u64, next: u64, length: u64) -> Result<bool> {
+        if next <= count || next > length || next - count > GAP {
             return Ok(false);
         }
-        for _ in count + 1..key {
+        for _ in count + 1..next {
             self.buffer().byte(NIL)?;
         }
         Ok(true)
@@ -322,37 +325,42 @@ impl Encoder {
         Ok(())
     }
 
-    /// The pairs that the metamethod on top of the stack gives; pops it and the metatable.
-    unsafe fn pairs(&mut self, index: c_int, depth: u32, shape: usize) -> Result {
+    /// The pairs that the metamethod on top of the stack gives; pops it and the metatable at `base`.
+    unsafe fn pairs(&mut self, index: c_int, base: c_int, depth: u32, shape: usize) -> Result {
         let state = self.state;
-        // SAFETY: the stack holds metatable, metamethod; then metatable, iterator, state, key.
+        let iterator = base + 1;
+        let (key, value) = (base + 4, base + 5);
+        // SAFETY: the stack holds metatable, metamethod; then metatable, iterator, its state and its
+        // control value, and what the iterator gives above them.
         unsafe {
+            if ffi::lua_checkstack(state, 12) == 0 {
+                return Err(Failure::Stack);
+            }
             self.open_aside()?;
             ffi::lua_pushvalue(state, index);
             self.protected(1, 3)?;
-            let iterator = ffi::lua_gettop(state) - 2;
             let mut keys = 0;
             loop {
                 for offset in 0..3 {
                     ffi::lua_pushvalue(state, iterator + offset);
                 }
                 self.protected(2, 2)?;
-                if ffi::lua_type(state, -2) == ffi::LUA_TNIL {
+                if ffi::lua_type(state, key) == ffi::LUA_TNIL {
                     break;
                 }
-                if ffi::lua_rawequal(state, -2, -2) == 0 {
+                if ffi::lua_rawequal(state, key, key) == 0 {
                     return Err(Failure::Key);
                 }
                 // A table made by the iterator could make room for another at its address.
-                self.keep(-2);
-                self.keep(-1);
-                self.value(-2, depth)?;
-                self.value(-1, depth)?;
+                self.keep(key);
+                self.keep(value);
+                self.value(key, value, depth)?;
+                self.value(value, value, depth)?;
                 keys += 1;
-                ffi::lua_settop(state, -2);
+                ffi::lua_settop(state, key);
                 ffi::lua_replace(state, iterator + 2);
             }
-            ffi::lua_settop(state, iterator - 2);
+            ffi::lua_settop(state, base - 1);
             self.end_keys(shape, 0, keys)
         }
     }
@@ -415,11 +423,6 @@ impl Encoder {
     }
 }
 
-unsafe fn unsupported(state: *mut lua_State, kind: c_int) -> Failure {
-    // SAFETY: the names of types are static strings of Lua.
-    unsafe { Failure::Unsupported(CStr::from_ptr(ffi::lua_typename(state, kind))) }
-}
-
 unsafe extern "C-unwind" fn make_table(state: *mut lua_State) -> c_int {
     // SAFETY: a C function has free slots.
     unsafe { ffi::lua_createtable(state, 0, 0) };
@@ -454,15 +457,16 @@ pub(super) fn write_integer(buffer: &mut Buffer, value: i64) -> std::result::Res
 }
 
 /// Appends a string with its length before it.
-#[inline]
+#[inline(always)]
 pub(super) fn write_string(
     buffer: &mut Buffer,
     bytes: &[u8],
 ) -> std::result::Result<(), Exhausted> {
     let length = bytes.len();
     if length < STRING_END {
-        buffer.byte(STRING | length as u8)?;
-    } else if let Ok(length) = u8::try_from(length) {
+        return buffer.tagged_bytes(STRING | length as u8, bytes);
+    }
+    if let Ok(length) = u8::try_from(length) {
         buffer.tagged(STRING_8, length.to_ne_bytes())?;
     } else if let Ok(length) = u32::try_from(length) {
         buffer.tagged(STRING_32, length.to_ne_bytes())?;

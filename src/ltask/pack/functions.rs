@@ -17,9 +17,8 @@ pub(crate) const FUNCTIONS: &[(&CStr, Function)] = &[
 /// `pack(...)` → pointer, size. The block is the caller's; none for no values.
 unsafe extern "C-unwind" fn lua_pack(state: *mut lua_State) -> c_int {
     // SAFETY: nothing that needs `Drop` is alive when Lua may raise. The two values need no memory,
-    // and the stack has room for them, so the block is not lost.
+    // and a C function has room for them, so the block is not lost.
     unsafe {
-        ffi::luaL_checkstack(state, 2, std::ptr::null());
         let (block, size) = pack(state, 1);
         ffi::lua_pushlightuserdata(state, block);
         ffi::lua_pushinteger(state, size as i64);

@@ -1,0 +1,32 @@
+-- The default logger: writes each entry as `[time][LEVEL](id label) text`, information to standard output,
+-- errors to standard error.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local write = require "ltask.logline"
+
+local private = ltask.private
+
+local function flush()
+  local out = false
+  while true do
+    local time, id, pointer, size = ltask.poplog()
+    if not time then break end
+    out = true
+    write(time, id, core.stat(id), ltask.unpack_remove(pointer, size))
+  end
+  if out then io.stdout:flush() end
+end
+
+private.system.log_ready = flush
+
+local S = {}
+
+function S.quit()
+  flush()
+end
+
+core.log_reader()
+flush()
+
+return S

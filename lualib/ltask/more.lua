@@ -1,0 +1,316 @@
+-- The part of the service library that most services never use; `ltask.NAME` finds it here. Also what
+-- happens once in a service's life: its start, and errors.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local task = require "lio.task"
+local private = ltask.private
+local requests <const>, waiting <const> = private.requests, private.waiting
+
+local ROOT <const> = 1
+local ERROR <const> = 3
+
+local M = {}
+
+-- Errors --------------------------------------------------------------------------------------
+
+local error_meta = {}
+
+function error_meta:__tostring()
+  local lines = { self.message }
+  for _, hop in ipairs(self) do lines[#lines + 1] = hop end
+  return table.concat(lines, "\n")
+end
+
+function error_meta.__concat(a, b)
+  return tostring(a) .. tostring(b)
+end
+
+local function hop(co)
+  local trace = co and debug.traceback(co, nil) or debug.traceback(nil, 3)
+  return ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), trace)
+end
+
+local function text_of(err)
+  if type(err) == "string" then return err end
+  local ok, text = pcall(tostring, err)
+  return ok and text or "(error object is a " .. type(err) .. " value)"
+end
+
+local function can_travel(value)
+  local ok, pointer, size = pcall(ltask.pack, value)
+  if ok then ltask.remove(pointer, size) end
+  return ok
+end
+
+-- The error object of coroutine `co`, with this service's traceback added.
+local function describe(co, err)
+  local object
+  if getmetatable(err) == error_meta then
+    object = err
+  else
+    object = setmetatable({ message = text_of(err) }, error_meta)
+    if type(err) ~= "string" and can_travel(err) then object.err = err end
+  end
+  object[#object + 1] = hop(co)
+  return object
+end
+
+function M.describe_error(co, err, from, session)
+  local object = describe(co, err)
+  if session == 0 then
+    local who = from ~= 0 and from ~= ltask.self() and " (a message from service " .. from .. ")" or ""
+    ltask.log.error(tostring(object) .. who)
+  end
+  -- Without its metatable: that does not travel.
+  return object
+end
+
+-- The error that an answer carried. An error that nobody waits for is logged.
+function M.remote_error(from, session, err)
+  local list = waiting[session]
+  if list then
+    waiting[session] = nil
+    list(nil, type(err) == "table" and setmetatable(err, error_meta) or err)
+    return nil
+  end
+  if type(err) == "table" then return setmetatable(err, error_meta) end
+  if err == nil then return ("{service:%d} answered with an error"):format(from) end
+  return err
+end
+
+-- Called in the coroutine whose call failed.
+function M.add_caller(err)
+  if getmetatable(err) == error_meta then err[#err + 1] = hop() end
+  return err
+end
+
+-- `ltask.raise_error(addr, session, message)`: answers a request with an error.
+function M.raise_error(addr, session, message)
+  if session == 0 then
+    ltask.log.error(text_of(message))
+    return
+  end
+  core.post(addr, session, ERROR, describe(nil, message))
+end
+
+-- `ltask.error(addr, session, err)`: the same with an error object, as it is.
+function M.error(addr, session, err)
+  if session ~= 0 then core.post(addr, session, ERROR, err) end
+end
+
+-- The service's start -------------------------------------------------------------------------
+
+local function find(t)
+  if t.source then return load(t.source, t.chunkname or "=" .. t.name) end
+  local path, problem = package.searchpath(t.name, t.service_path or "")
+  if path then return loadfile(path) end
+  for _, name in ipairs { "ltask." .. t.name, t.name .. ".service" } do
+    local text, chunkname = core.embedded(name)
+    if text then return load(text, chunkname) end
+  end
+  return nil, ("cannot find service '%s':%s"):format(t.name, problem or "")
+end
+
+-- What root asks of a new service first. `t`: `name`, `args`, and how to find its file.
+function M.init_service(t)
+  if t.lua_path then package.path = t.lua_path end
+  if t.lua_cpath then package.cpath = t.lua_cpath end
+  private.generation = t.generation
+  private.service_path = t.service_path
+  if t.preload then
+    assert(load(t.preload, "=preload"))()
+  end
+  local f, problem = find(t)
+  if not f then error(problem, 0) end
+  local args = t.args or {}
+  local handlers = f(table.unpack(args, 1, args.n or #args))
+  if type(handlers) == "table" then ltask.dispatch(handlers) end
+end
+
+-- `require` for a coroutine that may wait while it loads. Each module loads once; who comes meanwhile
+-- waits for it.
+local loading = {} -- name → { owner = coroutine, wants = name, waiters }
+
+local function search(name)
+  local messages = {}
+  for _, searcher in ipairs(package.searchers) do
+    local loader, data = searcher(name)
+    if type(loader) == "function" then return loader, data end
+    if type(loader) == "string" then messages[#messages + 1] = loader end
+  end
+  error(("module '%s' not found:%s"):format(name, table.concat(messages, "")), 0)
+end
+
+-- Whether waiting for `entry` would be waiting for oneself.
+local function is_cycle(entry, co)
+  while entry do
+    if entry.owner == co then return true end
+    entry = loading[private.wants and private.wants[entry.owner]]
+  end
+  return false
+end
+
+local function join(name, entry, co)
+  if is_cycle(entry, co) then error(("loop in require: '%s' is being loaded by who asks"):format(name), 0) end
+  private.wants = private.wants or {}
+  private.wants[co] = name
+  entry[#entry + 1] = co
+  task.wait(entry[#entry])
+  private.wants[co] = nil
+  if entry.problem then error(entry.problem, 0) end
+  return package.loaded[name]
+end
+
+function M.load_module(name)
+  local co = coroutine.running()
+  local entry = loading[name]
+  if entry then return join(name, entry, co) end
+  local loader, data = search(name)
+  entry = { owner = co }
+  loading[name] = entry
+  local ok, value = pcall(loader, name, data)
+  loading[name] = nil
+  if not ok then entry.problem = value end
+  if ok and value ~= nil then package.loaded[name] = value end
+  if ok and package.loaded[name] == nil then package.loaded[name] = true end
+  for _, waiter in ipairs(entry) do task.wakeup(waiter) end
+  if not ok then error(value, 0) end
+  return package.loaded[name], data
+end
+
+-- Root's services -----------------------------------------------------------------------------
+
+-- `ltask.spawn(name, …)` → the new service's address. The arguments are those of its file.
+function M.spawn(name, ...)
+  return ltask.call(ROOT, "spawn", name, ...)
+end
+
+-- `ltask.spawn_service{ name=, args=, worker_id=, source=, chunkname=, label= }` → address.
+function M.spawn_service(t)
+  return ltask.call(ROOT, "spawn_service", t)
+end
+
+-- `ltask.uniqueservice(name, …)` → the address of the one service of that name, spawned if need be.
+function M.uniqueservice(name, ...)
+  return ltask.call(ROOT, "uniqueservice", name, ...)
+end
+
+-- `ltask.queryservice(name)` → its address; waits until there is one.
+function M.queryservice(name)
+  return ltask.call(ROOT, "queryservice", name)
+end
+
+-- `ltask.register(name)`: makes this service known under `name`.
+function M.register(name)
+  return ltask.call(ROOT, "register", name)
+end
+
+-- `ltask.kill(addr)` → whether there was such a service; it quits.
+function M.kill(addr)
+  return ltask.call(ROOT, "kill", addr)
+end
+
+-- `ltask.servicepath([path])` → the path in force; sets it for all spawns to come.
+function M.servicepath(path)
+  return ltask.call(ROOT, "servicepath", path)
+end
+
+-- Requests ------------------------------------------------------------------------------------
+
+-- `ltask.current_session()` → `{ from=, session= }` of the request that this coroutine answers.
+function M.current_session()
+  local from, session = core.current()
+  return { from = from, session = session }
+end
+
+-- `ltask.current_token()` → what `wait` without a token waits on.
+function M.current_token()
+  return (coroutine.running())
+end
+
+-- `ltask.suspend(session, co_or_f)`: when that session is answered, the coroutine (which waits) goes on
+-- with type, message and size as `wait`'s results, or the function is called with them.
+function M.suspend(session, what)
+  task.fork(function()
+    local result = table.pack(pcall(core.await, session))
+    local kind = result[1] and 2 or ERROR
+    local pointer, size = ltask.pack(table.unpack(result, 2, result.n))
+    if type(what) == "thread" then
+      task.wakeup(what, kind, pointer, size)
+    else
+      what(kind, pointer, size)
+    end
+  end)
+end
+
+-- The handlers of this coroutine's wait in common: several coroutines on one token.
+local shared = {}
+
+-- `ltask.multi_wait([token])`: as `wait`, and others may wait on the token as well.
+function M.multi_wait(token)
+  token = token == nil and coroutine.running() or token
+  local list = shared[token]
+  if not list then
+    list = {}
+    shared[token] = list
+  end
+  local place = {}
+  list[#list + 1] = place
+  return task.wait(place)
+end
+
+local function each(token, f, ...)
+  local list = shared[token]
+  if not list then return nil end
+  shared[token] = nil
+  for _, place in ipairs(list) do f(place, ...) end
+  return true
+end
+
+-- `ltask.multi_wakeup(token, …)` → true; nil when nobody waits.
+function M.multi_wakeup(token, ...)
+  return each(token, task.wakeup, ...)
+end
+
+-- `ltask.multi_interrupt(token, err)` → true; nil when nobody waits. Each wait raises `err`.
+function M.multi_interrupt(token, err)
+  return each(token, task.interrupt, err)
+end
+
+-- `ltask.dispatch_wakeup()` (G1): runs the coroutines that were woken or forked.
+function M.dispatch_wakeup()
+  while task.run_ready() do end
+end
+
+-- `ltask.mainthread_run(f, …)` → what `f` returned: `f` runs on the process's main thread (G2).
+function M.mainthread_run(f, ...)
+  ltask.mainthread_enter()
+  core.sleep(0)
+  local result = table.pack(xpcall(f, debug.traceback, ...))
+  ltask.mainthread_leave()
+  core.sleep(0)
+  if not result[1] then error(result[2], 0) end
+  return table.unpack(result, 2, result.n)
+end
+
+-- `ltask.thread_info(co)` → the coroutine's status and where it is.
+function M.thread_info(co)
+  return debug.traceback(co, coroutine.status(co))
+end
+
+-- What root, or a debugger, asks: "memory" (bytes), "traceback", "counts".
+function M.inspect_service(what)
+  if what == "memory" then return collectgarbage "count" * 1024 end
+  if what == "counts" then return ltask.mem_count() end
+  local list = { ltask.backtrace() }
+  for _, co in ipairs(task.list()) do list[#list + 1] = debug.traceback(co, "coroutine:") end
+  return table.concat(list, "\n")
+end
+
+for name, f in pairs(require "ltask.request") do M[name] = f end
+
+-- A handler table's `quit` is not to be called by others.
+M.requests = requests
+
+return M

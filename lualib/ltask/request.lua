@@ -1,0 +1,201 @@
+-- Several requests at a time: `ltask.async`, `ltask.request` (G1) and `ltask.parallel` in both forms.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local task = require "lio.task"
+local private = ltask.private
+
+local M = {}
+
+-- Answers that no coroutine waits for by itself: each request has a forked one that does.
+local function ask(report, addr, ...)
+  local session, problem = core.request(addr, ...)
+  if not session then return report(false, problem) end
+  task.fork(function() report(pcall(core.await, session)) end)
+end
+
+-- async ---------------------------------------------------------------------------------------
+
+local async = {}
+async.__index = async
+
+-- `a:request(addr, …)`: sends a request and does not wait.
+function async:request(addr, ...)
+  self.left = self.left + 1
+  ask(function(ok, ...)
+    if not ok and not self.problem then self.problem = (...) end
+    self.left = self.left - 1
+    if self.left == 0 and self.waits then
+      self.waits = nil
+      task.wakeup(self)
+    end
+  end, addr, ...)
+end
+
+-- `a:wait()`: until every request has been answered; raises the first error.
+function async:wait()
+  if self.left > 0 then
+    self.waits = true
+    task.wait(self)
+  end
+  local problem = self.problem
+  self.problem = nil
+  if problem ~= nil then error(problem, 0) end
+end
+
+-- `ltask.async()` → an object that sends requests and waits for all their answers.
+function M.async()
+  return setmetatable({ left = 0 }, async)
+end
+
+-- request (G1) --------------------------------------------------------------------------------
+
+local request = {}
+request.__index = request
+
+-- `r:add{ addr, … }` → r. Fields beside the list are the caller's own.
+function request:add(one)
+  if type(one) ~= "table" or one[1] == nil then
+    error("bad argument #1 to 'add' ({ address, … } expected)", 2)
+  end
+  self.unsent[#self.unsent + 1] = one
+  return self
+end
+
+request.__call = request.add
+
+local function report(self, one, ok, ...)
+  if self.closed then return end
+  self.left = self.left - 1
+  if ok then
+    self.done[#self.done + 1] = { one, table.pack(...) }
+  else
+    one.error = (...)
+    self.done[#self.done + 1] = { one }
+  end
+  if self.waits then
+    self.waits = nil
+    task.wakeup(self)
+  end
+end
+
+local function send_all(self)
+  local list = self.unsent
+  self.unsent = {}
+  for _, one in ipairs(list) do
+    self.left = self.left + 1
+    ask(function(...) report(self, one, ...) end, table.unpack(one, 1, one.n or #one))
+  end
+end
+
+local TIMEOUT <const> = {}
+
+local function next_answer(self)
+  send_all(self)
+  while true do
+    local one = table.remove(self.done, 1)
+    if one then return one[1], one[2] end
+    if self.left == 0 or self.late or self.closed then return nil end
+    self.waits = true
+    if task.wait(self) == TIMEOUT then self.late = true end
+  end
+end
+
+-- `for one, results in r:select([centiseconds]) do`: each request with the list of its results, or without
+-- one and with `one.error`. The loop ends when all were answered, or the time is over: then `r:close()`
+-- forgets the rest, as does the end of `local r <close>`.
+function request:select(timeout)
+  self.late = false
+  if timeout then
+    local round = {}
+    self.round = round
+    ltask.timeout(timeout, function()
+      if self.round ~= round then return end
+      self.late = true
+      if self.waits then
+        self.waits = nil
+        task.wakeup(self, TIMEOUT)
+      end
+    end)
+  end
+  return next_answer, self, nil, self
+end
+
+-- `r:close()`: answers that come later are dropped.
+function request:close()
+  self.closed = true
+  self.round = nil
+end
+
+request.__close = request.close
+
+-- `ltask.request([one])` → an object that sends requests and hands out answers as they come.
+function M.request(one)
+  local self = setmetatable({ unsent = {}, done = {}, left = 0 }, request)
+  if one then self:add(one) end
+  return self
+end
+
+-- parallel ------------------------------------------------------------------------------------
+
+local function finish(state, one, co, ok, ...)
+  state.left = state.left - 1
+  state.running[co] = nil
+  state.done[#state.done + 1] = { one, ok, table.pack(...) }
+  if state.waits then
+    state.waits = nil
+    task.wakeup(state)
+  end
+end
+
+local function take(state)
+  while #state.done == 0 do
+    if state.left == 0 then return nil end
+    state.waits = true
+    task.wait(state)
+  end
+  return table.remove(state.done, 1)
+end
+
+local function next_result(state)
+  local one = take(state)
+  if not one then return nil end
+  if one[2] then return one[1], one[3] end
+  local err = one[3][1]
+  return one[1], { error = err, rethrow = function() error(err, 0) end }
+end
+
+local function next_values(state)
+  while true do
+    local one = take(state)
+    if not one then
+      if state.problem ~= nil then error(state.problem, 0) end
+      return nil
+    end
+    if one[2] then return one[1], table.unpack(one[3], 1, one[3].n) end
+    if state.problem == nil then state.problem = one[3][1] end
+  end
+end
+
+-- `for one, result in ltask.parallel{ { f, … }, … } do`: runs the functions at a time. `result` is the list
+-- of results, or `{ error=, rethrow= }`. With `generation = 1` the loop has the results themselves, and an
+-- error is raised at its end. A loop that is left early kills what still runs.
+function M.parallel(list)
+  local state = { left = #list, done = {}, running = {} }
+  for _, one in ipairs(list) do
+    local co
+    co = task.fork(function(f, ...)
+      finish(state, one, co, pcall(f, ...))
+    end, table.unpack(one, 1, one.n or #one))
+    state.running[co] = true
+  end
+  local guard = setmetatable({}, {
+    __close = function()
+      for co in pairs(state.running) do task.kill(co) end
+    end,
+  })
+  local step = private.generation == 1 and next_values or next_result
+  return step, state, nil, guard
+end
+
+return M

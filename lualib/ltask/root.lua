@@ -1,0 +1,332 @@
+-- The root service: makes services, knows their names, answers for the dead, and ends the system.
+--
+-- The system ends when the last service that is not unique has ended, or at the request `quit_ltask`. Then
+-- the unique ones quit, the last spawned first, and the logger last of all.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local root = require "ltask.root"
+
+local config = ...
+local RECEIPT_RESPONSE <const> = 4
+local NEW <const>, DEL <const> = 0, 1
+local ERROR <const> = 3
+
+local S = {}
+
+local labels = {} -- id → label
+local common = {} -- ids of services that keep the system alive
+local common_count = 0
+local unique = {} -- list of ids of unique services, in the order of their spawns
+local names = {} -- name → id; a table of waiters while it is being made
+local wanted = {} -- name → true: somebody waits for it in `queryservice`
+local ending = false
+local logger
+local external
+
+local service_source = core.main_chunk()
+
+local function new_id()
+  ltask.send_message(0, 0, NEW)
+  local kind, id = ltask.message_receipt()
+  if kind ~= RECEIPT_RESPONSE then error("too many services (core.max_service)", 0) end
+  return id
+end
+
+local function bury(id)
+  local text = ("{service:%d} is dead"):format(id)
+  local list = root.close_service(id)
+  for i = 1, #list, 2 do core.post(list[i], list[i + 1], ERROR, text) end
+  ltask.send_message(0, id, DEL)
+  ltask.message_receipt()
+  labels[id] = nil
+end
+
+local function create(t, id)
+  local label = t.label or t.name
+  local ok, problem = root.init_service(id, label, service_source, "=ltask.service", t.worker_id)
+  if not ok then
+    bury(id)
+    error(problem, 0)
+  end
+  labels[id] = label
+  ltask.syscall(id, "init", {
+    name = t.name,
+    args = t.args,
+    source = t.source or t.initfunc,
+    chunkname = t.chunkname,
+    service_path = config.service_path,
+    lua_path = config.lua_path,
+    lua_cpath = config.lua_cpath,
+    preload = config.preload,
+    generation = config.generation,
+  })
+  return id
+end
+
+local function end_system()
+  if ending then return end
+  ending = true
+  ltask.fork(function()
+    local ids = {}
+    for id in pairs(labels) do
+      if id ~= logger then ids[#ids + 1] = id end
+    end
+    table.sort(ids, function(a, b) return a > b end)
+    for _, id in ipairs(ids) do
+      if labels[id] then pcall(ltask.syscall, id, "quit") end
+    end
+    local limit = ltask.counter() + (config.grace or 10)
+    while next(labels) and not (next(labels) == logger and not next(labels, logger)) do
+      if ltask.counter() > limit then break end
+      ltask.wait_for_death(limit)
+    end
+    if logger and labels[logger] then pcall(ltask.syscall, logger, "quit") end
+    core.finish()
+  end)
+end
+
+-- Waits until a service has died, or the clock says `limit`.
+local mourner
+function ltask.wait_for_death(limit)
+  mourner = {}
+  local mine = mourner
+  local left = math.max(1, math.ceil((limit - ltask.counter()) * 100))
+  ltask.timeout(left, function() ltask.wakeup(mine) end)
+  ltask.wait(mine)
+  mourner = nil
+end
+
+local function forget_common(id)
+  if not common[id] then return end
+  common[id] = nil
+  common_count = common_count - 1
+  if common_count == 0 then end_system() end
+end
+
+local function forget_unique(id)
+  for i, one in ipairs(unique) do
+    if one == id then
+      table.remove(unique, i)
+      break
+    end
+  end
+  for name, one in pairs(names) do
+    if one == id then names[name] = nil end
+  end
+end
+
+function ltask.signal_handler(id)
+  bury(id)
+  forget_unique(id)
+  forget_common(id)
+  if mourner then ltask.wakeup(mourner) end
+end
+
+local function spawn(t)
+  if ending then error("the system is ending", 0) end
+  local id = new_id()
+  local ok, problem = pcall(create, t, id)
+  if ok then return id end
+  if labels[id] then
+    -- It is there, and its start failed: it goes, and its signal comes.
+    pcall(ltask.syscall, id, "quit")
+  end
+  error(problem, 0)
+end
+
+local function spawn_common(t)
+  common_count = common_count + 1
+  local ok, id = pcall(spawn, t)
+  if not ok then
+    common_count = common_count - 1
+    if common_count == 0 then end_system() end
+    error(id, 0)
+  end
+  -- It may have ended at once.
+  if labels[id] then
+    common[id] = true
+  else
+    common_count = common_count - 1
+    if common_count == 0 then end_system() end
+  end
+  return id
+end
+
+-- `spawn(name, …)`, `spawn_service(t)` → address.
+function S.spawn(name, ...)
+  return spawn_common { name = name, args = table.pack(...) }
+end
+
+function S.spawn_service(t)
+  if type(t) ~= "table" or type(t.name) ~= "string" then
+    error("spawn_service: a table with a name expected", 0)
+  end
+  if t.unique then return S.uniqueservice(t.name, table.unpack(t.args or {})) end
+  return spawn_common(t)
+end
+
+local function name_service(name, id)
+  local before = names[name]
+  names[name] = id
+  wanted[name] = nil
+  if type(before) == "table" then ltask.multi_wakeup(before, id) end
+end
+
+local function wait_for(name)
+  local entry = names[name]
+  if entry == nil then
+    entry = {}
+    names[name] = entry
+  end
+  return ltask.multi_wait(entry)
+end
+
+-- `uniqueservice(name, …)` → address of the one of that name.
+function S.uniqueservice(name, ...)
+  local entry = names[name]
+  if type(entry) == "number" then return entry end
+  if type(entry) == "table" and entry.spawning then return wait_for(name) end
+  entry = entry or {}
+  names[name] = entry
+  entry.spawning = true
+  local t = type(name) == "table" and name or { name = name, args = table.pack(...) }
+  local ok, id = pcall(spawn, t)
+  if not ok then
+    names[name] = nil
+    ltask.multi_interrupt(entry, id)
+    error(id, 0)
+  end
+  unique[#unique + 1] = id
+  name_service(name, id)
+  return id
+end
+
+-- `queryservice(name)` → address; waits until there is one.
+function S.queryservice(name)
+  local entry = names[name]
+  if type(entry) == "number" then return entry end
+  return wait_for(name)
+end
+
+-- `register(name)`: the caller is known under it.
+function S.register(name)
+  if type(names[name]) == "number" then
+    error(("register: the name '%s' is taken by service %d"):format(tostring(name), names[name]), 0)
+  end
+  name_service(name, ltask.current_session().from)
+end
+
+-- `kill(addr)` → whether there was such a service.
+function S.kill(id)
+  if not labels[id] or id == ltask.self() then return false end
+  return (pcall(ltask.syscall, id, "quit"))
+end
+
+function S.servicepath(path)
+  if path then config.service_path = path end
+  return config.service_path
+end
+
+function S.label(id)
+  return labels[id]
+end
+
+-- `stat()` → figures of every service, by address.
+function S.stat()
+  local all = {}
+  for _, id in ipairs(core.services()) do
+    local label, messages, queue, queue_max, cpu, memory, memory_max, resumes, coroutines = core.stat(id)
+    if label then
+      all[id] = {
+        label = label,
+        messages = messages,
+        queue = queue,
+        queue_max = queue_max,
+        cpu = cpu,
+        memory = memory,
+        memory_max = memory_max,
+        resumes = resumes,
+        coroutines = coroutines,
+      }
+    end
+  end
+  return all
+end
+
+-- `on_external()`: the caller gets the external messages as its request `external` from now on, also those
+-- that have come so far.
+function S.on_external()
+  local kept = type(external) == "table" and external or {}
+  external = ltask.current_session().from
+  for _, message in ipairs(kept) do ltask.send(external, "external", message) end
+end
+
+function S.external(message)
+  if type(external) == "number" then
+    ltask.send(external, "external", message)
+    return
+  end
+  external = external or {}
+  external[#external + 1] = message
+end
+
+-- `exit_code(n)`: what the process's run call returns.
+function S.exit_code(code)
+  root.set_exit_code(code)
+end
+
+function S.quit_ltask()
+  end_system()
+end
+
+-- The start of the system ---------------------------------------------------------------------
+
+local function start_exclusive()
+  for _, one in ipairs(config.exclusive_ids or {}) do
+    labels[one.id] = one.name
+    unique[#unique + 1] = one.id
+    ltask.syscall(one.id, "init", {
+      name = one.name,
+      args = one.args,
+      service_path = config.service_path,
+      lua_path = config.lua_path,
+      lua_cpath = config.lua_cpath,
+      preload = config.preload,
+      generation = config.generation,
+    })
+    name_service(one.name, one.id)
+  end
+end
+
+local function start_one(t)
+  if t.unique then
+    local id = S.uniqueservice(t.name, table.unpack(t.args or {}, 1, t.args and (t.args.n or #t.args) or 0))
+    return id
+  end
+  return spawn_common(t)
+end
+
+local function start_all()
+  if config.logger then
+    logger = S.uniqueservice(config.logger.name, table.unpack(config.logger.args or {}))
+  end
+  start_exclusive()
+  if config.root_initfunc then assert(load(config.root_initfunc, "=root_initfunc"))(S) end
+  -- One more, so that a service which ends at once does not end the system before the next one.
+  common_count = common_count + 1
+  for _, t in ipairs(config.bootstrap) do start_one(t) end
+  common_count = common_count - 1
+  if common_count == 0 then end_system() end
+end
+
+ltask.fork(function()
+  local ok, problem = pcall(start_all)
+  if not ok then
+    ltask.log.error("the system cannot start: " .. tostring(problem))
+    root.set_exit_code(1)
+    end_system()
+  end
+end)
+
+return S
