@@ -486,7 +486,8 @@ t.test("an interrupt with nil raises nil", function()
   run_all()
   t.eq(task.interrupt "slow", true)
   run_all()
-  t.eq(results, { false, nil, n = 2 })
+  -- Lua 5.5 puts a text in the place of a nil.
+  t.eq(results, table.pack(pcall(error)))
 end)
 
 t.test("an interrupt does not reach the next wait of the same coroutine", function()
@@ -556,12 +557,17 @@ t.test("a coroutine that somebody else resumes is no task any more", function()
 end)
 
 t.test("a forked coroutine that somebody else resumes first is passed over", function()
-  local runs = 0
+  local runs, problem = 0, nil
+  local on_error = task.on_error
+  task.on_error = function(message) problem = message end
   local co = task.fork(function() runs = runs + 1 end)
-  local nested = task.fork(function() runs = runs + 1 task.run_ready() end)
+  -- Its own turn comes while it runs; the argument makes its stack look like one that waits to start.
+  local nested = task.fork(function() runs = runs + 1 task.run_ready(1) end)
   t.eq(coroutine.resume(co), true)
-  t.eq(coroutine.resume(nested), true)
+  t.eq({ coroutine.resume(nested) }, { true })
   run_all()
+  task.on_error = on_error
+  t.is_nil(problem)
   t.eq(runs, 2)
   t.eq(task.count(), 0)
 end)
