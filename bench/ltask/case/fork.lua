@@ -1,0 +1,23 @@
+-- Forks functions in batches; each batch has run before the next is forked.
+
+local ltask = require "ltask"
+local figures = require "figures"
+local options = ...
+
+figures.case(function()
+  local batch = options.batch or 100
+  local rounds = (options.forks or 1000000) // batch
+  local left
+  local function one()
+    left = left - 1
+    if left == 0 then ltask.wakeup "batch" end
+  end
+  local fork = ltask.fork
+  local start = ltask.counter()
+  for _ = 1, rounds do
+    left = batch
+    for _ = 1, batch do fork(one) end
+    ltask.wait "batch"
+  end
+  return { rate = rounds * batch / (ltask.counter() - start) }
+end)

@@ -1,0 +1,15 @@
+-- Packs a small message and unpacks it again.
+
+local ltask = require "ltask"
+local figures = require "figures"
+local options = ...
+
+figures.case(function()
+  local n = options.rounds or 1000000
+  local pack, unpack_remove = ltask.pack, ltask.unpack_remove
+  local message = { 1, 2, 3, "abc", { x = 1, y = 2.5, z = "hello" } }
+  if unpack_remove(pack(message))[5].z ~= "hello" then error "another message" end
+  local start = ltask.counter()
+  for _ = 1, n do unpack_remove(pack(message)) end
+  return { rate = n / (ltask.counter() - start) }
+end)

@@ -1,0 +1,26 @@
+-- Calls one after another from one service to another. `idle` and `blocked`: so many services beside them
+-- that wait for messages, or block on their event descriptors.
+
+local ltask = require "ltask"
+local figures = require "figures"
+local options = ...
+
+local function calls(echo, n)
+  local call = ltask.call
+  for i = 1, n do
+    if call(echo, "ping", i) ~= i then error "another call's answer" end
+  end
+end
+
+figures.case(function()
+  local n = options.calls or 400000
+  figures.spawn(options.idle or 0, "idle")
+  figures.spawn(options.blocked or 0, "blocker")
+  local echo = ltask.spawn "echo"
+  calls(echo, 10000)
+  local switches = figures.switches()
+  local start = ltask.counter()
+  calls(echo, n)
+  local seconds = ltask.counter() - start
+  return { rate = n / seconds, switches = (figures.switches() - switches) / n }
+end)

@@ -1,0 +1,16 @@
+-- One sender, and a mailbox with room for all: how often is the sender resumed meanwhile?
+-- Boot it with queue=200000.
+
+local ltask = require "ltask"
+local figures = require "figures"
+
+figures.case(function()
+  local n = 100000
+  local sender, sink = ltask.spawn "sender", ltask.spawn("sink", n)
+  ltask.call(sender, "go", sink, 1, 0)
+  local before = ltask.call(1, "stat")[sender].resumes
+  local start = ltask.counter()
+  ltask.call(sender, "go", sink, 1, n)
+  local seconds = ltask.counter() - start
+  return { rate = n / seconds, resumes = ltask.call(1, "stat")[sender].resumes - before }
+end)

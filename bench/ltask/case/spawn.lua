@@ -1,0 +1,37 @@
+-- Spawns services that quit at once, `width` at a time, until the last is gone.
+
+local ltask = require "ltask"
+local figures = require "figures"
+local options = ...
+
+local function rounds(n)
+  for _ = 1, n do
+    local id = ltask.spawn "idle"
+    ltask.call(id, "leave")
+  end
+end
+
+local function alive()
+  local count = 0
+  for _ in pairs(ltask.call(1, "stat")) do count = count + 1 end
+  return count
+end
+
+figures.case(function()
+  local n, width = options.rounds or 2000, options.width or 1
+  rounds(20)
+  while alive() > 3 do ltask.sleep(0) end
+  local before = figures.resident()
+  local left = width
+  local start = ltask.counter()
+  for _ = 1, width do
+    ltask.fork(function()
+      rounds(n // width)
+      left = left - 1
+      if left == 0 then ltask.wakeup "done" end
+    end)
+  end
+  ltask.wait "done"
+  while alive() > 3 do ltask.sleep(0) end
+  return { rate = n / (ltask.counter() - start), growth = figures.resident() - before }
+end)

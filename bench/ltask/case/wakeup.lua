@@ -1,0 +1,22 @@
+-- Two coroutines of one service that wake each other: a wait and a wakeup each turn.
+
+local ltask = require "ltask"
+local figures = require "figures"
+local options = ...
+
+figures.case(function()
+  local n = (options.pairs or 2000000) // 2
+  local wait, wakeup = ltask.wait, ltask.wakeup
+  local start = ltask.counter()
+  ltask.fork(function()
+    for _ = 1, n do
+      wakeup "a"
+      wait "b"
+    end
+  end)
+  for _ = 1, n do
+    wait "a"
+    wakeup "b"
+  end
+  return { rate = 2 * n / (ltask.counter() - start) }
+end)

@@ -1,0 +1,12 @@
+-- Sends numbered messages to a sink, one after another, without waiting for anything.
+
+local ltask = require "ltask"
+
+local S = {}
+
+function S.go(sink, me, n)
+  local send = ltask.send
+  for i = 1, n do send(sink, "message", me, i) end
+end
+
+return S
