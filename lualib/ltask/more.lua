@@ -1,11 +1,12 @@
--- The part of the service library that most services never use; `ltask.NAME` finds it here. Also what
--- happens once in a service's life: its start, and errors.
+-- The part of the service library that most services never use; `ltask.NAME` finds it here.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
 local task = require "lio.task"
 local private = ltask.private
-local requests <const>, waiting <const> = private.requests, private.waiting
+local requests <const> = private.requests
+-- The one that does not wait: the modules below are built in.
+local require <const> = private.require
 
 local ROOT <const> = 1
 local ERROR <const> = 3
@@ -66,14 +67,8 @@ function M.describe_error(co, err, from, session)
   return object
 end
 
--- The error that an answer carried. An error that nobody waits for is logged.
-function M.remote_error(from, session, err)
-  local list = waiting[session]
-  if list then
-    waiting[session] = nil
-    list(nil, type(err) == "table" and setmetatable(err, error_meta) or err)
-    return nil
-  end
+-- The error that an answer carried.
+function M.remote_error(from, err)
   if type(err) == "table" then return setmetatable(err, error_meta) end
   if err == nil then return ("{service:%d} answered with an error"):format(from) end
   return err
@@ -97,86 +92,6 @@ end
 -- `ltask.error(addr, session, err)`: the same with an error object, as it is.
 function M.error(addr, session, err)
   if session ~= 0 then core.post(addr, session, ERROR, err) end
-end
-
--- The service's start -------------------------------------------------------------------------
-
-local function find(t)
-  if t.source then return load(t.source, t.chunkname or "=" .. t.name) end
-  local path, problem = package.searchpath(t.name, t.service_path or "")
-  if path then return loadfile(path) end
-  for _, name in ipairs { "ltask." .. t.name, t.name .. ".service" } do
-    local text, chunkname = core.embedded(name)
-    if text then return load(text, chunkname) end
-  end
-  return nil, ("cannot find service '%s':%s"):format(t.name, problem or "")
-end
-
--- What root asks of a new service first. `t`: `name`, `args`, and how to find its file.
-function M.init_service(t)
-  if t.lua_path then package.path = t.lua_path end
-  if t.lua_cpath then package.cpath = t.lua_cpath end
-  private.generation = t.generation
-  private.service_path = t.service_path
-  if t.preload then
-    assert(load(t.preload, "=preload"))()
-  end
-  local f, problem = find(t)
-  if not f then error(problem, 0) end
-  local args = t.args or {}
-  local handlers = f(table.unpack(args, 1, args.n or #args))
-  if type(handlers) == "table" then ltask.dispatch(handlers) end
-end
-
--- `require` for a coroutine that may wait while it loads. Each module loads once; who comes meanwhile
--- waits for it.
-local loading = {} -- name → { owner = coroutine, wants = name, waiters }
-
-local function search(name)
-  local messages = {}
-  for _, searcher in ipairs(package.searchers) do
-    local loader, data = searcher(name)
-    if type(loader) == "function" then return loader, data end
-    if type(loader) == "string" then messages[#messages + 1] = loader end
-  end
-  error(("module '%s' not found:%s"):format(name, table.concat(messages, "")), 0)
-end
-
--- Whether waiting for `entry` would be waiting for oneself.
-local function is_cycle(entry, co)
-  while entry do
-    if entry.owner == co then return true end
-    entry = loading[private.wants and private.wants[entry.owner]]
-  end
-  return false
-end
-
-local function join(name, entry, co)
-  if is_cycle(entry, co) then error(("loop in require: '%s' is being loaded by who asks"):format(name), 0) end
-  private.wants = private.wants or {}
-  private.wants[co] = name
-  entry[#entry + 1] = co
-  task.wait(entry[#entry])
-  private.wants[co] = nil
-  if entry.problem then error(entry.problem, 0) end
-  return package.loaded[name]
-end
-
-function M.load_module(name)
-  local co = coroutine.running()
-  local entry = loading[name]
-  if entry then return join(name, entry, co) end
-  local loader, data = search(name)
-  entry = { owner = co }
-  loading[name] = entry
-  local ok, value = pcall(loader, name, data)
-  loading[name] = nil
-  if not ok then entry.problem = value end
-  if ok and value ~= nil then package.loaded[name] = value end
-  if ok and package.loaded[name] == nil then package.loaded[name] = true end
-  for _, waiter in ipairs(entry) do task.wakeup(waiter) end
-  if not ok then error(value, 0) end
-  return package.loaded[name], data
 end
 
 -- Root's services -----------------------------------------------------------------------------
@@ -308,7 +223,16 @@ function M.inspect_service(what)
   return table.concat(list, "\n")
 end
 
-for name, f in pairs(require "ltask.request") do M[name] = f end
+-- `require` for coroutines that may wait.
+function M.load_module(name)
+  return require "ltask.loader"(name)
+end
+
+for _, name in ipairs { "async", "request", "parallel" } do
+  M[name] = function(...)
+    return require "ltask.request"[name](...)
+  end
+end
 
 -- A handler table's `quit` is not to be called by others.
 M.requests = requests

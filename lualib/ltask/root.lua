@@ -19,7 +19,6 @@ local common = {} -- ids of services that keep the system alive
 local common_count = 0
 local unique = {} -- list of ids of unique services, in the order of their spawns
 local names = {} -- name → id; a table of waiters while it is being made
-local wanted = {} -- name → true: somebody waits for it in `queryservice`
 local ending = false
 local logger
 local external
@@ -169,7 +168,6 @@ end
 local function name_service(name, id)
   local before = names[name]
   names[name] = id
-  wanted[name] = nil
   if type(before) == "table" then ltask.multi_wakeup(before, id) end
 end
 

@@ -18,7 +18,7 @@ ltask.interrupt, ltask.running = task.interrupt, task.running
 ltask.schedule_message = core.schedule
 
 -- The tables that `ltask.more` and the exclusive main loop share with this file.
-ltask.private = { requests = requests, system = system, hooks = hooks, waiting = {} }
+ltask.private = { requests = requests, system = system, hooks = hooks, require = require }
 
 -- `ltask.dispatch([handlers])` → the table of request handlers, with those added.
 function ltask.dispatch(handlers)
@@ -64,8 +64,8 @@ function hooks.failed(co, err, from, session)
   return ltask.describe_error(co, err, from, session)
 end
 
-function hooks.refused(from, session, ...)
-  return ltask.remote_error(from, session, ...)
+function hooks.refused(from, err)
+  return ltask.remote_error(from, err)
 end
 
 function hooks.raised(err)
@@ -92,7 +92,14 @@ function ltask.idle_handler(f)
 end
 
 function system.init(t)
-  return ltask.init_service(t)
+  local start = core.chunk "ltask.init"
+  if ltask.self() ~= 1 then return start(t) end
+  local ok, problem = xpcall(start, debug.traceback, t)
+  if ok then return end
+  -- Without root there is nobody to end the system.
+  ltask.log.error(problem)
+  require "ltask.root".set_exit_code(1)
+  core.finish()
 end
 
 function system.quit()

@@ -170,17 +170,27 @@ pub(crate) unsafe fn preload(state: *mut lua_State) {
                 ffi::lua_setfield(state, -2, name.as_ptr());
             }
         }
-        ffi::lua_pushcclosure(state, open_compiled, 0);
-        ffi::lua_setfield(state, -2, c"lio.task".as_ptr());
+        for name in [
+            c"lio.task",
+            c"ltask.more",
+            c"ltask.request",
+            c"ltask.loader",
+        ] {
+            ffi::lua_pushcclosure(state, open_compiled, 0);
+            ffi::lua_setfield(state, -2, name.as_ptr());
+        }
         ffi::lua_settop(state, -2);
     }
 }
 
-unsafe extern "C-unwind" fn open_compiled(state: *mut lua_State) -> c_int {
-    // SAFETY: called by `require` with the module's name.
+/// Pushes an embedded Lua file as a function; raises when there is none.
+///
+/// # Safety
+/// As for [`install`].
+pub(crate) unsafe fn push_compiled(state: *mut lua_State, module: &str) {
+    // SAFETY: plain stack work.
     unsafe {
-        let name = args::utf8(state, 1);
-        let Some(chunk) = compiled(name) else {
+        let Some(chunk) = compiled(module) else {
             raise(state, Text::new("the module is not built in"));
         };
         let data = chunk.as_ptr().cast();
@@ -189,6 +199,13 @@ unsafe extern "C-unwind" fn open_compiled(state: *mut lua_State) -> c_int {
         if loaded != ffi::LUA_OK {
             ffi::lua_error(state);
         }
+    }
+}
+
+unsafe extern "C-unwind" fn open_compiled(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `require` with the module's name.
+    unsafe {
+        push_compiled(state, args::utf8(state, 1));
         ffi::lua_pushvalue(state, 1);
         ffi::lua_call(state, 1, 1);
         1

@@ -41,6 +41,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"services", services),
     (c"main_chunk", main_chunk),
     (c"embedded", embedded),
+    (c"chunk", chunk),
 ];
 
 /// Functions of timers that have not fired, by session.
@@ -534,6 +535,16 @@ unsafe extern "C-unwind" fn main_chunk(state: *mut lua_State) -> c_int {
             Some(chunk) => push_bytes(state, chunk),
             None => raise(state, Text::new("the service library cannot be compiled")),
         }
+        1
+    }
+}
+
+/// `core.chunk(module)` → an embedded Lua file as a function, loaded anew.
+unsafe extern "C-unwind" fn chunk(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        let name = args::utf8(state, 1);
+        embed::push_compiled(state, name);
         1
     }
 }

@@ -241,9 +241,8 @@ unsafe fn answer_error(state: *mut lua_State, core: *mut Core, from: ServiceId, 
     unsafe {
         push_hook(state, c"refused");
         ffi::lua_pushinteger(state, from.into());
-        ffi::lua_pushinteger(state, session);
         let count = unpack(state);
-        ffi::lua_call(state, count + 2, 1);
+        ffi::lua_call(state, count + 1, 1);
         if let Some(slot) = (*core).take_waiter(Token::Session(session)) {
             hand_over(state, core, slot, 1);
             Core::resume_now(core, state, slot, 1, How::Interrupted);
