@@ -16,12 +16,22 @@ local function find()
   return nil, ("cannot find service '%s':%s"):format(t.name, problem or "")
 end
 
-if t.lua_path then package.path = t.lua_path end
-if t.lua_cpath then package.cpath = t.lua_cpath end
-ltask.private.generation = t.generation
-if t.preload then assert(load(t.preload, "=preload"))() end
-local f, problem = find()
-if not f then error(problem, 0) end
-local args = t.args or {}
-local handlers = f(table.unpack(args, 1, args.n or #args))
-if type(handlers) == "table" then ltask.dispatch(handlers) end
+local function start()
+  if t.lua_path then package.path = t.lua_path end
+  if t.lua_cpath then package.cpath = t.lua_cpath end
+  if t.generation then core.generation(t.generation) end
+  if t.preload then assert(load(t.preload, "=preload"))() end
+  local f, problem = find()
+  if not f then error(problem, 0) end
+  local args = t.args or {}
+  local handlers = f(table.unpack(args, 1, args.n or #args))
+  if type(handlers) == "table" then ltask.dispatch(handlers) end
+end
+
+if ltask.self() ~= 1 then return start() end
+local ok, problem = xpcall(start, debug.traceback)
+if ok then return end
+-- Without root there is nobody to end the system.
+ltask.log.error(problem)
+require "ltask.root".set_exit_code(1)
+core.finish()

@@ -5,8 +5,6 @@ local ltask = require "ltask"
 local core = require "ltask.core"
 local write = require "ltask.logline"
 
-local private = ltask.private
-
 local function flush()
   local out = false
   while true do
@@ -18,7 +16,7 @@ local function flush()
   if out then io.stdout:flush() end
 end
 
-private.system.log_ready = flush
+core.system_calls().log_ready = flush
 
 local S = {}
 

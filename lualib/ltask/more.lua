@@ -3,15 +3,16 @@
 local ltask = require "ltask"
 local core = require "ltask.core"
 local task = require "lio.task"
-local private = ltask.private
-local requests <const> = private.requests
--- The one that does not wait: the modules below are built in.
-local require <const> = private.require
+local require <const> = core.require_now
 
 local ROOT <const> = 1
 local ERROR <const> = 3
 
 local M = {}
+
+-- What the Rust part calls in rare cases.
+local hooks = {}
+M.hooks = hooks
 
 -- Errors --------------------------------------------------------------------------------------
 
@@ -57,7 +58,8 @@ local function describe(co, err)
   return object
 end
 
-function M.describe_error(co, err, from, session)
+-- What a coroutine failed with, for who asked or for the log.
+function hooks.failed(co, err, from, session)
   local object = describe(co, err)
   if session == 0 then
     local who = from ~= 0 and from ~= ltask.self() and " (a message from service " .. from .. ")" or ""
@@ -68,16 +70,32 @@ function M.describe_error(co, err, from, session)
 end
 
 -- The error that an answer carried.
-function M.remote_error(from, err)
+function hooks.refused(from, err)
   if type(err) == "table" then return setmetatable(err, error_meta) end
   if err == nil then return ("{service:%d} answered with an error"):format(from) end
   return err
 end
 
 -- Called in the coroutine whose call failed.
-function M.add_caller(err)
+function hooks.raised(err)
   if getmetatable(err) == error_meta then err[#err + 1] = hop() end
   return err
+end
+
+function hooks.unknown(name, from, session)
+  local text = ("service %d (%s) has no request '%s'"):format(ltask.self(), ltask.label(), tostring(name))
+  if session ~= 0 then return core.post(from, session, ERROR, text) end
+  ltask.log.error(text .. ", sent by service " .. from)
+end
+
+-- The main loop raised, for want of memory or because of corrupt bytes: the request at hand is answered.
+function hooks.recover(err)
+  local from, session = core.recover()
+  if session then
+    core.post(from, session, ERROR, ("service %d: %s"):format(ltask.self(), tostring(err)))
+  else
+    ltask.log.error(tostring(err))
+  end
 end
 
 -- `ltask.raise_error(addr, session, message)`: answers a request with an error.
@@ -92,6 +110,24 @@ end
 -- `ltask.error(addr, session, err)`: the same with an error object, as it is.
 function M.error(addr, session, err)
   if session ~= 0 then core.post(addr, session, ERROR, err) end
+end
+
+-- The service itself --------------------------------------------------------------------------
+
+local function log(level)
+  return function(...)
+    local list = table.pack(...)
+    for i = 1, list.n do list[i] = tostring(list[i]) end
+    core.log(level, table.concat(list, "\t", 1, list.n))
+  end
+end
+
+-- `ltask.log.info(…)`, `ltask.log.error(…)`: a line of the log.
+M.log = { info = log "info", error = log "error" }
+
+-- `ltask.quit()`: runs the `quit` handler, then ends the service.
+function M.quit()
+  return core.chunk "ltask.quit"()
 end
 
 -- Root's services -----------------------------------------------------------------------------
@@ -214,8 +250,8 @@ function M.thread_info(co)
   return debug.traceback(co, coroutine.status(co))
 end
 
--- What root, or a debugger, asks: "memory" (bytes), "traceback", "counts".
-function M.inspect_service(what)
+-- What `ltask.syscall(addr, "inspect", what)` asks: "memory" (bytes), "traceback", "counts".
+function hooks.inspect(what)
   if what == "memory" then return collectgarbage "count" * 1024 end
   if what == "counts" then return ltask.mem_count() end
   local list = { ltask.backtrace() }
@@ -223,18 +259,10 @@ function M.inspect_service(what)
   return table.concat(list, "\n")
 end
 
--- `require` for coroutines that may wait.
-function M.load_module(name)
-  return require "ltask.loader"(name)
-end
-
 for _, name in ipairs { "async", "request", "parallel" } do
   M[name] = function(...)
     return require "ltask.request"[name](...)
   end
 end
-
--- A handler table's `quit` is not to be called by others.
-M.requests = requests
 
 return M

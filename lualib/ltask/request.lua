@@ -3,7 +3,6 @@
 local ltask = require "ltask"
 local core = require "ltask.core"
 local task = require "lio.task"
-local private = ltask.private
 
 local M = {}
 
@@ -194,7 +193,7 @@ function M.parallel(list)
       for co in pairs(state.running) do task.kill(co) end
     end,
   })
-  local step = private.generation == 1 and next_values or next_result
+  local step = core.generation() == 1 and next_values or next_result
   return step, state, nil, guard
 end
 

@@ -27,6 +27,8 @@ pub(crate) struct Fast {
     pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
     /// Whether a sender waits when a mailbox is full.
     pub(crate) wait_when_full: bool,
+    /// Which form some functions have: 1 or 2.
+    pub(crate) generation: u8,
     /// The service ends when its present messages are done.
     pub(crate) ended: bool,
 }
@@ -40,6 +42,7 @@ impl Default for Fast {
             begun: Tag::default(),
             outbox: HashMap::new(),
             wait_when_full: false,
+            generation: 2,
             ended: false,
         }
     }

@@ -1,39 +1,24 @@
-//! Module `ltask.core`: the private fast calls of our service library. Packing and posting are one call,
-//! and a coroutine that waits for an answer is resumed by the dispatcher itself.
+//! Module `ltask.core`: what our service library needs beside its public names.
 
-use super::dispatch;
-use super::time::set_timer;
-use super::{service, service_id};
-use crate::ltask::fast::Fast;
-use crate::ltask::mailbox::Refusal;
-use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
+use super::{calls, dispatch, library, service, service_id};
+use crate::ltask::message::Payload;
 use crate::ltask::pack;
-use crate::ltask::service::Service;
-use crate::lua::object::Key;
-use crate::lua::{Function, Text, args, embed, module, push_bytes, raise};
-use crate::task::{Core, Slot, Tag, Token};
+use crate::lua::Text;
+use crate::lua::{Function, args, embed, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
 const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"setup", setup),
+    (c"setup", library::setup),
     (c"loop", dispatch::main_loop),
-    (c"recover", dispatch::recover),
     (c"schedule", dispatch::schedule),
+    (c"serve", library::serve),
+    (c"recover", dispatch::recover),
+    (c"system_calls", library::system_calls),
+    (c"require_now", library::require_now),
+    (c"generation", library::generation),
     (c"finish", finish),
-    (c"call", call),
-    (c"syscall", syscall),
-    (c"send", send),
-    (c"post", post),
-    (c"request", request),
-    (c"await", wait_session),
-    (c"sleep", sleep),
-    (c"timeout", timeout),
-    (c"on_full", on_full),
-    (c"current", current),
-    (c"no_response", no_response),
-    (c"respond", respond),
     (c"log", log),
     (c"log_reader", log_reader),
     (c"stat", stat),
@@ -44,409 +29,11 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"chunk", chunk),
 ];
 
-/// Functions of timers that have not fired, by session.
-pub(super) static TIMEOUTS: Key = Key::new(21);
-/// The handlers of requests; those of system messages; the service library's own functions.
-pub(super) static REQUESTS: Key = Key::new(22);
-pub(super) static SYSTEM_CALLS: Key = Key::new(23);
-pub(super) static HOOKS: Key = Key::new(24);
-
-/// `core.setup(requests, system_calls, hooks)`: the service's dispatch tables, and what the library does in
-/// rare cases: `failed(co, err, from, session)` → error object, `refused(addr, …)` → error object,
-/// `signal(from)`, `idle()`, `log(text)`.
-unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        for index in 1..=3 {
-            ffi::luaL_checktype(state, index, ffi::LUA_TTABLE);
-        }
-        ffi::lua_settop(state, 3);
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, HOOKS.pointer());
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, SYSTEM_CALLS.pointer());
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
-        ffi::lua_createtable(state, 0, 0);
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, TIMEOUTS.pointer());
-        let core = Core::of(state);
-        let service = service(state);
-        service.fast.core = core;
-        service.fast.wait_when_full = service.system().waits_when_full();
-        (*core).set_host(dispatch::host(service));
-        0
-    }
-}
-
 /// `core.finish()`: the main loop returns as soon as the present message is done.
 unsafe extern "C-unwind" fn finish(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         service(state).fast.ended = true;
-        0
-    }
-}
-
-/// The running task, which can wait; raises otherwise, naming `call`.
-unsafe fn waiting_task(state: *mut lua_State, call: &str) -> (*mut Core, Slot) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let core = service(state).fast.core;
-        if core.is_null() {
-            raise(
-                state,
-                Text::format(format_args!("{call}: the service library is not set up")),
-            );
-        }
-        let Some(slot) = Core::can_wait(core, state) else {
-            let why = match (*core).current() {
-                None => "outside of a request's or a forked coroutine",
-                Some(_) if ffi::lua_isyieldable(state) == 0 => {
-                    "a C function that cannot yield is on the stack"
-                }
-                Some(_) => "inside a coroutine of its own",
-            };
-            raise(
-                state,
-                Text::format(format_args!("{call}: cannot wait here: {why}")),
-            );
-        };
-        (core, slot)
-    }
-}
-
-/// What became of a message.
-enum Posted {
-    Done,
-    /// It waits for room.
-    Queued,
-    Missing,
-    Full,
-}
-
-/// Posts, or queues behind what waits for room, when the service wants that.
-fn deliver(service: &mut Service, message: Message, ticket: i64) -> Posted {
-    let to = message.to;
-    let wait = service.fast.wait_when_full;
-    if service.fast.is_queued(to) {
-        service.fast.queue(message, ticket);
-        return Posted::Queued;
-    }
-    let sender = if wait { service.id } else { 0 };
-    match service.system().post(message, sender, service.worker()) {
-        Ok(()) => Posted::Done,
-        Err((_, Refusal::Missing)) => Posted::Missing,
-        Err((message, Refusal::Full)) if wait => {
-            service.fast.queue(message, ticket);
-            Posted::Queued
-        }
-        Err(_) => Posted::Full,
-    }
-}
-
-unsafe fn raise_refused(state: *mut lua_State, to: ServiceId, posted: &Posted) -> ! {
-    let what = match posted {
-        Posted::Full => "busy",
-        _ => "dead",
-    };
-    // SAFETY: the message is plain data.
-    unsafe {
-        push_refused(state, to, what);
-        ffi::lua_error(state)
-    }
-}
-
-unsafe fn push_refused(state: *mut lua_State, to: ServiceId, what: &str) {
-    let text = Text::format(format_args!("{{service:{to}}} is {what}"));
-    // SAFETY: the caller's promise.
-    unsafe { push_bytes(state, text.as_bytes()) }
-}
-
-/// Packs the arguments from 2 on into a message to argument 1.
-unsafe fn packed(state: *mut lua_State, session: i64, kind: u8) -> Message {
-    // SAFETY: what may raise comes before the message is made.
-    unsafe {
-        let to = service_id(state, 1);
-        if to == SYSTEM {
-            args::argument_error(state, 1, Text::new("service id 0 is the system"));
-        }
-        let (pointer, size) = pack::pack(state, 2);
-        Message {
-            from: service(state).id,
-            to,
-            session,
-            kind,
-            payload: Payload::from_raw(pointer, size),
-        }
-    }
-}
-
-unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
-    // SAFETY: the message is delivered before anything may raise; the yield is the last act.
-    unsafe {
-        let (core, slot) = waiting_task(state, name);
-        let session = service(state).fast.next_session();
-        let (to, posted) = {
-            let message = packed(state, session, kind);
-            (message.to, deliver(service(state), message, 0))
-        };
-        if matches!(posted, Posted::Missing | Posted::Full) {
-            raise_refused(state, to, &posted);
-        }
-        park(state, core, slot, session)
-    }
-}
-
-/// Suspends the running task until its session is answered.
-unsafe fn park(state: *mut lua_State, core: *mut Core, slot: Slot, session: i64) -> c_int {
-    // SAFETY: a session is fresh, so nobody waits on it; the yield is the last act.
-    unsafe {
-        if (*core).park(slot, Token::Session(session)).is_err() {
-            raise(state, Text::new("somebody waits for this session already"));
-        }
-        ffi::lua_settop(state, 0);
-        ffi::lua_yieldk(state, 0, slot as ffi::lua_KContext, Some(resumed))
-    }
-}
-
-/// After the wait: the values of the answer, or its error.
-unsafe extern "C-unwind" fn resumed(
-    state: *mut lua_State,
-    _status: c_int,
-    context: ffi::lua_KContext,
-) -> c_int {
-    // SAFETY: the stack holds what the dispatcher moved over.
-    unsafe {
-        let core = service(state).fast.core;
-        if (*core).take_interrupt(context as Slot) {
-            dispatch::push_hook(state, c"raised");
-            ffi::lua_rotate(state, -2, 1);
-            ffi::lua_call(state, 1, 1);
-            ffi::lua_error(state);
-        }
-        ffi::lua_gettop(state)
-    }
-}
-
-/// `ltask.call(addr, …)` → the callee's results; raises its error.
-unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe { call_with(state, "call", kind::REQUEST) }
-}
-
-/// `ltask.syscall(addr, …)`: the same to the service library of `addr`.
-unsafe extern "C-unwind" fn syscall(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe { call_with(state, "syscall", kind::SYSTEM) }
-}
-
-/// `ltask.send(addr, …)` → true; false and a message when the service is dead. Raises when its mailbox is
-/// full, or waits, if the service wants that.
-unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        // Only a coroutine that could wait may be told to.
-        let wait = service(state).fast.wait_when_full;
-        let task = if wait {
-            Some(waiting_task(state, "send"))
-        } else {
-            None
-        };
-        let ticket = match wait {
-            true => service(state).fast.next_session(),
-            false => 0,
-        };
-        let (to, posted) = {
-            let message = packed(state, 0, kind::REQUEST);
-            (message.to, deliver(service(state), message, ticket))
-        };
-        match (&posted, task) {
-            (Posted::Queued, Some((core, slot))) => return park(state, core, slot, ticket),
-            (Posted::Full, _) => raise_refused(state, to, &posted),
-            (Posted::Missing, _) => {
-                ffi::lua_pushboolean(state, 0);
-                push_refused(state, to, "dead");
-                return 2;
-            }
-            _ => {}
-        }
-        ffi::lua_pushboolean(state, 1);
-        1
-    }
-}
-
-/// `core.post(addr, session, type, …)` → whether it was taken: packs and posts a message as it is.
-unsafe extern "C-unwind" fn post(state: *mut lua_State) -> c_int {
-    // SAFETY: what may raise comes before the message is made.
-    unsafe {
-        let to = service_id(state, 1);
-        let session = ffi::luaL_checkinteger(state, 2);
-        let kind = args::integer_in(state, 3, 0, 254, "message type") as u8;
-        let (pointer, size) = pack::pack(state, 4);
-        let service = service(state);
-        let message = Message {
-            from: service.id,
-            to,
-            session,
-            kind,
-            payload: Payload::from_raw(pointer, size),
-        };
-        let receipt = super::ltask::post(service, message);
-        let taken = receipt.kind == crate::ltask::message::receipt::DONE;
-        drop(receipt);
-        ffi::lua_pushboolean(state, taken.into());
-        1
-    }
-}
-
-/// `core.request(addr, …)` → the session that will be answered: a call that does not wait. nil and a
-/// message when it was refused.
-unsafe extern "C-unwind" fn request(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        let session = service(state).fast.next_session();
-        let (to, posted) = {
-            let message = packed(state, session, kind::REQUEST);
-            (message.to, deliver(service(state), message, 0))
-        };
-        match posted {
-            Posted::Done | Posted::Queued => {
-                ffi::lua_pushinteger(state, session);
-                1
-            }
-            Posted::Missing | Posted::Full => {
-                let what = if matches!(posted, Posted::Full) {
-                    "busy"
-                } else {
-                    "dead"
-                };
-                ffi::lua_pushnil(state);
-                push_refused(state, to, what);
-                2
-            }
-        }
-    }
-}
-
-/// `core.await([session])` → the results of that session's answer; without one, a fresh session's, which
-/// is passed to nobody: see `sleep`.
-unsafe extern "C-unwind" fn wait_session(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        let session = ffi::luaL_checkinteger(state, 1);
-        let (core, slot) = waiting_task(state, "await");
-        park(state, core, slot, session)
-    }
-}
-
-unsafe fn ticks(state: *mut lua_State) -> i64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let ticks = ffi::luaL_checknumber(state, 1);
-        if ticks.is_nan() {
-            args::argument_error(state, 1, Text::new("time is not a number"));
-        }
-        ticks.ceil() as i64
-    }
-}
-
-/// `ltask.sleep(centiseconds)`: 0 lets the messages go first that are there now.
-unsafe extern "C-unwind" fn sleep(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        let ticks = ticks(state);
-        let (core, slot) = waiting_task(state, "sleep");
-        let session = service(state).fast.next_session();
-        set_timer(service(state), session, ticks);
-        park(state, core, slot, session)
-    }
-}
-
-/// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.
-unsafe extern "C-unwind" fn timeout(state: *mut lua_State) -> c_int {
-    // SAFETY: the timer is set when the function is in its table.
-    unsafe {
-        let ticks = ticks(state);
-        ffi::luaL_checktype(state, 2, ffi::LUA_TFUNCTION);
-        ffi::lua_settop(state, 2);
-        let session = service(state).fast.next_session();
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, TIMEOUTS.pointer());
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_rawseti(state, -2, session);
-        set_timer(service(state), session, ticks);
-        0
-    }
-}
-
-/// `ltask.on_full(what)` → the previous: `"wait"` or `"error"`; what becomes of this service's requests to
-/// full mailboxes.
-unsafe extern "C-unwind" fn on_full(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let before = service(state).fast.wait_when_full;
-        if !args::is_none(state, 1) {
-            service(state).fast.wait_when_full = match args::bytes(state, 1) {
-                b"wait" => true,
-                b"error" => false,
-                _ => args::argument_error(state, 1, Text::new("'wait' or 'error' expected")),
-            };
-        }
-        push_bytes(state, if before { b"wait" } else { b"error" });
-        1
-    }
-}
-
-/// The tag of the running task.
-unsafe fn current_tag(state: *mut lua_State) -> Option<(Slot, Tag)> {
-    // SAFETY: the core lives as long as the VM.
-    unsafe {
-        let fast: &Fast = &service(state).fast;
-        if fast.core.is_null() {
-            return None;
-        }
-        let slot = (*fast.core).current()?;
-        Some((slot, (*fast.core).tag(slot)))
-    }
-}
-
-/// `core.current()` → from, session of the request that the running coroutine answers; nothing in others.
-unsafe extern "C-unwind" fn current(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let Some((_, tag)) = current_tag(state) else {
-            return 0;
-        };
-        ffi::lua_pushinteger(state, tag.from.into());
-        ffi::lua_pushinteger(state, tag.session);
-        2
-    }
-}
-
-/// `ltask.no_response()`: the running request will not be answered by its function's return.
-unsafe extern "C-unwind" fn no_response(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        if let Some((slot, tag)) = current_tag(state) {
-            let core = service(state).fast.core;
-            (*core).set_tag(slot, Tag { session: 0, ..tag });
-        }
-        0
-    }
-}
-
-/// `core.respond(from, session, …)`: answers a request whose function did not.
-unsafe extern "C-unwind" fn respond(state: *mut lua_State) -> c_int {
-    // SAFETY: what may raise comes before the message is made.
-    unsafe {
-        let to = service_id(state, 1);
-        let session = ffi::luaL_checkinteger(state, 2);
-        let (pointer, size) = pack::pack(state, 3);
-        let service = service(state);
-        let message = Message {
-            from: service.id,
-            to,
-            session,
-            kind: kind::RESPONSE,
-            payload: Payload::from_raw(pointer, size),
-        };
-        drop(super::ltask::post(service, message));
         0
     }
 }
@@ -577,14 +164,19 @@ unsafe extern "C-unwind" fn idle_wait(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Opens `ltask.core`.
+/// Opens `ltask.core`. Its functions come into the table as they are used.
 ///
 /// # Safety
 /// Called by Lua's `require`.
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push(state, FUNCTIONS);
+        library::push_lazy(state, index);
         1
     }
+}
+
+unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
+    // SAFETY: called as `__index` of the module's table.
+    unsafe { library::find(state, &[FUNCTIONS, calls::PRIVATE]).into() }
 }

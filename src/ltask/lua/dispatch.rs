@@ -4,17 +4,16 @@
 //! (no memory, corrupt bytes) loses nothing: `recover` answers it. Values are unpacked on the running
 //! state, which is protected, and moved over to the coroutine that is to have them.
 
-use super::core::{HOOKS, REQUESTS, SYSTEM_CALLS, TIMEOUTS};
+use super::calls::TIMEOUTS;
+use super::library::{IDLE, REQUESTS, push_hook, push_system_call};
 use super::service;
 use crate::ltask::mailbox::Refusal;
 use crate::ltask::message::{Message, Payload, ServiceId, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
-use crate::lua::object::Key;
 use crate::task::{Core, Host, How, Slot, Tag, Token};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
-use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
 
 /// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
@@ -112,10 +111,10 @@ unsafe fn handle(state: *mut lua_State, core: *mut Core, head: (u8, ServiceId, i
     unsafe {
         let (kind, from, session) = head;
         match kind {
-            kind::REQUEST => start(state, core, &REQUESTS, Tag { from, session }),
+            kind::REQUEST => start(state, core, true, Tag { from, session }),
             kind::RESPONSE => answer(state, core, session),
             kind::ERROR => answer_error(state, core, from, session),
-            kind::SYSTEM => start(state, core, &SYSTEM_CALLS, Tag { from, session }),
+            kind::SYSTEM => start(state, core, false, Tag { from, session }),
             kind::SIGNAL => signal(state, core, from),
             kind::IDLE => idle(state),
             _ => {}
@@ -154,29 +153,53 @@ unsafe fn hand_over(state: *mut lua_State, core: *mut Core, slot: Slot, count: c
     }
 }
 
-/// A request: its handler runs in a task that answers it. The first value names it.
-unsafe fn start(state: *mut lua_State, core: *mut Core, table: &'static Key, tag: Tag) {
+/// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
+/// service's own handlers, not of the library's.
+unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
     // SAFETY: values are moved when all is found.
     unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, table.pointer());
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
         let count = unpack(state);
         service(state).fast.begun = tag;
         if count == 0 {
             ffi::lua_pushnil(state);
         }
+        let count = count.max(1);
         // table, name, arguments… → table, handler, arguments…
-        ffi::lua_pushvalue(state, 2);
-        if ffi::lua_type(state, 2) == ffi::LUA_TNIL || ffi::lua_gettable(state, 1) == ffi::LUA_TNIL
-        {
+        if user {
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_gettable(state, 1);
+        } else {
+            find_system_call(state);
+        }
+        if ffi::lua_type(state, -1) == ffi::LUA_TNIL {
             unknown(state, tag);
             return;
         }
         let slot = Core::acquire(core, state);
         ffi::lua_replace(state, 2);
-        let count = count.max(1);
         hand_over(state, core, slot, count);
         service(state).fast.begun = Tag::default();
         Core::start(core, state, slot, count - 1, tag);
+    }
+}
+
+/// Pushes the handler of the system message whose name is at 2, or nil.
+unsafe fn find_system_call(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushcclosure(state, system_call, 0);
+        ffi::lua_pushnil(state);
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_call(state, 2, 1);
+    }
+}
+
+unsafe extern "C-unwind" fn system_call(state: *mut lua_State) -> c_int {
+    // SAFETY: the name is at 2.
+    unsafe {
+        push_system_call(state);
+        1
     }
 }
 
@@ -190,16 +213,6 @@ unsafe fn unknown(state: *mut lua_State, tag: Tag) {
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pushinteger(state, tag.session);
         ffi::lua_call(state, 3, 0);
-    }
-}
-
-pub(super) unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
-    // SAFETY: `setup` stored the table.
-    unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, HOOKS.pointer());
-        ffi::lua_getfield(state, -1, name.as_ptr());
-        ffi::lua_rotate(state, -2, -1);
-        ffi::lua_settop(state, -2);
     }
 }
 
@@ -250,11 +263,15 @@ unsafe fn answer_error(state: *mut lua_State, core: *mut Core, from: ServiceId, 
     }
 }
 
-/// Another service has died: the library's handler runs in a task.
+/// Another service has died: `ltask.signal_handler`, if there is one, runs in a task.
 unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
     // SAFETY: as for `start`.
     unsafe {
-        push_hook(state, c"signal");
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        ffi::lua_getfield(state, -1, c"ltask".as_ptr());
+        if ffi::lua_getfield(state, -1, c"signal_handler".as_ptr()) != ffi::LUA_TFUNCTION {
+            return;
+        }
         ffi::lua_pushinteger(state, from.into());
         let slot = Core::acquire(core, state);
         hand_over(state, core, slot, 2);
@@ -266,8 +283,7 @@ unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
 unsafe fn idle(state: *mut lua_State) {
     // SAFETY: plain stack work.
     unsafe {
-        push_hook(state, c"idle");
-        if ffi::lua_type(state, -1) == ffi::LUA_TFUNCTION {
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, IDLE.pointer()) == ffi::LUA_TFUNCTION {
             ffi::lua_call(state, 0, 0);
         }
     }

@@ -2,13 +2,22 @@
 
 use super::{message, push_payload, service, service_id};
 use crate::ltask::mailbox::{Place, Refusal};
+use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
 use crate::ltask::pack;
 use crate::ltask::service::{Receipt, Service};
-use crate::lua::{Function, Text, args, module, push_bytes, raise};
+use crate::lua::{Function, Text, args, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
+
+/// All that the module has, by topic.
+pub(super) const LISTS: &[&[(&CStr, Function)]] = &[
+    FUNCTIONS,
+    super::time::FUNCTIONS,
+    super::event::FUNCTIONS,
+    pack::FUNCTIONS,
+];
 
 const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"send_message", send_message),
@@ -289,17 +298,18 @@ unsafe extern "C-unwind" fn mem_count(state: *mut lua_State) -> c_int {
         service(state);
         ffi::lua_settop(state, 1);
         if ffi::lua_type(state, 1) != ffi::LUA_TTABLE {
+            ffi::lua_settop(state, 0);
             ffi::lua_createtable(state, 0, 8);
         }
         let (counts, used) = {
             let memory = service(state).memory();
             (memory.counts(), memory.used())
         };
-        for (kind, count) in counts.iter().enumerate() {
-            if (ffi::LUA_TSTRING as usize..=ffi::LUA_TTHREAD as usize).contains(&kind) {
-                ffi::lua_pushinteger(state, *count as i64);
-                ffi::lua_setfield(state, -2, ffi::lua_typename(state, kind as c_int));
-            }
+        // The first is no object, the last two are Lua's own.
+        for (name, count) in KIND_NAMES.iter().zip(counts).skip(1).take(5) {
+            push_bytes(state, name.as_bytes());
+            ffi::lua_pushinteger(state, count as i64);
+            ffi::lua_rawset(state, 1);
         }
         ffi::lua_pushinteger(state, used as i64);
         ffi::lua_setfield(state, -2, c"memory".as_ptr());
@@ -397,29 +407,14 @@ unsafe extern "C-unwind" fn mainthread_yield(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Opens `ltask`.
+/// Opens `ltask`. Its functions come into the table as they are used: most services use few.
 ///
 /// # Safety
 /// Called by Lua's `require`.
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push(state, FUNCTIONS);
-        module::add(state, super::time::FUNCTIONS);
-        module::add(state, super::event::FUNCTIONS);
-        module::add(state, pack::FUNCTIONS);
-        for (name, value) in [
-            ("MESSAGE_SYSTEM", i64::from(kind::SYSTEM)),
-            ("MESSAGE_REQUEST", kind::REQUEST.into()),
-            ("MESSAGE_RESPONSE", kind::RESPONSE.into()),
-            ("MESSAGE_ERROR", kind::ERROR.into()),
-            ("MESSAGE_SIGNAL", kind::SIGNAL.into()),
-            ("MESSAGE_IDLE", kind::IDLE.into()),
-        ] {
-            push_bytes(state, name.as_bytes());
-            ffi::lua_pushinteger(state, value);
-            ffi::lua_rawset(state, -3);
-        }
+        super::library::push_lazy(state, super::library::index);
         1
     }
 }

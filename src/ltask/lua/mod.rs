@@ -3,14 +3,17 @@
 //! - `ltask.rs`, `time.rs`, `event.rs`: module `ltask`, inside a service
 //! - `bootstrap.rs`, `config.rs`: module `ltask.bootstrap`, in the VM that starts the system
 //! - `exclusive.rs`: module `ltask.exclusive` (G1); `root.rs`: module `ltask.root`
-//! - `core.rs`, `dispatch.rs`: module `ltask.core`, the private fast calls of our service library
+//! - `calls.rs`, `dispatch.rs`, `library.rs`: our service library, as far as it is in Rust; `core.rs`: module
+//!   `ltask.core`, what its Lua part needs
 
 pub(crate) mod bootstrap;
+mod calls;
 mod config;
 pub(crate) mod core;
 mod dispatch;
 mod event;
 pub(crate) mod exclusive;
+mod library;
 pub(crate) mod ltask;
 pub(crate) mod root;
 mod time;

@@ -1,0 +1,354 @@
+//! The parts of our service library that each service has, without a Lua function in its VM: names that
+//! come into the tables as they are used, `print`, `require`, and where the rest is found.
+
+use super::calls::{self, TIMEOUTS};
+use super::dispatch;
+use super::service;
+use crate::ltask::message::Payload;
+use crate::ltask::pack;
+use crate::lua::object::Key;
+use crate::lua::{Function, args, embed, push_bytes};
+use crate::task::Core;
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+use std::os::raw::c_int;
+use std::sync::atomic::Ordering;
+
+/// The handlers of requests; those of system messages besides the built-in ones, if there are any.
+pub(super) static REQUESTS: Key = Key::new(22);
+pub(super) static SYSTEM_CALLS: Key = Key::new(23);
+/// What the library does in rare cases: `ltask.more`'s table `hooks`, once it is loaded.
+static HOOKS: Key = Key::new(24);
+/// The handler for when there is nothing to do.
+pub(super) static IDLE: Key = Key::new(25);
+/// Lua's own `require`.
+static REQUIRE: Key = Key::new(26);
+
+const PUBLIC: &[(&CStr, Function)] = &[
+    (c"dispatch", dispatch_table),
+    (c"schedule_message", dispatch::schedule),
+    (c"idle_handler", idle_handler),
+];
+
+/// What of the task core is `ltask`'s as well.
+const TASK: [&CStr; 5] = [c"fork", c"wait", c"wakeup", c"interrupt", c"running"];
+
+/// Pushes an empty table whose `__index` is `index`.
+pub(super) unsafe fn push_lazy(state: *mut lua_State, index: Function) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_createtable(state, 0, 0);
+        ffi::lua_createtable(state, 0, 1);
+        ffi::lua_pushcclosure(state, index, 0);
+        ffi::lua_setfield(state, -2, c"__index".as_ptr());
+        ffi::lua_setmetatable(state, -2);
+    }
+}
+
+/// In an `__index` (table, name): finds the name in the lists, and keeps it in the table. Whether it was
+/// found; then it lies on top.
+pub(super) unsafe fn find(state: *mut lua_State, lists: &[&[(&CStr, Function)]]) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        if ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
+            return false;
+        }
+        let name = args::bytes(state, 2);
+        let mut entries = lists.iter().flat_map(|list| list.iter());
+        let Some((_, function)) = entries.find(|(known, _)| known.to_bytes() == name) else {
+            return false;
+        };
+        ffi::lua_pushcclosure(state, *function, 0);
+        keep(state);
+        true
+    }
+}
+
+/// Keeps the value on top under the name at 2 in the table at 1.
+unsafe fn keep(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_pushvalue(state, -2);
+        ffi::lua_rawset(state, 1);
+    }
+}
+
+/// `__index` of `ltask`: its own functions, and in a service with our library that one's.
+pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
+    // SAFETY: called as `__index` of the module's table.
+    unsafe {
+        if find(state, super::ltask::LISTS) {
+            return 1;
+        }
+        let Some(service) = crate::ltask::service::Service::of(state) else {
+            return 0;
+        };
+        if service.fast.core.is_null() || ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
+            return 0;
+        }
+        if find(state, &[calls::PUBLIC, PUBLIC]) {
+            return 1;
+        }
+        let name = args::bytes(state, 2);
+        if name == b"signal_handler" || name == b"on_idle" {
+            return 0;
+        }
+        if TASK.iter().any(|known| known.to_bytes() == name) {
+            push_loaded(state, c"lio.task");
+        } else {
+            push_module(state, c"ltask.more");
+        }
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_gettable(state, -2);
+        if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
+            keep(state);
+        }
+        1
+    }
+}
+
+unsafe fn push_loaded(state: *mut lua_State, name: &CStr) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        ffi::lua_getfield(state, -1, name.as_ptr());
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_settop(state, -2);
+    }
+}
+
+/// Pushes a module, loaded by Lua's own `require`.
+unsafe fn push_module(state: *mut lua_State, name: &CStr) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUIRE.pointer());
+        ffi::lua_pushstring(state, name.as_ptr());
+        ffi::lua_call(state, 1, 1);
+    }
+}
+
+/// Pushes what the library does in a rare case.
+pub(super) unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::luaL_checkstack(state, 6, std::ptr::null());
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, HOOKS.pointer()) != ffi::LUA_TTABLE {
+            ffi::lua_settop(state, -2);
+            push_module(state, c"ltask.more");
+            ffi::lua_getfield(state, -1, c"hooks".as_ptr());
+            ffi::lua_rotate(state, -2, -1);
+            ffi::lua_settop(state, -2);
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, HOOKS.pointer());
+        }
+        ffi::lua_getfield(state, -1, name.as_ptr());
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_settop(state, -2);
+    }
+}
+
+/// `core.setup()`: this VM has our service library from now on.
+pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work; the service knows the core when all is there.
+    unsafe {
+        for key in [&REQUESTS, &TIMEOUTS] {
+            ffi::lua_createtable(state, 0, 0);
+            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key.pointer());
+        }
+        ffi::lua_getglobal(state, c"require".as_ptr());
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, REQUIRE.pointer());
+        push_module(state, c"lio.task");
+        for (name, function) in [
+            (c"require", require as Function),
+            (c"print", print as Function),
+        ] {
+            ffi::lua_pushcclosure(state, function, 0);
+            ffi::lua_setglobal(state, name.as_ptr());
+        }
+        let core = Core::of(state);
+        let service = service(state);
+        service.fast.core = core;
+        service.fast.wait_when_full = service.system().waits_when_full();
+        (*core).set_host(dispatch::host(service));
+        ffi::lua_pushboolean(state, service.card.exclusive.load(Ordering::Relaxed).into());
+        1
+    }
+}
+
+/// `core.serve(ok, ended)` → ended: of the protected main loop. An error in it is answered or logged, and
+/// the service goes on.
+pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        if ffi::lua_toboolean(state, 1) == 0 {
+            push_hook(state, c"recover");
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_call(state, 1, 0);
+            ffi::lua_pushboolean(state, 0);
+        } else {
+            ffi::lua_settop(state, 2);
+        }
+        1
+    }
+}
+
+/// `core.system_calls()` → the table of handlers of system messages.
+pub(super) unsafe extern "C-unwind" fn system_calls(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        let key = SYSTEM_CALLS.pointer();
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) != ffi::LUA_TTABLE {
+            ffi::lua_createtable(state, 0, 1);
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key);
+        }
+        1
+    }
+}
+
+/// Pushes the handler of the system message whose name is on top.
+pub(super) unsafe fn push_system_call(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        let key = SYSTEM_CALLS.pointer();
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) == ffi::LUA_TTABLE {
+            ffi::lua_pushvalue(state, -2);
+            if ffi::lua_rawget(state, -2) == ffi::LUA_TFUNCTION {
+                return;
+            }
+        }
+        ffi::lua_settop(state, 2);
+        if ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
+            return ffi::lua_pushnil(state);
+        }
+        match args::bytes(state, 2) {
+            b"init" => embed::push_compiled(state, "ltask.init"),
+            b"quit" => embed::push_compiled(state, "ltask.quit"),
+            b"inspect" => push_hook(state, c"inspect"),
+            _ => ffi::lua_pushnil(state),
+        }
+    }
+}
+
+/// `core.generation([n])` → the one that the system is configured for; sets it.
+pub(super) unsafe extern "C-unwind" fn generation(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        if !args::is_none(state, 1) {
+            service(state).fast.generation = args::integer_in(state, 1, 1, 2, "generation") as u8;
+        }
+        ffi::lua_pushinteger(state, service(state).fast.generation.into());
+        1
+    }
+}
+
+/// `ltask.dispatch([handlers])` → the table of request handlers, with those added.
+unsafe extern "C-unwind" fn dispatch_table(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
+        if ffi::lua_type(state, 1) == ffi::LUA_TNIL {
+            return 1;
+        }
+        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        if is_empty(state, 2) {
+            // The table itself, so that handlers added to it later are seen.
+            ffi::lua_pushvalue(state, 1);
+            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
+            ffi::lua_settop(state, 1);
+            return 1;
+        }
+        ffi::lua_pushnil(state);
+        while ffi::lua_next(state, 1) != 0 {
+            ffi::lua_pushvalue(state, -2);
+            ffi::lua_rotate(state, -2, 1);
+            ffi::lua_rawset(state, 2);
+        }
+        1
+    }
+}
+
+unsafe fn is_empty(state: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushnil(state);
+        if ffi::lua_next(state, index) == 0 {
+            return true;
+        }
+        ffi::lua_settop(state, -3);
+        false
+    }
+}
+
+/// `ltask.idle_handler(f)`: `f` runs when there is nothing to do, in a service with an event descriptor
+/// (G2). It usually blocks.
+unsafe extern "C-unwind" fn idle_handler(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, IDLE.pointer());
+        0
+    }
+}
+
+/// Lua's `require`: does not wait.
+pub(super) unsafe extern "C-unwind" fn require_now(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUIRE.pointer());
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_call(state, ffi::lua_gettop(state) - 1, ffi::LUA_MULTRET);
+        ffi::lua_gettop(state)
+    }
+}
+
+/// `require` of a service: what is not loaded yet is loaded by a coroutine that may wait.
+unsafe extern "C-unwind" fn require(state: *mut lua_State) -> c_int {
+    // SAFETY: the call is the last act, and may yield.
+    unsafe {
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        ffi::luaL_checktype(state, 1, ffi::LUA_TSTRING);
+        ffi::lua_pushvalue(state, 1);
+        if ffi::lua_gettable(state, -2) != ffi::LUA_TNIL {
+            return 1;
+        }
+        ffi::lua_settop(state, 1);
+        if ffi::lua_isyieldable(state) == 0 || service(state).fast.core.is_null() {
+            return require_now(state);
+        }
+        push_module(state, c"ltask.loader");
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_callk(state, 1, 2, 0, Some(required));
+        2
+    }
+}
+
+unsafe extern "C-unwind" fn required(_: *mut lua_State, _: c_int, _: ffi::lua_KContext) -> c_int {
+    2
+}
+
+/// `print` of a service: a line of the log.
+unsafe extern "C-unwind" fn print(state: *mut lua_State) -> c_int {
+    // SAFETY: what may raise comes before the payload is made.
+    unsafe {
+        let count = ffi::lua_gettop(state);
+        push_bytes(state, b"info");
+        push_bytes(state, b"");
+        for index in 1..=count {
+            if index > 1 {
+                push_bytes(state, b"\t");
+                ffi::lua_concat(state, 2);
+            }
+            ffi::luaL_tolstring(state, index, std::ptr::null_mut());
+            ffi::lua_concat(state, 2);
+        }
+        let (pointer, size) = pack::pack(state, count + 1);
+        let service = service(state);
+        let payload = Payload::from_raw(pointer, size);
+        let system = service.system();
+        system.push_log(service.id, payload, service.worker());
+        0
+    }
+}
