@@ -47,14 +47,21 @@ local function field(path, pattern)
   return tonumber(value) or 0
 end
 
--- How often threads of this process went to sleep by themselves, in all: one for each wake of a thread.
+-- A function that counts how often the threads of this process, as they are now, went to sleep by themselves
+-- since: once for each wake of a thread. Only making it costs switches.
 function M.switches()
   local pid = io.open("/proc/self/stat"):read "n"
-  local sum = 0
+  local paths = {}
   for tid in measure.capture("ls /proc/" .. pid .. "/task"):gmatch "%d+" do
-    sum = sum + field("/proc/" .. pid .. "/task/" .. tid .. "/status", "\nvoluntary_ctxt_switches:%s+(%d+)")
+    paths[#paths + 1] = "/proc/" .. pid .. "/task/" .. tid .. "/status"
   end
-  return sum
+  local function sum()
+    local n = 0
+    for _, path in ipairs(paths) do n = n + field(path, "\nvoluntary_ctxt_switches:%s+(%d+)") end
+    return n
+  end
+  local before = sum()
+  return function() return sum() - before end
 end
 
 -- How many `write` calls this process has made: each signal of an event descriptor is one.

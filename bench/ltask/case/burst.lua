@@ -19,7 +19,7 @@ figures.case(function()
   local received, waits = ltask.call(target, "state")
   return {
     writes = writes / bursts,
-    waits = (waits - waits_before) / bursts,
+    per_wake = writes / (waits - waits_before),
     lost = bursts * n - received,
   }
 end)
