@@ -24,7 +24,7 @@ io.stdout:flush()
 
 local code = require "ltask.start" {
   core = core,
-  service_path = here .. "case/?.lua;" .. here .. "service/?.lua",
+  service_path = here .. "service/?.lua;" .. here .. "case/?.lua",
   lua_path = package.path,
   lua_cpath = package.cpath,
   bootstrap = { { name = arg[1], args = { options } } },

@@ -50,7 +50,7 @@ local function measured(one)
   if figures.code ~= 0 then
     return nil, figures.code == 124 and "not done in time" or ("exit code %s"):format(figures.code)
   end
-  if figures.rate then figures.share = figures.rate / figures.switch end
+  if figures.each then figures.share = figures.each * figures.switch / 1e6 end
   return figures
 end
 
@@ -77,12 +77,15 @@ local function verdict(row, value)
 end
 
 local function line(one, row)
-  if #one.results == 0 then return ("| %s | failed | %s | no | |"):format(row[1], target(row)) end
+  if #one.results == 0 then return ("| %s | failed | %s | no | | |"):format(row[1], target(row)) end
   local value = measure.median(one.results, row[2])
-  local share = ""
-  if row[2] == "rate" then share = ("%.3f"):format(measure.median(one.results, "share")) end
-  return ("| %s | %s%s | %s | %s | %s |"):format(row[1], shown(value), row[3] == "" and "" or " " .. row[3],
-    target(row), verdict(row, value), share)
+  local each, share = "", ""
+  if row[2] == "rate" then
+    each = shown(measure.median(one.results, "each"))
+    share = shown(measure.median(one.results, "share"))
+  end
+  return ("| %s | %s%s | %s | %s | %s | %s |"):format(row[1], shown(value), row[3] == "" and "" or " " .. row[3],
+    target(row), verdict(row, value), each, share)
 end
 
 local list = chosen()
@@ -104,8 +107,8 @@ for round = 1, options.rounds do
   end
 end
 
-print("| case | measured | target | met | ÷ plain switches |")
-print("|---|---|---|---|---|")
+print("| case | measured | target | met | CPU µs each | in plain switches |")
+print("|---|---|---|---|---|---|")
 for _, one in ipairs(list) do
   for _, row in ipairs(one.rows) do print(line(one, row)) end
 end

@@ -11,7 +11,7 @@ figures.case(function()
   local send = ltask.send
   for _ = 1, bursts do
     -- Long enough for it to have gone back into its wait.
-    ltask.sleep(2)
+    ltask.sleep(2 + (options.linger or 0) // 5)
     local before = figures.writes()
     for i = 1, n do send(target, "message", i) end
     writes = writes + figures.writes() - before

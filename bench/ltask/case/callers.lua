@@ -4,21 +4,26 @@ local ltask = require "ltask"
 local figures = require "figures"
 local options = ...
 
-figures.case(function()
-  local coroutines, n, services = options.coroutines or 100, options.calls or 2000, options.services or 8
-  local list = figures.spawn(services, "echo")
-  local left = coroutines
-  local start = ltask.counter()
-  for id = 1, coroutines do
-    ltask.fork(function()
-      local call = ltask.call
-      for i = 1, n do
-        if call(list[(id + i) % services + 1], "ping", i) ~= i then error "another call's answer" end
-      end
-      left = left - 1
-      if left == 0 then ltask.wakeup "done" end
-    end)
+local coroutines <const> = options.coroutines or 100
+local calls <const> = options.calls or 2000
+
+local function caller(list, id)
+  local call, count = ltask.call, #list
+  for i = 1, calls do
+    if call(list[(id + i) % count + 1], "ping", i) ~= i then error "another call's answer" end
   end
-  ltask.wait "done"
-  return { rate = coroutines * n / (ltask.counter() - start) }
+end
+
+figures.case(function()
+  local list = figures.spawn(options.services or 8, "echo")
+  local left = coroutines
+  local function one(id)
+    caller(list, id)
+    left = left - 1
+    if left == 0 then ltask.wakeup "done" end
+  end
+  return figures.timed(coroutines * calls, function()
+    for id = 1, coroutines do ltask.fork(one, id) end
+    ltask.wait "done"
+  end)
 end)

@@ -10,18 +10,14 @@ figures.case(function()
   local list = figures.spawn(senders, "sender")
   local sink = ltask.spawn("sink", senders * n, options.nap_every, options.nap_ms)
   local before = figures.resident()
-  local start = ltask.counter()
-  for i, sender in ipairs(list) do ltask.send(sender, "go", sink, i, n) end
-  local _, wrong, peak = ltask.call(sink, "result")
-  local seconds = ltask.counter() - start
-  local after = math.max(peak, figures.resident())
+  local result = figures.timed(senders * n, function()
+    for i, sender in ipairs(list) do ltask.send(sender, "go", sink, i, n) end
+    ltask.call(sink, "result")
+  end)
   -- Whatever came twice would be here by now.
-  local received = ltask.call(sink, "result")
-  return {
-    rate = senders * n / seconds,
-    lost = senders * n - received,
-    wrong = wrong,
-    growth = after - before,
-    queue_max = ltask.call(1, "stat")[sink].queue_max,
-  }
+  local received, wrong, peak = ltask.call(sink, "result")
+  result.lost, result.wrong = senders * n - received, wrong
+  result.growth = math.max(peak, figures.resident()) - before
+  result.queue_max = ltask.call(1, "stat")[sink].queue_max
+  return result
 end)

@@ -13,11 +13,11 @@ figures.case(function()
     if left == 0 then ltask.wakeup "batch" end
   end
   local fork = ltask.fork
-  local start = ltask.counter()
-  for _ = 1, rounds do
-    left = batch
-    for _ = 1, batch do fork(one) end
-    ltask.wait "batch"
-  end
-  return { rate = rounds * batch / (ltask.counter() - start) }
+  return figures.timed(rounds * batch, function()
+    for _ = 1, rounds do
+      left = batch
+      for _ = 1, batch do fork(one) end
+      ltask.wait "batch"
+    end
+  end)
 end)

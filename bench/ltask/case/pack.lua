@@ -9,7 +9,7 @@ figures.case(function()
   local pack, unpack_remove = ltask.pack, ltask.unpack_remove
   local message = { 1, 2, 3, "abc", { x = 1, y = 2.5, z = "hello" } }
   if unpack_remove(pack(message))[5].z ~= "hello" then error "another message" end
-  local start = ltask.counter()
-  for _ = 1, n do unpack_remove(pack(message)) end
-  return { rate = n / (ltask.counter() - start) }
+  return figures.timed(n, function()
+    for _ = 1, n do unpack_remove(pack(message)) end
+  end)
 end)

@@ -19,8 +19,7 @@ figures.case(function()
   local echo = ltask.spawn "echo"
   calls(echo, 10000)
   local switches = figures.switches()
-  local start = ltask.counter()
-  calls(echo, n)
-  local seconds = ltask.counter() - start
-  return { rate = n / seconds, switches = switches() / n }
+  local result = figures.timed(n, function() calls(echo, n) end)
+  result.switches = switches() / n
+  return result
 end)

@@ -9,8 +9,7 @@ figures.case(function()
   local sender, sink = ltask.spawn "sender", ltask.spawn("sink", n)
   ltask.call(sender, "go", sink, 1, 0)
   local before = ltask.call(1, "stat")[sender].resumes
-  local start = ltask.counter()
-  ltask.call(sender, "go", sink, 1, n)
-  local seconds = ltask.counter() - start
-  return { rate = n / seconds, resumes = ltask.call(1, "stat")[sender].resumes - before }
+  local result = figures.timed(n, function() ltask.call(sender, "go", sink, 1, n) end)
+  result.resumes = ltask.call(1, "stat")[sender].resumes - before
+  return result
 end)

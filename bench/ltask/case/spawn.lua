@@ -23,15 +23,16 @@ figures.case(function()
   while alive() > 3 do ltask.sleep(0) end
   local before = figures.resident()
   local left = width
-  local start = ltask.counter()
-  for _ = 1, width do
-    ltask.fork(function()
-      rounds(n // width)
-      left = left - 1
-      if left == 0 then ltask.wakeup "done" end
-    end)
+  local function some()
+    rounds(n // width)
+    left = left - 1
+    if left == 0 then ltask.wakeup "done" end
   end
-  ltask.wait "done"
-  while alive() > 3 do ltask.sleep(0) end
-  return { rate = n / (ltask.counter() - start), growth = figures.resident() - before }
+  local result = figures.timed(n, function()
+    for _ = 1, width do ltask.fork(some) end
+    ltask.wait "done"
+    while alive() > 3 do ltask.sleep(0) end
+  end)
+  result.growth = figures.resident() - before
+  return result
 end)

@@ -7,16 +7,17 @@ local options = ...
 figures.case(function()
   local n = (options.pairs or 2000000) // 2
   local wait, wakeup = ltask.wait, ltask.wakeup
-  local start = ltask.counter()
-  ltask.fork(function()
+  local function other()
     for _ = 1, n do
       wakeup "a"
       wait "b"
     end
-  end)
-  for _ = 1, n do
-    wait "a"
-    wakeup "b"
   end
-  return { rate = 2 * n / (ltask.counter() - start) }
+  return figures.timed(2 * n, function()
+    ltask.fork(other)
+    for _ = 1, n do
+      wait "a"
+      wakeup "b"
+    end
+  end)
 end)
