@@ -177,7 +177,7 @@ t.test("when nothing can wake the tasks run raises and shows where they wait", f
   end)
   local _, tasks = message:gsub("\ntask:\n", "")
   t.eq(tasks, 2)
-  t.ok(message:find "loop_test.lua:%d+: in local 'f'", message)
+  t.ok(message:find "loop_test.lua:%d+: in function <", message)
 end)
 
 t.test("stop ends run: hooks run with the grace, then what is left is closed", function()

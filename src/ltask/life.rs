@@ -5,7 +5,7 @@
 //! then root gets its signal. Root answers what was noted and frees the number.
 
 use super::mailbox::Place;
-use super::message::{Message, ROOT, ServiceId, kind};
+use super::message::{Message, ROOT, SYSTEM, ServiceId, kind};
 use super::service::Service;
 use super::system::System;
 use super::worker::Worker;
@@ -71,7 +71,7 @@ pub(crate) fn install(
 }
 
 fn refuse(system: &System, message: &Message, worker: Option<&Worker>) {
-    if message.kind == kind::REQUEST && message.session != 0 {
+    if message.wants_answer() {
         system.refuse(message, worker);
     }
 }
@@ -118,7 +118,7 @@ fn note_remains(service: &mut Service, left: &[Message]) {
     remains.extend(pending.drain());
     remains.extend(
         left.iter()
-            .filter(|message| message.kind == kind::REQUEST && message.session != 0)
+            .filter(|message| message.wants_answer())
             .map(|message| (message.from, message.session)),
     );
     drop(remains);
@@ -160,7 +160,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         }
         None => left
             .iter()
-            .filter(|message| message.kind == kind::REQUEST && message.session != 0)
+            .filter(|message| message.wants_answer())
             .map(|message| (message.from, message.session))
             .collect(),
     }
@@ -174,7 +174,9 @@ fn doom(system: &System, id: ServiceId) {
     if slot.mailbox.is_alive(id)
         && let Some(card) = slot.card()
     {
-        card.doomed.store(true, Ordering::Relaxed);
+        card.doomed.store(true, Ordering::SeqCst);
+        // Its slice may have ended just now: this brings another one.
+        system.tell_one(SYSTEM, id, None);
         system.touch(id);
     }
 }

@@ -253,6 +253,12 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         left <= self.capacity / 2 && self.wanted.load(Ordering::Acquire)
     }
 
+    /// Whether senders wait for room. To be asked after every lock section in which the receiver found
+    /// nothing more to read: only then is a refusal that came before it seen for sure.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
     /// The services to be told of room, once at least half of the mailbox is free.
     pub(crate) fn room(&self) -> Vec<u32> {
         let mut inner = lock(&self.inner);

@@ -103,6 +103,11 @@ impl Message {
         }
     }
 
+    /// Whether somebody waits for its answer.
+    pub(crate) fn wants_answer(&self) -> bool {
+        self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
+    }
+
     /// Whether the mailbox's bound holds for it. Answers are bounded by the requests they belong to, and
     /// must not get lost: they always find room.
     pub(crate) fn is_bounded(&self) -> bool {

@@ -16,11 +16,14 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
+use super::memory;
 use crate::lua::{Text, raise};
 use buffer::{Buffer, Exhausted};
+use decode::Corrupt;
 use encode::Failure;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
+use std::ptr;
 
 pub(crate) use functions::FUNCTIONS;
 
@@ -85,38 +88,74 @@ fn explain(failure: &Failure) -> Text {
 /// # Safety
 /// `state` is valid, and the bytes can be read. As for [`pack`] otherwise.
 pub(crate) unsafe fn unpack(state: *mut lua_State, bytes: *const u8, size: usize) -> c_int {
-    if size == 0 {
-        return 0;
-    }
     // SAFETY: the caller's promise.
     unsafe {
-        match decode::decode(state, std::slice::from_raw_parts(bytes, size)) {
-            Ok(count) => count,
-            Err(corrupt) => raise(
-                state,
-                Text::format(format_args!("cannot unpack: {}", corrupt.text())),
-            ),
-        }
+        let result = decode::decode(state, bytes_of(bytes, size));
+        settle_unpacked(state, result)
     }
 }
 
+/// The bytes at a pointer, which may be null for none.
+unsafe fn bytes_of<'a>(bytes: *const u8, size: usize) -> &'a [u8] {
+    if size == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(bytes, size) }
+}
+
+unsafe fn settle_unpacked(state: *mut lua_State, result: Result<c_int, Corrupt>) -> c_int {
+    match result {
+        Ok(count) => count,
+        // SAFETY: the caller owns nothing that needs `Drop`.
+        Err(corrupt) => unsafe {
+            raise(
+                state,
+                Text::format(format_args!("cannot unpack: {}", corrupt.text())),
+            )
+        },
+    }
+}
+
+/// From this size on a protected call costs little beside the rest.
+const LARGE: usize = 1024;
+
 /// As [`unpack`], and frees the block, whatever happens.
+///
+/// A memory error leaves by longjmp, past whatever would free. So the call is a protected one; but a
+/// service's VM has a place for one small block, which does as well and costs next to nothing. After
+/// such an error it keeps the block until the VM ends, and is full for all that follow, as it is for
+/// a finalizer that runs meanwhile.
 ///
 /// # Safety
 /// As for [`unpack`]; the block is libc's, and is the caller's no more.
 pub(crate) unsafe fn unpack_owned(state: *mut lua_State, block: *mut c_void, size: usize) -> c_int {
+    // SAFETY: the caller's promise; a service's memory outlives its VM.
+    unsafe {
+        if size >= LARGE {
+            return unpack_protected(state, block, size);
+        }
+        match memory::of(state) {
+            Some(memory) if (*memory).park(block) => {
+                let result = decode::decode(state, bytes_of(block.cast(), size));
+                (*memory).unpark();
+                libc::free(block);
+                settle_unpacked(state, result)
+            }
+            _ => unpack_protected(state, block, size),
+        }
+    }
+}
+
+unsafe fn unpack_protected(state: *mut lua_State, block: *mut c_void, size: usize) -> c_int {
     // SAFETY: nothing can raise between here and `free` but inside the protected call.
     unsafe {
-        if size == 0 {
-            libc::free(block);
-            return 0;
-        }
         let top = ffi::lua_gettop(state);
         if ffi::lua_checkstack(state, 4) == 0 {
             libc::free(block);
             raise(state, Text::new("stack overflow"));
         }
-        ffi::lua_pushcclosure(state, unpack_protected, 0);
+        ffi::lua_pushcclosure(state, unpack_arguments, 0);
         ffi::lua_pushlightuserdata(state, block);
         ffi::lua_pushinteger(state, size as i64);
         let status = ffi::lua_pcall(state, 2, ffi::LUA_MULTRET, 0);
@@ -128,11 +167,11 @@ pub(crate) unsafe fn unpack_owned(state: *mut lua_State, block: *mut c_void, siz
     }
 }
 
-unsafe extern "C-unwind" fn unpack_protected(state: *mut lua_State) -> c_int {
-    // SAFETY: called by `unpack_owned` with a block and its size.
+unsafe extern "C-unwind" fn unpack_arguments(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `unpack_protected` with a block and its size.
     unsafe {
         let block = ffi::lua_touserdata(state, 1);
-        let size = ffi::lua_tointegerx(state, 2, std::ptr::null_mut());
+        let size = ffi::lua_tointegerx(state, 2, ptr::null_mut());
         unpack(state, block.cast(), size as usize)
     }
 }
@@ -158,7 +197,7 @@ pub(crate) fn pack_values(values: &[Value<'_>]) -> (*mut c_void, usize) {
         .iter()
         .try_for_each(|value| write(&mut buffer, *value))
         .and_then(|()| buffer.finish());
-    packed.unwrap_or((std::ptr::null_mut(), 0))
+    packed.unwrap_or((ptr::null_mut(), 0))
 }
 
 fn write(buffer: &mut Buffer, value: Value<'_>) -> Result<(), Exhausted> {

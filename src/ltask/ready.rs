@@ -118,6 +118,12 @@ impl Ready {
         }
     }
 
+    /// Whether nothing is in the worker's hand-off slot, nor bound to it.
+    pub(crate) fn is_lane_empty(&self, worker: usize) -> bool {
+        let lane = &self.lanes[worker];
+        lane.next.load(Ordering::Relaxed) == 0 && lane.bound_count.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether there is something that `worker` could take.
     pub(crate) fn has_work_for(&self, worker: usize) -> bool {
         self.has_shared() || self.lanes[worker].bound_count.load(Ordering::SeqCst) > 0

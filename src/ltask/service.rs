@@ -239,6 +239,8 @@ impl Service {
                     Outcome::Yielded
                 }
                 ffi::LUA_OK => Outcome::Returned,
+                // An error that the system's end has raised is no news.
+                _ if self.system().is_quitting() => Outcome::Failed,
                 _ => {
                     let message = self.describe_failure();
                     self.system().log_text(self.id, &message);
@@ -269,6 +271,7 @@ impl Service {
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
             if self.batch.is_empty() && !self.refill() {
+                self.system().tell_if_wanted(self.id, self.worker());
                 return None;
             }
             let message = self.batch.pop_front()?;
@@ -279,7 +282,7 @@ impl Service {
             {
                 system.tell_room(self.id, self.worker());
             }
-            if message.kind == kind::REQUEST && message.session != 0 {
+            if message.wants_answer() {
                 self.pending.add(message.from, message.session);
             }
             if message.kind == kind::ROOM {
@@ -304,9 +307,10 @@ impl Service {
         }
     }
 
-    /// How much there is for the next slice, which counts as begun.
+    /// How much there is for the next slice, which counts as begun: unread messages, an unread receipt.
     pub(crate) fn unread(&mut self) -> usize {
-        self.batch.len() + usize::from(std::mem::take(&mut self.again))
+        let again = std::mem::take(&mut self.again) || self.receipt.is_some();
+        self.batch.len() + usize::from(again)
     }
 
     /// The worker that runs this slice.
@@ -341,7 +345,7 @@ impl Service {
             Ok(()) => Ok(()),
             Err((message, Refusal::Full)) => Err(message),
             Err((message, Refusal::Missing)) => {
-                if message.kind == kind::REQUEST && message.session != 0 {
+                if message.wants_answer() {
                     self.system().refuse(&message, self.worker());
                 }
                 Ok(())
@@ -417,7 +421,7 @@ unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::luaL_openlibs(state);
         embed::install(state, Some(3));
-        embed::preload(state);
+        embed::install_first(state);
         ffi::lua_newthread(state);
         1
     }

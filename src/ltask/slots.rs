@@ -178,6 +178,10 @@ impl Places {
     }
 
     fn reserve(&mut self, wanted: ServiceId, bits: u32) -> Option<ServiceId> {
+        if let Some(at) = self.freed.iter().position(|&(place, _)| place == wanted) {
+            self.freed.remove(at);
+            return Some(wanted);
+        }
         if wanted >> bits != 0 || wanted < self.fresh || self.taken.contains(&wanted) {
             return None;
         }
@@ -203,6 +207,9 @@ mod tests {
         assert_eq!(slots.open(1), None);
         assert_eq!(slots.open(0), Some(2));
         assert_eq!(slots.open(0), Some(4));
+        slots.get(3).unwrap().mailbox.seize(3, &mut Vec::new());
+        assert!(slots.free(3));
+        assert_eq!(slots.open(3), Some(3));
     }
 
     #[test]

@@ -172,6 +172,17 @@ impl System {
         }
     }
 
+    /// The same, by a receiver that found nothing more: a sender that was refused just before it looked is
+    /// seen now.
+    pub(crate) fn tell_if_wanted(&self, id: ServiceId, worker: Option<&Worker>) {
+        if let Some(slot) = self.slots.get(id)
+            && slot.mailbox.is_wanted()
+        {
+            self.tell_room(id, worker);
+        }
+    }
+
+    /// Tells one of them.
     pub(crate) fn tell_one(&self, id: ServiceId, waiting: ServiceId, worker: Option<&Worker>) {
         // One that has died wants nothing any more.
         let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0, worker);

@@ -176,7 +176,7 @@ impl Worker {
         };
         let (unread, place) = (service.unread(), service.place);
         let Some(place) = slot.mailbox.end(service, unread, place) else {
-            return;
+            return system.tell_if_wanted(id, Some(self));
         };
         match place {
             super::mailbox::Place::Any => self.offer_self(system, id),
@@ -187,7 +187,7 @@ impl Worker {
     /// A service that has more to do goes behind the others. If there are none, it is this worker's next,
     /// and nobody needs to wake.
     fn offer_self(&self, system: &System, id: ServiceId) {
-        let alone = self.deque.is_empty();
+        let alone = self.deque.is_empty() && system.ready.is_lane_empty(self.number);
         self.deque.push(id);
         if !alone {
             system.sleepers.notify();
@@ -214,7 +214,8 @@ pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
         return super::run::detach(system, service);
     }
     let (unread, place) = (service.unread(), service.place);
-    if let Some(place) = slot.mailbox.end(service, unread, place) {
-        system.schedule(id, place, None);
+    match slot.mailbox.end(service, unread, place) {
+        Some(place) => system.schedule(id, place, None),
+        None => system.tell_if_wanted(id, None),
     }
 }

@@ -152,34 +152,36 @@ unsafe extern "C-unwind" fn append(
     0
 }
 
-/// In the VM of a service: the modules that each service needs are found without a look at files, and
-/// load from precompiled chunks.
+/// What each service needs: native modules, and library files that are loaded precompiled.
+const SERVICE: &[(&str, Function)] = &[
+    ("ltask", crate::ltask::lua::ltask::open_module),
+    ("ltask.core", crate::ltask::lua::core::open_module),
+    ("ltask.root", crate::ltask::lua::root::open_module),
+    ("ltask.exclusive", crate::ltask::lua::exclusive::open_module),
+    ("lio.task", crate::task::lua::open_lazy),
+    ("ltask.more", open_compiled),
+    ("ltask.request", open_compiled),
+    ("ltask.loader", open_compiled),
+];
+
+/// In the VM of a service: what each service needs is found without a look at files.
 ///
 /// # Safety
 /// As for [`install`].
-pub(crate) unsafe fn preload(state: *mut lua_State) {
+pub(crate) unsafe fn install_first(state: *mut lua_State) {
     // SAFETY: plain stack work.
+    unsafe { insert(state, service_searcher, Some(1)) }
+}
+
+unsafe extern "C-unwind" fn service_searcher(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `require` with the module's name.
     unsafe {
-        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_PRELOAD".as_ptr());
-        for name in [c"ltask", c"ltask.core", c"lio.task.core"] {
-            if let Some((_, open)) = NATIVE
-                .iter()
-                .find(|(module, _)| module.as_bytes() == name.to_bytes())
-            {
-                ffi::lua_pushcclosure(state, *open, 0);
-                ffi::lua_setfield(state, -2, name.as_ptr());
-            }
-        }
-        for name in [
-            c"lio.task",
-            c"ltask.more",
-            c"ltask.request",
-            c"ltask.loader",
-        ] {
-            ffi::lua_pushcclosure(state, open_compiled, 0);
-            ffi::lua_setfield(state, -2, name.as_ptr());
-        }
-        ffi::lua_settop(state, -2);
+        let name = args::bytes(state, 1);
+        let found = SERVICE.iter().find(|(module, _)| module.as_bytes() == name);
+        let Some((_, open)) = found else { return 0 };
+        ffi::lua_pushcclosure(state, *open, 0);
+        push_bytes(state, b":built-in:");
+        2
     }
 }
 
@@ -229,6 +231,16 @@ pub(crate) unsafe fn install(state: *mut lua_State, position: Option<i64>) {
         }
         ffi::lua_pushboolean(state, 1);
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, mark);
+        ffi::lua_settop(state, top);
+        insert(state, searcher, position);
+    }
+}
+
+/// Puts a searcher into `package.searchers`: at `position`, or at the end.
+unsafe fn insert(state: *mut lua_State, function: Function, position: Option<i64>) {
+    // SAFETY: plain stack work.
+    unsafe {
+        let top = ffi::lua_gettop(state);
         ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
         let package = ffi::lua_getfield(state, -1, c"package".as_ptr()) == ffi::LUA_TTABLE;
         if !package || ffi::lua_getfield(state, -1, c"searchers".as_ptr()) != ffi::LUA_TTABLE {
@@ -242,7 +254,7 @@ pub(crate) unsafe fn install(state: *mut lua_State, position: Option<i64>) {
             ffi::lua_rawgeti(state, -1, index);
             ffi::lua_rawseti(state, -2, index + 1);
         }
-        ffi::lua_pushcclosure(state, searcher, 0);
+        ffi::lua_pushcclosure(state, function, 0);
         ffi::lua_rawseti(state, -2, position);
         ffi::lua_settop(state, top);
     }

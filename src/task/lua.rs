@@ -202,3 +202,31 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         1
     }
 }
+
+/// Opens `lio.task` in a VM of which there are many: its functions come into the table as they are used.
+///
+/// # Safety
+/// Called by Lua's `require`.
+pub(crate) unsafe extern "C-unwind" fn open_lazy(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `open_module`.
+    unsafe {
+        module::push_lazy(state, index);
+        Core::of(state);
+        enter_module(state);
+        1
+    }
+}
+
+unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
+    // SAFETY: called as `__index` of the module's table.
+    unsafe {
+        let Some(function) = module::search(state, &[FUNCTIONS]) else {
+            return 0;
+        };
+        let core = Core::of(state);
+        ffi::lua_pushlightuserdata(state, core.cast());
+        ffi::lua_pushcclosure(state, function, 1);
+        module::keep(state);
+        1
+    }
+}

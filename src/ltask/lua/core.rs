@@ -4,7 +4,7 @@ use super::{calls, dispatch, library, service, service_id};
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::Text;
-use crate::lua::{Function, args, embed, push_bytes, raise};
+use crate::lua::{Function, args, embed, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -171,12 +171,12 @@ unsafe extern "C-unwind" fn idle_wait(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        library::push_lazy(state, index);
+        module::push_lazy(state, index);
         1
     }
 }
 
 unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
     // SAFETY: called as `__index` of the module's table.
-    unsafe { library::find(state, &[FUNCTIONS, calls::PRIVATE]).into() }
+    unsafe { module::find(state, &[FUNCTIONS, calls::PRIVATE]).into() }
 }

@@ -7,7 +7,7 @@ use super::service;
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::object::Key;
-use crate::lua::{Function, args, embed, push_bytes};
+use crate::lua::{Function, args, embed, module, push_bytes};
 use crate::task::Core;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -33,52 +33,11 @@ const PUBLIC: &[(&CStr, Function)] = &[
 /// What of the task core is `ltask`'s as well.
 const TASK: [&CStr; 5] = [c"fork", c"wait", c"wakeup", c"interrupt", c"running"];
 
-/// Pushes an empty table whose `__index` is `index`.
-pub(super) unsafe fn push_lazy(state: *mut lua_State, index: Function) {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_createtable(state, 0, 0);
-        ffi::lua_createtable(state, 0, 1);
-        ffi::lua_pushcclosure(state, index, 0);
-        ffi::lua_setfield(state, -2, c"__index".as_ptr());
-        ffi::lua_setmetatable(state, -2);
-    }
-}
-
-/// In an `__index` (table, name): finds the name in the lists, and keeps it in the table. Whether it was
-/// found; then it lies on top.
-pub(super) unsafe fn find(state: *mut lua_State, lists: &[&[(&CStr, Function)]]) -> bool {
-    // SAFETY: plain stack work.
-    unsafe {
-        if ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
-            return false;
-        }
-        let name = args::bytes(state, 2);
-        let mut entries = lists.iter().flat_map(|list| list.iter());
-        let Some((_, function)) = entries.find(|(known, _)| known.to_bytes() == name) else {
-            return false;
-        };
-        ffi::lua_pushcclosure(state, *function, 0);
-        keep(state);
-        true
-    }
-}
-
-/// Keeps the value on top under the name at 2 in the table at 1.
-unsafe fn keep(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_pushvalue(state, -2);
-        ffi::lua_rawset(state, 1);
-    }
-}
-
 /// `__index` of `ltask`: its own functions, and in a service with our library that one's.
 pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
     // SAFETY: called as `__index` of the module's table.
     unsafe {
-        if find(state, super::ltask::LISTS) {
+        if module::find(state, super::ltask::LISTS) {
             return 1;
         }
         let Some(service) = crate::ltask::service::Service::of(state) else {
@@ -87,7 +46,7 @@ pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
         if service.fast.core.is_null() || ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
             return 0;
         }
-        if find(state, &[calls::PUBLIC, PUBLIC]) {
+        if module::find(state, &[calls::PUBLIC, PUBLIC]) {
             return 1;
         }
         let name = args::bytes(state, 2);
@@ -102,7 +61,7 @@ pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(state, 2);
         ffi::lua_gettable(state, -2);
         if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
-            keep(state);
+            module::keep(state);
         }
         1
     }

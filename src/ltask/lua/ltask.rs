@@ -6,7 +6,7 @@ use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
 use crate::ltask::pack;
 use crate::ltask::service::{Receipt, Service};
-use crate::lua::{Function, Text, args, push_bytes, raise};
+use crate::lua::{Function, Text, args, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -414,7 +414,7 @@ unsafe extern "C-unwind" fn mainthread_yield(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        super::library::push_lazy(state, super::library::index);
+        module::push_lazy(state, super::library::index);
         1
     }
 }

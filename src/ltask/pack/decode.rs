@@ -83,7 +83,7 @@ impl Decoder<'_> {
             let mut bodies = 0;
             while self.at < self.bytes.len() {
                 if count % 16 == 0 {
-                    self.room(20)?;
+                    self.room(36)?;
                 }
                 let tag = self.byte()?;
                 if tag != BODY {
@@ -119,7 +119,7 @@ impl Decoder<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn byte(&mut self) -> Result<u8> {
         let Some(byte) = self.bytes.get(self.at) else {
             return Err(Corrupt::CutOff);
@@ -128,7 +128,7 @@ impl Decoder<'_> {
         Ok(*byte)
     }
 
-    #[inline]
+    #[inline(always)]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some((bytes, _)) = self.bytes[self.at..].split_first_chunk::<N>() else {
             return Err(Corrupt::CutOff);
@@ -137,7 +137,7 @@ impl Decoder<'_> {
         Ok(*bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn string(&mut self, length: u64) -> Result {
         let rest = &self.bytes[self.at..];
         if length > rest.len() as u64 {
@@ -150,7 +150,7 @@ impl Decoder<'_> {
     }
 
     /// Reads what `tag` announces and pushes it.
-    #[inline]
+    #[inline(always)]
     unsafe fn value(&mut self, tag: u8, depth: u32) -> Result {
         let state = self.state;
         // SAFETY: the stack has room for the value.
@@ -161,6 +161,9 @@ impl Decoder<'_> {
             }
             if tag < NIL {
                 return self.string((tag - STRING).into());
+            }
+            if tag == TABLE {
+                return self.table(false, depth);
             }
             self.long_value(tag, depth)
         }
@@ -196,7 +199,7 @@ impl Decoder<'_> {
                     ffi::lua_pushlightuserdata(state, address as *mut _);
                 }
                 FUNCTION => self.function()?,
-                TABLE | TABLE_SHARED => self.table(tag == TABLE_SHARED, depth)?,
+                TABLE_SHARED => self.table(true, depth)?,
                 LATER | LATER_SHARED => self.later(tag == LATER_SHARED)?,
                 REFERENCE => self.reference()?,
                 _ => return Err(Corrupt::Tag),
@@ -257,7 +260,10 @@ impl Decoder<'_> {
         let (items, keys) = self.shape()?;
         // SAFETY: the stack is checked before it grows.
         unsafe {
-            self.room(8)?;
+            // Each level takes a table and a key; the first few fit in what `message` asked for.
+            if depth > 3 {
+                self.room(8)?;
+            }
             let limit = |hint: u64| hint.min(1 << 26) as c_int;
             ffi::lua_createtable(self.state, limit(items), limit(keys));
             if shared {

@@ -141,15 +141,35 @@ impl Encoder {
             }
             let kind = ffi::lua_type(state, index);
             if kind == ffi::LUA_TSTRING {
-                let mut length = 0;
-                let start = ffi::lua_tolstring(state, index, &mut length);
-                let bytes = std::slice::from_raw_parts(start.cast(), length);
-                return Ok(write_string(self.buffer(), bytes)?);
+                return self.string(index);
             }
             if kind == ffi::LUA_TTABLE {
                 return self.table(index, top, depth);
             }
             self.other(index, kind)
+        }
+    }
+
+    /// As [`Encoder::value`], for what is most likely a string.
+    #[inline(always)]
+    unsafe fn key(&mut self, index: c_int, top: c_int, depth: u32) -> Result {
+        // SAFETY: as for `value`.
+        unsafe {
+            if ffi::lua_type(self.state, index) != ffi::LUA_TSTRING {
+                return self.value(index, top, depth);
+            }
+            self.string(index)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn string(&mut self, index: c_int) -> Result {
+        // SAFETY: the string stays on the stack while it is copied.
+        unsafe {
+            let mut length = 0;
+            let start = ffi::lua_tolstring(self.state, index, &mut length);
+            let bytes = std::slice::from_raw_parts(start.cast(), length);
+            Ok(write_string(self.buffer(), bytes)?)
         }
     }
 
@@ -266,7 +286,7 @@ impl Encoder {
             }
             let mut keys = 0;
             while more {
-                self.value(key, value, depth)?;
+                self.key(key, value, depth)?;
                 self.value(value, value, depth)?;
                 keys += 1;
                 ffi::lua_settop(state, key);

@@ -100,6 +100,16 @@ impl Drop for Vm {
     }
 }
 
+/// Packs what is short enough to be parked while it is unpacked.
+const SHORT_WORK: &str = r#"
+    local value = { 1, 2.5, "text", { x = 1, y = { z = "far" } } }
+    value.again = value[4]
+    return function()
+      local first, second = ltask.unpack_remove(ltask.pack(value, ("y"):rep(300)))
+      assert(first[4].y.z == "far" and first.again == first[4] and #second == 300)
+    end
+"#;
+
 const WORK: &str = r#"
     local chain = {}
     for i = 1, 120 do chain = { chain, i, name = "link" } end
@@ -116,12 +126,11 @@ const WORK: &str = r#"
 "#;
 
 /// Gives the VM a little more memory each time, so that every allocation of a round trip fails once.
-#[test]
-fn a_round_trip_survives_lua_running_out_of_memory_anywhere() {
+fn starve(code: &str, enough: usize, step: usize) {
     let vm = Vm::new();
-    vm.load(WORK);
+    vm.load(code);
     let (mut failed, mut passed) = (0, 0);
-    for spare in (0..70_000).step_by(48) {
+    for spare in (0..enough).step_by(step) {
         // SAFETY: the function lies at 1.
         unsafe {
             ffi::lua_gc(vm.state, ffi::LUA_GCCOLLECT);
@@ -146,6 +155,12 @@ fn a_round_trip_survives_lua_running_out_of_memory_anywhere() {
         }
     }
     assert!(failed > 100 && passed > 100, "{failed} {passed}");
+}
+
+#[test]
+fn a_round_trip_survives_lua_running_out_of_memory_anywhere() {
+    starve(WORK, 70_000, 48);
+    starve(SHORT_WORK, 3000, 1);
 }
 
 const SAMPLES: [&str; 6] = [
