@@ -144,6 +144,7 @@ impl Memory {
         block
     }
 
+    #[inline(never)]
     unsafe fn resize(&self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new > old && !self.allows(new - old) {
             return ptr::null_mut();

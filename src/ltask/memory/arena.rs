@@ -75,7 +75,7 @@ impl Arena {
     }
 
     /// A block of `size` bytes, not 0; null when the system has none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> *mut u8 {
         if size > SMALL {
             return system_block(size);
@@ -94,7 +94,7 @@ impl Arena {
     ///
     /// # Safety
     /// It is this arena's, of that size, and nobody uses it any more.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn give(&mut self, block: *mut u8, size: usize) {
         // SAFETY: the caller's promise; a small block has room for a link, and is aligned to it.
         unsafe {
@@ -177,6 +177,7 @@ impl Arena {
     }
 
     /// A block from what is left of the newest chunk, or from a new one.
+    #[cold]
     fn cut(&mut self, class: usize) -> *mut u8 {
         let size = class * GRAIN;
         let mut pad = size.is_multiple_of(16) && !self.left.is_multiple_of(16);

@@ -265,14 +265,19 @@ impl Encoder {
                 }
                 ffi::lua_settop(state, top);
             }
-            let length = ffi::lua_rawlen(state, index) as u64;
-            let width = self.begin_array(length)?;
             ffi::lua_pushnil(state);
             let mut more = ffi::lua_next(state, index) != 0;
+            let mut integer = more && ffi::lua_isinteger(state, key) != 0;
+            // An array part comes first, so without an integer there is none.
+            let length = match integer {
+                true => ffi::lua_rawlen(state, index) as u64,
+                false => 0,
+            };
+            let width = self.begin_array(length)?;
             if width != 0 {
                 // Goes on as long as the keys come as 1, 2, …, which an array part's do.
                 let mut count = 0;
-                while more && ffi::lua_isinteger(state, key) != 0 {
+                while integer {
                     let next = ffi::lua_tointegerx(state, key, std::ptr::null_mut()) as u64;
                     if next != count + 1 && !self.fill(count, next, length)? {
                         break;
@@ -281,6 +286,7 @@ impl Encoder {
                     self.value(value, value, depth)?;
                     ffi::lua_settop(state, key);
                     more = ffi::lua_next(state, index) != 0;
+                    integer = more && ffi::lua_isinteger(state, key) != 0;
                 }
                 self.end_array(shape + 1, width, count);
             }

@@ -30,10 +30,10 @@ unsafe extern "C-unwind" fn lua_pack(state: *mut lua_State) -> c_int {
 unsafe fn block(state: *mut lua_State) -> Option<(*mut c_void, usize)> {
     // SAFETY: as for `lua_pack`.
     unsafe {
-        if args::is_none(state, 1) {
-            return None;
-        }
         if ffi::lua_type(state, 1) != ffi::LUA_TLIGHTUSERDATA {
+            if args::is_none(state, 1) {
+                return None;
+            }
             args::type_error(state, 1, c"pointer");
         }
         let pointer = ffi::lua_touserdata(state, 1);
