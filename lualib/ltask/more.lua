@@ -88,6 +88,14 @@ function hooks.unknown(name, from, session)
   ltask.log.error(text .. ", sent by service " .. from)
 end
 
+-- A request's coroutine was closed before it answered.
+function hooks.forgotten(name, from)
+  local f = ltask.dispatch()[name]
+  local info = type(f) == "function" and debug.getinfo(f, "S")
+  ltask.log.error(("service %d (%s): the request '%s' of service %d ended without an answer; its handler is at %s")
+    :format(ltask.self(), ltask.label(), name, from, info and info.short_src .. ":" .. info.linedefined or "?"))
+end
+
 -- The main loop raised, for want of memory or because of corrupt bytes: the request at hand is answered.
 function hooks.recover(err)
   local from, session = core.recover()

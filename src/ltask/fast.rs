@@ -2,7 +2,7 @@
 //! what waits for room in a full mailbox.
 
 use super::message::{Message, ServiceId};
-use crate::task::{Core, Tag};
+use crate::task::{Core, Slot, Tag};
 use std::collections::{HashMap, VecDeque};
 
 /// A message that waits for room.
@@ -11,6 +11,30 @@ pub(crate) struct Waiting {
     /// The session on which its sender's coroutine waits until it is delivered; 0 for a call, which waits
     /// for its answer.
     pub(crate) ticket: i64,
+}
+
+/// The name of a request, as far as it is short, for messages about it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Name {
+    length: u8,
+    bytes: [u8; 31],
+}
+
+impl Name {
+    /// Of a request; empty when it is too long.
+    pub(crate) fn new(text: &[u8]) -> Name {
+        let mut name = Name::default();
+        if text.len() <= name.bytes.len() {
+            name.length = text.len() as u8;
+            name.bytes[..text.len()].copy_from_slice(text);
+        }
+        name
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length as usize]
+    }
 }
 
 /// See the file's head.
@@ -23,6 +47,8 @@ pub(crate) struct Fast {
     pub(crate) current: Option<Message>,
     /// The request whose values are on the stack and that has no task yet.
     pub(crate) begun: Tag,
+    /// What each of the core's slots runs, or ran last.
+    names: Vec<Name>,
     /// By receiver, in order. A receiver has an entry only while something waits.
     pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
     /// Whether a sender waits when a mailbox is full.
@@ -40,6 +66,7 @@ impl Default for Fast {
             session: 0,
             current: None,
             begun: Tag::default(),
+            names: Vec::new(),
             outbox: HashMap::new(),
             wait_when_full: false,
             generation: 2,
@@ -53,6 +80,20 @@ impl Fast {
     pub(crate) fn has_ready(&self) -> bool {
         // SAFETY: the core lives as long as the VM.
         !self.core.is_null() && unsafe { (*self.core).has_ready() }
+    }
+
+    /// The request `text` runs in `slot` now.
+    pub(crate) fn set_name(&mut self, slot: Slot, text: &[u8]) {
+        let slot = slot as usize;
+        if self.names.len() <= slot {
+            self.names.resize(slot + 1, Name::default());
+        }
+        self.names[slot] = Name::new(text);
+    }
+
+    /// What runs, or ran last, in `slot`.
+    pub(crate) fn name(&self, slot: Slot) -> Name {
+        self.names.get(slot as usize).copied().unwrap_or_default()
     }
 
     /// A session that nobody waits on.

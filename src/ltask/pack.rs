@@ -4,6 +4,7 @@
 //! Packing leaks nothing when it raises, at whatever point; unpacking reads nothing outside.
 //!
 //! - `pack/format.rs`: the bytes; `encode.rs`, `decode.rs`: to them and back
+//! - `pairs.rs`: packing what has a `__pairs`
 //! - `buffer.rs`: bytes under construction; `seen.rs`: tables that come twice
 //! - `functions.rs`: the Lua functions
 
@@ -12,6 +13,7 @@ mod decode;
 mod encode;
 mod format;
 mod functions;
+mod pairs;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -205,9 +207,9 @@ fn write(buffer: &mut Buffer, value: Value<'_>) -> Result<(), Exhausted> {
         Value::Nil => buffer.byte(format::NIL),
         Value::Boolean(false) => buffer.byte(format::FALSE),
         Value::Boolean(true) => buffer.byte(format::TRUE),
-        Value::Integer(value) => encode::write_integer(buffer, value),
+        Value::Integer(value) => buffer::write_integer(buffer, value),
         Value::Float(value) => buffer.tagged(format::FLOAT, value.to_ne_bytes()),
-        Value::String(bytes) => encode::write_string(buffer, bytes),
+        Value::String(bytes) => buffer::write_string(buffer, bytes),
         Value::Pointer(pointer) => buffer.tagged(format::POINTER, (pointer as usize).to_ne_bytes()),
     }
 }

@@ -64,7 +64,10 @@ impl Worker {
             }
             match self.next(system) {
                 Some(id) => self.slice(system, id),
-                None if self.stand_in => break,
+                None if self.stand_in => match system.ready.steal(self.number, &self.deque) {
+                    Some(id) => self.slice(system, id),
+                    None => break,
+                },
                 None => self.rest(system),
             }
         }

@@ -46,7 +46,7 @@ pub(crate) struct Host {
     pub(crate) failed:
         unsafe fn(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag),
     /// A task with a session was killed, or its coroutine closed by somebody, before it returned.
-    pub(crate) killed: unsafe fn(data: *mut c_void, state: *mut lua_State, tag: Tag),
+    pub(crate) killed: unsafe fn(data: *mut c_void, state: *mut lua_State, slot: Slot, tag: Tag),
 }
 
 /// How a wait ends.
@@ -244,6 +244,13 @@ impl Core {
             self.lose(slot);
         }
         intact
+    }
+
+    /// Somebody may have closed or resumed this coroutine himself: if it is a task's, that one ends.
+    pub(crate) fn notice(&mut self, thread: *mut lua_State) {
+        if let Some(&slot) = self.threads.get(&thread.addr()) {
+            self.is_living(slot);
+        }
     }
 
     /// Enters the running task as the waiter of `token`; the caller must then call `lua_yieldk` at once,

@@ -91,7 +91,7 @@ unsafe fn end_task(core: *mut Core, state: *mut lua_State, index: c_int) -> Ende
         }
         (*core).count -= 1;
         pool::discard(core, state, slot);
-        tell_killed(core, state, tag);
+        tell_killed(core, state, slot, tag);
         if heard {
             abandon(state, ffi::lua_gettop(state));
             ffi::lua_pop(state, 1);

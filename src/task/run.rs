@@ -88,7 +88,7 @@ unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
         task.phase = Phase::Acquired;
         let tag = task.tag;
         pool::discard(core, state, slot);
-        tell_killed(core, state, tag);
+        tell_killed(core, state, slot, tag);
     }
 }
 
@@ -169,13 +169,13 @@ unsafe fn failed(core: *mut Core, state: *mut lua_State, slot: Slot) {
 ///
 /// # Safety
 /// `state` is the running state, with 4 free stack slots.
-pub(super) unsafe fn tell_killed(core: *mut Core, state: *mut lua_State, tag: Tag) {
+pub(super) unsafe fn tell_killed(core: *mut Core, state: *mut lua_State, slot: Slot, tag: Tag) {
     // SAFETY: the caller's promise.
     unsafe {
         if tag.session != 0
             && let Some(host) = (*core).host
         {
-            (host.killed)(host.data, state, tag);
+            (host.killed)(host.data, state, slot, tag);
         }
     }
 }

@@ -46,7 +46,7 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
     }
 }
 
-unsafe fn killed(data: *mut c_void, _: *mut lua_State, tag: Tag) {
+unsafe fn killed(data: *mut c_void, _: *mut lua_State, _: Slot, tag: Tag) {
     // SAFETY: as for `told`.
     unsafe { told(data).push(format!("{} killed", tag.session)) }
 }

@@ -7,6 +7,7 @@
 use super::calls::TIMEOUTS;
 use super::library::{IDLE, REQUESTS, push_hook, push_system_call};
 use super::service;
+use crate::ltask::fast::Name;
 use crate::ltask::mailbox::Refusal;
 use crate::ltask::message::{Message, Payload, ServiceId, kind};
 use crate::ltask::pack::{self, Value};
@@ -177,6 +178,12 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
             return;
         }
         let slot = Core::acquire(core, state);
+        let mut length = 0;
+        if ffi::lua_type(state, 2) == ffi::LUA_TSTRING {
+            let text = ffi::lua_tolstring(state, 2, &mut length).cast::<u8>();
+            let text = std::slice::from_raw_parts(text, length);
+            service(state).fast.set_name(slot, text);
+        }
         ffi::lua_replace(state, 2);
         hand_over(state, core, slot, count);
         service(state).fast.begun = Tag::default();
@@ -430,21 +437,36 @@ unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
     }
 }
 
-/// A request's task was killed: who waits is told, and the log.
-unsafe fn killed(data: *mut c_void, state: *mut lua_State, tag: Tag) {
-    let _ = state;
-    // SAFETY: the host's contract; nothing here raises.
+/// A request's task was closed before it answered: who waits is told, and the log.
+unsafe fn killed(data: *mut c_void, state: *mut lua_State, slot: Slot, tag: Tag) {
+    // SAFETY: the host's contract: the hook runs protected, nothing here raises.
     unsafe {
         let service = &mut *data.cast::<Service>();
-        if service.dead {
+        if service.dead || ffi::lua_checkstack(state, 6) == 0 {
             return;
         }
-        let text = format!(
-            "a request from service {} ended without an answer: its coroutine was closed",
-            tag.from
-        );
-        post(service, tag, kind::ERROR, text_payload(text.as_bytes()));
-        service.system().log_text(service.id, &text);
+        let text = b"the request's coroutine was closed before it answered";
+        post(service, tag, kind::ERROR, text_payload(text));
+        let mut name = service.fast.name(slot);
+        let top = ffi::lua_gettop(state);
+        ffi::lua_pushcclosure(state, forgotten, 0);
+        ffi::lua_pushlightuserdata(state, (&raw mut name).cast());
+        ffi::lua_pushinteger(state, tag.from.into());
+        ffi::lua_pcall(state, 2, 0, 0);
+        ffi::lua_settop(state, top);
+    }
+}
+
+/// Protected part of `killed`: name, from.
+unsafe extern "C-unwind" fn forgotten(state: *mut lua_State) -> c_int {
+    // SAFETY: the name is on the stack of `killed`.
+    unsafe {
+        let name: *const Name = ffi::lua_touserdata(state, 1).cast();
+        push_hook(state, c"forgotten");
+        crate::lua::push_bytes(state, (*name).bytes());
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_call(state, 2, 0);
+        0
     }
 }
 

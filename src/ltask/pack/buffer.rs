@@ -2,6 +2,7 @@
 //!
 //! `length <= capacity`, and the first `length` bytes are written.
 
+use super::format::*;
 use libc::c_void;
 use std::ptr;
 
@@ -195,4 +196,38 @@ impl Drop for Buffer {
         // SAFETY: null, or this buffer's own block.
         unsafe { libc::free(self.start.cast()) }
     }
+}
+
+/// Appends an integer in its shortest form.
+#[inline]
+pub(super) fn write_integer(buffer: &mut Buffer, value: i64) -> Result<(), Exhausted> {
+    let small = value.wrapping_add(INTEGER_BIAS);
+    if (0..INTEGER_END.into()).contains(&small) {
+        buffer.byte(small as u8)
+    } else if let Ok(value) = i8::try_from(value) {
+        buffer.tagged(INTEGER_8, value.to_ne_bytes())
+    } else if let Ok(value) = i16::try_from(value) {
+        buffer.tagged(INTEGER_16, value.to_ne_bytes())
+    } else if let Ok(value) = i32::try_from(value) {
+        buffer.tagged(INTEGER_32, value.to_ne_bytes())
+    } else {
+        buffer.tagged(INTEGER_64, value.to_ne_bytes())
+    }
+}
+
+/// Appends a string with its length before it.
+#[inline(always)]
+pub(super) fn write_string(buffer: &mut Buffer, bytes: &[u8]) -> Result<(), Exhausted> {
+    let length = bytes.len();
+    if length < STRING_END {
+        return buffer.tagged_bytes(STRING | length as u8, bytes);
+    }
+    if let Ok(length) = u8::try_from(length) {
+        buffer.tagged(STRING_8, length.to_ne_bytes())?;
+    } else if let Ok(length) = u32::try_from(length) {
+        buffer.tagged(STRING_32, length.to_ne_bytes())?;
+    } else {
+        buffer.tagged(STRING_64, (length as u64).to_ne_bytes())?;
+    }
+    buffer.bytes(bytes)
 }

@@ -5,13 +5,11 @@
 //! and finalizers while Lua allocates) runs only inside [`Encoder::protected`], which puts the work
 //! aside first, so that such code may pack as well, and which always returns.
 
-use super::buffer::{Buffer, Exhausted};
+use super::buffer::{Buffer, Exhausted, write_integer, write_string};
 use super::format::*;
 use super::seen::Seen;
-use crate::lua::object::Key;
 use mlua::ffi::{self, lua_State};
 use std::cell::UnsafeCell;
-use std::mem;
 use std::os::raw::{c_int, c_void};
 
 /// Why values could not be packed.
@@ -36,15 +34,15 @@ impl From<Exhausted> for Failure {
 /// How far apart two keys may be that both go into the array.
 const GAP: u64 = 64;
 
-type Result<T = ()> = std::result::Result<T, Failure>;
+pub(super) type Result<T = ()> = std::result::Result<T, Failure>;
 
-struct Scratch {
+pub(super) struct Scratch {
     buffer: Buffer,
     seen: Seen,
 }
 
 impl Scratch {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Scratch {
             buffer: Buffer::new(),
             seen: Seen::new(),
@@ -55,9 +53,6 @@ impl Scratch {
 thread_local! {
     static SCRATCH: UnsafeCell<Scratch> = const { UnsafeCell::new(Scratch::new()) };
 }
-
-/// Registry key of the string `__pairs`, so that a look-up allocates nothing.
-static PAIRS: Key = Key::new(0);
 
 /// Packs the values at `first..=top`; on failure the stack holds more than before.
 ///
@@ -94,14 +89,14 @@ pub(super) unsafe fn encode(state: *mut lua_State, first: c_int) -> Result<(*mut
 }
 
 /// Plain data, since a frame that holds it may be left by longjmp.
-struct Encoder {
-    state: *mut lua_State,
-    scratch: *mut Scratch,
+pub(super) struct Encoder {
+    pub(super) state: *mut lua_State,
+    pub(super) scratch: *mut Scratch,
     /// Stack slot of a table, nil until it is needed: at 1, 2, … what is packed later, at -1, -2, …
     /// what has to stay alive because its address is known.
-    aside: c_int,
+    pub(super) aside: c_int,
     later: i64,
-    kept: i64,
+    pub(super) kept: i64,
 }
 
 impl Encoder {
@@ -131,7 +126,7 @@ impl Encoder {
 
     /// Packs the value at `index`, which is counted from the bottom; `top` is the stack's height.
     #[inline(always)]
-    unsafe fn value(&mut self, index: c_int, top: c_int, depth: u32) -> Result {
+    pub(super) unsafe fn value(&mut self, index: c_int, top: c_int, depth: u32) -> Result {
         let state = self.state;
         // SAFETY: reads a value on the stack; a string stays there while it is copied.
         unsafe {
@@ -343,161 +338,11 @@ impl Encoder {
         }
     }
 
-    fn end_keys(&mut self, shape: usize, width: u8, keys: u64) -> Result {
+    pub(super) fn end_keys(&mut self, shape: usize, width: u8, keys: u64) -> Result {
         self.buffer().written()[shape] = width | keys_class(keys);
         if keys > 0 {
             self.buffer().byte(NIL)?;
         }
         Ok(())
     }
-
-    /// The pairs that the metamethod on top of the stack gives; pops it and the metatable at `base`.
-    unsafe fn pairs(&mut self, index: c_int, base: c_int, depth: u32, shape: usize) -> Result {
-        let state = self.state;
-        let iterator = base + 1;
-        let (key, value) = (base + 4, base + 5);
-        // SAFETY: the stack holds metatable, metamethod; then metatable, iterator, its state and its
-        // control value, and what the iterator gives above them.
-        unsafe {
-            if ffi::lua_checkstack(state, 12) == 0 {
-                return Err(Failure::Stack);
-            }
-            self.open_aside()?;
-            ffi::lua_pushvalue(state, index);
-            self.protected(1, 3)?;
-            let mut keys = 0;
-            loop {
-                for offset in 0..3 {
-                    ffi::lua_pushvalue(state, iterator + offset);
-                }
-                self.protected(2, 2)?;
-                if ffi::lua_type(state, key) == ffi::LUA_TNIL {
-                    break;
-                }
-                if ffi::lua_rawequal(state, key, key) == 0 {
-                    return Err(Failure::Key);
-                }
-                // A table made by the iterator could make room for another at its address.
-                self.keep(key);
-                self.keep(value);
-                self.value(key, value, depth)?;
-                self.value(value, value, depth)?;
-                keys += 1;
-                ffi::lua_settop(state, key);
-                ffi::lua_replace(state, iterator + 2);
-            }
-            ffi::lua_settop(state, base - 1);
-            self.end_keys(shape, 0, keys)
-        }
-    }
-
-    /// With a metatable on top: pushes its `__pairs`, or pushes nothing and returns false.
-    unsafe fn push_pairs(&mut self) -> Result<bool> {
-        let state = self.state;
-        // SAFETY: plain stack work that allocates nothing but under protection.
-        unsafe {
-            let key = PAIRS.pointer();
-            if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) != ffi::LUA_TSTRING {
-                ffi::lua_settop(state, -2);
-                ffi::lua_pushcclosure(state, make_key, 0);
-                self.protected(0, 1)?;
-            }
-            if ffi::lua_rawget(state, -2) != ffi::LUA_TNIL {
-                return Ok(true);
-            }
-            ffi::lua_settop(state, -2);
-            Ok(false)
-        }
-    }
-
-    unsafe fn open_aside(&mut self) -> Result {
-        // SAFETY: the slot was reserved; the stack has room for a function.
-        unsafe {
-            if ffi::lua_type(self.state, self.aside) == ffi::LUA_TNIL {
-                ffi::lua_pushcclosure(self.state, make_table, 0);
-                self.protected(0, 1)?;
-                ffi::lua_replace(self.state, self.aside);
-            }
-        }
-        Ok(())
-    }
-
-    unsafe fn keep(&mut self, index: c_int) {
-        // SAFETY: the table aside is open; should this raise, nothing is lost.
-        unsafe {
-            if ffi::lua_type(self.state, index) == ffi::LUA_TTABLE {
-                self.kept += 1;
-                ffi::lua_pushvalue(self.state, index);
-                ffi::lua_rawseti(self.state, self.aside, -self.kept);
-            }
-        }
-    }
-
-    /// Calls what is on the stack while this work is put aside.
-    unsafe fn protected(&mut self, arguments: c_int, results: c_int) -> Result {
-        // SAFETY: `lua_pcall` catches whatever is raised, so the frame with the work is never skipped.
-        // What nested calls left in the cell is dropped.
-        unsafe {
-            let work = mem::replace(&mut *self.scratch, Scratch::new());
-            let status = ffi::lua_pcall(self.state, arguments, results, 0);
-            *self.scratch = work;
-            match status {
-                ffi::LUA_OK => Ok(()),
-                _ => Err(Failure::Raised),
-            }
-        }
-    }
-}
-
-unsafe extern "C-unwind" fn make_table(state: *mut lua_State) -> c_int {
-    // SAFETY: a C function has free slots.
-    unsafe { ffi::lua_createtable(state, 0, 0) };
-    1
-}
-
-unsafe extern "C-unwind" fn make_key(state: *mut lua_State) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        ffi::lua_pushstring(state, c"__pairs".as_ptr());
-        ffi::lua_pushvalue(state, -1);
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, PAIRS.pointer());
-    }
-    1
-}
-
-/// Appends an integer in its shortest form.
-#[inline]
-pub(super) fn write_integer(buffer: &mut Buffer, value: i64) -> std::result::Result<(), Exhausted> {
-    let small = value.wrapping_add(INTEGER_BIAS);
-    if (0..INTEGER_END.into()).contains(&small) {
-        buffer.byte(small as u8)
-    } else if let Ok(value) = i8::try_from(value) {
-        buffer.tagged(INTEGER_8, value.to_ne_bytes())
-    } else if let Ok(value) = i16::try_from(value) {
-        buffer.tagged(INTEGER_16, value.to_ne_bytes())
-    } else if let Ok(value) = i32::try_from(value) {
-        buffer.tagged(INTEGER_32, value.to_ne_bytes())
-    } else {
-        buffer.tagged(INTEGER_64, value.to_ne_bytes())
-    }
-}
-
-/// Appends a string with its length before it.
-#[inline(always)]
-pub(super) fn write_string(
-    buffer: &mut Buffer,
-    bytes: &[u8],
-) -> std::result::Result<(), Exhausted> {
-    let length = bytes.len();
-    if length < STRING_END {
-        return buffer.tagged_bytes(STRING | length as u8, bytes);
-    }
-    if let Ok(length) = u8::try_from(length) {
-        buffer.tagged(STRING_8, length.to_ne_bytes())?;
-    } else if let Ok(length) = u32::try_from(length) {
-        buffer.tagged(STRING_32, length.to_ne_bytes())?;
-    } else {
-        buffer.tagged(STRING_64, (length as u64).to_ne_bytes())?;
-    }
-    buffer.bytes(bytes)
 }
