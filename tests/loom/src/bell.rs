@@ -1,0 +1,211 @@
+//! A service with a thread of its own, which sleeps until its bell rings, sees every message. The bell is
+//! src/ltask/event.rs with a flag in the place of the descriptor: claimed in the mailbox's lock, rung
+//! after it; the reader empties the descriptor, then clears the claim, then looks into the mailbox.
+//! Where event.rs stores, the double swaps with an order that is no stronger: loom leaves open whether a
+//! store comes before or after a swap of another thread, even when a value that was read has decided it.
+
+use crate::check;
+use crate::house::{Body, ID, Note};
+use crate::mailbox::{Bell, Mailbox, Place, Wake};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
+use loom::sync::Arc;
+use loom::thread;
+
+struct Event {
+    readable: Mutex<bool>,
+    became: Condvar,
+    rung: AtomicBool,
+}
+
+impl Event {
+    fn new() -> Arc<Event> {
+        Arc::new(Event {
+            readable: Mutex::new(false),
+            became: Condvar::new(),
+            rung: AtomicBool::new(false),
+        })
+    }
+
+    fn ring(&self) {
+        *lock(&self.readable) = true;
+        self.became.notify_one();
+    }
+
+    fn touch(&self) {
+        self.rung.swap(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn wait(&self) {
+        let mut readable = lock(&self.readable);
+        while !*readable {
+            readable = self.became.wait(readable).unwrap();
+        }
+        *readable = false;
+        drop(readable);
+        self.rung.swap(false, Ordering::Release);
+    }
+}
+
+impl Bell for Arc<Event> {
+    fn claim(&self) -> bool {
+        !self.rung.swap(true, Ordering::SeqCst)
+    }
+}
+
+type Box = Mailbox<Note, Body, Arc<Event>>;
+
+/// A service whose first message makes it run: the worker's thread has the body.
+fn running(capacity: usize) -> (Arc<Box>, Body) {
+    let mailbox = Box::new(capacity);
+    mailbox.open(ID);
+    let _ = mailbox.install(Body::default(), Place::Any);
+    let _ = mailbox.push(ID, Note { from: 9, number: 0 }, 0);
+    let mut body = mailbox.begin(ID, |body| &mut body.batch).expect("ready");
+    body.batch.clear();
+    mailbox.unread(0);
+    (Arc::new(mailbox), body)
+}
+
+fn sender(mailbox: &Arc<Box>, from: u32, count: u32) -> thread::JoinHandle<()> {
+    let mailbox = mailbox.clone();
+    thread::spawn(move || {
+        for number in 0..count {
+            match mailbox.push(ID, Note { from, number }, 0) {
+                Ok(Wake::Ring(event)) => event.ring(),
+                Ok(Wake::None) => {}
+                Ok(Wake::Schedule(_)) => panic!("a running service was queued"),
+                Err(_) => panic!("there is room"),
+            }
+        }
+    })
+}
+
+/// The thread of its own: reads, and sleeps when there is nothing to read.
+fn read_all(mailbox: &Box, event: &Event, body: &mut Body, count: usize) {
+    while body.read.len() < count {
+        if mailbox.refill(&mut body.batch) == 0 {
+            event.wait();
+            continue;
+        }
+        body.read.extend(body.batch.drain(..));
+        mailbox.unread(0);
+    }
+    for from in 1..=2 {
+        let mine = body.read.iter().filter(|note| note.from == from);
+        let numbers: Vec<_> = mine.map(|note| note.number).collect();
+        assert!(numbers.is_sorted(), "out of order: {numbers:?}");
+    }
+}
+
+#[test]
+fn a_thread_of_its_own_is_woken_for_every_message() {
+    check(3, || {
+        let (mailbox, mut body) = running(64);
+        let event = Event::new();
+        mailbox.own(event.clone());
+        let threads = [sender(&mailbox, 1, 2), sender(&mailbox, 2, 1)];
+        read_all(&mailbox, &event, &mut body, 3);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+/// `eventinit` makes the descriptor readable; the service may take that before its slice ends, and moves
+/// to its thread then, while messages come.
+#[test]
+fn what_comes_while_a_service_moves_to_its_thread_is_read() {
+    check(3, || {
+        let (mailbox, mut body) = running(64);
+        let threads = [sender(&mailbox, 1, 2), sender(&mailbox, 2, 1)];
+        let event = Event::new();
+        event.touch();
+        event.wait();
+        mailbox.own(event.clone());
+        read_all(&mailbox, &event, &mut body, 3);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn another_bell_is_heard_after_a_reset() {
+    check(3, || {
+        let (mailbox, mut body) = running(64);
+        mailbox.own(Event::new());
+        let thread = sender(&mailbox, 1, 2);
+        let event = Event::new();
+        event.touch();
+        mailbox.rehang(ID, event.clone());
+        read_all(&mailbox, &event, &mut body, 2);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_touch_among_messages_hides_none() {
+    check(3, || {
+        let (mailbox, mut body) = running(64);
+        let event = Event::new();
+        mailbox.own(event.clone());
+        let thread = sender(&mailbox, 1, 2);
+        let other = mailbox.clone();
+        let toucher = thread::spawn(move || {
+            if let Some(event) = other.bell(ID) {
+                event.ring();
+            }
+        });
+        read_all(&mailbox, &event, &mut body, 2);
+        thread.join().unwrap();
+        toucher.join().unwrap();
+    });
+}
+
+/// A full mailbox: the sender sleeps until it is told, the reader until its bell rings.
+#[test]
+fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
+    const WHO: u32 = 1;
+    check(3, || {
+        let (mailbox, mut body) = running(1);
+        let event = Event::new();
+        mailbox.own(event.clone());
+        let (other, told) = (mailbox.clone(), Event::new());
+        let room = told.clone();
+        let thread = thread::spawn(move || {
+            let mut number = 0;
+            while number < 3 {
+                match other.push(ID, Note { from: WHO, number }, WHO) {
+                    Err(_) => room.wait(),
+                    Ok(wake) => {
+                        number += 1;
+                        if let Wake::Ring(event) = wake {
+                            event.ring();
+                        }
+                    }
+                }
+            }
+        });
+        let tell = || {
+            for who in mailbox.room() {
+                assert_eq!(who, WHO);
+                told.ring();
+            }
+        };
+        while body.read.len() < 3 {
+            if body.batch.is_empty() && mailbox.refill(&mut body.batch) == 0 {
+                if mailbox.is_wanted() {
+                    tell();
+                }
+                event.wait();
+                continue;
+            }
+            body.read.extend(body.batch.pop_front());
+            if mailbox.unread(body.batch.len()) {
+                tell();
+            }
+        }
+        thread.join().unwrap();
+    });
+}

@@ -1,0 +1,70 @@
+//! A full mailbox refuses, and tells who was refused when there is room: nobody waits for ever, and the
+//! bound holds.
+
+use crate::check;
+use crate::house::{House, ID};
+use loom::sync::Arc;
+use loom::thread;
+
+fn sender(house: &Arc<House>, who: u32, count: u32) -> thread::JoinHandle<u32> {
+    let house = house.clone();
+    thread::spawn(move || {
+        (0..count)
+            .take_while(|&number| house.post_or_wait(who, number))
+            .count() as u32
+    })
+}
+
+fn full(capacity: usize, senders: u32, each: u32, most: usize) {
+    let house = Arc::new(House::new(capacity));
+    let threads: Vec<_> = (1..=senders).map(|who| sender(&house, who, each)).collect();
+    let count = (senders * each) as usize;
+    house.work(count, most);
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), each, "all were taken");
+    }
+    let level = house.mailbox.level();
+    assert!(level.most <= capacity, "{level:?} is over {capacity}");
+    house.assert_idle(count);
+}
+
+#[test]
+fn a_sender_that_was_refused_is_told_of_room_one_place() {
+    check(3, || full(1, 1, 3, 8));
+}
+
+#[test]
+fn a_sender_that_was_refused_is_told_of_room_two_places() {
+    check(3, || full(2, 1, 4, 8));
+}
+
+#[test]
+fn a_sender_is_told_of_room_when_the_last_message_ends_the_slice() {
+    check(3, || full(1, 1, 3, 1));
+}
+
+#[test]
+fn two_senders_that_were_refused_are_told_of_room() {
+    check(2, || full(1, 2, 2, 8));
+}
+
+#[test]
+fn a_sender_is_told_of_room_by_short_slices() {
+    check(3, || full(2, 1, 4, 1));
+}
+
+#[test]
+fn a_sender_that_waits_for_room_is_told_of_the_death() {
+    check(3, || {
+        let house = Arc::new(House::new(1));
+        let thread = sender(&house, 1, 3);
+        let id = house.next().expect("a message");
+        let mut body = house.begin(id).expect("ready");
+        house.receive(&mut body);
+        let mut left: Vec<_> = body.batch.drain(..).collect();
+        house.tell(house.mailbox.die(&mut left));
+        let taken = thread.join().unwrap() as usize;
+        assert_eq!(taken, body.read.len() + left.len());
+        assert!(house.mailbox.is_dead(ID));
+    });
+}

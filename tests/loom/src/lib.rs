@@ -1,0 +1,40 @@
+//! Loom's models of the scheduler's two synchronised parts. The files under test are included as they
+//! are; what they take from their `sync` module comes from loom here, so that each model runs in every
+//! interleaving and with every value that the memory model lets a load return.
+//!
+//! A model that waits for something that never comes is reported by loom as a deadlock: so no model has
+//! a timeout, and none polls. `LOOM_MAX_PREEMPTIONS` changes how deep they look.
+#![cfg(test)]
+// The scheduler uses more of both files than the models do.
+#![allow(dead_code)]
+
+#[path = "../../../src/ltask/mailbox.rs"]
+mod mailbox;
+#[path = "../../../src/ltask/sleep.rs"]
+mod sleep;
+
+/// The names of src/ltask/sync.rs, by loom.
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        // Not poisoned: a panic ends the model.
+        mutex.lock().unwrap()
+    }
+}
+
+mod bell;
+mod bound;
+mod death;
+mod house;
+mod order;
+mod rest;
+
+/// Runs a model. `preemptions`: how often at most a thread is interrupted where it could go on, unless
+/// the environment says otherwise; most mistakes show with two.
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(model);
+}
