@@ -1,0 +1,294 @@
+-- Coroutines inside one service: fork, wait and wakeup in all their forms, the order in which
+-- they run, and the pool they come from. Numbered semantics 2 and 4 of the service library.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+kit.both("wakeup gives its values to the one that waits, and answers true", {
+  main = [[
+    ltask.fork(function() say("woken", ltask.wait "token") end)
+    local me = ltask.fork(function() say("by default", ltask.wait()) end)
+    ltask.sleep(0)
+    say(ltask.wakeup("token", 1, nil, "x"))
+    say(ltask.wakeup(me, "own coroutine"))
+    say "queued, not run"
+    ltask.sleep(0)
+  ]],
+  out = { "true", "true", "queued, not run", "woken\t1\tnil\tx", "by default\town coroutine" },
+})
+
+kit.both("wakeup of what nobody waits for answers nil, and so does a second one", {
+  main = [[
+    say(ltask.wakeup "nobody", ltask.interrupt("nobody", "x"))
+    say(ltask.multi_wakeup "nobody", ltask.multi_interrupt("nobody", "x"))
+    ltask.fork(function() ltask.wait "token" end)
+    ltask.sleep(0)
+    say(ltask.wakeup "token", ltask.wakeup "token")
+  ]],
+  out = { "nil\tnil", "nil\tnil", "true\tnil" },
+})
+
+kit.both("wakeups run in the order they were given, after the current coroutine suspends", {
+  main = [[
+    local list = {}
+    for i = 1, 5 do
+      ltask.fork(function()
+        ltask.wait("token" .. i)
+        list[#list + 1] = i
+      end)
+    end
+    ltask.sleep(0)
+    for _, i in ipairs { 3, 1, 5, 2, 4 } do ltask.wakeup("token" .. i) end
+    say("before", #list)
+    ltask.sleep(0)
+    say(table.concat(list, " "))
+  ]],
+  out = { "before\t0", "3 1 5 2 4" },
+})
+
+kit.both("fork answers the coroutine it starts, passes its arguments, and starts in order", {
+  main = [[
+    local list, cos = {}, {}
+    for i = 1, 5 do
+      cos[i] = ltask.fork(function(a, b)
+        list[#list + 1] = a .. b
+        assert(ltask.running() == cos[i] and coroutine.running() == cos[i])
+        ltask.wait()
+        list[#list + 1] = "again" .. i
+      end, "f", i)
+    end
+    say(type(cos[1]), #list)
+    ltask.sleep(0)
+    say(table.concat(list, " "))
+    for i = 5, 1, -1 do ltask.wakeup(cos[i]) end
+    ltask.sleep(0)
+    say(table.concat(list, " ", 6))
+  ]],
+  out = { "thread\t0", "f1 f2 f3 f4 f5", "again5 again4 again3 again2 again1" },
+})
+
+kit.both("forked functions start before the service's next message is taken", {
+  services = { order = [[
+    local S, list = {}, {}
+    function S.first()
+      list[#list + 1] = "first"
+      for i = 1, 3 do
+        ltask.fork(function() list[#list + 1] = "fork" .. i end)
+      end
+    end
+    function S.second() list[#list + 1] = "second" end
+    function S.list() return table.concat(list, " ") end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "order"
+    ltask.send(a, "first")
+    ltask.send(a, "second")
+    say(ltask.call(a, "list"))
+  ]],
+  out = { "first fork1 fork2 fork3 second" },
+})
+
+kit.both("interrupt raises its error in the one that waits", {
+  main = [[
+    local co = ltask.fork(function()
+      local ok, e = pcall(ltask.wait)
+      say(ok, tostring(e):find("stop that", 1, true) ~= nil)
+    end)
+    ltask.sleep(0)
+    say(ltask.interrupt(co, "stop that"), ltask.interrupt(co, "again"))
+    ltask.sleep(0)
+  ]],
+  out = { "true\tnil", "false\ttrue" },
+})
+
+kit.both("multi_wakeup wakes all that wait for a token, in order; multi_interrupt raises in all", {
+  main = [[
+    local list = {}
+    for i = 1, 4 do
+      ltask.fork(function()
+        local got = table.concat { ltask.multi_wait "all" }
+        list[#list + 1] = i .. got
+      end)
+    end
+    ltask.sleep(0)
+    say(ltask.multi_wakeup("all", "a", "b"), ltask.multi_wakeup "all")
+    ltask.sleep(0)
+    say(table.concat(list, " "))
+    local raised = 0
+    for _ = 1, 3 do
+      ltask.fork(function()
+        local ok, e = pcall(ltask.multi_wait, "all")
+        if not ok and tostring(e):find("off", 1, true) then raised = raised + 1 end
+      end)
+    end
+    ltask.sleep(0)
+    say(ltask.multi_interrupt("all", "off"), ltask.multi_interrupt("all", "off"))
+    ltask.sleep(0)
+    say(raised)
+  ]],
+  out = { "true\tnil", "1ab 2ab 3ab 4ab", "true\tnil", "3" },
+})
+
+kit.both("a coroutine can be woken by what current_token gave it", {
+  main = [[
+    local token
+    ltask.fork(function()
+      token = ltask.current_token()
+      say("woken", ltask.wait(token))
+    end)
+    ltask.sleep(0)
+    say(ltask.wakeup(token, "x"))
+    ltask.sleep(0)
+  ]],
+  out = { "true", "woken\tx" },
+})
+
+kit.both("a coroutine woken by another that takes turns with it loses no wakeup", {
+  main = [[
+    local n <const> = 100000
+    local turns = 0
+    local a, b
+    a = ltask.fork(function()
+      for _ = 1, n do
+        ltask.wait()
+        turns = turns + 1
+        ltask.wakeup(b)
+      end
+    end)
+    b = ltask.fork(function()
+      for _ = 1, n do
+        ltask.wakeup(a)
+        ltask.wait()
+      end
+      ltask.wakeup "done"
+    end)
+    ltask.wait "done"
+    say(turns == n)
+  ]],
+  out = { "true" },
+})
+
+kit.both("many requests, one after another, run in a handful of coroutines", {
+  services = { pool = [[
+    local S, seen, count = {}, {}, 0
+    function S.ping(i)
+      local co = coroutine.running()
+      if not seen[co] then seen[co], count = true, count + 1 end
+      return i
+    end
+    function S.wait() ltask.sleep(0) return S.ping(0) end
+    function S.count() return count end
+    return S
+  ]] },
+  main = [[
+    local a, right = ltask.spawn "pool", true
+    for i = 1, 100000 do right = right and ltask.call(a, "ping", i) == i end
+    say(right, ltask.call(a, "count") < 10)
+    for _ = 1, 2000 do ltask.call(a, "wait") end
+    say(ltask.call(a, "count") < 20)
+  ]],
+  out = { "true\ttrue", "true" },
+})
+
+kit.both("a pooled coroutine keeps nothing of the request before", {
+  services = { leak = [[
+    local S, weak = {}, setmetatable({}, { __mode = "k" })
+    function S.hold()
+      local big = {}
+      weak[big] = true
+      ltask.sleep(0)
+      return "held"
+    end
+    function S.left()
+      collectgarbage()
+      collectgarbage()
+      return next(weak) == nil
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "leak"
+    for _ = 1, 10 do ltask.call(a, "hold") end
+    say(ltask.call(a, "left"))
+  ]],
+  out = { "true" },
+})
+
+kit.both("twenty thousand forks at once all run, in order, in linear time", {
+  main = [[
+    local next_one, order = 1, true
+    local function run(i)
+      order = order and i == next_one
+      next_one = next_one + 1
+    end
+    local cpu = os.clock()
+    for i = 1, 20000 do ltask.fork(run, i) end
+    ltask.sleep(0)
+    say(next_one - 1, order, os.clock() - cpu < 2)
+  ]],
+  out = { "20000\ttrue\ttrue" },
+})
+
+kit.both("an error of a fork takes only its own coroutine; its pending __close runs", {
+  main = [[
+    ltask.fork(function()
+      local guard <close> = setmetatable({}, { __close = function() say "closed" end })
+      error "broken fork"
+    end)
+    ltask.fork(function() say "the next one runs" end)
+    ltask.sleep(2)
+    say "and so does main"
+  ]],
+  err = false,
+  out = function(out, err)
+    local lines = kit.lines(out)
+    local said = {}
+    for _, line in ipairs(lines) do
+      if not line:find "^%[" and not line:find "^%s" then said[#said + 1] = line end
+    end
+    t.ok(table.concat(said, "|"):find("closed|the next one runs|and so does main", 1, true), out)
+    t.ok((out .. err):find("broken fork", 1, true), out .. err)
+  end,
+})
+
+kit.both("suspend hands a session's answer to a function or to a coroutine", {
+  main = [[
+    local session <const> = 0x70000001
+    ltask.suspend(session, function() say "by a function" ltask.wakeup "next" end)
+    ltask.timer_add(session, 1)
+    ltask.wait "next"
+  ]],
+  out = { "by a function" },
+})
+
+kit.both("thread_info describes a coroutine that waits", {
+  main = [[
+    local co = ltask.fork(function() ltask.wait "something" end)
+    ltask.sleep(0)
+    local info = ltask.thread_info(co)
+    say(info ~= nil)
+    ltask.wakeup "something"
+  ]],
+  out = { "true" },
+})
+
+kit.both("coroutines that a handler makes itself are its own", {
+  services = { own = [[
+    local S = {}
+    function S.generate(n)
+      local sum = 0
+      for i in coroutine.wrap(function() for i = 1, n do coroutine.yield(i) end end) do
+        sum = sum + i
+        ltask.sleep(0)
+      end
+      return sum
+    end
+    return S
+  ]] },
+  main = [[ say(ltask.call(ltask.spawn "own", "generate", 100)) ]],
+  out = { "5050" },
+})
+
+t.finish()

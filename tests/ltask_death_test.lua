@@ -1,0 +1,269 @@
+-- The end of a service by quit, kill and error: everybody who waits for it is answered, and a
+-- message that comes later meets its death, not a newcomer. Numbered semantics 6 and 8.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local victim <const> = [[
+  local S = {}
+  function S.ping(...) return ... end
+  function S.wait() ltask.wait() end
+  function S.nap(cs) ltask.sleep(cs) return "awake" end
+  function S.stop() ltask.quit() end
+  -- Keeps its thread until that file is there, then goes on to its end: what came meanwhile is queued.
+  function S.hold(who, dir)
+    ltask.send(who, "held")
+    repeat local f = io.open(dir .. "/go") until f
+    ltask.quit()
+  end
+  return S
+]]
+
+-- `count(n, ...)` forks n calls and notes how each ended; `all()` waits until every one has.
+local counting <const> = [[
+  local dir = ...
+  local started, ended, dead, lived, other = 0, 0, 0, 0
+  local function count(n, ...)
+    local args = table.pack(...)
+    for _ = 1, n do
+      started = started + 1
+      ltask.fork(function()
+        local ok, e = pcall(ltask.call, table.unpack(args, 1, args.n))
+        ended = ended + 1
+        local text = tostring(e)
+        if ok then lived = lived + 1
+        elseif text:find "quit" or text:find "dead" or text:find "killed" then dead = dead + 1
+        else other = other or text end
+        if ended == started then ltask.wakeup "all" end
+      end)
+    end
+  end
+  local function all()
+    if ended < started then ltask.wait "all" end
+  end
+  function S.held() ltask.wakeup "held" end
+]]
+
+kit.both("kill answers true for a service and false for none", {
+  services = { victim = victim },
+  main = [[
+    local a = ltask.spawn "victim"
+    say(ltask.kill(a), ltask.kill(a), ltask.kill(4711))
+    say((pcall(ltask.call, a, "ping")))
+  ]],
+  out = { "true\tfalse\tfalse", "false" },
+})
+
+for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" } do
+  kit.both("requests that wait in a service when it ends by " .. how .. " are answered with an error", {
+    services = { victim = victim },
+    main = counting .. [[
+      local a = ltask.spawn "victim"
+      count(100, a, "wait")
+      count(100, a, "nap", 100000)
+      ltask.sleep(1)
+      say(ltask.call(a, "ping", "pong"))
+    ]] .. stop .. [[
+
+      all()
+      say(started, ended, dead, other)
+    ]],
+    out = { "pong", "200\t200\t200\tnil" },
+  })
+end
+
+kit.both("requests queued at a service that ends are answered", {
+  services = { victim = victim },
+  main = counting .. [[
+    local a = ltask.spawn "victim"
+    ltask.send(a, "hold", ltask.self(), dir)
+    ltask.wait "held"
+    count(100, a, "wait")
+    count(100, a, "ping", 1)
+    ltask.sleep(1)
+    say(ended)
+    io.open(dir .. "/go", "w"):close()
+    all()
+    say(started, ended, other, lived <= 100)
+  ]],
+  out = { "0", "200\t200\tnil\ttrue" },
+})
+
+kit.both("callers suspended before a full mailbox are answered when its service ends", {
+  services = { victim = victim },
+  config = { full = "wait", core = { queue = 4 } },
+  main = counting .. [[
+    local a = ltask.spawn "victim"
+    ltask.send(a, "hold", ltask.self(), dir)
+    ltask.wait "held"
+    count(100, a, "wait")
+    for _ = 1, 20 do
+      ltask.fork(function()
+        pcall(ltask.send, a, "wait")
+        ltask.wakeup "sent"
+      end)
+    end
+    ltask.sleep(1)
+    say(ended)
+    io.open(dir .. "/go", "w"):close()
+    all()
+    say(started, ended, dead, other)
+  ]],
+  out = { "0", "100\t100\t100\tnil" },
+})
+
+kit.both("requests to a service that fails while it starts are answered, and spawn raises", {
+  services = { stillborn = [[
+    local who = ...
+    ltask.send(who, "born", ltask.self())
+    ltask.sleep(10)
+    error "it cannot start"
+  ]] },
+  main = counting .. [[
+    local id
+    function S.born(a) id = a ltask.wakeup "born" end
+    ltask.fork(function()
+      local ok, e = pcall(ltask.spawn, "stillborn", ltask.self())
+      say(ok, tostring(e):find("stillborn.lua:4: it cannot start", 1, true) ~= nil)
+      ltask.wakeup "raised"
+    end)
+    ltask.wait "born"
+    count(20, id, "ping")
+    ltask.wait "raised"
+    all()
+    say(started, ended, lived)
+  ]],
+  err = false,
+  out = { "false\ttrue", "20\t20\t0" },
+})
+
+kit.both("what a service asked others is dropped when it ends", {
+  services = { victim = victim, asker = [[
+    local S = {}
+    local other = ...
+    function S.ask() return ltask.call(other, "nap", 3) end
+    function S.stop() ltask.quit() end
+    return S
+  ]] },
+  main = counting .. [[
+    local a = ltask.spawn "victim"
+    local b = ltask.spawn("asker", a)
+    count(10, b, "ask")
+    ltask.sleep(1)
+    ltask.send(b, "stop")
+    all()
+    say(dead, lived)
+    ltask.sleep(8)
+    say(ltask.call(a, "ping", "still there"))
+  ]],
+  out = { "10\t0", "still there" },
+})
+
+kit.both("ids are not reused soon: a late message meets death, not a newcomer", {
+  services = { victim = victim },
+  main = [[
+    local seen, list = {}, {}
+    for i = 1, 200 do
+      local a = ltask.spawn "victim"
+      assert(not seen[a], "an id came back")
+      seen[a], list[i] = true, a
+      assert(ltask.kill(a))
+    end
+    local dead = 0
+    for _, a in ipairs(list) do
+      local ok, e = pcall(ltask.call, a, "ping")
+      if not ok and tostring(e):find("{service:" .. a .. "} is dead", 1, true) then dead = dead + 1 end
+    end
+    say(dead)
+  ]],
+  out = { "200" },
+})
+
+kit.both("the quit handler runs at quit and at kill, before the service's end; its errors are logged", {
+  services = { polite = [[
+    local S = {}
+    function S.stop() ltask.quit() end
+    function S.quit() say "quit handler" end
+    return S
+  ]], rude = [[
+    local S = {}
+    function S.quit() error "quit failed" end
+    return S
+  ]] },
+  main = [[
+    local a, b, c = ltask.spawn "polite", ltask.spawn "polite", ltask.spawn "rude"
+    pcall(ltask.call, a, "stop")
+    while pcall(ltask.call, a, "ping") do ltask.sleep(0) end
+    ltask.sleep(2)
+    say "first"
+    ltask.kill(b)
+    ltask.sleep(2)
+    say "second"
+    ltask.kill(c)
+    ltask.sleep(2)
+    say((pcall(ltask.call, c, "ping")))
+  ]],
+  err = false,
+  out = function(out, err)
+    local said = {}
+    for _, line in ipairs(kit.lines(out)) do
+      if not line:find "^[%[%s]" then said[#said + 1] = line end
+    end
+    t.eq(said, { "quit handler", "first", "quit handler", "second", "false" })
+    t.ok((out .. err):find("quit failed", 1, true), out .. err)
+  end,
+})
+
+kit.both("a dead service's memory is released: its __gc and its coroutines' __close have run", {
+  services = { holder = [[
+    local S = {}
+    KEPT = setmetatable({}, { __gc = function() say "collected" end })
+    function S.wait()
+      local guard <close> = setmetatable({}, { __close = function() say "closed" end })
+      ltask.wait "for ever"
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "holder"
+    ltask.fork(function() pcall(ltask.call, a, "wait") end)
+    ltask.sleep(1)
+    say(ltask.kill(a))
+    ltask.sleep(10)
+    say "later"
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.eq(lines[4], "later", out)
+    table.sort(lines)
+    t.eq(lines, { "closed", "collected", "later", "true" })
+  end,
+})
+
+kit.both("a storm of spawns, calls and kills leaves no caller without an answer", {
+  services = { victim = victim },
+  main = counting .. [[
+    local state = 7
+    local function random(n)
+      state = (state * 1103515245 + 12345) & 0x7fffffff
+      return 1 + (state >> 8) % n
+    end
+    local pool = {}
+    for i = 1, 8 do pool[i] = ltask.spawn "victim" end
+    for _ = 1, 300 do
+      local k = random(8)
+      count(3, pool[k], "wait")
+      count(3, pool[k], "ping", 1)
+      count(2, pool[k], "nap", random(3))
+      if random(3) == 1 then ltask.kill(pool[k]) else ltask.send(pool[k], "stop") end
+      pool[k] = ltask.spawn "victim"
+    end
+    for i = 1, 8 do ltask.kill(pool[i]) end
+    all()
+    say(started, ended, other)
+  ]],
+  out = { "2400\t2400\tnil" },
+})
+
+t.finish()

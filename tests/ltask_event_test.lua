@@ -1,0 +1,192 @@
+-- Services that own an event descriptor and block in their idle handler, and services bound to a
+-- worker that block there: nobody else starves. The original hung on both.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local blocker <const> = [[
+  local S, waits = {}, 0
+  local wait, descriptor = ltask.eventinit()
+  assert(type(descriptor) == "userdata")
+  ltask.idle_handler(function()
+    wait()
+    waits = waits + 1
+  end)
+  function S.ping(...) return ... end
+  function S.waits() return waits end
+  function S.nap(cs) ltask.sleep(cs) return "awake" end
+  function S.ask(other, ...) return ltask.call(other, "ping", ...) end
+  function S.stop() ltask.quit() end
+  function S.hold(path)
+    waits = 0
+    repeat local f = io.open(path) until f
+  end
+  return S
+]]
+
+local plain <const> = [[
+  local S = {}
+  function S.ping(...) return ... end
+  return S
+]]
+
+for _, how in ipairs { 10, 40 } do
+  kit.both(how .. " services that block in their event wait leave the workers to the others", {
+    services = { blocker = blocker, plain = plain },
+    main = "local n = " .. how .. [[
+
+      local blockers = {}
+      for i = 1, n do blockers[i] = ltask.spawn "blocker" end
+      local a, b = ltask.spawn "plain", ltask.spawn "plain"
+      for i = 1, 500 do
+        assert(ltask.call(a, "ping", i) == i)
+        assert(ltask.call(b, "ping", i) == i)
+      end
+      say "the others run"
+      for round = 1, 3 do
+        for i, id in ipairs(blockers) do assert(ltask.call(id, "ping", i * round) == i * round) end
+      end
+      say "they answer"
+      for i, id in ipairs(blockers) do assert(ltask.call(id, "ask", blockers[1 + i % n], i) == i) end
+      say "and call each other"
+      local napped = 0
+      for _, id in ipairs(blockers) do
+        ltask.fork(function()
+          assert(ltask.call(id, "nap", 2) == "awake")
+          napped = napped + 1
+          if napped == n then ltask.wakeup "done" end
+        end)
+      end
+      ltask.wait "done"
+      say "and sleep"
+    ]],
+    out = { "the others run", "they answer", "and call each other", "and sleep" },
+  })
+end
+
+kit.both("a burst of messages wakes a blocked service once or twice, not once per message", {
+  services = { blocker = blocker },
+  main = [[
+    local dir = ...
+    local a = ltask.spawn "blocker"
+    ltask.call(a, "ping")
+    ltask.send(a, "hold", dir .. "/go")
+    for i = 1, 500 do ltask.send(a, "ping", i) end
+    io.open(dir .. "/go", "w"):close()
+    say(ltask.call(a, "waits") < 50)
+  ]],
+  out = { "true" },
+})
+
+kit.both("a service that blocks in its event wait can quit, be killed, and be there at the end", {
+  services = { blocker = blocker },
+  main = [[
+    local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
+    ltask.spawn "blocker"
+    ltask.sleep(1)
+    pcall(ltask.call, a, "stop")
+    ltask.sleep(2)
+    say((pcall(ltask.call, a, "ping")))
+    say(ltask.kill(b))
+    ltask.sleep(2)
+    say((pcall(ltask.call, b, "ping")))
+    for _ = 1, 50 do ltask.kill(ltask.spawn "blocker") end
+    say "fifty more came and went"
+  ]],
+  out = { "false", "true", "false", "fifty more came and went" },
+})
+
+kit.both("a service that is bound to a worker and blocks there does not starve the others", {
+  services = { plain = plain, bound = [[
+    local S = {}
+    function S.bind() ltask.worker_bind(0) return ltask.worker_id() end
+    function S.block(ms)
+      ltask.timer_sleep(ms)
+      return "blocked"
+    end
+    return S
+  ]] },
+  main = [[
+    local c = ltask.spawn "bound"
+    ltask.call(c, "bind")
+    local services = {}
+    for i = 1, 4 do services[i] = ltask.spawn "plain" end
+    local ended = false
+    ltask.fork(function()
+      say(ltask.call(c, "block", 1500))
+      ended = true
+      ltask.wakeup "ended"
+    end)
+    ltask.sleep(1)
+    for i = 1, 400 do assert(ltask.call(services[1 + i % 4], "ping", i) == i) end
+    say("the others were not kept", ended)
+    if not ended then ltask.wait "ended" end
+  ]],
+  out = { "the others were not kept\tfalse", "blocked" },
+})
+
+kit.both("bound services each run on their own worker, and only there", {
+  services = { bound = [[
+    local n = ...
+    ltask.worker_bind(n)
+    local S = {}
+    function S.where() return ltask.worker_id() end
+    function S.free() ltask.worker_bind() end
+    return S
+  ]] },
+  main = [[
+    local _, workers = ...
+    local all, right = {}, true
+    for i = 0, 5 do all[i] = ltask.spawn("bound", i % workers) end
+    for _ = 1, 100 do
+      for i = 0, 5 do
+        ltask.fork(function() if ltask.call(all[i], "where") ~= i % workers then right = false end end)
+      end
+      ltask.sleep(0)
+    end
+    ltask.sleep(5)
+    say(right)
+    for i = 0, 5 do ltask.call(all[i], "free") end
+    say(ltask.call(all[0], "where") ~= nil)
+  ]],
+  out = { "true", "true" },
+})
+
+kit.both("an idle handler runs only when the mailbox is empty, and may answer later", {
+  services = { batch = [[
+    local S, pending = {}, {}
+    local wait = ltask.eventinit()
+    local function answer()
+      for _, token in ipairs(pending) do ltask.wakeup(token) end
+      pending = {}
+    end
+    ltask.idle_handler(function()
+      if #pending > 0 then return answer() end
+      wait()
+    end)
+    function S.wait(i)
+      local token = {}
+      pending[#pending + 1] = token
+      ltask.wait(token)
+      return i
+    end
+    return S
+  ]] },
+  main = [[
+    local a, sum, n = ltask.spawn "batch", 0, 0
+    for i = 1, 100 do
+      ltask.fork(function()
+        local back = ltask.call(a, "wait", i)
+        sum = sum + back
+        n = n + 1
+        if n == 100 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    say(sum)
+  ]],
+  out = { "5050" },
+})
+
+t.finish()

@@ -1,0 +1,296 @@
+-- Bounded mailboxes: what a sender meets when one is full, raised or waited for, and that answers,
+-- errors and timers are neither lost nor doubled meanwhile. Numbered semantic 6, and what was seen
+-- to break in the original: messages delivered twice, pointers freed twice, responses to nobody.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- A sink that takes nothing while it holds: its sender knows when that has begun, and ends it by
+-- a file. `add` collects; `list` answers what came, by sender.
+local sink <const> = [[
+  local S, lists, count = {}, {}, 0
+  function S.hold(who, dir)
+    ltask.send(who, "held")
+    repeat local f = io.open(dir .. "/go") until f
+  end
+  function S.add(who, i)
+    local list = lists[who] or {}
+    lists[who], count = list, count + 1
+    list[#list + 1] = i
+    return i
+  end
+  function S.list(who) return lists[who] or {} end
+  function S.count() return count end
+  return S
+]]
+
+local hold <const> = [[
+  local dir = ...
+  function S.held() ltask.wakeup "held" end
+  local function hold(a)
+    ltask.send(a, "hold", ltask.self(), dir)
+    ltask.wait "held"
+  end
+  local function release() io.open(dir .. "/go", "w"):close() end
+]]
+
+kit.both("a full mailbox raises that the service is busy, to send and to call; what it took arrives", {
+  services = { sink = sink },
+  config = { core = { queue = 8 } },
+  main = hold .. [[
+    local a = ltask.spawn "sink"
+    hold(a)
+    local taken, e = 0
+    for i = 1, 20 do
+      local ok, message = pcall(ltask.send, a, "add", "main", i)
+      if ok then taken = taken + 1 else e = e or message end
+    end
+    say(taken, tostring(e):find("{service:" .. a .. "} is busy", 1, true) ~= nil)
+    local ok, message = pcall(ltask.call, a, "add", "main", 99)
+    say(ok, tostring(message):find("{service:" .. a .. "} is busy", 1, true) ~= nil)
+    release()
+    local list
+    repeat
+      ltask.sleep(1)
+      local ok, l = pcall(ltask.call, a, "list", "main")
+      list = ok and l
+    until list and #list >= taken
+    say(table.concat(list, " "))
+  ]],
+  out = { "8\ttrue", "false\ttrue", "1 2 3 4 5 6 7 8" },
+})
+
+for name, spec in pairs {
+  ['full = "wait" in the boot config'] = { config = { full = "wait", core = { queue = 4 } }, on = "" },
+  ['full = "wait" in the core config'] = { config = { core = { full = "wait", queue = 4 } }, on = "" },
+  ['on_full "wait" in the service'] = { config = { core = { queue = 4 } }, on = "ltask.on_full 'wait'\n" },
+} do
+  kit.both(name .. ": senders are suspended in order until there is room", {
+    services = { sink = sink },
+    config = spec.config,
+    main = spec.on .. hold .. [[
+      local a = ltask.spawn "sink"
+      hold(a)
+      local sent, others = 0, 0
+      for i = 1, 50 do
+        ltask.fork(function()
+          ltask.send(a, "add", "main", i)
+          sent = sent + 1
+        end)
+      end
+      ltask.fork(function()
+        for _ = 1, 10 do ltask.sleep(0) others = others + 1 end
+        ltask.wakeup "others"
+      end)
+      ltask.wait "others"
+      say(sent, others)
+      release()
+      local done = 0
+      for i = 51, 60 do
+        ltask.fork(function()
+          local back = ltask.call(a, "add", "main", i)
+          done = done + (back == i and 1 or 0)
+        end)
+      end
+      while done < 10 do ltask.sleep(1) end
+      local order, list = true, ltask.call(a, "list", "main")
+      for i = 1, 60 do order = order and list[i] == i end
+      say(#list, order, sent)
+    ]],
+    out = { "4\t10", "60\ttrue\t50" },
+  })
+end
+
+kit.both('on_full "error" in a service overrides the boot config', {
+  services = { sink = sink },
+  config = { full = "wait", core = { queue = 4 } },
+  main = hold .. [[
+    local a = ltask.spawn "sink"
+    hold(a)
+    ltask.on_full "error"
+    local taken = 0
+    for i = 1, 10 do taken = taken + (pcall(ltask.send, a, "add", "main", i) and 1 or 0) end
+    say(taken)
+    say((pcall(ltask.on_full, "nonsense")))
+    release()
+  ]],
+  out = { "4", "false" },
+})
+
+kit.both("eight senders to one slow sink with little room lose nothing and keep their orders", {
+  services = { sink = sink, source = [[
+    local S = {}
+    function S.run(a, me, n)
+      for i = 1, n do ltask.send(a, "add", me, i) end
+      return n
+    end
+    return S
+  ]] },
+  config = { full = "wait", core = { queue = 16 } },
+  main = [[
+    local a, done = ltask.spawn "sink", 0
+    for me = 1, 8 do
+      ltask.fork(function()
+        ltask.call(ltask.spawn "source", "run", a, me, 3000)
+        done = done + 1
+        if done == 8 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    -- A message of this service may overtake those that still wait for room: ask until all came.
+    while ltask.call(a, "count") < 24000 do ltask.sleep(1) end
+    local order = true
+    for me = 1, 8 do
+      local list = ltask.call(a, "list", me)
+      for i = 1, 3000 do order = order and list[i] == i end
+      order = order and #list == 3000
+    end
+    say(ltask.call(a, "count"), order)
+  ]],
+  out = { "24000\ttrue" },
+})
+
+kit.both("with room for four, every call is answered once: values, errors and all", {
+  services = { mixed = [[
+    local S, n = {}, 0
+    function S.run(i)
+      n = n + 1
+      if i % 3 == 0 then ltask.sleep(0) end
+      if i % 5 == 0 then error("fifth " .. i, 0) end
+      return i
+    end
+    function S.count() return n end
+    return S
+  ]] },
+  config = { full = "wait", core = { queue = 4 } },
+  main = [[
+    local services, answers, right, count = {}, {}, 0, 0
+    for i = 1, 3 do services[i] = ltask.spawn "mixed" end
+    for i = 1, 3000 do
+      ltask.fork(function()
+        local ok, r = pcall(ltask.call, services[1 + i % 3], "run", i)
+        answers[i] = (answers[i] or 0) + 1
+        count = count + 1
+        if i % 5 == 0 then
+          if not ok and tostring(r):find("fifth " .. i, 1, true) then right = right + 1 end
+        elseif ok and r == i then
+          right = right + 1
+        end
+        if count == 3000 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    ltask.sleep(2)
+    local twice = 0
+    for i = 1, 3000 do twice = twice + (answers[i] - 1) end
+    local heard = 0
+    for i = 1, 3 do heard = heard + ltask.call(services[i], "count") end
+    say(right, count, twice, heard)
+  ]],
+  out = { "3000\t3000\t0\t3000" },
+})
+
+kit.both("timers of a service whose mailbox is full fire, each once", {
+  services = { sink = sink },
+  config = { full = "wait", core = { queue = 4 } },
+  main = [[
+    local fired, count = {}, 0
+    for i = 1, 500 do
+      ltask.timeout(i % 3, function()
+        fired[i] = (fired[i] or 0) + 1
+        count = count + 1
+        if count == 500 then ltask.wakeup "done" end
+      end)
+    end
+    -- Its mailbox overflows while it is busy.
+    local till = ltask.counter() + 0.1
+    while ltask.counter() < till do end
+    ltask.wait "done"
+    ltask.sleep(5)
+    local once = true
+    for i = 1, 500 do once = once and fired[i] == 1 end
+    say(count, once)
+  ]],
+  out = { "500\ttrue" },
+})
+
+kit.both("two services that flood each other with requests do not stand still", {
+  services = { peer = [[
+    local S, heard = {}, 0
+    function S.ping(i) heard = heard + 1 return i end
+    function S.flood(other, n)
+      local done = 0
+      for i = 1, n do
+        ltask.fork(function()
+          assert(ltask.call(other, "ping", i) == i)
+          done = done + 1
+          if done == n then ltask.wakeup "flooded" end
+        end)
+      end
+      ltask.wait "flooded"
+      return done
+    end
+    function S.heard() return heard end
+    return S
+  ]] },
+  config = { full = "wait", core = { queue = 4 } },
+  main = [[
+    local a, b, ended = ltask.spawn "peer", ltask.spawn "peer", 0
+    for _, p in ipairs { { a, b }, { b, a } } do
+      ltask.fork(function()
+        ltask.call(p[1], "flood", p[2], 1000)
+        ended = ended + 1
+        if ended == 2 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    say(ltask.call(a, "heard"), ltask.call(b, "heard"))
+  ]],
+  out = { "1000\t1000" },
+})
+
+-- The original crashed here every time: it retried by moving its list and kept the tail.
+local fan <const> = [[
+  local services, answers, busy, right, count = {}, {}, 0, 0, 0
+  local n <const> = 20000
+  for i = 1, 4 do services[i] = ltask.spawn "worker" end
+  for i = 1, n do
+    ltask.fork(function()
+      local ok, r = pcall(ltask.call, services[1 + i % 4], "run", i)
+      answers[i] = (answers[i] or 0) + 1
+      count = count + 1
+      if ok and r == i then right = right + 1 end
+      if not ok and tostring(r):find "is busy" then busy = busy + 1 end
+      if count == n then ltask.wakeup "done" end
+    end)
+  end
+  ltask.wait "done"
+  ltask.sleep(5)
+  local twice = 0
+  for i = 1, n do twice = twice + (answers[i] - 1) end
+  local heard = 0
+  for i = 1, 4 do heard = heard + ltask.call(services[i], "count") end
+]]
+
+local worker <const> = [[
+  local S, n = {}, 0
+  function S.run(i) n = n + 1 return i end
+  function S.count() return n end
+  return S
+]]
+
+kit.both("twenty thousand coroutines call four services: answered or refused, each once", {
+  services = { worker = worker },
+  main = fan .. "say(right + busy, count, twice, heard == right)",
+  out = { "20000\t20000\t0\ttrue" },
+})
+
+kit.both('twenty thousand coroutines call four services with full = "wait": answered, each once', {
+  services = { worker = worker },
+  config = { full = "wait", core = { queue = 64 } },
+  main = fan .. "say(right, busy, count, twice, heard)",
+  out = { "20000\t0\t20000\t0\t20000" },
+})
+
+t.finish()

@@ -1,0 +1,297 @@
+-- Starting and naming services: spawn, unique services, names, where files are found, and a
+-- `require` inside a service whose modules may wait.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local plain <const> = [[
+  local args = table.pack(...)
+  local S = {}
+  function S.args() return table.unpack(args, 1, args.n) end
+  function S.who() return ltask.self(), ltask.label() end
+  return S
+]]
+
+kit.both("spawn runs the file with its arguments and answers the new service's id", {
+  services = { plain = plain },
+  main = [[
+    local a = ltask.spawn("plain", 1, nil, { "x" }, false)
+    say(math.type(a), a > 1)
+    local n, none, list, no = ltask.call(a, "args")
+    say(n, none, list[1], no)
+    local id, label = ltask.call(a, "who")
+    say(id == a, label:find "plain" ~= nil)
+    local b = ltask.spawn "plain"
+    say(a ~= b, select("#", ltask.call(b, "args")))
+  ]],
+  out = { "integer\ttrue", "1\tnil\tx\tfalse", "true\ttrue", "true\t0" },
+})
+
+kit.both("a service's file may wait while it runs; its handlers answer once it has returned", {
+  services = {
+    plain = plain,
+    slow = [[
+      local other = ...
+      ltask.sleep(2)
+      local id = ltask.call(other, "who")
+      local S = {}
+      function S.other() return id end
+      return S
+    ]],
+  },
+  main = [[
+    local a = ltask.spawn "plain"
+    local b = ltask.spawn("slow", a)
+    say(ltask.call(b, "other") == a)
+  ]],
+  out = { "true" },
+})
+
+kit.both("a file that is missing, does not compile or raises makes spawn raise, and leaves no service", {
+  services = {
+    plain = plain,
+    raises = [[
+      local S = {}
+      error "not today"
+      return S
+    ]],
+    waits_and_raises = [[
+      ltask.sleep(1)
+      error "not later"
+    ]],
+    object = "error { 'an object' }",
+  },
+  modules = { syntax = "this is not Lua" },
+  main = [[
+    local before = 0
+    for _ in pairs(ltask.call(1, "stat")) do before = before + 1 end
+    local expect = { missing = "missing", syntax = "syntax.lua:1", raises = "raises.lua:2: not today",
+      waits_and_raises = "not later", object = "object" }
+    for _, name in ipairs { "missing", "syntax", "raises", "waits_and_raises", "object" } do
+      local ok, e = pcall(ltask.spawn, name)
+      say(name, ok, tostring(e):find(expect[name], 1, true) ~= nil)
+    end
+    ltask.sleep(5)
+    for _ in pairs(ltask.call(1, "stat")) do before = before - 1 end
+    say("left behind", -before)
+    say(ltask.spawn "plain" > 1)
+  ]],
+  err = false,
+  out = function(out)
+    local said = {}
+    for _, line in ipairs(kit.lines(out)) do
+      if not line:find "^[%[%s]" and line:find "\t" or line == "true" then said[#said + 1] = line end
+    end
+    t.eq(said, {
+      "missing\tfalse\ttrue", "syntax\tfalse\ttrue", "raises\tfalse\ttrue", "waits_and_raises\tfalse\ttrue",
+      "object\tfalse\ttrue", "left behind\t0", "true",
+    })
+  end,
+})
+
+kit.both("spawn_service takes a table: name, args, worker_id", {
+  services = { placed = [[
+    local args = table.pack(...)
+    local S = {}
+    function S.args() return table.unpack(args, 1, args.n) end
+    function S.worker() return ltask.worker_id() end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn_service { name = "placed", args = { 1, "two" }, worker_id = 0 }
+    say(ltask.call(a, "args"))
+    local there = true
+    for _ = 1, 100 do there = there and ltask.call(a, "worker") == 0 end
+    say(there)
+  ]],
+  out = { "1\ttwo", "true" },
+})
+
+kit.both("a unique service is started once, however many ask for it at the same time", {
+  services = {
+    only = [[
+      say "started"
+      ltask.sleep(2)
+      local S = {}
+      local got = ...
+      function S.got() return got end
+      return S
+    ]],
+    asker = [[
+      local S = {}
+      function S.ask(i) return ltask.uniqueservice("only", i) end
+      return S
+    ]],
+  },
+  main = [[
+    local ids, first, same, n = 0, nil, true, 0
+    for i = 1, 10 do
+      local a = ltask.spawn "asker"
+      for k = 1, 3 do
+        ltask.fork(function()
+          local id = ltask.call(a, "ask", i * 10 + k)
+          first = first or id
+          same = same and id == first
+          n = n + 1
+          if n == 30 then ltask.wakeup "done" end
+        end)
+      end
+    end
+    ltask.wait "done"
+    say(same, ltask.queryservice "only" == first, math.type(ltask.call(first, "got")))
+  ]],
+  out = { "started", "true\ttrue\tinteger" },
+})
+
+kit.both("a unique service that cannot start raises in all who asked", {
+  services = { broken = [[
+    ltask.sleep(1)
+    error "cannot be"
+  ]] },
+  main = [[
+    local n, right = 0, 0
+    for _ = 1, 5 do
+      ltask.fork(function()
+        local ok, e = pcall(ltask.uniqueservice, "broken")
+        if not ok and tostring(e):find "cannot be" then right = right + 1 end
+        n = n + 1
+        if n == 5 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    say(right)
+  ]],
+  err = false,
+  out = function(out) t.ok(out:find "5\n$", out) end,
+})
+
+kit.both("queryservice waits until the name exists", {
+  services = { named = [[
+    ltask.sleep(2)
+    say "registering"
+    ltask.register(...)
+    return {}
+  ]], only = "return {}" },
+  main = [[
+    local first, second, n = nil, nil, 0
+    local function ask(f) ltask.fork(function() f() n = n + 1 if n == 2 then ltask.wakeup "done" end end) end
+    ask(function() first = ltask.queryservice "the name" end)
+    ask(function() second = ltask.queryservice "only" end)
+    ltask.sleep(1)
+    say(first, second)
+    local a, b = ltask.spawn("named", "the name"), ltask.uniqueservice "only"
+    ltask.wait "done"
+    say(first == a, second == b, ltask.queryservice "the name" == a)
+  ]],
+  out = { "nil\tnil", "registering", "true\ttrue\ttrue" },
+})
+
+kit.both("servicepath changes where services are found", {
+  services = { plain = plain },
+  main = [[
+    local dir = ...
+    os.execute("mkdir " .. dir .. "/sub")
+    local f = io.open(dir .. "/sub/other.lua", "w")
+    f:write "local S = {} function S.here() return 'in sub' end return S"
+    f:close()
+    say((pcall(ltask.spawn, "other")))
+    ltask.servicepath(dir .. "/sub/?.lua;" .. dir .. "/?.lua")
+    say(ltask.call(ltask.spawn "other", "here"))
+    say(ltask.spawn "plain" > 1)
+  ]],
+  err = false,
+  out = function(out)
+    local said = {}
+    for _, line in ipairs(kit.lines(out)) do
+      if not line:find "^[%[%s]" then said[#said + 1] = line end
+    end
+    t.eq(said, { "false", "in sub", "true" })
+  end,
+})
+
+kit.both("two coroutines that require one module, which waits, load it once", {
+  modules = {
+    shared = [[
+      local ltask = require "ltask"
+      LOADS = (LOADS or 0) + 1
+      ltask.sleep(3)
+      return { name = ..., file = select(2, ...) }
+    ]],
+    broken = [[
+      local ltask = require "ltask"
+      ltask.sleep(1)
+      error "the module is broken"
+    ]],
+    first = "require 'ltask'.sleep(1) return { other = require 'second' }",
+    second = "return { other = require 'first' }",
+    nothing = "require 'ltask'.sleep(1)",
+  },
+  main = [[
+    local got, n = {}, 0
+    for i = 1, 4 do
+      ltask.fork(function()
+        got[i] = require "shared"
+        n = n + 1
+        if n == 4 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    say(LOADS, got[1] == got[2] and got[2] == got[3] and got[3] == got[4])
+    say(got[1].name, got[1].file:find "shared%.lua$" ~= nil, package.loaded.shared == got[1])
+    say(require "nothing", package.loaded.nothing)
+    local failed = 0
+    n = 0
+    for _ = 1, 3 do
+      ltask.fork(function()
+        local ok, e = pcall(require, "broken")
+        if not ok and tostring(e):find "the module is broken" then failed = failed + 1 end
+        n = n + 1
+        if n == 3 then ltask.wakeup "done" end
+      end)
+    end
+    ltask.wait "done"
+    say("failed", failed)
+    say("cycle", (pcall(require, "first")))
+    say("missing", (pcall(require, "no.such.module")))
+  ]],
+  out = {
+    "1\ttrue", "shared\ttrue\ttrue", "true\ttrue", "failed\t3", "cycle\tfalse", "missing\tfalse",
+  },
+})
+
+kit.both("bootstrap services start in their order, with arguments; unique ones can be queried", {
+  services = {
+    helper = [[
+      say("helper", ...)
+      local S = {}
+      function S.ping() return "pong" end
+      return S
+    ]],
+  },
+  config = { bootstrap = {
+    { name = "helper", unique = true, args = { "a", 2 } },
+    { name = "main", args = { "m" } },
+  } },
+  main = [[
+    say("main", ...)
+    say(ltask.call(ltask.queryservice "helper", "ping"))
+  ]],
+  out = { "helper\ta\t2", "main\tm", "pong" },
+})
+
+kit.both("spawn, call and kill a thousand times", {
+  services = { plain = plain },
+  main = [[
+    for i = 1, 1000 do
+      local a = ltask.spawn("plain", i)
+      assert(ltask.call(a, "args") == i)
+      assert(ltask.kill(a))
+    end
+    say "done"
+  ]],
+  out = { "done" },
+  seconds = 20,
+})
+
+t.finish()

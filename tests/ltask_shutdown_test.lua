@@ -1,0 +1,230 @@
+-- The end of a system: who decides it, what runs before it, and what is left of it in the process:
+-- nothing. Numbered semantic 8, and the original's fault of swallowing SIGTERM.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local worker <const> = [[
+  local name = ...
+  local S = {}
+  function S.nap(cs) ltask.sleep(cs) return "rested" end
+  function S.stop() ltask.quit() end
+  function S.quit() say("quit", name) end
+  return S
+]]
+
+-- What a service wrote itself: without the log's lines and what belongs to them.
+local function said(out)
+  local list = {}
+  for _, line in ipairs(kit.lines(out)) do
+    if not line:find "^[%[%s]" then list[#list + 1] = line end
+  end
+  return list
+end
+
+kit.both("quit_ltask ends the system: every quit handler runs, whatever waits", {
+  services = { worker = worker },
+  main = [[
+    for i = 1, 5 do
+      local a = ltask.spawn("worker", i)
+      ltask.fork(function() pcall(ltask.call, a, "nap", 100000) end)
+    end
+    ltask.uniqueservice("worker", "unique")
+    ltask.sleep(1)
+    say "leaving"
+  ]],
+  out = function(out)
+    local lines = said(out)
+    t.eq(table.remove(lines, 1), "leaving")
+    table.sort(lines)
+    t.eq(lines, { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\tunique" })
+  end,
+})
+
+kit.both("the system ends by itself when the last service that is not unique has quit", {
+  services = {
+    worker = worker,
+    late = [[
+      ltask.timeout(8, function()
+        say "late ends"
+        ltask.quit()
+      end)
+      return {}
+    ]],
+    starter = [[
+      ltask.spawn "late"
+      ltask.uniqueservice("worker", "unique")
+      ltask.timeout(2, function()
+        say "starter ends"
+        ltask.quit()
+      end)
+      return {}
+    ]],
+  },
+  config = { bootstrap = { { name = "starter" } } },
+  seconds = 5,
+  out = function(out) t.eq(said(out), { "starter ends", "late ends", "quit\tunique" }) end,
+})
+
+kit.both("an error in a quit handler is logged, and the others still run", {
+  services = { worker = worker, rude = "local S = {} function S.quit() error 'no good end' end return S" },
+  main = [[
+    ltask.spawn("worker", 1)
+    ltask.spawn "rude"
+    ltask.spawn("worker", 2)
+  ]],
+  err = false,
+  out = function(out, err)
+    local lines = said(out)
+    table.sort(lines)
+    t.eq(lines, { "quit\t1", "quit\t2" })
+    t.ok((out .. err):find("no good end", 1, true), out .. err)
+  end,
+})
+
+kit.both("a quit handler may wait and call other services", {
+  services = {
+    worker = worker,
+    polite = [[
+      local other = ...
+      local S = {}
+      function S.quit()
+        ltask.sleep(1)
+        say("polite", (pcall(ltask.call, other, "nap", 1)))
+      end
+      return S
+    ]],
+  },
+  main = [[ ltask.spawn("polite", ltask.spawn("worker", 1)) ]],
+  out = function(out)
+    local lines = said(out)
+    table.sort(lines)
+    t.eq(#lines, 2, out)
+    t.ok(lines[1]:find "^polite\t", out)
+    t.eq(lines[2], "quit\t1")
+  end,
+})
+
+kit.both("every VM is closed: __gc and the __close of coroutines that wait run", {
+  services = { holder = [[
+    local S, name = {}, ...
+    KEPT = setmetatable({}, { __gc = function() say("collected", name) end })
+    function S.wait()
+      local guard <close> = setmetatable({}, { __close = function() say("closed", name) end })
+      ltask.wait "for ever"
+    end
+    return S
+  ]] },
+  main = [[
+    for i = 1, 3 do ltask.send(ltask.spawn("holder", i), "wait") end
+    ltask.sleep(1)
+  ]],
+  out = function(out)
+    local lines = said(out)
+    table.sort(lines)
+    t.eq(lines, { "closed\t1", "closed\t2", "closed\t3", "collected\t1", "collected\t2", "collected\t3" })
+  end,
+})
+
+kit.both("everything logged before the end, and by quit handlers, is written", {
+  services = { logs = [[
+    local S = {}
+    function S.quit() ltask.log.info "from the quit handler" end
+    return S
+  ]] },
+  main = [[
+    ltask.spawn "logs"
+    for i = 1, 1000 do ltask.log.info("line " .. i) end
+  ]],
+  out = function(out)
+    local i = 0
+    for n in out:gmatch "line (%d+)\n" do
+      i = i + 1
+      t.eq(tonumber(n), i)
+    end
+    t.eq(i, 1000)
+    t.ok(out:find "from the quit handler\n", out:sub(-300))
+  end,
+})
+
+kit.both("start returns when the system has ended, and the program goes on", {
+  services = { worker = worker },
+  main = "say 'main'",
+  out = { "main" },
+})
+
+t.test("start leaves no thread and no descriptor, twenty times in one process", function()
+  local dir, program = kit.write {
+    services = { worker = worker, event = [[
+      local wait = ltask.eventinit()
+      ltask.idle_handler(function() wait() end)
+      return {}
+    ]] },
+    main = [[
+      for i = 1, 3 do ltask.spawn("worker", i) end
+      ltask.spawn "event"
+      ltask.timeout(100000, function() end)
+      ltask.fork(function() ltask.sleep(50000) end)
+      ltask.sleep(1)
+    ]],
+  }
+  program = program:gsub("local code = .*", "")
+  local r = kit.program(program .. [[
+    local start = require "ltask.start"
+    local self = io.open("/proc/self/stat"):read "n"
+    local function count(what)
+      local p = io.popen("ls /proc/" .. math.tointeger(self) .. "/" .. what .. " | wc -l")
+      local n = p:read "n"
+      p:close()
+      return n
+    end
+    local before
+    for i = 1, 20 do
+      config.core = { worker = 1 + i % 2 }
+      start(config)
+      collectgarbage()
+      collectgarbage()
+      if i == 2 then before = count "fd" end
+      local threads = count "task"
+      if threads ~= 1 then print("threads after boot " .. i, threads) end
+    end
+    print("descriptors", count "fd" - before)
+  ]], dir, 30)
+  t.eq(r.err, "")
+  local tail = kit.lines(r.out)
+  t.eq(tail[#tail], "descriptors\t0", r.out)
+  t.ok(not r.out:find "threads after", r.out)
+  t.eq(select(2, r.out:gsub("quit\t1", "")), 20, "each boot ran its services' quit handlers")
+end)
+
+t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as the host does", function()
+  for _, worker_count in ipairs(kit.workers) do
+    for _, signal in ipairs { "TERM", "INT" } do
+      local dir, program = kit.write({ main = "say 'ready' ltask.wait 'for ever'" }, worker_count)
+      t.write(dir .. "/program.lua", program)
+      local c <close> = t.spawn("timeout -k 1 5 " .. kit.host() .. " " .. t.quote(dir .. "/program.lua"))
+      c:expect "^ready$"
+      c:kill(signal)
+      local code, ended_by = c:close()
+      local how = signal .. ": code " .. tostring(code) .. ", signal " .. tostring(ended_by)
+      -- `timeout` passes a signal on, and tells of it by 128 and more or, for its own, by 124.
+      t.ok(code ~= 0 and code ~= 124 and code ~= 137, how)
+      if signal == "TERM" then t.ok(ended_by == 15 or code == 143, how) end
+    end
+  end
+end)
+
+kit.both("a system may be ended while services are being started", {
+  services = { slow = "ltask.sleep(100) return {}", worker = worker },
+  main = [[
+    for _ = 1, 3 do ltask.fork(function() pcall(ltask.spawn, "slow") end) end
+    ltask.sleep(1)
+    say "leaving"
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.ok(out:find "leaving", out) end,
+})
+
+t.finish()

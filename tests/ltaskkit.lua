@@ -1,0 +1,248 @@
+-- What the ltask_*_test suites share: a scheduler system described by a table is written to a
+-- temporary folder, booted in a child process of the same host, and judged by what it prints.
+-- Sources may use `ltask` and `say(...)`, which prints its values at once, tab between; both are
+-- put before a source's first line, so that its line numbers stay.
+-- Invariant: no system outlives its test; one that does not end in time fails with what it printed.
+
+local t = require "tests.kit"
+
+local kit = {}
+
+--- The numbers of workers that every behaviour is tested with.
+kit.workers = { 1, 2 }
+
+local say <const> = "local function say(...) local v = table.pack(...) for i = 1, v.n do v[i] = tostring(v[i]) end "
+  .. "io.stdout:write(table.concat(v, '\\t', 1, v.n), '\\n') io.stdout:flush() end "
+
+local prelude <const> = "local ltask = require 'ltask' " .. say
+
+-- The main service's body is a task, so that its handlers in `S` answer while it runs; the system
+-- ends after it, however it ends.
+local main_before <const> = prelude .. "local S = {} local function body(...) "
+local main_after <const> = [[
+
+end
+local function trace(e) return debug.traceback(tostring(e)) end
+local args = table.pack(...)
+ltask.fork(function()
+  local ok, e = xpcall(body, trace, table.unpack(args, 1, args.n))
+  if not ok then io.stderr:write("main failed: ", e, "\n") end
+  ltask.send(1, "quit_ltask")
+end)
+return S
+]]
+
+-- A service library of a few lines, on the documented low-level functions alone: what somebody
+-- else's library for ltask stands on. `raw.post` and `raw.next` are for a service's main coroutine.
+local raw_prelude <const> = prelude .. ([[
+local raw = {}
+function raw.receipt()
+  local kind, a, b = ltask.message_receipt()
+  if kind == 2 or kind == 3 then return kind, a and ltask.unpack_remove(a, b) end
+  return kind, a
+end
+function raw.post(to, session, type, ...)
+  local p, n
+  if select("#", ...) > 0 then p, n = ltask.pack(...) end
+  ltask.send_message(to, session, type, p, n)
+  coroutine.yield()
+  return raw.receipt()
+end
+function raw.take()
+  local from, session, type, p, n = ltask.recv_message()
+  if not from then return end
+  if p then return from, session, type, ltask.unpack_remove(p, n) end
+  return from, session, type
+end
+function raw.next()
+  while true do
+    local m = table.pack(raw.take())
+    if m.n > 0 then return table.unpack(m, 1, m.n) end
+    coroutine.yield()
+  end
+end
+]]):gsub("\n", " ")
+
+-- Root's part: start and clear away services through schedule messages.
+local raw_root <const> = ([[
+local root = require "ltask.root"
+function raw.spawn(label, ...)
+  local kind, id = raw.post(0, 0, 0)
+  assert(kind == 4, "NEW was not answered")
+  assert(root.init_service(id, label, SOURCES[label], "@" .. label, ...))
+  local started = raw.post(id, 0, 1, "start")
+  assert(started == 1, "the first message was not taken")
+  return id
+end
+function raw.bury(id)
+  local pairs_of_dead = root.close_service(id) or {}
+  raw.post(0, id, 1)
+  return pairs_of_dead
+end
+]]):gsub("\n", " ")
+
+-- ---------------------------------------------------------------------------------------------
+-- Lua values as source text
+
+local function literal(v)
+  if type(v) ~= "table" then return string.format("%q", v) end
+  local out = {}
+  for k, value in pairs(v) do
+    out[#out + 1] = "[" .. literal(k) .. "] = " .. literal(value)
+  end
+  return "{ " .. table.concat(out, ", ") .. " }"
+end
+
+--- A table of strings, numbers, booleans and such tables as Lua source.
+kit.literal = literal
+
+-- ---------------------------------------------------------------------------------------------
+-- Running
+
+local here = t.run "pwd".out:gsub("\n", "")
+
+-- A list of search templates with every relative one made absolute.
+local function absolute(templates)
+  return (templates:gsub("[^;]+", function(template)
+    return template:sub(1, 1) == "/" and template or here .. "/" .. template
+  end))
+end
+
+-- Makes the names beginning with `ltask` loadable where they are not built in.
+local load_lio <const> = [[ -e "require 'lio'"]]
+
+--- The command line that runs a script in the same host from whatever folder.
+function kit.host()
+  local host = os.getenv "LIO_HOST"
+  if host then return (host:find "^[^/]+/" and here .. "/" .. host or host) .. load_lio end
+  local interpreter = t.lio():match "'([^']*)'$"
+  if interpreter:find "^[^/]+/" then interpreter = here .. "/" .. interpreter end
+  return table.concat({
+    "env", t.quote("LUA_PATH=" .. absolute(package.path)), t.quote("LUA_CPATH=" .. absolute(package.cpath)),
+    t.quote(interpreter),
+  }, " ") .. load_lio
+end
+
+--- Writes `source` as program.lua into `dir` (default: a fresh folder), and runs it in a process
+-- of its own, in that folder. Returns t.run's table. `seconds`: how long it may take (default 15).
+function kit.program(source, dir, seconds)
+  dir = dir or t.tmp()
+  t.write(dir .. "/program.lua", source)
+  local r = t.run(string.format("cd %s && timeout -k 1 %g %s program.lua",
+    t.quote(dir), seconds or 15, kit.host()))
+  if r.code == 124 then
+    error(string.format("the system did not end in %g s; it printed:\n%s%s",
+      seconds or 15, r.out, r.err), 0)
+  end
+  return r
+end
+
+--- Writes a system's files. Returns the folder and the text of the program that boots it.
+-- `spec.main`: the main service's body, called with the folder and the number of workers, the
+-- system ends after it; `spec.services`: further files
+-- by name; `spec.modules`: the same without the prelude; `spec.config`: keys for the boot table
+-- (`core` is filled in with `worker`).
+function kit.write(spec, worker)
+  local dir = t.tmp()
+  for name, source in pairs(spec.services or {}) do
+    t.write(dir .. "/" .. name .. ".lua", prelude .. source)
+  end
+  for name, source in pairs(spec.modules or {}) do
+    t.write(dir .. "/" .. name .. ".lua", source)
+  end
+  if spec.main then t.write(dir .. "/main.lua", main_before .. spec.main .. main_after) end
+  local config = { bootstrap = { { name = "main", args = { dir, worker } } }, service_path = dir .. "/?.lua" }
+  for k, v in pairs(spec.config or {}) do config[k] = v end
+  config.core = { worker = worker }
+  for k, v in pairs(spec.config and spec.config.core or {}) do config.core[k] = v end
+  return dir, table.concat {
+    "local config = ", literal(config), "\n",
+    "config.lua_path = ", literal(dir .. "/?.lua;"), " .. package.path\n",
+    "config.lua_cpath = package.cpath\n",
+    "local code = require 'ltask.start' (config)\n",
+    "if math.type(code) == 'integer' then os.exit(code, true) end\n",
+  }
+end
+
+--- Boots the system of `spec` (see kit.write) with that many workers.
+-- Returns what it wrote to its output and to its errors, its exit code, and t.run's table.
+function kit.system(spec, worker)
+  local dir, program = kit.write(spec, worker or 1)
+  local r = kit.program(program, dir, spec.seconds)
+  return r.out, r.err, r.code, r
+end
+
+--- The program text of a system on the low-level modules alone. `spec.root`: root's source, with
+-- `raw`, `root`, `WORKERS` and `SOURCES`; `spec.services`: sources by label, for `raw.spawn(label)`;
+-- `spec.init`: keys for bootstrap.init; `spec.before`: program text before it runs (`boot` is
+-- there); `spec.run`: instead of `boot.run()`.
+function kit.raw_program(spec, worker)
+  local sources, workers = {}, string.format("local WORKERS = %d ", worker)
+  for label, source in pairs(spec.services or {}) do sources[label] = workers .. raw_prelude .. source end
+  local init = { worker = worker }
+  for k, v in pairs(spec.init or {}) do init[k] = v end
+  local root = workers .. raw_prelude .. "local SOURCES = " .. literal(sources):gsub("\\\n", "\\n") .. " "
+    .. raw_root .. spec.root
+  return table.concat {
+    say, "local boot = require 'ltask.bootstrap'\n",
+    "local SOURCES = ", literal(sources), "\n",
+    "local init = ", literal(init), "\n",
+    "boot.init(init)\n",
+    "boot.init_timer()\n",
+    "boot.new_service('root', ", literal(root), ", '@root', 1)\n",
+    "boot.init_root(1)\n",
+    "local function start(id)\n",
+    "  local p, n = boot.pack 'start'\n",
+    "  boot.post_message { from = 1, to = id, session = 0, type = 1, message = p, size = n }\n",
+    "end\n",
+    "start(1)\n",
+    spec.before or "", "\n",
+    spec.run or "boot.run()", "\n",
+  }
+end
+
+--- Runs such a program. Results as kit.system's.
+function kit.raw_system(spec, worker)
+  local r = kit.program(kit.raw_program(spec, worker or 1), nil, spec.seconds)
+  return r.out, r.err, r.code, r
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Tests
+
+--- The lines of a text.
+function kit.lines(s)
+  local list = {}
+  for line in s:gmatch "[^\n]+" do list[#list + 1] = line end
+  return list
+end
+
+local function judge(spec, out, err, code, worker)
+  if spec.err == nil then
+    t.eq(err, "", "what it wrote to its errors, after the output\n" .. out)
+  elseif type(spec.err) == "string" and not err:find(spec.err) then
+    error("its errors do not match " .. t.show(spec.err) .. "\n   got: " .. t.show(err), 0)
+  end
+  if type(spec.out) == "table" then
+    t.eq(kit.lines(out), spec.out, "output")
+  elseif spec.out then
+    spec.out(out, err, worker)
+  end
+  t.eq(code, spec.code or 0, "exit code")
+end
+
+--- A test per number of workers: boots `spec` and judges it. `spec.out`: the lines it prints, or a
+-- function of its output, its errors and the number of workers; `spec.err`: a pattern for its errors
+-- (default: there are none; false: whatever); `spec.code`: its exit code (default 0).
+-- `spec.root` in place of `spec.main` makes it a system on the low-level modules.
+function kit.both(name, spec)
+  for _, worker in ipairs(kit.workers) do
+    t.test(string.format("%s [%d worker%s]", name, worker, worker > 1 and "s" or ""), function()
+      local boot = spec.root and kit.raw_system or kit.system
+      local out, err, code = boot(spec, worker)
+      judge(spec, out, err, code, worker)
+    end)
+  end
+end
+
+return kit
