@@ -42,6 +42,8 @@ module: ## the shared object for a stock Lua: build/lio.so
 	@mkdir -p build
 	@# Renamed into place: a process that has the old one loaded keeps it.
 	cp '$(LIBRARY)' build/lio.so.new && mv -f build/lio.so.new build/lio.so
+	@# Lua looks for `ltask.bootstrap` in a file of the first part of the name.
+	ln -sf lio.so build/ltask.so
 
 tools:
 	@LUA54='$(LUA54)' sh tests/tools.sh
@@ -73,11 +75,13 @@ test-long: tools build module ## the soak runs of tests/long, each bounded in ti
 bench: build ## CPU per request beside a bare baseline (needs wrk)
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' '$(BIN)' bench/http.lua
+	'$(BIN)' bench/ltask/run.lua
 
 install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'
 	install -m 755 '$(BIN)' '$(DESTDIR)$(PREFIX)/bin/lio'
 	install -m 755 build/lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/lio.so'
+	ln -sf lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/ltask.so'
 
 clean: ## remove all that was built
 	$(CARGO) clean --target-dir '$(TARGET)'

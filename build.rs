@@ -1,5 +1,5 @@
-//! Embeds the Lua files of `lualib/`: one table of sources, and for each `lio.*` module an exported
-//! `luaopen_` function, so that `build/lio.so` alone on `package.cpath` is enough.
+//! Embeds the Lua files of `lualib/`: one table of sources, and for each `lio.*` and `ltask.*` module an
+//! exported `luaopen_` function, so that `build/lio.so` alone on `package.cpath` is enough.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,11 @@ fn main() {
         );
     }
     code.push_str("];\n");
-    for (module, _) in files
-        .iter()
-        .filter(|(module, _)| module.starts_with("lio."))
-    {
+    // `ltask.root` is the name of a native module as well, which is the one that can be required.
+    let entries = files.iter().filter(|(module, _)| {
+        module.starts_with("lio.") || module.starts_with("ltask.") && module != "ltask.root"
+    });
+    for (module, _) in entries {
         let symbol = module.replace('.', "_");
         let _ = write!(
             code,

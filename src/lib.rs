@@ -9,6 +9,7 @@
 //! - `stream`: one connection's buffers
 //! - `http`: request head and body framing, response writer, routes
 //! - `timer`: the timer queue
+//! - `ltask`: the scheduler
 //! - `task`: the task core: coroutines that wait on tokens
 //!
 //! Dependencies run one way: selector ← socket ← stream ← http; the files of `lualib/` tie them.
@@ -102,6 +103,22 @@ entry!(
     /// Entry point of `require "lio.task.core"`.
     luaopen_lio_task_core,
     task::lua::open_module
+);
+
+entry!(
+    /// Entry point of `require "ltask"`.
+    luaopen_ltask,
+    ltask::lua::ltask::open_module
+);
+entry!(
+    /// Entry point of `require "ltask.bootstrap"`.
+    luaopen_ltask_bootstrap,
+    ltask::lua::bootstrap::open_module
+);
+entry!(
+    /// Entry point of `require "ltask.core"`.
+    luaopen_ltask_core,
+    ltask::lua::core::open_module
 );
 
 /// Makes the built-in modules loadable in a VM of the executable: right behind `package.path`, so that

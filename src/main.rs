@@ -15,6 +15,7 @@ usage: lio [options] [script [args]]
   script    run this Lua file; `arg` and `...` hold its arguments
   -         run standard input
   -e CODE   run CODE, may be repeated; a script given as well runs after it
+  --service run the script inside the scheduler, in a service that owns a loop
   -v        show the versions
   -h        show this help
   --        stop handling options
@@ -25,6 +26,7 @@ usage: lio [options] [script [args]]
 struct Command {
     help: bool,
     version: bool,
+    service: bool,
     chunks: Vec<Vec<u8>>,
     /// Where the script stands among the arguments.
     script: Option<usize>,
@@ -32,6 +34,12 @@ struct Command {
 }
 
 impl Command {
+    /// Whether there is a script, and not standard input.
+    fn names_script(&self) -> bool {
+        self.script
+            .is_some_and(|index| self.arguments[index].as_c_str() != c"-")
+    }
+
     fn parse(raw: Vec<OsString>) -> Result<Command, String> {
         let mut command = Command::default();
         for argument in raw {
@@ -49,6 +57,7 @@ impl Command {
             match argument.as_slice() {
                 b"-h" | b"--help" => command.help = true,
                 b"-v" | b"--version" => command.version = true,
+                b"--service" => command.service = true,
                 b"--" => {
                     command.script = (index < count).then_some(index);
                     return Ok(command);
@@ -95,6 +104,10 @@ fn main() -> ExitCode {
         if said != ExitCode::SUCCESS {
             return said;
         }
+    }
+    if command.service && !command.names_script() {
+        complain(format_args!("lio: '--service' needs a script\n{USAGE}"));
+        return ExitCode::FAILURE;
     }
     let idle = command.chunks.is_empty() && command.script.is_none();
     if idle && command.version {
@@ -197,10 +210,14 @@ unsafe fn run_script(state: *mut lua_State, command: &Command) -> bool {
             Some(name) if name != c"-" => name.as_ptr(),
             _ => std::ptr::null(),
         };
-        let loaded = ffi::luaL_loadfilex(state, name, std::ptr::null());
-        let first = command
-            .script
-            .map_or(command.arguments.len(), |index| index + 1);
+        let loaded = match command.service {
+            true => load_system(state),
+            false => ffi::luaL_loadfilex(state, name, std::ptr::null()),
+        };
+        let first = command.script.map_or(command.arguments.len(), |index| {
+            // The scheduler's first argument is the script itself.
+            index + usize::from(!command.service)
+        });
         let rest = &command.arguments[first..];
         if loaded != ffi::LUA_OK {
             return finish(state, loaded, 0);
@@ -214,6 +231,17 @@ unsafe fn run_script(state: *mut lua_State, command: &Command) -> bool {
             ffi::lua_pushstring(state, argument.as_ptr());
         }
         finish(state, loaded, rest.len() as c_int)
+    }
+}
+
+/// Loads what boots the scheduler; called with the script and its arguments.
+unsafe fn load_system(state: *mut lua_State) -> c_int {
+    let chunk = c"require('ltask.core').chunk('lio.system')(...)";
+    let name = c"=lio".as_ptr();
+    // SAFETY: as for `protected`.
+    unsafe {
+        let length = chunk.count_bytes();
+        ffi::luaL_loadbufferx(state, chunk.as_ptr(), length, name, std::ptr::null())
     }
 }
 

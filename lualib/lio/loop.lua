@@ -1,4 +1,5 @@
--- `lio.loop`: the task core driven by a selector and timers, in one VM and without a scheduler.
+-- `lio.loop`: the task core driven by a selector and timers, in one VM and without a scheduler; or, in the
+-- service that owns a loop (`lio.service`), by that service's main loop.
 --
 -- `loop.run(f)` runs `f` as a task and then whatever was forked, until all have ended, `loop.stop` is
 -- called, or SIGINT or SIGTERM asks for an end. Times are seconds, fractions allowed.
@@ -225,6 +226,38 @@ local function leave()
   finished, stopping = false, false
 end
 
+local attached = false
+local RUN <const> = {} -- what `run` waits on in a service
+
+-- Nothing is left to be done by who called `run`: see below.
+local function is_done(state)
+  return state.failed or finished or task.count() - state.others + timeout_count <= 0
+end
+
+-- `loop.attach(descriptor, take)` → idle, poll: for `lio.service`, whose main loop drives this VM. The
+-- descriptor becomes readable when messages are there, `take` takes that. `idle` blocks until there is
+-- something to do, `poll` does not.
+function M.attach(descriptor, take)
+  attached = true
+  api.watch(descriptor, take)
+  local function idle()
+    if attached ~= true and is_done(attached) then
+      attached = true
+      task.wakeup(RUN)
+    else
+      api.step(nil)
+    end
+  end
+  return idle, function() api.step(0) end
+end
+
+-- As `drive`: the caller, a task, waits while the service's main loop does the work.
+local function wait_in_service(state)
+  state.others = task.count() - 1
+  attached = state
+  task.wait(RUN)
+end
+
 -- `loop.run(f, …)` → what `f` returned. Runs until every task has ended, or a stop. An error in `f`
 -- ends the loop and is raised here, with its traceback; an error in another task is logged.
 function M.run(f, ...)
@@ -244,7 +277,7 @@ function M.run(f, ...)
     end, ...))
     if state.failed then state.message = state.results[2] end
   end, ...)
-  local ok, problem = pcall(drive, state)
+  local ok, problem = pcall(attached and wait_in_service or drive, state)
   leave()
   if not ok then error(problem, 0) end
   if state.failed then error(state.message, 0) end

@@ -8,10 +8,10 @@ local write = require "ltask.logline"
 local function flush()
   local out = false
   while true do
-    local time, id, pointer, size = ltask.poplog()
+    local time, id, label, pointer, size = core.poplog()
     if not time then break end
     out = true
-    write(time, id, core.stat(id), ltask.unpack_remove(pointer, size))
+    write(time, id, label, ltask.unpack_remove(pointer, size))
   end
   if out then io.stdout:flush() end
 end

@@ -245,10 +245,10 @@ end
 -- `ltask.mainthread_run(f, …)` → what `f` returned: `f` runs on the process's main thread (G2).
 function M.mainthread_run(f, ...)
   ltask.mainthread_enter()
-  core.sleep(0)
+  ltask.sleep(0)
   local result = table.pack(xpcall(f, debug.traceback, ...))
   ltask.mainthread_leave()
-  core.sleep(0)
+  ltask.sleep(0)
   if not result[1] then error(result[2], 0) end
   return table.unpack(result, 2, result.n)
 end

@@ -40,7 +40,7 @@ local function entry(where, t)
     args = { args }
   end
   return { name = name, args = args, unique = t.unique, worker_id = t.worker_id, label = t.label,
-    source = t.initfunc or t.source }
+    source = t.initfunc or t.source, chunkname = t.chunkname }
 end
 
 -- G1: `bootstrap = { "main", args… }`; G2: a list of entries, or names with entries.
@@ -129,16 +129,16 @@ end
 -- What was said after the logger's end.
 local function flush_log()
   while true do
-    local time, id, pointer, size = boot.poplog()
+    local time, id, label, pointer, size = boot.poplog()
     if not time then break end
-    write(time, id, nil, boot.unpack_remove(pointer, size))
+    write(time, id, label, boot.unpack_remove(pointer, size))
   end
   io.stdout:flush()
 end
 
+-- This thread has nothing else to do: it is there for `ltask.mainthread_run`.
 local function run(config)
   local main = config.mainthread
-  if main == nil or main == false then return boot.run() end
   local context = boot.run(main)
   if type(main) == "function" then main(context) end
   while boot.mainthread_wait() do end

@@ -4,17 +4,19 @@
 //! entry), text goes to standard error at once, so that an error in a bare system is seen.
 
 use super::message::{Payload, ServiceId};
+use super::service::Card;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One entry.
 pub(crate) struct Entry {
     /// Centiseconds since the epoch.
     pub(crate) time: u64,
-    /// Who says it.
+    /// Who says it; its card outlives it here.
     pub(crate) service: ServiceId,
+    pub(crate) card: Option<Arc<Card>>,
     pub(crate) payload: Payload,
 }
 
@@ -41,11 +43,17 @@ impl Log {
     }
 
     /// Adds an entry. Returns the reader to be told, if it does not know yet that there are some.
-    pub(crate) fn push(&self, service: ServiceId, payload: Payload) -> Option<ServiceId> {
+    pub(crate) fn push(
+        &self,
+        service: ServiceId,
+        card: Option<Arc<Card>>,
+        payload: Payload,
+    ) -> Option<ServiceId> {
         let mut entries = self.lock();
         entries.push_back(Entry {
             time: centiseconds(),
             service,
+            card,
             payload,
         });
         let reader = self.reader.load(Ordering::Relaxed);

@@ -29,11 +29,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Services that wait for the main thread.
-#[derive(Default)]
+/// Services that wait for the main thread, and what wakes it.
 pub(crate) struct MainQueue {
+    pub(crate) arrived: Arc<Event>,
     pub(crate) services: Mutex<VecDeque<ServiceId>>,
-    pub(crate) arrived: Condvar,
 }
 
 /// See the file's head.
@@ -81,7 +80,12 @@ impl System {
             }
             None => None,
         };
-        let finished = Event::new().map_err(|error| format!("eventfd: {error}"))?;
+        let event = || Event::new().map_err(|error| format!("eventfd: {error}"));
+        let finished = event()?;
+        let main = MainQueue {
+            services: Mutex::new(VecDeque::new()),
+            arrived: event()?,
+        };
         Ok(Arc::new(System {
             slots: Slots::new(config.max_service, config.queue),
             ready,
@@ -91,7 +95,7 @@ impl System {
             watches: (0..lanes).map(|_| Watch::default()).collect(),
             own_watches: Mutex::new(Vec::new()),
             log: Log::default(),
-            main: MainQueue::default(),
+            main,
             threads: Mutex::new(Vec::new()),
             exclusive: Mutex::new(Vec::new()),
             retired: Mutex::new(Vec::new()),
@@ -157,7 +161,7 @@ impl System {
             }
             (Place::Main, _) => {
                 lock(&self.main.services).push_back(id);
-                self.main.arrived.notify_one();
+                self.main.arrived.touch();
             }
         }
     }
@@ -250,13 +254,18 @@ impl System {
 
     /// Logs text as an error of `service`: for the logger, or at once when there is none.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
+        self.log_at(b"error", service, text);
+    }
+
+    /// The same with a level.
+    pub(crate) fn log_at(&self, level: &[u8], service: ServiceId, text: &str) {
         if !self.log.is_read() {
             // There is nobody left to tell of a failure.
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
         let (pointer, size) = pack::pack_values(&[
-            pack::Value::String(b"error"),
+            pack::Value::String(level),
             pack::Value::String(text.as_bytes()),
         ]);
         // SAFETY: just packed.
@@ -265,7 +274,8 @@ impl System {
 
     /// Adds an entry to the log and tells the logger.
     pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, worker: Option<&Worker>) {
-        let Some(reader) = self.log.push(service, payload) else {
+        let card = self.slots.get(service).and_then(|slot| slot.card());
+        let Some(reader) = self.log.push(service, card, payload) else {
             return;
         };
         let (pointer, size) = pack::pack_values(&[pack::Value::String(b"log_ready")]);
@@ -303,8 +313,7 @@ impl System {
         }
         self.sleepers.notify_all();
         self.keeper.wake();
-        drop(lock(&self.main.services));
-        self.main.arrived.notify_all();
+        self.main.arrived.touch();
         self.ring_all();
     }
 

@@ -229,7 +229,7 @@ fn recovered(system: &System, seen: &Seen, now: u64) {
         label(system, seen.service),
         (now - seen.since) as f64 / 1e9
     );
-    system.log_text(seen.service, &text);
+    system.log_at(b"info", seen.service, &text);
 }
 
 fn label(system: &System, id: ServiceId) -> String {

@@ -152,14 +152,15 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `bootstrap.poplog()` → centiseconds since the epoch, id, pointer, size; nothing when the log is empty.
+/// `bootstrap.poplog()` → centiseconds since the epoch, id, label, pointer, size; nothing when the log is
+/// empty.
 unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
     // SAFETY: no push here allocates.
     unsafe {
         let Some(entry) = handle(state).system.log.pop() else {
             return 0;
         };
-        super::push_entry(state, entry)
+        super::push_labelled(state, entry)
     }
 }
 
@@ -416,26 +417,28 @@ unsafe extern "C-unwind" fn mainthread_wait(state: *mut lua_State) -> c_int {
     unsafe {
         let no_wait = ffi::lua_toboolean(state, 1) != 0;
         let system: *const Arc<System> = &handle(state).system;
-        let ran = settle(state, guard(|| Ok(main_slice(&*system, no_wait))));
+        let interrupted = || ffi::lua_gethook(state).is_some();
+        let ran = settle(
+            state,
+            guard(|| Ok(main_slice(&*system, no_wait, interrupted))),
+        );
         ffi::lua_pushboolean(state, ran.into());
         1
     }
 }
 
-fn main_slice(system: &Arc<System>, no_wait: bool) -> bool {
-    let id = {
-        let mut services = lock(&system.main.services);
-        loop {
-            if let Some(id) = services.pop_front() {
-                break id;
-            }
-            if no_wait || system.is_quitting() {
-                return false;
-            }
-            services = match system.main.arrived.wait(services) {
-                Ok(guard) => guard,
-                Err(poisoned) => poisoned.into_inner(),
-            };
+/// Waits for a service that wants this thread, and runs its slice. A signal ends the wait: `interrupted`
+/// says whether the system is to end then.
+fn main_slice(system: &Arc<System>, no_wait: bool, interrupted: impl Fn() -> bool) -> bool {
+    let id = loop {
+        if let Some(id) = lock(&system.main.services).pop_front() {
+            break id;
+        }
+        if no_wait || system.is_quitting() {
+            return false;
+        }
+        if !system.main.arrived.wait_once() && interrupted() {
+            system.quit();
         }
     };
     worker::main_slice(system, id);

@@ -21,8 +21,10 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"finish", finish),
     (c"log", log),
     (c"log_reader", log_reader),
+    (c"poplog", poplog),
     (c"stat", stat),
     (c"idle_wait", idle_wait),
+    (c"poll_handler", library::poll_handler),
     (c"services", services),
     (c"main_chunk", main_chunk),
     (c"embedded", embedded),
@@ -58,6 +60,17 @@ unsafe extern "C-unwind" fn log_reader(state: *mut lua_State) -> c_int {
         let service = service(state);
         service.system().log.set_reader(service.id);
         0
+    }
+}
+
+/// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
+unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let Some(entry) = service(state).system().log.pop() else {
+            return 0;
+        };
+        super::push_labelled(state, entry)
     }
 }
 

@@ -5,13 +5,14 @@
 //! state, which is protected, and moved over to the coroutine that is to have them.
 
 use super::calls::TIMEOUTS;
-use super::library::{IDLE, REQUESTS, push_hook, push_system_call};
+use super::library::{IDLE, POLL, REQUESTS, push_hook, push_system_call};
 use super::service;
 use crate::ltask::fast::Name;
 use crate::ltask::mailbox::Refusal;
 use crate::ltask::message::{Message, Payload, ServiceId, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
+use crate::lua::object::Key;
 use crate::task::{Core, Host, How, Slot, Tag, Token};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
@@ -87,6 +88,10 @@ unsafe fn handle_batch(state: *mut lua_State) {
             service.fast.current = Some(message);
             handle(state, core, head);
         }
+        if service(state).fast.polls && !service(state).batch.is_empty() {
+            call_if_set(state, &POLL);
+            run_ready(core, state);
+        }
         let created = (*core).created();
         let service = service(state);
         service.again = (*core).has_ready();
@@ -117,7 +122,7 @@ unsafe fn handle(state: *mut lua_State, core: *mut Core, head: (u8, ServiceId, i
             kind::ERROR => answer_error(state, core, from, session),
             kind::SYSTEM => start(state, core, false, Tag { from, session }),
             kind::SIGNAL => signal(state, core, from),
-            kind::IDLE => idle(state),
+            kind::IDLE => call_if_set(state, &IDLE),
             _ => {}
         }
         service(state).fast.current = None;
@@ -286,11 +291,12 @@ unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
     }
 }
 
-/// Nothing to do (G2): the handler, which usually blocks, runs in the main function.
-unsafe fn idle(state: *mut lua_State) {
+/// Calls the function that lies under `key`, in the main function: the handler for when there is nothing to
+/// do, which usually blocks, or that for I/O between batches.
+unsafe fn call_if_set(state: *mut lua_State, key: &'static Key) {
     // SAFETY: plain stack work.
     unsafe {
-        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, IDLE.pointer()) == ffi::LUA_TFUNCTION {
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key.pointer()) == ffi::LUA_TFUNCTION {
             ffi::lua_call(state, 0, 0);
         }
     }

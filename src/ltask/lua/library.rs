@@ -21,6 +21,8 @@ pub(super) static SYSTEM_CALLS: Key = Key::new(23);
 static HOOKS: Key = Key::new(24);
 /// The handler for when there is nothing to do.
 pub(super) static IDLE: Key = Key::new(25);
+/// What looks for I/O when messages come without end.
+pub(super) static POLL: Key = Key::new(27);
 /// Lua's own `require`.
 static REQUIRE: Key = Key::new(26);
 
@@ -41,7 +43,7 @@ pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
             return 1;
         }
         let Some(service) = crate::ltask::service::Service::of(state) else {
-            return 0;
+            return outside(state);
         };
         if service.fast.core.is_null() || ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
             return 0;
@@ -63,6 +65,21 @@ pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
         if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
             module::keep(state);
         }
+        1
+    }
+}
+
+/// `ltask.start`, in a VM that is no service's.
+unsafe fn outside(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        if ffi::lua_type(state, 2) != ffi::LUA_TSTRING || args::bytes(state, 2) != b"start" {
+            return 0;
+        }
+        ffi::lua_getglobal(state, c"require".as_ptr());
+        ffi::lua_pushstring(state, c"ltask.start".as_ptr());
+        ffi::lua_call(state, 1, 1);
+        module::keep(state);
         1
     }
 }
@@ -276,6 +293,18 @@ unsafe extern "C-unwind" fn idle_handler(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::lua_settop(state, 1);
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, IDLE.pointer());
+        0
+    }
+}
+
+/// `core.poll_handler(f)`: `f` runs after a batch of messages when more are there, so that they do not keep
+/// I/O away.
+pub(super) unsafe extern "C-unwind" fn poll_handler(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, POLL.pointer());
+        service(state).fast.polls = true;
         0
     }
 }

@@ -119,6 +119,27 @@ unsafe fn push_entry(state: *mut lua_State, entry: super::log::Entry) -> c_int {
     }
 }
 
+/// The same with the label of who said it behind its number.
+///
+/// # Safety
+/// As for [`push_owned`].
+unsafe fn push_labelled(state: *mut lua_State, entry: super::log::Entry) -> c_int {
+    let label = entry.card.as_ref().map(|card| card.label());
+    let entry = Box::into_raw(Box::new(entry));
+    // SAFETY: a memory error leaks the entry, and skips no destructor.
+    unsafe {
+        match label {
+            Some(label) => push_owned(state, label),
+            None => ffi::lua_pushnil(state),
+        }
+        let count = push_entry(state, *Box::from_raw(entry));
+        // label, time, id, … → time, id, label, …
+        ffi::lua_rotate(state, -count - 1, -1);
+        ffi::lua_rotate(state, 2 - count - 1, 1);
+        count + 1
+    }
+}
+
 /// Raises the message on top of the stack, with the position of the caller before it.
 ///
 /// # Safety

@@ -1,0 +1,61 @@
+-- The service that owns a loop: its main loop handles messages, and blocks in the loop's selector until
+-- there is I/O, a message, or a timer is due. `lio.loop`, `lio.net` and `lio.webserver` of this VM are that
+-- loop's.
+--
+-- Its file for `spawn` or `bootstrap` is this one, by the name `lio`. Arguments: a script to be run as the
+-- main task, and the script's own; with its end the service ends. Without one it only answers requests.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+local loop = require "lio.loop"
+
+local take, descriptor
+if ltask.is_exclusive() then
+  take, descriptor = require "ltask.exclusive".eventinit()
+else
+  take, descriptor = ltask.eventinit()
+end
+local idle, poll = loop.attach(descriptor, take)
+if ltask.is_exclusive() then ltask.on_idle = idle else ltask.idle_handler(idle) end
+core.poll_handler(poll)
+
+local S = {}
+
+-- The service's `quit`: servers stop gracefully, if they are given the time.
+function S.quit()
+  loop.stop()
+end
+
+-- A script's output is its own, not the log's.
+local function print_line(...)
+  local list = table.pack(...)
+  for i = 1, list.n do list[i] = tostring(list[i]) end
+  io.stdout:write(table.concat(list, "\t", 1, list.n), "\n")
+end
+
+local function traceback(message)
+  if type(message) ~= "string" then
+    local meta = getmetatable(message)
+    if meta and meta.__tostring then return tostring(message) end
+    message = ("(error object is a %s value)"):format(type(message))
+  end
+  return debug.traceback(message, 2)
+end
+
+local function run_script(script, ...)
+  rawset(_G, "print", print_line)
+  rawset(_G, "arg", { [0] = script, ... })
+  local f, problem = loadfile(script)
+  local ok = f ~= nil
+  if ok then ok, problem = xpcall(f, traceback, ...) end
+  if not ok then
+    io.stdout:flush()
+    io.stderr:write("lio: ", problem, "\n")
+    ltask.call(1, "exit_code", 1)
+  end
+  ltask.quit()
+end
+
+if (...) then ltask.fork(run_script, ...) end
+
+return S
