@@ -1,0 +1,340 @@
+-- Requests between services: send and call, errors and their tracebacks, answers that come late
+-- or never. Numbered semantics 1, 2, 5, 7 of the service library.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local echo <const> = [[
+  local S = {}
+  function S.echo(...) return ... end
+  function S.delay(cs, ...) ltask.sleep(cs) return ... end
+  function S.count(...) return select("#", ...) end
+  function S.quit() end
+  return S
+]]
+
+kit.both("call returns all that the handler returned", {
+  services = { echo = echo },
+  main = [[
+    local a = ltask.spawn "echo"
+    say(ltask.call(a, "echo"))
+    say(ltask.call(a, "echo", nil, false, nil))
+    say(ltask.call(a, "count", nil, nil, nil))
+    local list, s, f = ltask.call(a, "echo", { 1, { x = "y" } }, ("z"):rep(100000), 1.5)
+    say(list[1], list[2].x, #s, f, 1 << 62 == ltask.call(a, "echo", 1 << 62))
+    local shared = {}
+    local back = ltask.call(a, "echo", { shared, shared })
+    say(back[1] == back[2], rawequal(back[1], shared))
+    local cyclic = {}
+    cyclic.me = cyclic
+    back = ltask.call(a, "echo", cyclic)
+    say(back.me == back)
+    local list = {}
+    for i = 1, 200 do list[i] = i end
+    say(select("#", ltask.call(a, "echo", table.unpack(list))))
+  ]],
+  out = { "nil\tfalse\tnil", "3", "1\ty\t100000\t1.5\ttrue", "true\tfalse", "true", "200" },
+})
+
+kit.both("a service may call itself", {
+  main = [[
+    function S.twice(x) return x * 2 end
+    say(ltask.call(ltask.self(), "twice", 21))
+    say(ltask.self() > 1, ltask.label():find "main" ~= nil)
+  ]],
+  out = { "42", "true\ttrue" },
+})
+
+kit.both("send does not suspend its caller", {
+  services = { echo = echo },
+  main = [[
+    local a = ltask.spawn "echo"
+    ltask.fork(function() say "forked" end)
+    for _ = 1, 10 do ltask.send(a, "echo", 1) end
+    say "after send"
+    ltask.sleep(0)
+  ]],
+  out = { "after send", "forked" },
+})
+
+kit.both("messages from one service arrive in the order they were sent, call and send alike", {
+  services = { list = [[
+    local S, list = {}, {}
+    function S.add(i) list[#list + 1] = i end
+    function S.get() return list end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "list"
+    for i = 1, 3000, 3 do
+      ltask.send(a, "add", i)
+      ltask.send_direct(a, "add", i + 1)
+      ltask.call(a, "add", i + 2)
+    end
+    local list, order = ltask.call(a, "get"), true
+    for i = 1, 3000 do order = order and list[i] == i end
+    say(#list, order)
+  ]],
+  out = { "3000\ttrue" },
+})
+
+kit.both("call suspends only the coroutine that calls; other requests of its service go on", {
+  services = { echo = echo, middle = [[
+    local S = {}
+    local other = ...
+    function S.slow() return ltask.call(other, "delay", 20, "slow") end
+    function S.quick() return "quick" end
+    return S
+  ]] },
+  main = [[
+    local middle = ltask.spawn("middle", (ltask.spawn "echo"))
+    local done = {}
+    ltask.fork(function()
+      say(ltask.call(middle, "slow"))
+      ltask.wakeup(done)
+    end)
+    ltask.fork(function() say(ltask.call(middle, "quick")) end)
+    say "neither is back yet"
+    ltask.wait(done)
+  ]],
+  out = { "neither is back yet", "quick", "slow" },
+})
+
+kit.both("an error reaches the caller with the id and the traceback of every service on its way", {
+  services = {
+    front = [[
+      local S = {}
+      local back = ...
+      function S.pass(...)
+        local r = ltask.call(back, ...)
+        return r
+      end
+      return S
+    ]],
+    back = [[
+      local S = {}
+      local function deep()
+        error "it broke"
+      end
+      function S.fail()
+        deep()
+        return 1
+      end
+      return S
+    ]],
+  },
+  main = [[
+    local back = ltask.spawn "back"
+    local front = ltask.spawn("front", back)
+    local ok, e = pcall(ltask.call, front, "pass", "fail")
+    local text = tostring(e)
+    say(ok, type(e))
+    say("message", text:find("back.lua:3: it broke", 1, true) ~= nil)
+    say("lines", text:find("back.lua:6", 1, true) ~= nil, text:find("front.lua:4", 1, true) ~= nil)
+    local function names(id) return text:find("%f[%d]" .. id .. "%f[%D]") ~= nil end
+    say("ids", names(back), names(front))
+    say("once", select(2, text:gsub("it broke", "")))
+    -- A caller that does not catch it adds its own place.
+    local own
+    ltask.fork(function()
+      local _, e = xpcall(function() return ltask.call(front, "pass", "fail") end, function(e) return e end)
+      own = tostring(e)
+    end)
+    while not own do ltask.sleep(0) end
+    say("caller", own:find("main.lua", 1, true) ~= nil)
+  ]],
+  out = {
+    "false\ttable", "message\ttrue", "lines\ttrue\ttrue", "ids\ttrue\ttrue", "once\t1", "caller\ttrue",
+  },
+})
+
+kit.both("an error of every kind raises in the caller, and the service lives on", {
+  services = { bad = [[
+    local S = {}
+    function S.text() error("plain", 0) end
+    function S.object() error { code = 7 } end
+    function S.none() error() end
+    function S.late() ltask.sleep(1) error "late" end
+    function S.runtime() return nil + 1 end
+    function S.answer() return function() end end
+    function S.large() return ("x"):rep(1 << 40) end
+    function S.alive() return "alive" end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "bad"
+    for _, name in ipairs { "text", "object", "none", "late", "runtime", "answer", "large", "nosuch" } do
+      local ok, e = pcall(ltask.call, a, name)
+      local text = tostring(e)
+      local expect = { text = "plain", late = "late", runtime = "arithmetic", answer = "Unsupport type function",
+        nosuch = "nosuch", large = "too large" }
+      say(name, ok, text:find(expect[name] or "", 1, true) ~= nil)
+    end
+    local ok, e = pcall(ltask.call, a, "alive", function() end)
+    say(ok, tostring(e):find "Unsupport type function to serialize" ~= nil)
+    say(ltask.call(a, "alive"))
+  ]],
+  out = {
+    "text\tfalse\ttrue", "object\tfalse\ttrue", "none\tfalse\ttrue", "late\tfalse\ttrue", "runtime\tfalse\ttrue",
+    "answer\tfalse\ttrue", "large\tfalse\ttrue", "nosuch\tfalse\ttrue", "false\ttrue", "alive",
+  },
+})
+
+kit.both("an error that nobody waits for is logged with its traceback", {
+  services = { bad = [[
+    local S = {}
+    function S.fail() error "nobody asked" end
+    function S.alive() return "alive" end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "bad"
+    ltask.send(a, "fail")
+    ltask.send(a, "nosuch")
+    say(ltask.call(a, "alive"))
+    ltask.fork(function() error "in a fork" end)
+    ltask.timeout(0, function() error "in a timeout" end)
+    ltask.sleep(2)
+  ]],
+  err = false,
+  out = function(out, err)
+    t.ok(out:find("alive\n", 1, true), out)
+    local log = out .. err
+    for _, what in ipairs { "bad.lua:2: nobody asked", "nosuch", "in a fork", "in a timeout" } do
+      t.ok(log:find(what, 1, true), what .. " is not in the log:\n" .. log)
+    end
+    t.eq(select(2, log:gsub("nobody asked", "")), 1, "logged once")
+    t.ok(log:find "stack traceback", log)
+  end,
+})
+
+kit.both("calling what is dead, or never was, raises that it is dead", {
+  services = { brief = "local S = {} function S.stop() ltask.quit() end return S" },
+  main = [[
+    local a = ltask.spawn "brief"
+    pcall(ltask.call, a, "stop")
+    ltask.sleep(2)
+    for _, id in ipairs { a, 4711, 0xffffffff } do
+      local ok, e = pcall(ltask.call, id, "anything")
+      say(ok, tostring(e):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
+    end
+    -- To id 0 nobody may send but root.
+    say((pcall(ltask.call, 0, "anything")))
+    say((pcall(ltask.call, a + (1 << 32), "anything")))
+  ]],
+  out = { "false\ttrue", "false\ttrue", "false\ttrue", "false", "false" },
+})
+
+kit.both("after no_response a handler may end, and its request be answered later or with an error", {
+  services = { later = [[
+    local S, waiting = {}, {}
+    function S.ask(what)
+      waiting[what] = ltask.current_session()
+      ltask.no_response()
+      return "this is not the answer"
+    end
+    function S.release()
+      local s = waiting.answer
+      local p, n = ltask.pack("the answer")
+      ltask.send_message_direct(s.from, s.session, 2, p, n)
+      s = waiting.message
+      ltask.raise_error(s.from, s.session, "no answer today")
+      s = waiting.object
+      ltask.error(s.from, s.session, "an error instead")
+      return "released"
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "later"
+    local results = {}
+    for _, what in ipairs { "answer", "message", "object" } do
+      ltask.fork(function() results[what] = table.pack(pcall(ltask.call, a, "ask", what)) end)
+    end
+    ltask.sleep(1)
+    say("still waiting", next(results))
+    say(ltask.call(a, "release"))
+    ltask.sleep(1)
+    say(table.unpack(results.answer))
+    say(results.message[1], tostring(results.message[2]):find "no answer today" ~= nil)
+    say(results.object[1], tostring(results.object[2]):find "an error instead" ~= nil)
+  ]],
+  out = { "still waiting\tnil", "released", "true\tthe answer", "false\ttrue", "false\ttrue" },
+})
+
+kit.both("current_session tells who asked", {
+  services = { who = [[
+    local S = {}
+    function S.who()
+      local s = ltask.current_session()
+      ltask.sleep(0)
+      local again = ltask.current_session()
+      return s.from, math.type(s.session), s.session == again.session
+    end
+    return S
+  ]] },
+  main = [[
+    local from, kind, same = ltask.call(ltask.spawn "who", "who")
+    say(from == ltask.self(), kind, same)
+  ]],
+  out = { "true\tinteger\ttrue" },
+})
+
+kit.both("a request whose coroutine ended without an answer is logged once, with its handler's line", {
+  services = { forgetful = [[
+    local S, kept = {}
+    function S.forget()
+      kept = ltask.running()
+      ltask.wait "for ever"
+    end
+    function S.drop()
+      coroutine.close(kept)
+      kept = nil
+      for _ = 1, 4 do collectgarbage() end
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "forgetful"
+    ltask.fork(function() pcall(ltask.call, a, "forget") end)
+    ltask.sleep(1)
+    ltask.call(a, "drop")
+    ltask.sleep(1)
+  ]],
+  err = false,
+  out = function(out, err)
+    t.eq(select(2, (out .. err):gsub("forgetful%.lua:[2-5]", "")), 1, out .. err)
+  end,
+})
+
+kit.both("syscall reaches the service library's own requests", {
+  services = { echo = echo },
+  main = [[
+    local a = ltask.spawn "echo"
+    say((pcall(ltask.syscall, a, "no such request")))
+    say((pcall(ltask.syscall, a, "quit")))
+  ]],
+  err = false,
+  out = { "false", "true" },
+})
+
+kit.both("dispatch answers a service's handlers, and takes further ones", {
+  services = { changing = [[
+    local S = {}
+    function S.one() return 1 end
+    function S.change()
+      ltask.dispatch { two = function() return 2 end }
+      return ltask.dispatch().two()
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "changing"
+    say(ltask.call(a, "one"), (pcall(ltask.call, a, "two")))
+    say(ltask.call(a, "change"), ltask.call(a, "two"))
+  ]],
+  out = { "1\tfalse", "2\t2" },
+})
+
+t.finish()
