@@ -129,6 +129,36 @@ kit.both("the senders for foreign threads are addresses", {
   end,
 })
 
+kit.both("a service may enter the main thread, which serves it in mainthread_wait, and leave it", {
+  root = [[
+    raw.next()
+    local function on_main()
+      local thread, process = io.open "/proc/thread-self/stat", io.open "/proc/self/stat"
+      return thread:read "n" == process:read "n"
+    end
+    local function turn()
+      raw.post(1, 0, 1)
+      raw.next()
+    end
+    say(on_main())
+    ltask.mainthread_enter()
+    turn()
+    say(on_main())
+    turn()
+    say(on_main())
+    ltask.mainthread_leave()
+    turn()
+    say(on_main())
+  ]],
+  run = [[
+    local context = boot.run(nil)
+    while boot.mainthread_wait() do end
+    say(boot.wait(context))
+    boot.deinit()
+  ]],
+  out = { "false", "true", "true", "false", "0" },
+})
+
 -- ---------------------------------------------------------------------------------------------
 -- Exclusive services
 
