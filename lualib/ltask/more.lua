@@ -242,13 +242,20 @@ function M.dispatch_wakeup()
   while task.run_ready() do end
 end
 
+local on_main = 0 -- coroutines that want the main thread
+
 -- `ltask.mainthread_run(f, …)` → what `f` returned: `f` runs on the process's main thread (G2).
 function M.mainthread_run(f, ...)
+  on_main = on_main + 1
   ltask.mainthread_enter()
+  -- The next slice is there.
   ltask.sleep(0)
   local result = table.pack(xpcall(f, debug.traceback, ...))
-  ltask.mainthread_leave()
-  ltask.sleep(0)
+  on_main = on_main - 1
+  if on_main == 0 then
+    ltask.mainthread_leave()
+    ltask.sleep(0)
+  end
   if not result[1] then error(result[2], 0) end
   return table.unpack(result, 2, result.n)
 end

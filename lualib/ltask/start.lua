@@ -60,7 +60,9 @@ local function check(config)
   for name, value in pairs(config) do
     local kind = KNOWN[name]
     if not kind then fail("unknown field '%s'", tostring(name)) end
-    if kind ~= "any" and type(value) ~= kind and not (name == "logger" or name == "exclusive") then
+    local name_only = name == "logger" and (value == false or type(value) == "string")
+    local one = name == "bootstrap" and type(value) == "string"
+    if kind ~= "any" and type(value) ~= kind and not name_only and not one then
       fail("%s: %s expected, got %s", name, kind, type(value))
     end
   end

@@ -53,6 +53,8 @@ pub(crate) struct Fast {
     pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
     /// Whether a sender waits when a mailbox is full.
     pub(crate) wait_when_full: bool,
+    /// Its main chunk has not returned yet.
+    pub(crate) starting: bool,
     /// Whether I/O is to be looked after between batches.
     pub(crate) polls: bool,
     /// Which form some functions have: 1 or 2.
@@ -71,6 +73,7 @@ impl Default for Fast {
             names: Vec::new(),
             outbox: HashMap::new(),
             wait_when_full: false,
+            starting: false,
             polls: false,
             generation: 2,
             ended: false,

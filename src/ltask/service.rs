@@ -195,6 +195,7 @@ impl Service {
                 return Err(take_message(self.base));
             }
             ffi::lua_xmove(self.base, self.main, 1);
+            ffi::lua_gc(self.base, ffi::LUA_GCRESTART);
         }
         Ok(())
     }
@@ -419,6 +420,8 @@ static MAIN: crate::lua::object::Key = crate::lua::object::Key::new(7);
 unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
     // SAFETY: a fresh state.
     unsafe {
+        // What is made here stays.
+        ffi::lua_gc(state, ffi::LUA_GCSTOP);
         ffi::luaL_openlibs(state);
         embed::install(state, Some(3));
         embed::install_first(state);

@@ -9,7 +9,7 @@ use super::library::{IDLE, POLL, REQUESTS, push_hook, push_system_call};
 use super::service;
 use crate::ltask::fast::Name;
 use crate::ltask::mailbox::Refusal;
-use crate::ltask::message::{Message, Payload, ServiceId, kind};
+use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
@@ -17,6 +17,7 @@ use crate::task::{Core, Host, How, Slot, Tag, Token};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 /// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
 const MESSAGES_MOST: u32 = 512;
@@ -394,6 +395,11 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
         if ffi::lua_checkstack(state, 8) == 0 {
             post(service, tag, kind::ERROR, text_payload(b"stack overflow"));
             return;
+        }
+        if service.fast.starting && service.id == ROOT {
+            // Without root there is nobody to end the system.
+            service.system().exit_code.store(1, Ordering::SeqCst);
+            service.fast.ended = true;
         }
         ffi::lua_pushcclosure(state, describe, 0);
         ffi::lua_pushlightuserdata(state, co.cast());

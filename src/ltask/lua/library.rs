@@ -2,8 +2,8 @@
 //! come into the tables as they are used, `print`, `require`, and where the rest is found.
 
 use super::calls::{self, TIMEOUTS};
-use super::dispatch;
 use super::service;
+use super::{dispatch, init};
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::object::Key;
@@ -95,7 +95,7 @@ unsafe fn push_loaded(state: *mut lua_State, name: &CStr) {
 }
 
 /// Pushes a module, loaded by Lua's own `require`.
-unsafe fn push_module(state: *mut lua_State, name: &CStr) {
+pub(super) unsafe fn push_module(state: *mut lua_State, name: &CStr) {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUIRE.pointer());
@@ -128,6 +128,8 @@ pub(super) unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
 pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work; the service knows the core when all is there.
     unsafe {
+        // Until the service's own code begins: what is made here stays.
+        ffi::lua_gc(state, ffi::LUA_GCSTOP);
         for key in [&REQUESTS, &TIMEOUTS] {
             ffi::lua_createtable(state, 0, 0);
             ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key.pointer());
@@ -146,6 +148,7 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
         let core = Core::of(state);
         let service = service(state);
         service.fast.core = core;
+        service.fast.starting = true;
         service.fast.wait_when_full = service.system().waits_when_full();
         (*core).set_host(dispatch::host(service));
         ffi::lua_pushboolean(state, service.card.exclusive.load(Ordering::Relaxed).into());
@@ -227,7 +230,7 @@ pub(super) unsafe fn push_system_call(state: *mut lua_State) {
             return ffi::lua_pushnil(state);
         }
         match args::bytes(state, 2) {
-            b"init" => embed::push_compiled(state, "ltask.init"),
+            b"init" => ffi::lua_pushcclosure(state, init::init, 0),
             b"quit" => embed::push_compiled(state, "ltask.quit"),
             b"inspect" => push_hook(state, c"inspect"),
             _ => ffi::lua_pushnil(state),
@@ -235,13 +238,10 @@ pub(super) unsafe fn push_system_call(state: *mut lua_State) {
     }
 }
 
-/// `core.generation([n])` → the one that the system is configured for; sets it.
+/// `core.generation()` → the one that the system is configured for.
 pub(super) unsafe extern "C-unwind" fn generation(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        if !args::is_none(state, 1) {
-            service(state).fast.generation = args::integer_in(state, 1, 1, 2, "generation") as u8;
-        }
         ffi::lua_pushinteger(state, service(state).fast.generation.into());
         1
     }
@@ -252,17 +252,28 @@ unsafe extern "C-unwind" fn dispatch_table(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_settop(state, 1);
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
         if ffi::lua_type(state, 1) == ffi::LUA_TNIL {
+            ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
             return 1;
         }
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        add_handlers(state);
+        1
+    }
+}
+
+/// Adds the handlers in the table at 1, the only value on the stack, to those of requests; leaves their
+/// table on top.
+pub(super) unsafe fn add_handlers(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
         if is_empty(state, 2) {
             // The table itself, so that handlers added to it later are seen.
             ffi::lua_pushvalue(state, 1);
             ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
             ffi::lua_settop(state, 1);
-            return 1;
+            return;
         }
         ffi::lua_pushnil(state);
         while ffi::lua_next(state, 1) != 0 {
@@ -270,7 +281,6 @@ unsafe extern "C-unwind" fn dispatch_table(state: *mut lua_State) -> c_int {
             ffi::lua_rotate(state, -2, 1);
             ffi::lua_rawset(state, 2);
         }
-        1
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod core;
 mod dispatch;
 mod event;
 pub(crate) mod exclusive;
+mod init;
 mod library;
 pub(crate) mod ltask;
 pub(crate) mod root;
