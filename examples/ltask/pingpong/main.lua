@@ -1,0 +1,11 @@
+-- Two services call each other's: `lio examples/ltask/pingpong/main.lua`, or `… main.lua 1000` for so many calls.
+-- It prints how many calls a second that makes, and ends.
+
+local start = require "ltask.start"
+
+local code = start {
+  core = { worker = 2 },
+  service_path = (arg[0]:match "^.*/" or "./") .. "?.lua",
+  bootstrap = { { name = "ping", args = { tonumber((...)) or 200000 } } },
+}
+os.exit(code, true)

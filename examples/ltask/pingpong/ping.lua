@@ -1,0 +1,19 @@
+-- The first service of main.lua beside it: spawns the other one, calls it again and again, and ends the system.
+
+local ltask = require "ltask"
+
+local rounds = ...
+
+-- A service's file returns before its requests are answered, so what takes long is forked.
+ltask.fork(function()
+  local pong = ltask.spawn("pong", "pong")
+  local began = ltask.counter()
+  local answer, count
+  for i = 1, rounds do
+    answer, count = ltask.call(pong, "ping", i)
+    assert(count == i)
+  end
+  local seconds = ltask.counter() - began
+  print(("%d times %s, %.0f a second"):format(rounds, answer, rounds / seconds))
+  ltask.send(1, "quit_ltask")
+end)

@@ -1,0 +1,17 @@
+-- A service of main.lua beside it: counts primes, which takes a while.
+
+local S = {}
+
+-- How many primes there are up to `limit`, by the sieve of Eratosthenes.
+function S.count(limit)
+  local composite, count = {}, 0
+  for n = 2, limit do
+    if not composite[n] then
+      count = count + 1
+      for multiple = n * n, limit, n do composite[multiple] = true end
+    end
+  end
+  return count
+end
+
+return S

@@ -1,0 +1,180 @@
+-- The programs of examples/ltask do what their first lines say, and those of examples/, written for a loop of
+-- their own, run unchanged by `lio --service`. What has to be run by the executable is, in both hosts.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+local http = require "tests.http_client"
+local json = require "lio.json"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local here = t.run "pwd".out:gsub("\n", "")
+local root = t.root:find "^/" and t.root or here .. "/" .. t.root
+
+-- Runs an example in this suite's host, from another folder than its own.
+local function run(path, argument)
+  return t.run(("cd / && timeout -k 1 20 %s %s %s"):format(
+    kit.host(), t.quote(root .. "examples/" .. path), argument or ""))
+end
+
+t.test("minimal prints what the seed's program prints, and ends", function()
+  local r = run "ltask/minimal/main.lua"
+  t.eq(r, {
+    out = "ltask Start\nservice0\nservice1\nservice2\nservice3\nservice4\nservice5\n", err = "", code = 0,
+  })
+end)
+
+t.test("pingpong counts its calls, and ends", function()
+  local r = run("ltask/pingpong/main.lua", 500)
+  t.eq({ r.err, r.code }, { "", 0 })
+  t.ok(r.out:find "%(3 ping%) 500 times pong, %d+ a second\n$", r.out)
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- lio --service
+
+-- Starts `lio --service examples/NAME.lua 0 …`. → the child, and the port that the system chose. One that does not
+-- end by SIGTERM is killed after 5 seconds.
+local function start(name, ...)
+  local words = { "timeout -k 5 60", t.quote(t.bin()), "--service", t.quote(t.root .. "examples/" .. name .. ".lua"), "0", ... }
+  local child = t.spawn(table.concat(words, " "))
+  local ok, port = pcall(child.expect, child, "127%.0%.0%.1:(%d+)")
+  if not ok then
+    child:stop "KILL"
+    error(port, 2)
+  end
+  return child, math.tointeger(tonumber(port))
+end
+
+-- Ends a child by SIGTERM. → its exit code.
+local function stop(child)
+  child:kill()
+  child:all()
+  return child:close()
+end
+
+local function connect(port)
+  local c = assert(net.connect("127.0.0.1", port))
+  c:timeout(10, 10)
+  return c
+end
+
+t.test("web: handlers call services, which count while the server goes on", function()
+  local child <close>, port = start "ltask/web/main"
+  loop.run(function()
+    local seen, done = {}, 0
+    for i = 1, 8 do
+      loop.fork(function()
+        local c <close> = http.open(port)
+        local r = json.decode(c:request("GET", "/primes/" .. 1000 * i).body)
+        t.eq(r.limit, 1000 * i)
+        seen[i] = r
+        done = done + 1
+        if done == 8 then loop.wakeup "done" end
+      end)
+    end
+    loop.wait "done"
+    t.eq({ seen[1].count, seen[8].count }, { 168, 1007 })
+    local services = {}
+    for _, r in ipairs(seen) do services[r.service] = true end
+    local count = 0
+    for _ in pairs(services) do count = count + 1 end
+    t.eq(count, 4, "all of them have worked")
+
+    local c <close> = http.open(port)
+    t.eq(c:request("GET", "/primes/many").status, 400)
+    local labels = {}
+    for _, figures in ipairs(json.decode(c:request("GET", "/stat").body)) do
+      labels[figures.label] = (labels[figures.label] or 0) + 1
+    end
+    t.eq(labels, { root = 1, logger = 1, ["main.lua"] = 1, primes = 4 })
+  end)
+  t.eq(stop(child), 0, "the services beside the server end with it")
+end)
+
+t.test("hello runs unchanged, and SIGTERM ends it", function()
+  local child <close>, port = start "hello"
+  loop.run(function()
+    local c <close> = http.open(port)
+    t.eq(c:request("GET", "/").body, "Hello, World!\n")
+    t.eq(c:request("GET", "/users/7").body, '{"id":"7"}')
+  end)
+  t.eq(stop(child), 0)
+end)
+
+t.test("echo runs unchanged, and SIGTERM ends it though clients are connected", function()
+  local child <close>, port = start "echo"
+  loop.run(function()
+    local clients = {}
+    for i = 1, 20 do clients[i] = connect(port) end
+    for i, c in ipairs(clients) do c:send("line ", tostring(i), "\n") end
+    for i, c in ipairs(clients) do t.eq(c:recv "line", "line " .. i) end
+    local large = ("0123456789abcdef"):rep(65536)
+    loop.fork(function()
+      clients[1]:send(large)
+      clients[1]:shutdown "w"
+    end)
+    t.ok(clients[1]:recv "all" == large)
+    t.eq(stop(child), 0)
+    for _, c in ipairs(clients) do c:close() end
+  end)
+end)
+
+t.test("chat runs unchanged, and SIGTERM ends it", function()
+  local child <close>, port = start "chat"
+  loop.run(function()
+    local function join(name)
+      local c = connect(port)
+      t.eq(c:recv "line", "Your name?")
+      c:send(name, "\n")
+      return c
+    end
+    local ann <close> = join "ann"
+    local bob <close> = join "bob"
+    t.eq(ann:recv "line", "bob is here")
+    ann:send "hi\n"
+    t.eq(bob:recv "line", "ann: hi")
+    t.eq(stop(child), 0)
+  end)
+end)
+
+t.test("proxy runs unchanged, and SIGTERM ends it", function()
+  loop.run(function()
+    local listener = assert(net.listen("127.0.0.1", 0))
+    local _, port = listener:address()
+    local child <close>, at = start("proxy", "127.0.0.1", tostring(port))
+    local client <close> = connect(at)
+    local upstream <close> = assert(listener:accept())
+    upstream:timeout(10, 10)
+    client:send "question\n"
+    t.eq(upstream:recv "line", "question")
+    upstream:send "answer\n"
+    upstream:shutdown "w"
+    t.eq(client:recv "all", "answer\n")
+    listener:close()
+    t.eq(stop(child), 0)
+  end)
+end)
+
+t.test("udp_echo runs unchanged, and SIGTERM ends it", function()
+  local child <close>, port = start "udp_echo"
+  loop.run(function()
+    local u <close> = assert(net.udp("127.0.0.1", 0))
+    assert(net.sendto(u, "one", "127.0.0.1", port))
+    t.eq({ net.recvfrom(u) }, { "one", "127.0.0.1", port })
+  end)
+  t.eq(stop(child), 0)
+end)
+
+t.test("http_client_raw runs unchanged, and ends by itself", function()
+  local child <close>, port = start "hello"
+  local r = t.run(("timeout -k 1 20 %s --service %s http://127.0.0.1:%d/users/7"):format(
+    t.quote(t.bin()), t.quote(t.root .. "examples/http_client_raw.lua"), port))
+  t.eq({ r.code, r.err }, { 0, "" })
+  t.eq(r.out:match "^[^\r\n]+", "HTTP/1.1 200 OK")
+  t.eq(r.out:match '\n\r?\n(.*)$', '{"id":"7"}')
+  t.eq(stop(child), 0)
+end)
+
+t.finish()
