@@ -37,7 +37,9 @@ end)
 -- Starts `lio --service examples/NAME.lua 0 …`. → the child, and the port that the system chose. One that does not
 -- end by SIGTERM is killed after 5 seconds.
 local function start(name, ...)
-  local words = { "timeout -k 5 60", t.quote(t.bin()), "--service", t.quote(t.root .. "examples/" .. name .. ".lua"), "0", ... }
+  -- In the foreground: else it signals the process and then its group, which are the same.
+  local path = t.quote(t.root .. "examples/" .. name .. ".lua")
+  local words = { "timeout --foreground -k 5 60", t.quote(t.bin()), "--service", path, "0", ... }
   local child = t.spawn(table.concat(words, " "))
   local ok, port = pcall(child.expect, child, "127%.0%.0%.1:(%d+)")
   if not ok then
