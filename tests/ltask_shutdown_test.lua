@@ -215,6 +215,33 @@ t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as
   end
 end)
 
+t.test("a crash is written to the crashlog with the service that ran, and still ends the process", function()
+  for _, worker_count in ipairs(kit.workers) do
+    local dir, program = kit.write({
+      services = { spinner = [[
+        local S = {}
+        function S.spin()
+          say("ready", ltask.self())
+          while true do end
+        end
+        return S
+      ]] },
+      main = "ltask.call(ltask.spawn 'spinner', 'spin')",
+      config = { core = { crashlog = "crash.log" } },
+    }, worker_count)
+    t.write(dir .. "/program.lua", program)
+    local c <close> = t.spawn("env -C " .. t.quote(dir) .. " " .. kit.host() .. " program.lua")
+    local id = c:expect "^ready\t(%d+)$"
+    c:kill "SEGV"
+    local code, ended_by = c:close()
+    t.ok(ended_by == 11 or code == 139, "code " .. tostring(code) .. ", signal " .. tostring(ended_by))
+    local f = t.ok(io.open(dir .. "/crash.log"))
+    local text = f:read "a"
+    f:close()
+    t.ok(text:find("signal 11") and text:find("service " .. id .. "\n"), text)
+  end
+end)
+
 kit.both("a system may be ended while services are being started", {
   services = { slow = "ltask.sleep(100) return {}", worker = worker },
   main = [[

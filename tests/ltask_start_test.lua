@@ -1,0 +1,185 @@
+-- ltask.start: both generations of its table, what it says about a wrong one, and the services
+-- that it ships.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local main <const> = [[
+  local args = table.pack(...)
+  local S = {}
+  ltask.fork(function()
+    ltask.sleep(1)
+    say("main", table.unpack(args, 1, args.n))
+    ltask.send(1, "quit_ltask")
+  end)
+  return S
+]]
+
+-- Boots a table given as source text, in a folder with those services; `dir` is known to it.
+local function boot(config, services, entry)
+  local dir = kit.write { services = services or { main = main } }
+  local r = kit.program(string.format("local dir = %q\nlocal config = %s\n%s(config)\n",
+    dir, config, entry or "require 'ltask.start'"), dir)
+  return r
+end
+
+for _, worker in ipairs { "", "worker = 1,", "worker = 2," } do
+  t.test("a table of the first generation boots {" .. worker .. " …}", function()
+    local r = boot("{" .. worker .. [[
+      service_path = dir .. "/?.lua", bootstrap = { "main", "a", 2 },
+    }]])
+    t.eq(r.err, "")
+    t.eq(r.out, "main\ta\t2\n")
+    t.eq(r.code, 0)
+  end)
+
+  t.test("a table of the second generation boots {" .. worker .. " …}", function()
+    local r = boot("{ core = {" .. worker .. [[}, service_path = dir .. "/?.lua",
+      bootstrap = { { name = "main", args = { "b", 3 } } },
+    }]])
+    t.eq(r.err, "")
+    t.eq(r.out, "main\tb\t3\n")
+    t.eq(r.code, 0)
+  end)
+end
+
+t.test("everything of the first generation at once: logger, timer, exclusive, paths, limits", function()
+  for _, worker in ipairs(kit.workers) do
+    local r = boot("{ worker = " .. worker .. [[, queue = 128, queue_sending = 64, max_service = 1024,
+      crashlog = dir .. "/crash.log",
+      service_path = dir .. "/?.lua",
+      lua_path = dir .. "/?.lua;" .. package.path, lua_cpath = package.cpath,
+      bootstrap = { "main", "x" },
+      logger = { "logger" },
+      exclusive = { "timer", { "alone", "y" } },
+    }]], {
+      main = [[
+        local S = {}
+        ltask.fork(function()
+          ltask.sleep(1)
+          say(ltask.call(3, "ping", "hello"))
+          say(require "extra")
+          print "logged"
+          ltask.sleep(5)
+          ltask.send(1, "quit_ltask")
+        end)
+        return S
+      ]],
+      alone = [[
+        local given = ...
+        local S = {}
+        function S.ping(x)
+          ltask.sleep(1)
+          return x, given, ltask.self(), ltask.is_exclusive()
+        end
+        return S
+      ]],
+      extra = "return 'a module'",
+    })
+    t.eq(r.err, "")
+    local lines = kit.lines(r.out)
+    t.eq(lines[1], "hello\ty\t3\ttrue")
+    t.ok((lines[2] or ""):find "^a module", r.out)
+    t.ok((lines[3] or ""):find "%[INFO%]%(%d+ main%) logged$", r.out)
+    t.eq(r.code, 0)
+  end
+end)
+
+t.test("an exclusive service that blocks by itself does not stop the others", function()
+  for _, worker in ipairs(kit.workers) do
+    local r = boot("{ worker = " .. worker .. [[, service_path = dir .. "/?.lua",
+      bootstrap = { "main" }, exclusive = { "timer", "alone", "idle" },
+    }]], {
+      main = [[
+        ltask.fork(function()
+          local other = ltask.spawn "plain"
+          for i = 1, 200 do assert(ltask.call(other, "ping", i) == i) end
+          say "others run"
+          for i = 1, 20 do assert(ltask.call(3, "ping", i) == i) end
+          say "it answers"
+          for i = 1, 20 do assert(ltask.call(4, "ping", i) == i) end
+          say(ltask.call(4, "idle"))
+          ltask.send(1, "quit_ltask")
+        end)
+        return {}
+      ]],
+      plain = "local S = {} function S.ping(...) return ... end return S",
+      idle = [[
+        local exclusive = require "ltask.exclusive"
+        local S, idle = {}, 0
+        function ltask.on_idle()
+          idle = idle + 1
+          exclusive.sleep(2)
+        end
+        function S.ping(...) return ... end
+        function S.idle()
+          ltask.sleep(1)
+          return idle > 0
+        end
+        return S
+      ]],
+      alone = [[
+        local exclusive = require "ltask.exclusive"
+        local S = {}
+        ltask.fork(function()
+          while true do
+            exclusive.sleep(2)
+            ltask.sleep(0)
+          end
+        end)
+        function S.ping(...) return ... end
+        return S
+      ]],
+    })
+    t.eq(r.err, "")
+    t.eq(r.out, "others run\nit answers\ntrue\n")
+  end
+end)
+
+t.test("require 'ltask'.start is the same function", function()
+  local r = boot([[{ service_path = dir .. "/?.lua", bootstrap = { { name = "main" } } }]], nil,
+    "require 'ltask'.start")
+  t.eq(r.err, "")
+  t.eq(r.out, "main\n")
+end)
+
+t.test("a shipped name needs no file, and a file of one's own in service_path comes first", function()
+  local r = boot([[{ service_path = dir .. "/?.lua",
+    bootstrap = { { name = "timer", unique = true }, { name = "logger", unique = true }, { name = "main" } } }]])
+  t.eq(r.err, "")
+  t.eq(r.out, "main\n")
+end)
+
+t.test("a wrong table raises what is wrong with it, before anything runs", function()
+  for _, case in ipairs {
+    { "5", "table" }, { "nil", "table" }, { "{}", "bootstrap" }, { "{ bootstrap = 5 }", "bootstrap" },
+    { "{ bootstrap = { {} } }", "name" }, { "{ bootstrap = { { name = 5 } } }", "name" },
+    { "{ bootstrap = { 'main' }, worker = 'two' }", "worker" },
+    { "{ bootstrap = { { name = 'main' } }, core = 5 }", "core" },
+    { "{ bootstrap = { { name = 'main' } }, core = { queue = 'x' } }", "queue" },
+    { "{ bootstrap = { 'main' }, service_path = 5 }", "service_path" },
+    { "{ bootstrap = { 'main' }, exclusive = 5 }", "exclusive" },
+    { "{ bootstrap = { 'main' }, full = 'sometimes' }", "full" },
+    { "{ bootstrap = { 'main' }, watchdog = 'often' }", "watchdog" },
+  } do
+    local r = boot(case[1], nil, "local start = require 'ltask.start'; "
+      .. "return (function(c) io.write(tostring(select(2, pcall(start, c))), '\\n') end)")
+    t.eq(#kit.lines(r.out) > 0, true, case[1] .. ": " .. r.err)
+    t.ok(r.out:find(case[2], 1, true), case[1] .. " says: " .. r.out)
+    t.ok(not r.out:find "main\t", case[1])
+  end
+end)
+
+t.test("a bootstrap service that is missing or fails ends the system with a failure", function()
+  for _, name in ipairs { "nosuchmain", "raises" } do
+    local r = boot(string.format([[{ service_path = dir .. "/?.lua", bootstrap = { { name = %q } } }]], name),
+      { raises = "error 'main cannot start'" }, "local start = require 'ltask.start' "
+        .. "local function boot(config) os.exit(start(config), true) end boot")
+    local text = r.out .. r.err
+    t.ok(text:find(name == "raises" and "main cannot start" or "nosuchmain", 1, true), text)
+    t.ok(r.code ~= 0, "exit code " .. tostring(r.code))
+  end
+end)
+
+t.finish()
