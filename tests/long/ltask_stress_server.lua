@@ -1,0 +1,288 @@
+-- The actor of ltask_stress.lua: a service that does at random whatever a service can do, to others like
+-- it, and notes in a file of its own what it asked, what it ran, and what it heard.
+--
+-- A line of the file is a letter and an id (number of the actor : count):
+--   c began to call     a has its answer     e has an error instead (and which)
+--   s sent (and where)  t ran it here        b set a timer     f it fired
+--   x something that must not be (and what)  z came to rest; the id is its address
+-- Invariant: `open` holds what this actor waits for, and each entry leaves it once.
+
+local ltask = require "ltask"
+local me, peers = ...
+
+local random <const> = math.random
+math.randomseed(me.seed)
+ltask.on_full(me.full)
+
+local log = assert(io.open(me.dir .. "/" .. me.number, "a"))
+log:setvbuf("full", 1 << 15)
+
+local S = {}
+local open, waiting, count, children = {}, 0, 0, 0
+local stopping, drained
+local payloads = {
+  false, 1, "short", ("large "):rep(20000), { 1, { 2, { 3, x = true } }, name = "nested" }, 1.5, math.mininteger,
+}
+
+local function note(letter, id, more)
+  log:write(letter, id, more and " " .. more or "", "\n")
+end
+
+local function begin(letter, more)
+  count = count + 1
+  local id = me.number .. ":" .. count
+  open[id], waiting = letter .. (more or ""), waiting + 1
+  note(letter, id, more)
+  return id
+end
+
+local function finish(letter, id, more)
+  if not open[id] then note("x", id, "heard twice: " .. letter .. (more or "")) end
+  open[id], waiting = nil, waiting - 1
+  note(letter, id, more)
+  if waiting == 0 and drained then ltask.wakeup(drained) end
+end
+
+-- Most requests are to the living, some to the dead.
+local function forget(addr)
+  for i = #peers, 2, -1 do
+    if peers[i] == addr and random(2) == 1 then table.remove(peers, i) end
+  end
+end
+
+-- Which of the errors it is that may come; others are findings.
+local function classify(id, err, addr)
+  local text = tostring(type(err) == "table" and err.message or err)
+  if text:find("boom " .. id, 1, true) then return "boom" end
+  if text:find("{service:" .. addr .. "} is busy", 1, true) then return "busy" end
+  if text:find("} is dead", 1, true) then
+    forget(addr)
+    return "dead"
+  end
+  if text:find("the system is ending", 1, true) then return "ending" end
+  note("x", id, "strange error: " .. text:gsub("\n", " | "))
+  return "strange"
+end
+
+local function heard(id, addr, value, ok, got, back)
+  if not ok then return finish("e", id, classify(id, got, addr)) end
+  if got ~= id then note("x", id, "got the answer of " .. tostring(got)) end
+  if type(back) ~= type(value) or type(back) ~= "table" and back ~= value then
+    note("x", id, "the payload has changed")
+  end
+  finish("a", id)
+end
+
+local function peer()
+  return peers[random(#peers)]
+end
+
+local function meet(addr)
+  if addr == ltask.self() then return end
+  peers[#peers < 24 and #peers + 1 or random(#peers)] = addr
+end
+
+local function ask(addr, what, value, ...)
+  local id = begin("c", what)
+  heard(id, addr, value, pcall(ltask.call, addr, what, id, value, ...))
+end
+
+-- Requests -----------------------------------------------------------------------------------
+
+function S.echo(id, value)
+  note("t", id)
+  return id, value
+end
+
+function S.boom(id)
+  note("t", id)
+  error("boom " .. id)
+end
+
+function S.nap(id, value, time)
+  note("t", id)
+  ltask.sleep(time)
+  return id, value
+end
+
+function S.relay(id, value, addr)
+  note("t", id)
+  ask(addr, "echo", value)
+  return id, value
+end
+
+-- Answers by itself, from a timer.
+function S.later(id, value, time)
+  note("t", id)
+  local from = ltask.current_session()
+  ltask.no_response()
+  ltask.timeout(time, function()
+    ltask.send_message(from.from, from.session, 2, ltask.pack(id, value))
+    local _, pointer, size = ltask.message_receipt()
+    -- Who asked is dead: the message has come back.
+    ltask.remove(pointer, size)
+  end)
+end
+
+function S.note(id, addr)
+  note("t", id)
+  if addr then meet(addr) end
+end
+
+-- What it does ---------------------------------------------------------------------------------
+
+local acts = {}
+
+local calls <const> = { "echo", "echo", "echo", "boom", "nap", "relay", "later" }
+
+function acts.call()
+  local what = calls[random(#calls)]
+  local more = nil
+  if what == "nap" or what == "later" then more = random(0, 2) end
+  if what == "relay" then more = peer() end
+  ask(peer(), what, payloads[random(#payloads)], more)
+end
+
+function acts.burst()
+  local addr = peer()
+  for _ = 1, random(40) do
+    ltask.fork(ask, addr, "echo", payloads[random(3)])
+  end
+end
+
+function acts.send()
+  for _ = 1, random(30) do
+    local addr = peer()
+    local id = begin("w")
+    local ok, taken, why = pcall(ltask.send, addr, "note", id, random(8) == 1 and peer() or nil)
+    if ok and taken then
+      finish("s", id, tostring(addr))
+    else
+      finish("e", id, classify(id, taken or why, addr))
+    end
+  end
+end
+
+function acts.select()
+  local r <close> = ltask.request()
+  local ids = {}
+  for i = 1, random(5) do
+    local addr = peer()
+    ids[i] = begin("c", "select")
+    r:add { addr, "echo", ids[i], i, id = ids[i], value = i }
+  end
+  for one, results in r:select() do
+    if results then
+      heard(one.id, one[1], one.value, true, results[1], results[2])
+    else
+      heard(one.id, one[1], one.value, false, one.error)
+    end
+  end
+end
+
+function acts.parallel()
+  local tasks = {}
+  for i = 1, random(5) do tasks[i] = { ask, peer(), "echo", i } end
+  for _, result in ltask.parallel(tasks) do
+    if result.error then note("x", me.number .. ":0", "parallel: " .. tostring(result.error)) end
+  end
+end
+
+function acts.timeout()
+  for _ = 1, random(5) do
+    local id, time = begin "b", random(0, 3)
+    local began = ltask.counter()
+    ltask.timeout(time, function()
+      local took = ltask.counter() - began
+      if took < time / 100 then note("x", id, ("fired after %.6f s of %d cs"):format(took, time)) end
+      finish("f", id)
+    end)
+  end
+end
+
+function acts.sleep()
+  ltask.sleep(random(0, 1))
+end
+
+function acts.raise()
+  ltask.fork(function() error("meant: nobody waits for this", 0) end)
+end
+
+local function about_root(name, ...)
+  local id = begin("c", name)
+  local ok, result = pcall(ltask.call, 1, name, ...)
+  if not ok then
+    finish("e", id, classify(id, result, 1))
+    return nil
+  end
+  finish("a", id)
+  return result
+end
+
+-- A child that ends by itself, by its parent's or by somebody else's kill, at rest or at work.
+function acts.child()
+  if children >= 3 or me.child then return end
+  children = children + 1
+  local child = {
+    number = me.number .. "." .. count, seed = random(1 << 30), dir = me.dir, child = true, full = me.full,
+    life = random(0, 30), event = random(4) == 1,
+  }
+  local addr = about_root("spawn", "ltask_stress_server", child, { ltask.self(), peer() })
+  if addr then
+    meet(addr)
+    for _ = 1, random(3) do ask(addr, "echo", 1) end
+    for _ = 1, random(0, 2) do ltask.fork(about_root, "kill", addr) end
+    if random(2) == 1 then ask(addr, "nap", 1, 2) end
+    about_root("kill", addr)
+  end
+  children = children - 1
+end
+
+local list <const> = {
+  "call", "call", "call", "call", "burst", "send", "send", "select", "parallel", "timeout", "sleep", "sleep", "child",
+  "raise",
+}
+
+local lives = 3
+for _ = 1, lives do
+  ltask.fork(function()
+    while not stopping and (me.life or 1) > 0 do
+      acts[list[random(#list)]]()
+      if me.life then me.life = me.life - 1 end
+      if me.pause then ltask.sleep(random(0, me.pause)) end
+    end
+    lives = lives - 1
+    if me.life and lives == 0 and not stopping then ltask.quit() end
+    if drained then ltask.wakeup(drained) end
+  end)
+end
+
+-- The end --------------------------------------------------------------------------------------
+
+-- Answers when nothing is under way any more, with how much that was.
+function S.stop()
+  stopping = true
+  while waiting > 0 or lives > 0 do
+    drained = {}
+    ltask.wait(drained)
+  end
+  return count
+end
+
+-- Everything that others sent has come before this.
+function S.flush()
+  note("z", ltask.self())
+  log:flush()
+end
+
+-- What it still waits for.
+function S.left()
+  return open, lives
+end
+
+if me.event then
+  local wait = ltask.eventinit()
+  ltask.idle_handler(wait)
+end
+
+return S
