@@ -1,11 +1,13 @@
 -- The definitions of lualib/meta against what the modules have, and docs/api against the definitions.
--- Needs `ls` and `sh`; one request is served on 127.0.0.1 to get hold of a request and a response.
+-- Needs `ls` and `sh`; one request is served on 127.0.0.1 to get hold of a request and a response, and a
+-- scheduler is booted for what exists in services alone.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
 local definitions = require "docs.definitions"
 local page = require "docs.page"
+local kit = require "tests.ltaskkit"
 
 local lio = require "lio"
 local socket = require "lio.socket"
@@ -13,8 +15,13 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
 
--- What the library's own files call; no module for programs.
-local INTERNAL <const> = { ["lio.stream"] = true, ["lio.http"] = true, ["lio.resolver"] = true }
+-- What the library's own files call; no module for programs. The services' files are none either.
+local INTERNAL <const> = {}
+for name in ([[ lio.stream lio.http lio.resolver lio.task.core lio.service lio.system ltask.core
+  ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
+  ltask.service ltask.timer ]]):gmatch "%S+" do
+  INTERNAL[name] = true
+end
 
 local modules, by_name, classes = {}, {}, {}
 for index, path in ipairs(definitions.files(t.root)) do
@@ -131,8 +138,84 @@ end
 
 local instances, seen
 
+-- Modules of the scheduler -----------------------------------------------------------------------
+
+-- The names in the lists of Rust functions that make up `ltask`: its table fills as they are used.
+local NATIVE <const> = {
+  { "ltask/lua/ltask.rs", "FUNCTIONS" }, { "ltask/lua/time.rs", "FUNCTIONS" }, { "ltask/lua/event.rs", "FUNCTIONS" },
+  { "ltask/pack/functions.rs", "FUNCTIONS" }, { "ltask/lua/calls.rs", "PUBLIC" }, { "ltask/lua/library.rs", "PUBLIC" },
+  { "ltask/lua/library.rs", "TASK" },
+}
+
+local function native_names()
+  local names = {}
+  for _, one in ipairs(NATIVE) do
+    local text = read_file(t.root .. "src/" .. one[1])
+    local list = assert(text:match("const " .. one[2] .. ": [^=]+=%s*&?(%b[]);"), one[1] .. " has no " .. one[2])
+    for name in list:gmatch 'c"([%w_]+)"' do names[#names + 1] = name end
+  end
+  return table.concat(names, " ")
+end
+
+-- Says a line per function and other value of a module: module, name, parameters or what it is.
+local SHOW <const> = [[
+  local function show(module, name, value)
+    local info = type(value) == "function" and debug.getinfo(value, "u")
+    local kind = info and (info.isvararg and "..." or info.nparams) or "value"
+    io.stdout:write(table.concat({ module, name, kind }, " "), "\n")
+    io.stdout:flush()
+  end
+  local function show_all(module, values) for name, value in pairs(values) do show(module, name, value) end end
+]]
+
+-- A function that has that many parameters.
+local function stand_in(parameters)
+  if parameters == "..." then return function(...) return ... end end
+  local names = {}
+  for index = 1, tonumber(parameters) do names[index] = "p" .. index end
+  return load("return function(" .. table.concat(names, ", ") .. ") end")()
+end
+
+-- Modules and classes that exist in services alone, by name: their functions as stand-ins of the same form.
+local function in_services()
+  local out, err, code = kit.system {
+    services = { alone = SHOW .. "show_all('ltask.exclusive', require 'ltask.exclusive') return {}" },
+    config = {
+      exclusive = { "alone" },
+      root_initfunc = SHOW .. "show_all('ltask.root', require 'ltask.root')",
+    },
+    main = SHOW .. "local NAMES <const> = '" .. native_names() .. "'" .. [[
+
+      for name in NAMES:gmatch "%S+" do show("ltask", name, ltask[name]) end
+      for name in pairs(require "ltask.more") do show("ltask", name, ltask[name]) end
+      show_all("ltask.Log", ltask.log)
+      show_all("ltask.Async", getmetatable(ltask.async()).__index)
+      show_all("ltask.Requests", getmetatable(ltask.request()).__index)
+    ]],
+  }
+  t.eq({ err, code }, { "", 0 })
+  local all = {}
+  for module, name, kind in out:gmatch "(%S+) (%S+) (%S+)\n" do
+    all[module] = all[module] or {}
+    all[module][name] = kind == "value" and true or stand_in(kind)
+  end
+  return all
+end
+
+-- Fields of `ltask` that are not there before they are assigned, or not in services.
+local ASSIGNED <const> = { signal_handler = true, on_idle = true, start = true }
+
+-- The module by that name, or the stand-ins for what it has.
+local function module_of(name)
+  return instances and instances[name] or require(name)
+end
+
 t.test("every class can be made and looked at", function()
   instances, seen = gather()
+  for name, functions in pairs(in_services()) do instances[name] = functions end
+  local ltask = instances.ltask
+  for name in pairs(ASSIGNED) do ltask[name] = true end
+  ltask.hooks = nil -- of `ltask.more`, for the Rust part
   t.ok(seen.answer:find("^HTTP/1.1 201 "), seen.answer)
   for name, class in pairs(classes) do
     local is_module = by_name[name] ~= nil
@@ -141,9 +224,10 @@ t.test("every class can be made and looked at", function()
 end, { leaks = true })
 
 t.test("every module of the library has definitions, and no other", function()
-  local there = { lio = true }
-  for name in read_file(t.root .. "src/lib.rs"):gmatch 'require "(lio%.[%w_]+)"' do there[name] = true end
-  for _, folder in ipairs { "lio", "bee" } do
+  local there = {}
+  local native = read_file(t.root .. "src/lua/embed.rs"):match "const NATIVE: [^=]+= &(%b[]);"
+  for name in native:gmatch '%("([%w_.]+)"' do there[name] = true end
+  for _, folder in ipairs { "lio", "bee", "ltask" } do
     local pipe = assert(io.popen("ls " .. t.quote(t.root .. "lualib/" .. folder)))
     for file in pipe:lines() do
       local name = file:match "^(.*)%.lua$"
@@ -158,13 +242,14 @@ t.test("every module of the library has definitions, and no other", function()
   t.eq(sorted(by_name), sorted(there))
 end)
 
--- Not in the test: `net` fills itself at the first look.
+-- Not in the test: `net` fills itself at the first look, and `ltask.start` opens what it stands on.
 local _ = net.listen
+require "ltask.start"
 
 for _, module in ipairs(modules) do
   t.test(module.name .. ": definitions and functions of the module are the same", function()
     local functions, fields = defined(module.classes[1])
-    local real, values = found(require(module.name))
+    local real, values = found(module_of(module.name))
     t.eq(module.classes[1].name, module.name, "the first class is the module")
     t.eq(sorted(functions), sorted(real))
     t.eq(sorted(fields), sorted(values))
@@ -204,7 +289,7 @@ end
 t.test("definitions have the parameters of the functions", function()
   for _, module in ipairs(modules) do
     for index, class in ipairs(module.classes) do
-      local real = index == 1 and require(module.name) or instances[class.name]
+      local real = index == 1 and module_of(module.name) or instances[class.name]
       for _, f in ipairs(class.functions) do
         -- Shared with connections and datagram sockets, which have two time limits.
         if not (class.name == "lio.Listener" and f.name == "timeout") then

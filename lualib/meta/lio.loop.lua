@@ -89,4 +89,8 @@ function loop.signal(name, f) end
 ---@return number seconds
 function loop.now() end
 
+---Lets the main loop of a service drive this VM, as `lio.service` does.
+---@private
+function loop.attach(descriptor, take) end
+
 return loop
