@@ -55,6 +55,30 @@ kit.both("kill answers true for a service and false for none", {
   out = { "true\tfalse\tfalse", "false" },
 })
 
+kit.both("kill reaches a service whose mailbox is full, and each of several kills is answered", {
+  services = { victim = victim },
+  config = { core = { queue = 4 } },
+  main = counting .. [[
+    local a = ltask.spawn "victim"
+    ltask.send(a, "hold", ltask.self(), dir)
+    ltask.wait "held"
+    for _ = 1, 10 do pcall(ltask.send, a, "ping") end
+    local killed, answered = 0, 0
+    for _ = 1, 3 do
+      ltask.fork(function()
+        if ltask.kill(a) then killed = killed + 1 end
+        answered = answered + 1
+        if answered == 3 then ltask.wakeup "killed" end
+      end)
+    end
+    ltask.sleep(1)
+    io.open(dir .. "/go", "w"):close()
+    if answered < 3 then ltask.wait "killed" end
+    say(answered, killed >= 1, (pcall(ltask.call, a, "ping")))
+  ]],
+  out = { "3\ttrue\tfalse" },
+})
+
 for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" } do
   kit.both("requests that wait in a service when it ends by " .. how .. " are answered with an error", {
     services = { victim = victim },
