@@ -1,5 +1,6 @@
--- The programs of examples/ltask do what their first lines say, and those of examples/, written for a loop of
--- their own, run unchanged by `lio --service`. What has to be run by the executable is, in both hosts.
+-- The programs of examples/ltask do what their first lines say, the code of docs/ltask.md does what its comments
+-- say, and the programs of examples/, written for a loop of their own, run unchanged by `lio --service`. What
+-- has to be run by the executable is, in both hosts.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -177,6 +178,53 @@ t.test("http_client_raw runs unchanged, and ends by itself", function()
   t.eq(r.out:match "^[^\r\n]+", "HTTP/1.1 200 OK")
   t.eq(r.out:match '\n\r?\n(.*)$', '{"id":"7"}')
   t.eq(stop(child), 0)
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- docs/ltask.md
+
+-- The Lua of a page's code blocks: the files (their first line names them), and the others in their order.
+local function blocks(path)
+  local file <close> = assert(io.open(t.root .. path))
+  local files, others = {}, {}
+  for text in file:read("a"):gmatch "\n```lua\n(.-\n)```" do
+    local name = text:match "^%-%- ([%w]+)%.lua\n"
+    if name then files[name] = text else others[#others + 1] = text end
+  end
+  return files, others
+end
+
+-- What the comments `--> …` of a text promise that it prints.
+local function promised(text)
+  local lines = {}
+  for line in text:gmatch "%-%-> ([^\n]*)" do lines[#lines + 1] = line end
+  return lines
+end
+
+-- The lines of an output, without what the log puts before them.
+local function said(out)
+  local lines = {}
+  for _, line in ipairs(kit.lines(out)) do lines[#lines + 1] = line:gsub("^%[.-%]%[INFO%]%b() ", "") end
+  return lines
+end
+
+t.test("the manual's system in ten lines does what the manual says", function()
+  local files = blocks "docs/ltask.md"
+  local dir = t.tmp()
+  for name, text in pairs(files) do t.write(("%s/%s.lua"):format(dir, name), text) end
+  local r = t.run(("cd %s && timeout -k 1 20 %s main.lua"):format(t.quote(dir), kit.host()))
+  t.eq({ r.err, r.code }, { "", 0 })
+  t.eq(said(r.out), promised(files.hello))
+end)
+
+t.test("the manual's code does what its comments say", function()
+  local files, others = blocks "docs/ltask.md"
+  t.ok(#others > 5)
+  for _, text in ipairs(others) do
+    local out, err, code = kit.system { services = { greeter = files.greeter }, main = text }
+    t.eq({ err, code }, { "", 0 }, text)
+    t.eq(said(out), promised(text), text)
+  end
 end)
 
 t.finish()
