@@ -31,7 +31,7 @@ LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
-.PHONY: build module test suites test-long bench install lint tools clean help
+.PHONY: build module test suites loom test-long bench install lint tools clean help
 
 build: ## the executable: target/release/lio
 	$(CARGO) build --release --bin lio $(VENDORED)
@@ -63,10 +63,14 @@ suites: tools build
 endif
 
 # One after another also under `make -j`: they share the machine and the target folders.
-test: ## lint, Rust tests, and every Lua suite in both hosts
+test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
 	$(CARGO) test $(VENDORED)
+	@$(MAKE) --no-print-directory loom
 	@$(MAKE) --no-print-directory suites
+
+loom: ## the models of the mailbox and of the sleep protocol, about a minute
+	$(CARGO) test --release --manifest-path tests/loom/Cargo.toml --target-dir '$(TARGET)/loom'
 
 test-long: tools build module ## the soak runs of tests/long, each bounded in time
 	$(CARGO) build --release --examples $(VENDORED)

@@ -172,7 +172,9 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
   program = program:gsub("local code = .*", "")
   local r = kit.program(program .. [[
     local start = require "ltask.start"
-    local self = io.open("/proc/self/stat"):read "n"
+    local stat = io.open "/proc/self/stat"
+    local self = stat:read "n"
+    stat:close()
     local function count(what)
       local p = io.popen("ls /proc/" .. math.tointeger(self) .. "/" .. what .. " | wc -l")
       local n = p:read "n"

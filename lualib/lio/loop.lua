@@ -215,9 +215,19 @@ local function drive(state)
   end
 end
 
-local function leave()
+local attached = false
+local is_foreign -- whether a task is none of the loop's; set by `attach`
+
+-- In a service others go on.
+local function kill_own(state)
+  for _, co in ipairs(task.list()) do
+    if not state.others[co] and not is_foreign(co) then task.kill(co) end
+  end
+end
+
+local function leave(state)
   finished, stopping, active = true, true, false
-  task.kill_all()
+  if state.others then kill_own(state) else task.kill_all() end
   for id in pairs(timeouts) do M.cancel(id) end
   unwatch("SIGINT")
   unwatch("SIGTERM")
@@ -226,19 +236,26 @@ local function leave()
   finished, stopping = false, false
 end
 
-local attached = false
 local RUN <const> = {} -- what `run` waits on in a service
 
--- Nothing is left to be done by who called `run`: see below.
+-- So many tasks are looked through for those of `run`; with more there are some.
+local FEW <const> = 64
+
+-- Nothing is left to be done for who called `run`, be there requests and tasks of before.
 local function is_done(state)
-  return state.failed or finished or task.count() - state.others + timeout_count <= 0
+  if state.failed or finished then return true end
+  if timeout_count > 0 or task.count() > FEW + state.others_count then return false end
+  for _, co in ipairs(task.list()) do
+    if not state.others[co] and not is_foreign(co) then return false end
+  end
+  return true
 end
 
--- `loop.attach(descriptor, take)` → idle, poll: for `lio.service`, whose main loop drives this VM. The
--- descriptor becomes readable when messages are there, `take` takes that. `idle` blocks until there is
--- something to do, `poll` does not.
-function M.attach(descriptor, take)
-  attached = true
+-- `loop.attach(descriptor, take, foreign)` → idle, poll: for `lio.service`, whose main loop drives this VM. The
+-- descriptor becomes readable when messages are there, `take` takes that; `foreign(co)` tells whether a task
+-- is none of the loop's. `idle` blocks until there is something to do, `poll` does not.
+function M.attach(descriptor, take, foreign)
+  attached, is_foreign = true, foreign
   api.watch(descriptor, take)
   local function idle()
     if attached ~= true and is_done(attached) then
@@ -253,7 +270,6 @@ end
 
 -- As `drive`: the caller, a task, waits while the service's main loop does the work.
 local function wait_in_service(state)
-  state.others = task.count() - 1
   attached = state
   task.wait(RUN)
 end
@@ -264,6 +280,10 @@ function M.run(f, ...)
   if active then error("run: the loop runs already", 2) end
   active = true
   local state = {}
+  if attached then
+    state.others, state.others_count = {}, task.count()
+    for _, co in ipairs(task.list()) do state.others[co] = true end
+  end
   for _, name in ipairs { "SIGINT", "SIGTERM" } do
     if not watchers[name] then watch(name) end
   end
@@ -278,7 +298,7 @@ function M.run(f, ...)
     if state.failed then state.message = state.results[2] end
   end, ...)
   local ok, problem = pcall(attached and wait_in_service or drive, state)
-  leave()
+  leave(state)
   if not ok then error(problem, 0) end
   if state.failed then error(state.message, 0) end
   if state.results then

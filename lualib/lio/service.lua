@@ -15,15 +15,16 @@ if ltask.is_exclusive() then
 else
   take, descriptor = ltask.eventinit()
 end
-local idle, poll = loop.attach(descriptor, take)
+local idle, poll = loop.attach(descriptor, take, core.is_request)
 if ltask.is_exclusive() then ltask.on_idle = idle else ltask.idle_handler(idle) end
 core.poll_handler(poll)
 
 local S = {}
 
--- The service's `quit`: servers stop gracefully, if they are given the time.
+-- The service's `quit`: servers stop gracefully.
 function S.quit()
   loop.stop()
+  while loop.is_running() do ltask.sleep(1) end
 end
 
 -- A script's output is its own, not the log's.

@@ -98,7 +98,8 @@ end
 
 -- The main loop raised, for want of memory or because of corrupt bytes: the request at hand is answered.
 function hooks.recover(err)
-  local from, session = core.recover()
+  local from, session = core.recover(err)
+  if from == true then return end
   if session then
     core.post(from, session, ERROR, ("service %d: %s"):format(ltask.self(), tostring(err)))
   else

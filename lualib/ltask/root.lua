@@ -10,11 +10,15 @@ local root = require "ltask.root"
 local config = ...
 local RECEIPT_RESPONSE <const> = 4
 local NEW <const>, DEL <const> = 0, 1
-local ERROR <const> = 3
+local SYSTEM <const>, ERROR <const> = 0, 3
 
 local S = {}
 
+-- What root has to say is not lost for want of room.
+ltask.on_full "wait"
+
 local labels = {} -- id → label
+local dying = {} -- ids of services that were killed
 local common = {} -- ids of services that keep the system alive
 local common_count = 0
 local unique = {} -- list of ids of unique services, in the order of their spawns
@@ -38,7 +42,7 @@ local function bury(id)
   for i = 1, #list, 2 do core.post(list[i], list[i + 1], ERROR, text) end
   ltask.send_message(0, id, DEL)
   ltask.message_receipt()
-  labels[id] = nil
+  labels[id], dying[id] = nil, nil
 end
 
 local function create(t, id)
@@ -72,15 +76,18 @@ local function end_system()
       if id ~= logger then ids[#ids + 1] = id end
     end
     table.sort(ids, function(a, b) return a > b end)
-    for _, id in ipairs(ids) do
-      if labels[id] then pcall(ltask.syscall, id, "quit") end
-    end
+    -- Nobody is waited for by himself: one that hangs must not keep the others from their end.
+    for _, id in ipairs(ids) do core.post(id, 0, SYSTEM, "quit") end
     local limit = ltask.counter() + (config.grace or 10)
     while next(labels) and not (next(labels) == logger and not next(labels, logger)) do
       if ltask.counter() > limit then break end
       ltask.wait_for_death(limit)
     end
-    if logger and labels[logger] then pcall(ltask.syscall, logger, "quit") end
+    if logger and labels[logger] then
+      core.post(logger, 0, SYSTEM, "quit")
+      limit = math.max(limit, ltask.counter() + 1)
+      while labels[logger] and ltask.counter() < limit do ltask.wait_for_death(limit) end
+    end
     core.finish()
   end)
 end
@@ -129,7 +136,7 @@ local function spawn(t)
   if ok then return id end
   if labels[id] then
     -- It is there, and its start failed: it goes, and its signal comes.
-    pcall(ltask.syscall, id, "quit")
+    core.post(id, 0, SYSTEM, "quit")
   end
   error(problem, 0)
 end
@@ -217,8 +224,9 @@ end
 
 -- `kill(addr)` → whether there was such a service.
 function S.kill(id)
-  if not labels[id] or id == ltask.self() then return false end
-  return (pcall(ltask.syscall, id, "quit"))
+  if not labels[id] or dying[id] or id == ltask.self() then return false end
+  dying[id] = core.post(id, 0, SYSTEM, "quit")
+  return dying[id]
 end
 
 function S.servicepath(path)

@@ -2,7 +2,7 @@
 //! what waits for room in a full mailbox.
 
 use super::message::{Message, ServiceId};
-use crate::task::{Core, Slot, Tag};
+use crate::task::{Core, Slot};
 use std::collections::{HashMap, VecDeque};
 
 /// A message that waits for room.
@@ -45,8 +45,6 @@ pub(crate) struct Fast {
     session: i64,
     /// The message at hand, until its payload is on the Lua stack. An error in between leaves it here.
     pub(crate) current: Option<Message>,
-    /// The request whose values are on the stack and that has no task yet.
-    pub(crate) begun: Tag,
     /// What each of the core's slots runs, or ran last.
     names: Vec<Name>,
     /// By receiver, in order. A receiver has an entry only while something waits.
@@ -69,7 +67,6 @@ impl Default for Fast {
             core: std::ptr::null_mut(),
             session: 0,
             current: None,
-            begun: Tag::default(),
             names: Vec::new(),
             outbox: HashMap::new(),
             wait_when_full: false,

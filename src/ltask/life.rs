@@ -83,6 +83,12 @@ pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&W
         return;
     };
     service.dead = true;
+    for message in std::mem::take(&mut service.sending) {
+        if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
+            // Accepted, and still behind others: it has room in any mailbox.
+            let _ = system.post(message, 0, worker);
+        }
+    }
     let mut left: Vec<Message> = service.batch.drain(..).collect();
     let refused = slot.mailbox.die(&mut left);
     note_remains(&mut service, &left);

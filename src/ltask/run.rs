@@ -8,20 +8,21 @@ use super::watch::{self, Watch};
 use super::worker::Worker;
 use super::{life, timekeeper};
 use crate::timer::monotonic_nanos;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 
 /// Lua's C stack is limited to some 200 levels; this is ample for them.
 const STACK: usize = 4 << 20;
 
-/// Starts a thread that is joined when the system ends. `counted`: the timekeeper waits for its end.
+/// Starts a thread that is joined when the system ends. `counted`: the timekeeper waits for its end. The
+/// error is a message; then `body` was not run.
 fn spawn(
     system: &Arc<System>,
     name: String,
     counted: bool,
     body: impl FnOnce(&Arc<System>) + Send + 'static,
-) {
+) -> Result<(), String> {
     let shared = system.clone();
     if counted {
         system.running.fetch_add(1, Ordering::SeqCst);
@@ -37,15 +38,24 @@ fn spawn(
             let mut threads = lock(&system.threads);
             threads.retain(|thread| !thread.is_finished());
             threads.push(handle);
+            Ok(())
         }
         Err(error) => {
             if counted {
                 system.running.fetch_sub(1, Ordering::SeqCst);
             }
-            system.log_text(SYSTEM, &format!("cannot start a thread: {error}"));
-            system.quit();
+            Err(format!("cannot start a thread: {error}"))
         }
     }
+}
+
+/// Without this thread there is no system.
+fn must(system: &Arc<System>, started: Result<(), String>) -> bool {
+    let Err(message) = started else { return true };
+    system.log_text(SYSTEM, &message);
+    system.exit_code.store(1, Ordering::SeqCst);
+    system.quit();
+    false
 }
 
 /// Starts all threads.
@@ -54,31 +64,40 @@ pub(crate) fn start(system: &Arc<System>) {
     for number in 0..system.config.worker {
         if let Some(worker) = Worker::new(system, number) {
             let name = format!("lio-worker-{number}");
-            spawn(system, name, true, move |system| worker.run(system));
+            let started = spawn(system, name, true, move |system| worker.run(system));
+            must(system, started);
         }
     }
     for service in std::mem::take(&mut *lock(&system.exclusive)) {
         own_thread(system, service);
     }
-    spawn(system, "lio-timer".into(), false, |system| {
+    let started = spawn(system, "lio-timer".into(), false, |system| {
         timekeeper::run(system);
         system.finished.touch();
     });
+    if !must(system, started) {
+        system.finished.touch();
+    }
 }
 
-/// Adds a worker for one that is held up.
+/// Adds a worker for one that is held up. It is only a help: without it the others wait.
 pub(crate) fn stand_in(system: &Arc<System>) {
     let first = system.config.worker;
-    let number =
-        (first..system.watches.len()).find(|&number| lock(&system.deques)[number].is_some());
-    let Some(worker) = number.and_then(|number| Worker::new(system, number)) else {
+    let free = |&number: &usize| lock(&system.deques)[number].is_some();
+    let Some(number) = (first..system.deque_count()).find(free) else {
         return;
     };
     system.keeper.stand_ins.fetch_add(1, Ordering::SeqCst);
-    spawn(system, "lio-stand-in".into(), true, move |system| {
-        worker.run(system);
+    let started = spawn(system, "lio-stand-in".into(), true, move |system| {
+        if let Some(worker) = Worker::new(system, number) {
+            worker.run(system);
+        }
         system.keeper.stand_ins.fetch_sub(1, Ordering::SeqCst);
     });
+    if let Err(message) = started {
+        system.keeper.stand_ins.fetch_sub(1, Ordering::SeqCst);
+        system.log_text(SYSTEM, &message);
+    }
 }
 
 /// A service that got an event descriptor goes on on a thread of its own.
@@ -92,7 +111,14 @@ pub(crate) fn detach(system: &Arc<System>, mut service: Box<Service>) {
 
 fn own_thread(system: &Arc<System>, service: Box<Service>) {
     let name = format!("lio-{}", service.card.label());
-    spawn(system, name, true, move |system| {
+    let id = service.id;
+    // Where the service is found again when there is no thread for it.
+    let place = Arc::new(Mutex::new(Some(service)));
+    let taken = place.clone();
+    let started = spawn(system, name, true, move |system| {
+        let Some(service) = lock(&taken).take() else {
+            return;
+        };
         let watch = Arc::new(Watch::default());
         watch.enter();
         lock(&system.own_watches).push(watch.clone());
@@ -100,6 +126,12 @@ fn own_thread(system: &Arc<System>, service: Box<Service>) {
         lock(&system.own_watches).retain(|other| !Arc::ptr_eq(other, &watch));
         watch.leave();
     });
+    if let Err(message) = started {
+        system.log_text(id, &message);
+        if let Some(service) = lock(&place).take() {
+            life::bury(system, service, None);
+        }
+    }
 }
 
 /// Runs one service until it ends or the system does. It blocks by itself; an exclusive one (G1) is
@@ -149,6 +181,10 @@ pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 
 /// Joins the threads and closes the VMs. The system is over.
 pub(crate) fn finish(system: &Arc<System>) -> i32 {
     for thread in std::mem::take(&mut *lock(&system.threads)) {
+        // One whose slice nothing interrupts is left behind, see the timekeeper.
+        if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
+            continue;
+        }
         // A thread that panicked has said so on standard error.
         let _ = thread.join();
     }

@@ -32,6 +32,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Services that wait for the main thread, and what wakes it.
 pub(crate) struct MainQueue {
     pub(crate) arrived: Arc<Event>,
+    pub(crate) watch: Watch,
     pub(crate) services: Mutex<VecDeque<ServiceId>>,
 }
 
@@ -85,6 +86,7 @@ impl System {
         let main = MainQueue {
             services: Mutex::new(VecDeque::new()),
             arrived: event()?,
+            watch: Watch::default(),
         };
         Ok(Arc::new(System {
             slots: Slots::new(config.max_service, config.queue),
@@ -109,6 +111,11 @@ impl System {
             debuglog,
             config,
         }))
+    }
+
+    /// How many workers there can be, with those that stand in.
+    pub(crate) fn deque_count(&self) -> usize {
+        self.watches.len()
     }
 
     /// The services' places.

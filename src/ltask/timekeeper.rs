@@ -8,6 +8,7 @@
 use super::message::{Message, SYSTEM, ServiceId, kind};
 use super::system::{System, lock};
 use super::timers::{Due, Timers};
+use super::watch::Watch;
 use crate::timer::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
@@ -23,6 +24,8 @@ const QUIET_MOST: u32 = 20;
 const LONG: u64 = 8 * MILLI;
 /// A slice that does not end so long after the system's end is interrupted.
 const GRACE: u64 = 1000 * MILLI;
+/// One that does not end then either is left behind.
+const ABANDON: u64 = 6000 * MILLI;
 /// The watchdog waits so long for a traceback.
 const REPORT: u64 = 200 * MILLI;
 
@@ -95,6 +98,9 @@ pub(crate) fn run(system: &Arc<System>) {
             }
             ended = if ended == 0 { now } else { ended };
             end(system, now - ended);
+            if now - ended > ABANDON {
+                return abandon(system);
+            }
             next_look = now + QUIET_TICK;
         } else if now >= next_look {
             let busy = look(system, &mut seen, now);
@@ -253,6 +259,24 @@ fn end(system: &System, since: u64) {
     for watch in lock(&system.own_watches).iter() {
         if watch.look().1.is_some() {
             watch.interrupt();
+        }
+    }
+    if system.main.watch.look().1.is_some() {
+        system.main.watch.interrupt();
+    }
+}
+
+/// Slices that nothing interrupts, because they block in C or loop in a coroutine of their own: better a
+/// thread left than a process that cannot end.
+fn abandon(system: &System) {
+    let watches = system.watches.iter().chain([&system.main.watch]);
+    for (_, service) in watches.map(Watch::look) {
+        if let Some(id) = service {
+            let text = format!(
+                "service {id} ({}) does not end; it is left behind",
+                label(system, id)
+            );
+            system.log_text(id, &text);
         }
     }
 }

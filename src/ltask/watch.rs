@@ -155,14 +155,15 @@ extern "C" fn on_signal(_: c_int) {
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     // SAFETY: this thread runs the VM; nothing that needs `Drop` is alive when an error is raised.
     unsafe {
-        ffi::lua_sethook(state, None, 0, 0);
         let Some(service) = Service::of(state) else {
             return;
         };
-        ffi::lua_sethook(service.main_state(), None, 0, 0);
         if service.system().is_quitting() {
+            // The hook stays: what catches this error gets it again.
             ffi::luaL_error(state, c"the system has ended".as_ptr());
         }
+        ffi::lua_sethook(state, None, 0, 0);
+        ffi::lua_sethook(service.main_state(), None, 0, 0);
         ffi::luaL_traceback(state, state, std::ptr::null(), 0);
         let text = ffi::lua_tostring(state, -1);
         if !text.is_null() {
@@ -182,8 +183,8 @@ fn log(service: &Service, traceback: &CStr) {
         traceback.to_string_lossy()
     );
     system.log_text(service.id, &text);
-    if let Some(worker) = service.worker() {
-        let watch = &system.watches[worker.number];
+    let number = service.worker().map(|worker| worker.number);
+    if let Some(watch) = number.and_then(|number| system.watches.get(number)) {
         watch
             .reported
             .store(watch.turn.load(Ordering::Relaxed), Ordering::Release);

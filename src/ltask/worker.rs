@@ -207,7 +207,12 @@ pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
         return;
     };
     service.began = monotonic_nanos();
+    let watch = &system.main.watch;
+    watch.enter();
+    watch.begin(&mut service);
     let outcome = service.resume(false);
+    watch.end();
+    watch.leave();
     let nanos = monotonic_nanos() - service.began;
     service.account(nanos);
     if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {

@@ -246,6 +246,11 @@ impl Core {
         intact
     }
 
+    /// The task whose coroutine this is, living or not.
+    pub(crate) fn slot_of(&self, thread: *mut lua_State) -> Option<Slot> {
+        self.threads.get(&thread.addr()).copied()
+    }
+
     /// Somebody may have closed or resumed this coroutine himself: if it is a task's, that one ends.
     pub(crate) fn notice(&mut self, thread: *mut lua_State) {
         if let Some(&slot) = self.threads.get(&thread.addr()) {
@@ -288,7 +293,7 @@ impl Core {
     }
 
     /// Puts a waiter back that was just taken out.
-    pub(super) fn put_back(&mut self, slot: Slot) {
+    pub(crate) fn put_back(&mut self, slot: Slot) {
         let token = self.task(slot).token;
         self.waiting.insert(token, slot);
         self.task(slot).phase = Phase::Waiting;

@@ -107,15 +107,14 @@ unsafe extern "C-unwind" fn init(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `bootstrap.deinit()`: closes what is left of the system.
+/// `bootstrap.deinit()`: closes what is left of the system; one that runs is ended first.
 unsafe extern "C-unwind" fn deinit(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work; the handle's `__gc` drops it once.
     unsafe {
-        if handle(state).running {
-            raise(
-                state,
-                Text::new("deinit: the system runs; see bootstrap.wait"),
-            );
+        let handle = handle(state);
+        if handle.running {
+            handle.system.quit();
+            finish(state, handle);
         }
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, PRESENT.pointer());
         ffi::lua_pushnil(state);

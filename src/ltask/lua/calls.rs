@@ -151,13 +151,48 @@ unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
 
 /// Suspends the running task until its session is answered.
 unsafe fn park(state: *mut lua_State, core: *mut Core, slot: Slot, session: i64) -> c_int {
-    // SAFETY: a session is fresh, so nobody waits on it; the yield is the last act.
+    // SAFETY: the yield is the last act.
+    unsafe {
+        ffi::lua_settop(state, 0);
+        park_for(state, core, slot, session, resumed)
+    }
+}
+
+/// The same with a continuation of the caller's, and what it keeps on the stack.
+unsafe fn park_for(
+    state: *mut lua_State,
+    core: *mut Core,
+    slot: Slot,
+    session: i64,
+    then: ffi::lua_KFunction,
+) -> c_int {
+    // SAFETY: the yield is the last act.
     unsafe {
         if (*core).park(slot, Token::Session(session)).is_err() {
             raise(state, Text::new("somebody waits for this session already"));
         }
-        ffi::lua_settop(state, 0);
-        ffi::lua_yieldk(state, 0, slot as ffi::lua_KContext, Some(resumed))
+        ffi::lua_yieldk(state, 0, slot as ffi::lua_KContext, Some(then))
+    }
+}
+
+/// After the wait of `send` for room: the receiver's address is at 1, whether it took the message on top.
+unsafe extern "C-unwind" fn sent(
+    state: *mut lua_State,
+    _status: c_int,
+    context: ffi::lua_KContext,
+) -> c_int {
+    // SAFETY: as for `resumed`.
+    unsafe {
+        let core = service(state).fast.core;
+        if (*core).take_interrupt(context as Slot) {
+            ffi::lua_error(state);
+        }
+        if ffi::lua_toboolean(state, -1) != 0 {
+            return 1;
+        }
+        let to = ffi::lua_tointeger(state, 1) as ServiceId;
+        push_refused(state, to, "dead");
+        2
     }
 }
 
@@ -213,7 +248,10 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
             (message.to, deliver(service(state), message, ticket))
         };
         match (&posted, task) {
-            (Posted::Queued, Some((core, slot))) => return park(state, core, slot, ticket),
+            (Posted::Queued, Some((core, slot))) => {
+                ffi::lua_settop(state, 1);
+                return park_for(state, core, slot, ticket, sent);
+            }
             (Posted::Full, _) => raise_refused(state, to, &posted),
             (Posted::Missing, _) => {
                 ffi::lua_pushboolean(state, 0);

@@ -14,6 +14,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"loop", dispatch::main_loop),
     (c"schedule", dispatch::schedule),
     (c"serve", library::serve),
+    (c"is_request", library::is_request),
     (c"recover", dispatch::recover),
     (c"system_calls", library::system_calls),
     (c"require_now", library::require_now),

@@ -13,6 +13,7 @@ use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
+use crate::lua::{Text, raise};
 use crate::task::{Core, Host, How, Slot, Tag, Token};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
@@ -57,6 +58,13 @@ unsafe extern "C-unwind" fn continued(
 pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int {
     // SAFETY: as for `main_loop`.
     unsafe {
+        let core = service(state).fast.core;
+        if core.is_null() || (*core).current().is_some() {
+            raise(
+                state,
+                Text::new("schedule_message: for the main function only"),
+            );
+        }
         handle_batch(state);
         ffi::lua_pushboolean(state, service(state).fast.ended.into());
         1
@@ -70,7 +78,7 @@ unsafe fn handle_batch(state: *mut lua_State) {
         let began = service(state).began;
         let mut handled = 0;
         loop {
-            run_ready(core, state);
+            run_ready(core, state, began);
             let service = service(state);
             if service.fast.ended || service.detach || handled >= MESSAGES_MOST {
                 break;
@@ -91,7 +99,7 @@ unsafe fn handle_batch(state: *mut lua_State) {
         }
         if service(state).fast.polls && !service(state).batch.is_empty() {
             call_if_set(state, &POLL);
-            run_ready(core, state);
+            run_ready(core, state, began);
         }
         let created = (*core).created();
         let service = service(state);
@@ -102,13 +110,16 @@ unsafe fn handle_batch(state: *mut lua_State) {
     }
 }
 
-unsafe fn run_ready(core: *mut Core, state: *mut lua_State) {
+unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) {
     // SAFETY: outside of any task.
     unsafe {
         let mut rounds = 0;
         while (*core).has_ready() && rounds < ROUNDS_MOST {
             Core::run_ready(core, state);
             rounds += 1;
+            if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
+                break;
+            }
         }
     }
 }
@@ -123,7 +134,7 @@ unsafe fn handle(state: *mut lua_State, core: *mut Core, head: (u8, ServiceId, i
             kind::ERROR => answer_error(state, core, from, session),
             kind::SYSTEM => start(state, core, false, Tag { from, session }),
             kind::SIGNAL => signal(state, core, from),
-            kind::IDLE => call_if_set(state, &IDLE),
+            kind::IDLE => idle(state),
             _ => {}
         }
         service(state).fast.current = None;
@@ -142,9 +153,7 @@ unsafe fn unpack(state: *mut lua_State) -> c_int {
         if size == 0 {
             return 0;
         }
-        let count = pack::unpack(state, bytes, size);
-        service(state).fast.current = None;
-        count
+        pack::unpack(state, bytes, size)
     }
 }
 
@@ -167,7 +176,6 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
     unsafe {
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
         let count = unpack(state);
-        service(state).fast.begun = tag;
         if count == 0 {
             ffi::lua_pushnil(state);
         }
@@ -192,7 +200,7 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
         }
         ffi::lua_replace(state, 2);
         hand_over(state, core, slot, count);
-        service(state).fast.begun = Tag::default();
+        service(state).fast.current = None;
         Core::start(core, state, slot, count - 1, tag);
     }
 }
@@ -220,7 +228,6 @@ unsafe extern "C-unwind" fn system_call(state: *mut lua_State) -> c_int {
 unsafe fn unknown(state: *mut lua_State, tag: Tag) {
     // SAFETY: plain stack work; the hook is protected by the main function.
     unsafe {
-        service(state).fast.begun = Tag::default();
         push_hook(state, c"unknown");
         ffi::lua_pushvalue(state, 2);
         ffi::lua_pushinteger(state, tag.from.into());
@@ -236,7 +243,12 @@ unsafe fn answer(state: *mut lua_State, core: *mut Core, session: i64) {
         let count = unpack(state);
         match (*core).take_waiter(Token::Session(session)) {
             Some(slot) => {
-                hand_over(state, core, slot, count);
+                if count > ROOM && ffi::lua_checkstack((*core).thread(slot), count) == 0 {
+                    (*core).put_back(slot);
+                    ffi::luaL_error(state, c"too many values in an answer".as_ptr());
+                }
+                ffi::lua_xmove(state, (*core).thread(slot), count);
+                service(state).fast.current = None;
                 Core::resume_now(core, state, slot, count, How::Woken);
             }
             None => fire(state, core, session),
@@ -270,7 +282,8 @@ unsafe fn answer_error(state: *mut lua_State, core: *mut Core, from: ServiceId, 
         let count = unpack(state);
         ffi::lua_call(state, count + 1, 1);
         if let Some(slot) = (*core).take_waiter(Token::Session(session)) {
-            hand_over(state, core, slot, 1);
+            ffi::lua_xmove(state, (*core).thread(slot), 1);
+            service(state).fast.current = None;
             Core::resume_now(core, state, slot, 1, How::Interrupted);
         }
     }
@@ -292,37 +305,62 @@ unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
     }
 }
 
-/// Calls the function that lies under `key`, in the main function: the handler for when there is nothing to
-/// do, which usually blocks, or that for I/O between batches.
-unsafe fn call_if_set(state: *mut lua_State, key: &'static Key) {
+/// Nothing to do (G2): the handler, which usually blocks, runs in the main function. Without one the service
+/// sleeps until a message comes.
+unsafe fn idle(state: *mut lua_State) {
     // SAFETY: plain stack work.
     unsafe {
-        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key.pointer()) == ffi::LUA_TFUNCTION {
-            ffi::lua_call(state, 0, 0);
+        if call_if_set(state, &IDLE) {
+            return;
+        }
+        if let Some(event) = service(state).event.clone() {
+            event.wait(None);
         }
     }
 }
 
-/// `core.recover()` → from, session of the request that was at hand when the loop raised, if any: it has no
-/// coroutine, and is to be answered.
-pub(super) unsafe extern "C-unwind" fn recover(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
+/// Calls the function that lies under `key`, if there is one.
+unsafe fn call_if_set(state: *mut lua_State, key: &'static Key) -> bool {
+    // SAFETY: plain stack work.
     unsafe {
-        let fast = &mut service(state).fast;
-        let begun = std::mem::take(&mut fast.begun);
-        let tag = match fast.current.take() {
-            Some(message) if matches!(message.kind, kind::REQUEST | kind::SYSTEM) => Tag {
-                from: message.from,
-                session: message.session,
-            },
-            _ => begun,
+        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key.pointer()) != ffi::LUA_TFUNCTION {
+            return false;
+        }
+        ffi::lua_call(state, 0, 0);
+        true
+    }
+}
+
+/// `core.recover(err)` → from, session of the request that was at hand when the loop raised `err`, if it was
+/// one: it has no coroutine, and is to be answered. An answer that could not be read: who waits for it gets
+/// the error, and the results are true.
+pub(super) unsafe extern "C-unwind" fn recover(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work; the text of the error is made before the waiter is taken.
+    unsafe {
+        ffi::luaL_tolstring(state, 1, std::ptr::null_mut());
+        let Some(message) = service(state).fast.current.take() else {
+            return 0;
         };
-        if tag.session == 0 {
+        let (kind, from, session) = (message.kind, message.from, message.session);
+        drop(message);
+        if session == 0 {
             return 0;
         }
-        ffi::lua_pushinteger(state, tag.from.into());
-        ffi::lua_pushinteger(state, tag.session);
-        2
+        if matches!(kind, kind::REQUEST | kind::SYSTEM) {
+            ffi::lua_pushinteger(state, from.into());
+            ffi::lua_pushinteger(state, session);
+            return 2;
+        }
+        let core = service(state).fast.core;
+        match (*core).take_waiter(Token::Session(session)) {
+            Some(slot) => {
+                ffi::lua_xmove(state, (*core).thread(slot), 1);
+                Core::wake(core, slot, 1, How::Interrupted);
+                ffi::lua_pushboolean(state, 1);
+                1
+            }
+            None => 0,
+        }
     }
 }
 
@@ -401,12 +439,15 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
             service.system().exit_code.store(1, Ordering::SeqCst);
             service.fast.ended = true;
         }
+        // The description needs memory, also of a service that has used up its own.
+        let limit = service.memory().set_limit(0);
         ffi::lua_pushcclosure(state, describe, 0);
         ffi::lua_pushlightuserdata(state, co.cast());
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pushinteger(state, tag.session);
         let described = ffi::lua_pcall(state, 3, 1, 0);
         let service = &mut *data.cast::<Service>();
+        service.memory().set_limit(limit);
         if described != ffi::LUA_OK {
             let mut length = 0;
             let text = ffi::lua_tolstring(state, -1, &mut length);
@@ -493,14 +534,14 @@ pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
             .system()
             .post(waiting.message, service.id, service.worker())
         {
-            Ok(()) => wake(service, ticket),
+            Ok(()) => wake(service, ticket, true),
             Err((message, Refusal::Full)) => {
                 queue.push_front(crate::ltask::fast::Waiting { message, ticket });
                 service.fast.outbox.insert(to, queue);
                 return;
             }
             Err((_, Refusal::Missing)) => {
-                wake(service, ticket);
+                wake(service, ticket, false);
                 let system = service.system();
                 if session != 0 {
                     system.answer_dead(to, service.id, session, service.worker());
@@ -510,15 +551,17 @@ pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
     }
 }
 
-fn wake(service: &mut Service, ticket: i64) {
+/// Whoever waits in `send` goes on: see `calls::sent`.
+fn wake(service: &mut Service, ticket: i64, delivered: bool) {
     let core = service.fast.core;
     if ticket == 0 || core.is_null() {
         return;
     }
-    // SAFETY: the core lives as long as the VM; the waiter goes on with no values.
+    // SAFETY: the core lives as long as the VM; a boolean needs no memory.
     unsafe {
         if let Some(slot) = (*core).take_waiter(Token::Session(ticket)) {
-            Core::wake(core, slot, 0, How::Woken);
+            ffi::lua_pushboolean((*core).thread(slot), delivered.into());
+            Core::wake(core, slot, 1, How::Woken);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::time::timer_sleep;
 use super::{event, message, service};
+use crate::ltask::message::kind;
 use crate::lua::{Function, Text, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -25,8 +26,8 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     unsafe {
         let service = service(state);
         let message = message(state, 1, service.id);
-        service.pending.remove(message.to, message.session);
-        let to = message.to;
+        let (to, session) = (message.to, message.session);
+        let answers = matches!(message.kind, kind::RESPONSE | kind::ERROR);
         let waits = service.sending.iter().any(|other| other.to == to);
         let kept = if waits {
             Err(message)
@@ -39,6 +40,9 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
                 return 0;
             }
             service.sending.push_back(message);
+        }
+        if answers {
+            service.pending.remove(to, session);
         }
         ffi::lua_pushboolean(state, 1);
         1

@@ -184,18 +184,49 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
 }
 
 /// `core.serve(ok, ended)` → ended: of the protected main loop. An error in it is answered or logged, and
-/// the service goes on.
+/// the service goes on, also when that fails.
 pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
+    // SAFETY: plain stack work; the hook runs protected.
     unsafe {
-        if ffi::lua_toboolean(state, 1) == 0 {
-            push_hook(state, c"recover");
-            ffi::lua_pushvalue(state, 2);
-            ffi::lua_call(state, 1, 0);
-            ffi::lua_pushboolean(state, 0);
-        } else {
+        if ffi::lua_toboolean(state, 1) != 0 {
             ffi::lua_settop(state, 2);
+            return 1;
         }
+        // A service that has used up its memory must still be able to say so.
+        let limit = service(state).memory().set_limit(0);
+        ffi::lua_pushcclosure(state, call_recover, 0);
+        ffi::lua_pushvalue(state, 2);
+        if ffi::lua_pcall(state, 1, 0, 0) != ffi::LUA_OK {
+            let service = service(state);
+            service
+                .system()
+                .log_text(service.id, "error while an error was handled");
+        }
+        service(state).memory().set_limit(limit);
+        ffi::lua_pushboolean(state, 0);
+        1
+    }
+}
+
+unsafe extern "C-unwind" fn call_recover(state: *mut lua_State) -> c_int {
+    // SAFETY: the error is at 1.
+    unsafe {
+        push_hook(state, c"recover");
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_call(state, 1, 0);
+        0
+    }
+}
+
+/// `core.is_request(co)` → whether the coroutine answers a request.
+pub(super) unsafe extern "C-unwind" fn is_request(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        ffi::luaL_checktype(state, 1, ffi::LUA_TTHREAD);
+        let core = service(state).fast.core;
+        let slot = (*core).slot_of(ffi::lua_tothread(state, 1));
+        let answers = slot.is_some_and(|slot| (*core).tag(slot).from != 0);
+        ffi::lua_pushboolean(state, answers.into());
         1
     }
 }

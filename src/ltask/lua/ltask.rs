@@ -377,6 +377,10 @@ unsafe extern "C-unwind" fn is_exclusive(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn mainthread_enter(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
+        if service(state).event.is_some() {
+            let text = "mainthread_enter: this service has a thread of its own";
+            raise(state, Text::new(text));
+        }
         service(state).place = Place::Main;
         0
     }
