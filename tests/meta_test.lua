@@ -365,6 +365,20 @@ t.test("types that definitions mention are defined", function()
   end
 end)
 
+t.test("the scheduler's manual lists every name of its modules and every field of its configuration", function()
+  local named = {}
+  for words in read_file(t.root .. "docs/ltask.md"):gmatch "\n|([^\n]*)" do
+    for name in words:gmatch "`([%w_]+)`" do named[name] = true end
+    for name in words:gmatch "`log%.([%w_]+)`" do named[name] = true end
+  end
+  for _, name in ipairs { "ltask", "ltask.bootstrap", "ltask.exclusive", "ltask.root" } do
+    local functions = defined(by_name[name].classes[1])
+    for f in pairs(functions) do t.ok(named[f], name .. "." .. f .. " is missing") end
+  end
+  local _, fields = defined(classes["ltask.Config"])
+  for field in pairs(fields) do t.ok(named[field], "the field " .. field .. " is missing") end
+end)
+
 t.test("docs/api is what docs/build.lua makes of the definitions", function()
   local pages = { ["README.md"] = page.index(modules) }
   for _, module in ipairs(modules) do pages[module.name .. ".md"] = page.of(module) end
