@@ -91,6 +91,6 @@ function loop.now() end
 
 ---Lets the main loop of a service drive this VM, as `lio.service` does.
 ---@private
-function loop.attach(descriptor, take) end
+function loop.attach(descriptor, take, foreign) end
 
 return loop

@@ -69,7 +69,7 @@ function bootstrap.wait(context) end
 ---@return boolean ran false: there is none, or the system ends
 function bootstrap.mainthread_wait(no_wait) end
 
----Closes what is left of the system; another one may follow.
+---Closes what is left of the system, and ends it first when it runs; another one may follow.
 function bootstrap.deinit() end
 
 ---Gives C code of any thread a way to root: `int f(void *queue, void *message)`. The pointer reaches root's

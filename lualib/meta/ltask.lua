@@ -29,7 +29,7 @@ function ltask.call(addr, ...) end
 ---full; with `on_full "wait"` it waits for room.
 ---@param addr ltask.Address
 ---@param ... any the request's name and its arguments
----@return boolean taken false when there is no such service; nothing when it has waited for room
+---@return boolean taken false when there is no such service
 ---@return string? message
 function ltask.send(addr, ...) end
 
@@ -193,7 +193,7 @@ function ltask.register(name) end
 
 ---Makes another service quit.
 ---@param addr ltask.Address
----@return boolean found whether there was such a service
+---@return boolean found whether there was such a service; false too when it was killed before
 function ltask.kill(addr) end
 
 ---Tells or sets where services are found from now on.
@@ -234,7 +234,7 @@ function ltask.worker_bind(worker) end
 ---@return any ... what it returned
 function ltask.mainthread_run(f, ...) end
 
----Makes the next slice of this service run on the main thread.
+---Makes the next slice of this service run on the main thread. Raises in one with a thread of its own.
 function ltask.mainthread_enter() end
 
 ---Makes the next slice run on a worker again.
@@ -256,7 +256,7 @@ function ltask.eventinit() end
 function ltask.eventreset() end
 
 ---Sets what runs when a service with an event descriptor has nothing to do; it usually blocks (G2).
----@param f? fun() nil: nothing
+---@param f? fun() nil: the service blocks until a message comes
 function ltask.idle_handler(f) end
 
 ---Wakes a service that waits for its event descriptor, though there is no message.
@@ -264,7 +264,7 @@ function ltask.idle_handler(f) end
 ---@return boolean found
 function ltask.touch_service(id) end
 
----Handles the messages that are there, for a main function with a loop of its own.
+---Handles the messages that are there, for a main function with a loop of its own. Raises anywhere else.
 ---@return boolean ended whether the service is to end
 function ltask.schedule_message() end
 
