@@ -134,14 +134,16 @@ t.test("tables of every number of keys", function()
   end
 end)
 
+-- Lua 5.5 remembers where it last found a border, so only 5.4 finds one by the shape alone.
+local BORDERS <const> = _VERSION == "Lua 5.4"
+
 t.test("holes in an array stay, and so does its length", function()
-  local got = travel { 1, nil, 3 }
-  t.eq(#got, 3)
-  t.eq(got, { 1, nil, 3 })
-  got = travel { nil, nil, nil, 4, nil, 6 }
-  t.eq(#got, 6)
-  t.eq(got, { nil, nil, nil, 4, nil, 6 })
-  got = travel(table.pack(nil, nil, "x", nil))
+  for _, value in ipairs { { 1, nil, 3 }, { nil, nil, nil, 4, nil, 6 } } do
+    local got = travel(value)
+    t.eq(got, value)
+    if BORDERS then t.eq(#got, #value) end
+  end
+  local got = travel(table.pack(nil, nil, "x", nil))
   t.eq(got, { [3] = "x", n = 4 })
 end)
 
@@ -149,6 +151,14 @@ t.test("a table that only pretends to be a long array stays small", function()
   local sparse = {}
   for shift = 0, 61 do sparse[1 << shift] = shift end
   local pointer, size = pack(sparse)
+  t.eq(size < 2000, true, size)
+  t.eq(unpack_remove(pointer, size), sparse)
+  -- Here Lua's own search finds the far end.
+  sparse = { 1, 2, 3, 4, nil, nil, nil, 8 }
+  sparse[9] = 9
+  for shift = 4, 61 do sparse[1 << shift] = shift end
+  t.ok(#sparse > 1000 or not BORDERS)
+  pointer, size = pack(sparse)
   t.eq(size < 2000, true, size)
   t.eq(unpack_remove(pointer, size), sparse)
 end)
@@ -379,18 +389,22 @@ t.test("packing in finalizers while packing and unpacking", function()
     setmetatable({}, { __gc = function()
       runs = runs + 1
       assert(travel { "finalizer", { runs } }[2][1] == runs)
-      if runs < 2000 then litter() end
+      if runs < 100 then litter() end
     end })
   end
+  -- What earlier tests left would put off the next collection.
+  collectgarbage()
   collectgarbage("incremental", 100, 1000)
   litter()
-  for _ = 1, 400 do
+  local rounds = 0
+  repeat
     local got = travel(value)
     assert(got[1][2][1] == 2 and got[2].x[1] == "y")
-  end
+    rounds = rounds + 1
+  until runs >= 100 or rounds == 50000
   collectgarbage("incremental", 200, 100)
   t.eq(travel(value), wanted)
-  t.eq(runs > 10, true, runs)
+  t.ok(runs >= 100, runs)
 end)
 
 -- ---------------------------------------------------------------------------------------------

@@ -252,6 +252,34 @@ fn wrong_bytes_are_named() {
     }
 }
 
+/// Bytes of this process in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number of pages") * 4096
+}
+
+#[test]
+fn blocks_are_freed_whether_they_are_good_or_corrupt_small_or_large() {
+    let vm = Vm::new();
+    for size in [900, 3000] {
+        let good = vm.pack(&format!("('x'):rep({size})"));
+        let mut corrupt = good.clone();
+        corrupt.push(format::LATER);
+        let before = resident();
+        // Each kind alone would be twice the bound.
+        for _ in 0..300_000_000 / size {
+            assert_eq!(vm.unpack(&good), Ok(()));
+            assert!(vm.unpack(&corrupt).is_err());
+        }
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 150_000_000, "{grown} bytes more");
+    }
+}
+
 #[test]
 fn values_made_without_lua_arrive() {
     let vm = Vm::new();
