@@ -152,8 +152,16 @@ function M.stop(grace)
   if left == 0 then finished = true end
 end
 
+local signalled = false
+
 local function default_handler()
+  signalled = true
   M.stop()
+end
+
+-- `loop.was_signalled()` → whether SIGINT or SIGTERM has ended a `run`.
+function M.was_signalled()
+  return signalled
 end
 
 local function watch(name)

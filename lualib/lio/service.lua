@@ -54,6 +54,8 @@ local function run_script(script, ...)
     io.stderr:write("lio: ", problem, "\n")
     ltask.call(1, "exit_code", 1)
   end
+  -- A signal asked the whole program to end, not this service alone.
+  if loop.was_signalled() then ltask.send(1, "quit_ltask") end
   ltask.quit()
 end
 

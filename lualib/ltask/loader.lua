@@ -40,14 +40,18 @@ return function(name)
   local entry = loading[name]
   if entry then return join(name, entry, co) end
   local loader, data = search(name)
-  entry = { owner = co }
+  entry = { owner = co, problem = ("the coroutine that loaded '%s' was closed"):format(name) }
   loading[name] = entry
+  local done <close> = setmetatable({}, {
+    __close = function()
+      loading[name] = nil
+      for _, waiter in ipairs(entry) do task.wakeup(waiter) end
+    end,
+  })
   local ok, value = pcall(loader, name, data)
-  loading[name] = nil
-  if not ok then entry.problem = value end
+  entry.problem = not ok and value or nil
   if ok and value ~= nil then package.loaded[name] = value end
   if ok and package.loaded[name] == nil then package.loaded[name] = true end
-  for _, waiter in ipairs(entry) do task.wakeup(waiter) end
   if not ok then error(value, 0) end
-  return package.loaded[name], data
+  return package.loaded[name], data, done
 end

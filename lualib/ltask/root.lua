@@ -21,8 +21,10 @@ local labels = {} -- id → label
 local dying = {} -- ids of services that were killed
 local common = {} -- ids of services that keep the system alive
 local common_count = 0
-local unique = {} -- list of ids of unique services, in the order of their spawns
-local names = {} -- name → id; a table of waiters while it is being made
+local names = {} -- name → id
+local names_of = {} -- id → list of its names
+local starting = {} -- name → what waits while the unique service of that name starts
+local wanted = {} -- name → what waits in `queryservice`
 local ending = false
 local logger
 local external
@@ -110,21 +112,14 @@ local function forget_common(id)
   if common_count == 0 then end_system() end
 end
 
-local function forget_unique(id)
-  for i, one in ipairs(unique) do
-    if one == id then
-      table.remove(unique, i)
-      break
-    end
-  end
-  for name, one in pairs(names) do
-    if one == id then names[name] = nil end
-  end
+local function forget_names(id)
+  for _, name in ipairs(names_of[id] or {}) do names[name] = nil end
+  names_of[id] = nil
 end
 
 function ltask.signal_handler(id)
   bury(id)
-  forget_unique(id)
+  forget_names(id)
   forget_common(id)
   if mourner then ltask.wakeup(mourner) end
 end
@@ -159,6 +154,33 @@ local function spawn_common(t)
   return id
 end
 
+local function name_service(name, id)
+  names[name] = id
+  local list = names_of[id] or {}
+  names_of[id] = list
+  list[#list + 1] = name
+  local waiters = wanted[name]
+  wanted[name] = nil
+  if waiters then ltask.multi_wakeup(waiters, id) end
+end
+
+-- The one service of that name: who comes while it starts waits for it, or gets its error.
+local function unique_service(name, t)
+  if names[name] then return names[name] end
+  if starting[name] then return ltask.multi_wait(starting[name]) end
+  local entry = {}
+  starting[name] = entry
+  local ok, id = pcall(spawn, t)
+  starting[name] = nil
+  if not ok then
+    ltask.multi_interrupt(entry, id)
+    error(id, 0)
+  end
+  name_service(name, id)
+  ltask.multi_wakeup(entry, id)
+  return id
+end
+
 -- `spawn(name, …)`, `spawn_service(t)` → address.
 function S.spawn(name, ...)
   return spawn_common { name = name, args = table.pack(...) }
@@ -168,55 +190,25 @@ function S.spawn_service(t)
   if type(t) ~= "table" or type(t.name) ~= "string" then
     error("spawn_service: a table with a name expected", 0)
   end
-  if t.unique then return S.uniqueservice(t.name, table.unpack(t.args or {})) end
+  if t.unique then return unique_service(t.name, t) end
   return spawn_common(t)
-end
-
-local function name_service(name, id)
-  local before = names[name]
-  names[name] = id
-  if type(before) == "table" then ltask.multi_wakeup(before, id) end
-end
-
-local function wait_for(name)
-  local entry = names[name]
-  if entry == nil then
-    entry = {}
-    names[name] = entry
-  end
-  return ltask.multi_wait(entry)
 end
 
 -- `uniqueservice(name, …)` → address of the one of that name.
 function S.uniqueservice(name, ...)
-  local entry = names[name]
-  if type(entry) == "number" then return entry end
-  if type(entry) == "table" and entry.spawning then return wait_for(name) end
-  entry = entry or {}
-  names[name] = entry
-  entry.spawning = true
-  local t = type(name) == "table" and name or { name = name, args = table.pack(...) }
-  local ok, id = pcall(spawn, t)
-  if not ok then
-    names[name] = nil
-    ltask.multi_interrupt(entry, id)
-    error(id, 0)
-  end
-  unique[#unique + 1] = id
-  name_service(name, id)
-  return id
+  return unique_service(name, { name = name, args = table.pack(...) })
 end
 
 -- `queryservice(name)` → address; waits until there is one.
 function S.queryservice(name)
-  local entry = names[name]
-  if type(entry) == "number" then return entry end
-  return wait_for(name)
+  if names[name] then return names[name] end
+  wanted[name] = wanted[name] or {}
+  return ltask.multi_wait(wanted[name])
 end
 
 -- `register(name)`: the caller is known under it.
 function S.register(name)
-  if type(names[name]) == "number" then
+  if names[name] then
     error(("register: the name '%s' is taken by service %d"):format(tostring(name), names[name]), 0)
   end
   name_service(name, ltask.current_session().from)
@@ -286,12 +278,17 @@ function S.quit_ltask()
   end_system()
 end
 
+-- Root's own `quit`: the others' come first, then `end_system` ends root as well.
+function S.quit()
+  end_system()
+  ltask.wait {}
+end
+
 -- The start of the system ---------------------------------------------------------------------
 
 local function start_exclusive()
   for _, one in ipairs(config.exclusive_ids or {}) do
     labels[one.id] = one.name
-    unique[#unique + 1] = one.id
     ltask.syscall(one.id, "init", {
       name = one.name,
       args = one.args,
@@ -306,16 +303,13 @@ local function start_exclusive()
 end
 
 local function start_one(t)
-  if t.unique then
-    local id = S.uniqueservice(t.name, table.unpack(t.args or {}, 1, t.args and (t.args.n or #t.args) or 0))
-    return id
-  end
+  if t.unique then return unique_service(t.name, t) end
   return spawn_common(t)
 end
 
 local function start_all()
   if config.logger then
-    logger = S.uniqueservice(config.logger.name, table.unpack(config.logger.args or {}))
+    logger = unique_service(config.logger.name, config.logger)
   end
   start_exclusive()
   if config.root_initfunc then assert(load(config.root_initfunc, "=root_initfunc"))(S) end

@@ -79,6 +79,7 @@ fn refuse(system: &System, message: &Message, worker: Option<&Worker>) {
 /// Ends a service whose main function has ended, or that root closes.
 pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&Worker>) {
     let id = service.id;
+    let failed = service.failed && !system.is_quitting();
     let Some(slot) = system.slots().get(id) else {
         return;
     };
@@ -102,6 +103,9 @@ pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&W
     service.close();
     card.memory.store(0, Ordering::Relaxed);
     if id == ROOT {
+        if failed {
+            system.exit_code.store(1, Ordering::SeqCst);
+        }
         return system.quit();
     }
     let signal = Message::bare(id, ROOT, 0, kind::SIGNAL);

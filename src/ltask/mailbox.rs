@@ -3,9 +3,11 @@
 //!
 //! Many senders push; one thread at a time runs the service and takes whole batches: it swaps the queue
 //! for its empty one, so that reading a message costs no lock. `left` tells senders how much of the
-//! batch is unread, for the bound holds for both together. Checked by the models in `tests/loom`.
+//! batch is unread, for the bound holds for both together. It counts the messages that it bounds and no
+//! others: answers on their way do not make a service busy, and news of room do not take it up. Checked
+//! by the models in `tests/loom`.
 
-use super::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
+use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
 /// What the mailbox must know of a message.
@@ -74,6 +76,8 @@ struct Inner<M, B, E> {
     state: State,
     place: Place,
     queue: VecDeque<M>,
+    /// How many of the queue are bounded.
+    bounded: usize,
     body: Option<B>,
     bell: Option<E>,
     /// Services whose message was refused, and who want to be told of room.
@@ -86,8 +90,9 @@ struct Inner<M, B, E> {
 pub(crate) struct Mailbox<M, B, E> {
     capacity: usize,
     inner: Mutex<Inner<M, B, E>>,
-    /// Unread messages of the batch that was taken; written by the thread that runs the service.
-    left: AtomicU32,
+    /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high
+    /// one. Written by the thread that runs the service, and under the lock when a batch is taken.
+    left: AtomicU64,
     /// Whether `refused` has entries.
     wanted: AtomicBool,
 }
@@ -113,13 +118,14 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
                 state: State::Free,
                 place: Place::Any,
                 queue: VecDeque::new(),
+                bounded: 0,
                 body: None,
                 bell: None,
                 refused: Vec::new(),
                 received: 0,
                 most: 0,
             }),
-            left: AtomicU32::new(0),
+            left: AtomicU64::new(0),
             wanted: AtomicBool::new(false),
         }
     }
@@ -133,6 +139,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         inner.place = Place::Any;
         inner.received = 0;
         inner.most = 0;
+        inner.bounded = 0;
         self.left.store(0, Ordering::Relaxed);
     }
 
@@ -187,8 +194,9 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         if inner.id != id || matches!(inner.state, State::Free | State::Dead) {
             return Err((letter, Refusal::Missing));
         }
-        let unread = inner.queue.len() + self.left.load(Ordering::Relaxed) as usize;
-        if unread >= self.capacity && letter.is_bounded() {
+        let bounded = letter.is_bounded();
+        let (left, left_all) = self.left();
+        if bounded && inner.bounded + left >= self.capacity {
             if sender != 0 && !inner.refused.contains(&sender) {
                 inner.refused.push(sender);
                 self.wanted.store(true, Ordering::Release);
@@ -196,8 +204,9 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
             return Err((letter, Refusal::Full));
         }
         inner.queue.push_back(letter);
+        inner.bounded += usize::from(bounded);
         inner.received += 1;
-        inner.most = inner.most.max(unread + 1);
+        inner.most = inner.most.max(inner.queue.len() + left_all);
         Ok(match inner.state {
             State::Idle => {
                 inner.state = State::Ready;
@@ -225,7 +234,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         inner.state = State::Running;
         let mut body = inner.body.take();
         if let Some(body) = &mut body {
-            self.transfer(&mut inner.queue, fill(body));
+            self.transfer(&mut inner, fill(body));
         }
         body
     }
@@ -233,23 +242,37 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     /// More messages for the thread that runs the service. Returns how many are unread now.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
-        self.transfer(&mut inner.queue, batch);
+        self.transfer(&mut inner, batch);
         batch.len()
     }
 
-    fn transfer(&self, queue: &mut VecDeque<M>, batch: &mut VecDeque<M>) {
+    fn transfer(&self, inner: &mut Inner<M, B, E>, batch: &mut VecDeque<M>) {
         if batch.is_empty() {
-            std::mem::swap(queue, batch);
+            std::mem::swap(&mut inner.queue, batch);
         } else {
-            batch.extend(queue.drain(..));
+            batch.extend(inner.queue.drain(..));
         }
-        self.left.store(batch.len() as u32, Ordering::Relaxed);
+        let left = self.left().0 + inner.bounded;
+        inner.bounded = 0;
+        self.set_left(left, batch.len());
     }
 
-    /// The thread that runs the service says how much of its batch is unread. True when senders wait for
-    /// room and there may be some: then call [`Mailbox::room`].
-    pub(crate) fn unread(&self, left: usize) -> bool {
-        self.left.store(left as u32, Ordering::Relaxed);
+    fn left(&self) -> (usize, usize) {
+        let both = self.left.load(Ordering::Relaxed);
+        ((both & 0xffff_ffff) as usize, (both >> 32) as usize)
+    }
+
+    fn set_left(&self, bounded: usize, all: usize) {
+        let both = (all as u64) << 32 | bounded as u64;
+        self.left.store(both, Ordering::Relaxed);
+    }
+
+    /// The thread that runs the service has read a message of its batch, bounded or not. True when
+    /// senders wait for room and there may be some: then call [`Mailbox::room`].
+    pub(crate) fn read(&self, bounded: bool) -> bool {
+        let (left, all) = self.left();
+        let left = left.saturating_sub(usize::from(bounded));
+        self.set_left(left, all.saturating_sub(1));
         left <= self.capacity / 2 && self.wanted.load(Ordering::Acquire)
     }
 
@@ -262,7 +285,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     /// The services to be told of room, once at least half of the mailbox is free.
     pub(crate) fn room(&self) -> Vec<u32> {
         let mut inner = lock(&self.inner);
-        let unread = inner.queue.len() + self.left.load(Ordering::Relaxed) as usize;
+        let unread = inner.bounded + self.left().0;
         if unread > self.capacity / 2 {
             return Vec::new();
         }
@@ -291,6 +314,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         inner.state = State::Dead;
         inner.bell = None;
         left_over.extend(std::mem::take(&mut inner.queue));
+        inner.bounded = 0;
         self.left.store(0, Ordering::Relaxed);
         self.wanted.store(false, Ordering::Relaxed);
         std::mem::take(&mut inner.refused)
@@ -324,6 +348,12 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     pub(crate) fn occupant(&self) -> Option<u32> {
         let inner = lock(&self.inner);
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
+    }
+
+    /// Whether the VM of service `id` is being made.
+    pub(crate) fn is_building(&self, id: u32) -> bool {
+        let inner = lock(&self.inner);
+        inner.id == id && inner.state == State::Building
     }
 
     /// Whether service `id` lives here.
@@ -365,7 +395,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         let inner = lock(&self.inner);
         Level {
             received: inner.received,
-            queued: inner.queue.len() + self.left.load(Ordering::Relaxed) as usize,
+            queued: inner.queue.len() + self.left().1,
             most: inner.most,
         }
     }

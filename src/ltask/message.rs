@@ -108,6 +108,11 @@ impl Message {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
     }
 
+    /// Whether it came from outside, by `external_sender`.
+    pub(crate) fn is_external(&self) -> bool {
+        self.from == SYSTEM && self.kind == kind::REQUEST
+    }
+
     /// Whether the mailbox's bound holds for it. Answers are bounded by the requests they belong to, and
     /// must not get lost: they always find room.
     pub(crate) fn is_bounded(&self) -> bool {
@@ -115,7 +120,8 @@ impl Message {
             kind::RESPONSE | kind::ERROR | kind::SIGNAL | kind::IDLE | kind::ROOM => false,
             // Root's and the system's own are few, and must arrive.
             kind::SYSTEM => self.from > ROOT,
-            _ => true,
+            // Those of outside have a bound of their own.
+            _ => self.from != SYSTEM,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::life::{self, Source};
 use super::message::ServiceId;
 use super::service::{Outcome, Service};
 use super::slots::Slots;
-use super::system::System;
+use super::system::{System, lock};
 use std::os::raw::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,25 +43,31 @@ impl Early {
         Ok(Early { stop, thread })
     }
 
-    /// As a pointer, for Lua.
-    pub(crate) fn into_raw(self) -> *mut c_void {
-        Box::into_raw(Box::new(self)).cast()
+    /// Keeps it in the system; its name there, for Lua.
+    pub(crate) fn keep(self, system: &System) -> *mut c_void {
+        let mut early = lock(&system.early);
+        let name = early.keys().max().map_or(1, |most| most + 1);
+        early.insert(name, self);
+        name as *mut c_void
     }
 
-    /// Stops the thread after its present step; the VM is service `id` now.
-    ///
-    /// # Safety
-    /// `raw` came from `into_raw`, and is used once.
-    pub(crate) unsafe fn finish(
+    /// Stops the thread after its present step.
+    fn stop(self) -> Option<(Box<Service>, Outcome)> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join().ok()
+    }
+
+    /// Stops the thread of `name`; the VM is service `id` now.
+    pub(crate) fn finish(
         system: &System,
-        raw: *mut c_void,
+        name: *mut c_void,
         id: ServiceId,
         label: &str,
     ) -> Result<Box<Service>, String> {
-        // SAFETY: the caller's promise.
-        let early = unsafe { Box::from_raw(raw.cast::<Early>()) };
-        early.stop.store(true, Ordering::Release);
-        let Ok((mut service, outcome)) = early.thread.join() else {
+        let Some(early) = lock(&system.early).remove(&name.addr()) else {
+            return Err("preinit: there is no such VM".into());
+        };
+        let Some((mut service, outcome)) = early.stop() else {
             return Err("preinit: the thread has panicked".into());
         };
         if outcome != Outcome::Yielded {
@@ -73,5 +79,12 @@ impl Early {
         service.card.set_label(label);
         Slots::describe(system.slots(), id, service.card.clone());
         Ok(service)
+    }
+
+    /// Ends those that never became services.
+    pub(crate) fn end_all(system: &System) {
+        for (_, early) in std::mem::take(&mut *lock(&system.early)) {
+            drop(early.stop());
+        }
     }
 }

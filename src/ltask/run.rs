@@ -28,10 +28,8 @@ fn spawn(
         system.running.fetch_add(1, Ordering::SeqCst);
     }
     let thread = Builder::new().name(name).stack_size(STACK).spawn(move || {
+        let _leaving = Leaving(&shared, counted);
         body(&shared);
-        if counted && shared.running.fetch_sub(1, Ordering::SeqCst) == 1 {
-            shared.keeper.wake();
-        }
     });
     match thread {
         Ok(handle) => {
@@ -45,6 +43,22 @@ fn spawn(
                 system.running.fetch_sub(1, Ordering::SeqCst);
             }
             Err(format!("cannot start a thread: {error}"))
+        }
+    }
+}
+
+/// Counts a thread out, also when it panics: then the system ends.
+struct Leaving<'a>(&'a Arc<System>, bool);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let Leaving(system, counted) = self;
+        if std::thread::panicking() {
+            system.exit_code.store(1, Ordering::SeqCst);
+            system.quit();
+        }
+        if *counted && system.running.fetch_sub(1, Ordering::SeqCst) == 1 {
+            system.keeper.wake();
         }
     }
 }
@@ -72,8 +86,14 @@ pub(crate) fn start(system: &Arc<System>) {
         own_thread(system, service);
     }
     let started = spawn(system, "lio-timer".into(), false, |system| {
+        struct Finish<'a>(&'a System);
+        impl Drop for Finish<'_> {
+            fn drop(&mut self) {
+                self.0.finished.touch();
+            }
+        }
+        let _finish = Finish(system);
         timekeeper::run(system);
-        system.finished.touch();
     });
     if !must(system, started) {
         system.finished.touch();
@@ -119,7 +139,8 @@ fn own_thread(system: &Arc<System>, service: Box<Service>) {
         let Some(service) = lock(&taken).take() else {
             return;
         };
-        let watch = Arc::new(Watch::default());
+        let watch = Arc::new(Watch::with_clock(watch::own_clock()));
+        service.card.own_clock(watch.clock);
         watch.enter();
         lock(&system.own_watches).push(watch.clone());
         live(system, service, &watch);
@@ -151,7 +172,6 @@ fn live(system: &Arc<System>, mut service: Box<Service>, watch: &Watch) {
                 .batch
                 .push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
         }
-        service.flush_sending();
         service.began = monotonic_nanos();
         watch.begin(&mut service);
         let outcome = service.resume(false);

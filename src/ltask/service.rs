@@ -16,16 +16,19 @@ use crate::lua::embed;
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
 use std::ffi::CStr;
+use std::marker::PhantomPinned;
 use std::os::raw::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is known of a service from outside, while it runs or not.
 #[derive(Default)]
 pub(crate) struct Card {
     label: Mutex<String>,
-    /// Nanoseconds that its slices took.
-    pub(crate) busy: AtomicU64,
+    /// Nanoseconds that its slices on workers took.
+    busy: AtomicU64,
+    /// The CPU clock of the thread of its own (clockid_t), 0 when it has none.
+    clock: AtomicI32,
     pub(crate) resumes: AtomicU64,
     pub(crate) memory: AtomicUsize,
     pub(crate) memory_most: AtomicUsize,
@@ -43,6 +46,18 @@ impl Card {
     pub(crate) fn label(&self) -> String {
         let label = self.label.lock().unwrap_or_else(PoisonError::into_inner);
         label.clone()
+    }
+
+    /// Nanoseconds that it has run: the time of its slices, and the CPU time of the thread of its own, where
+    /// slices are mostly waiting.
+    pub(crate) fn busy(&self) -> u64 {
+        let busy = self.busy.load(Ordering::Relaxed);
+        busy + super::watch::clock_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// The calling thread is the service's own from now on.
+    pub(crate) fn own_clock(&self, clock: i32) {
+        self.clock.store(clock, Ordering::Relaxed);
     }
 
     /// Changes the label.
@@ -100,12 +115,17 @@ pub(crate) struct Service {
     pub(crate) sending: VecDeque<Message>,
     /// It has died: what its finalizers send as answers is not wanted.
     pub(crate) dead: bool,
+    /// Its main function has raised.
+    pub(crate) failed: bool,
     /// Has an event descriptor.
     pub(crate) watched: bool,
     /// Wants its next slice without a message.
     pub(crate) again: bool,
     /// When the present slice began, in nanoseconds of the monotonic clock.
     pub(crate) began: u64,
+    /// The VM's functions reach this value while methods of it run, so no reference to it may be taken for
+    /// the only one.
+    _pinned: PhantomPinned,
     /// Where the present slice runs.
     pub(crate) running_place: Place,
     /// What our service library keeps.
@@ -137,9 +157,11 @@ impl Service {
             detach: false,
             sending: VecDeque::new(),
             dead: false,
+            failed: false,
             watched: false,
             again: false,
             began: 0,
+            _pinned: PhantomPinned,
             running_place: Place::Any,
             fast: Fast::default(),
         });
@@ -245,6 +267,7 @@ impl Service {
                 _ => {
                     let message = self.describe_failure();
                     self.system().log_text(self.id, &message);
+                    self.failed = true;
                     Outcome::Failed
                 }
             }
@@ -276,12 +299,14 @@ impl Service {
                 return None;
             }
             let message = self.batch.pop_front()?;
-            let left = self.batch.len();
             let system = self.system();
             if let Some(slot) = system.slots().get(self.id)
-                && slot.mailbox.unread(left)
+                && slot.mailbox.read(message.is_bounded())
             {
                 system.tell_room(self.id, self.worker());
+            }
+            if message.is_external() {
+                system.external_taken();
             }
             if message.wants_answer() {
                 self.pending.add(message.from, message.session);
@@ -360,7 +385,9 @@ impl Service {
         let add = |cell: &AtomicU64, more| {
             cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         };
-        add(&card.busy, nanos);
+        if card.clock.load(Ordering::Relaxed) == 0 {
+            add(&card.busy, nanos);
+        }
         add(&card.resumes, 1);
         card.memory.store(self.memory.used(), Ordering::Relaxed);
         card.memory_most

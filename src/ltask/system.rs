@@ -9,6 +9,7 @@ use super::log::Log;
 use super::mailbox::{Place, Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::pack;
+use super::preinit::Early;
 use super::ready::Ready;
 use super::service::Service;
 use super::sleep::Sleepers;
@@ -17,7 +18,7 @@ use super::timekeeper::Timekeeper;
 use super::watch::Watch;
 use super::worker::Worker;
 use crossbeam_deque::Worker as Deque;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -65,6 +66,8 @@ pub(crate) struct System {
     pub(crate) exit_code: AtomicI32,
     /// External messages that root has not been given.
     external: AtomicUsize,
+    /// VMs that run before the system does (G1), until they become services.
+    pub(crate) early: Mutex<HashMap<usize, Early>>,
     debuglog: Option<Mutex<File>>,
 }
 
@@ -108,6 +111,7 @@ impl System {
             running: AtomicUsize::new(0),
             exit_code: AtomicI32::new(0),
             external: AtomicUsize::new(0),
+            early: Mutex::new(HashMap::new()),
             debuglog,
             config,
         }))
@@ -255,8 +259,15 @@ impl System {
             payload: unsafe { Payload::from_raw(pointer, size) },
         };
         let taken = self.post(message, 0, None).is_ok();
-        self.external.fetch_sub(1, Ordering::Relaxed);
+        if !taken {
+            self.external_taken();
+        }
         taken
+    }
+
+    /// Root has read an external message.
+    pub(crate) fn external_taken(&self) {
+        self.external.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Logs text as an error of `service`: for the logger, or at once when there is none.

@@ -8,7 +8,7 @@
 use super::message::{Message, SYSTEM, ServiceId, kind};
 use super::system::{System, lock};
 use super::timers::{Due, Timers};
-use super::watch::Watch;
+use super::watch::{Watch, clock_nanos};
 use crate::timer::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
@@ -78,6 +78,9 @@ struct Seen {
     turn: u64,
     since: u64,
     service: ServiceId,
+    /// CPU time of the thread when the slice was first seen, and at the last look.
+    spent: u64,
+    last: u64,
     asked: u64,
     logged: bool,
 }
@@ -86,6 +89,7 @@ struct Seen {
 pub(crate) fn run(system: &Arc<System>) {
     let keeper = &system.keeper;
     let mut seen = vec![Seen::default(); system.watches.len()];
+    let mut own: Vec<(Arc<Watch>, Seen)> = Vec::new();
     let mut due: Vec<Due> = Vec::new();
     let (mut next_look, mut quiet) = (0, 0);
     let mut ended = 0;
@@ -103,7 +107,7 @@ pub(crate) fn run(system: &Arc<System>) {
             }
             next_look = now + QUIET_TICK;
         } else if now >= next_look {
-            let busy = look(system, &mut seen, now);
+            let busy = look(system, &mut seen, now) | look_at_own(system, &mut own, now);
             quiet = if busy { 0 } else { quiet + 1 };
             next_look = now + if busy { BUSY_TICK } else { QUIET_TICK };
             if quiet >= QUIET_MOST {
@@ -184,7 +188,7 @@ fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
         rescue(system, number);
         let age = now - before.since;
         held_up += usize::from(age >= LONG);
-        watchdog(system, number, before, now);
+        watchdog(system, watch, before, age, now);
     }
     system.keeper.held_up.store(held_up, Ordering::SeqCst);
     let stand_ins = system.keeper.stand_ins.load(Ordering::SeqCst);
@@ -203,12 +207,47 @@ fn rescue(system: &System, number: usize) {
     }
 }
 
-fn watchdog(system: &System, number: usize, seen: &mut Seen, now: u64) {
+/// Looks at the services with threads of their own. There a slice is mostly waiting: what counts is the CPU
+/// time that it takes. Whether one takes some.
+fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> bool {
+    let watches = lock(&system.own_watches).clone();
+    own.retain(|(watch, _)| watches.iter().any(|other| Arc::ptr_eq(watch, other)));
+    for watch in watches {
+        if !own.iter().any(|(other, _)| Arc::ptr_eq(&watch, other)) {
+            own.push((watch, Seen::default()));
+        }
+    }
+    let mut busy = false;
+    for (watch, before) in own.iter_mut() {
+        let (turn, service) = watch.look();
+        let spent = clock_nanos(watch.clock);
+        if turn != before.turn || service.is_none() {
+            if before.logged {
+                recovered(system, before, now);
+            }
+            *before = Seen {
+                turn,
+                since: now,
+                service: service.unwrap_or(0),
+                spent,
+                last: spent,
+                ..Seen::default()
+            };
+            continue;
+        }
+        busy |= spent - before.last > MILLI / 2;
+        before.last = spent;
+        watchdog(system, watch, before, spent - before.spent, now);
+    }
+    busy
+}
+
+/// Reports a slice that has taken `age` nanoseconds, once.
+fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64) {
     let limit = system.config.watchdog.as_nanos() as u64;
-    if limit == 0 || seen.logged || now - seen.since < limit {
+    if limit == 0 || seen.logged || age < limit {
         return;
     }
-    let watch = &system.watches[number];
     if seen.asked == 0 {
         seen.asked = now;
         watch.interrupt();

@@ -21,10 +21,45 @@ thread_local! {
     static CURRENT: Cell<*mut Service> = const { Cell::new(std::ptr::null_mut()) };
 }
 
+/// The CPU time of a thread by its clock, in nanoseconds; 0 when there is none (any more).
+pub(crate) fn clock_nanos(clock: i32) -> u64 {
+    if clock == 0 {
+        return 0;
+    }
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes to `time`; a clock of a thread that has gone is an error.
+    match unsafe { libc::clock_gettime(clock as libc::clockid_t, &mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => 0,
+    }
+}
+
+/// The CPU clock of the calling thread, 0 when the system has none.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn own_clock() -> i32 {
+    let mut clock = 0;
+    // SAFETY: asks for the calling thread.
+    match unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) } {
+        0 => clock,
+        _ => 0,
+    }
+}
+
+/// As above.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn own_clock() -> i32 {
+    0
+}
+
 /// See the file's head.
 #[repr(align(64))]
 #[derive(Default)]
 pub(crate) struct Watch {
+    /// The thread's CPU clock, where slices are mostly waiting; 0 elsewhere.
+    pub(crate) clock: i32,
     /// Odd while a slice runs; counts up at its begin and end.
     turn: AtomicU64,
     service: AtomicU32,
@@ -35,6 +70,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Of a thread whose CPU time counts.
+    pub(crate) fn with_clock(clock: i32) -> Watch {
+        Watch {
+            clock,
+            ..Watch::default()
+        }
+    }
+
     /// The calling thread is the one to watch.
     pub(crate) fn enter(&self) {
         CURRENT.with(|current| current.set(std::ptr::null_mut()));
@@ -166,7 +209,9 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
         ffi::lua_sethook(service.main_state(), None, 0, 0);
         ffi::luaL_traceback(state, state, std::ptr::null(), 0);
         let text = ffi::lua_tostring(state, -1);
-        if !text.is_null() {
+        if let Some(service) = Service::of(state)
+            && !text.is_null()
+        {
             log(service, CStr::from_ptr(text));
         }
         ffi::lua_settop(state, -2);
@@ -184,7 +229,15 @@ fn log(service: &Service, traceback: &CStr) {
     );
     system.log_text(service.id, &text);
     let number = service.worker().map(|worker| worker.number);
-    if let Some(watch) = number.and_then(|number| system.watches.get(number)) {
+    let own = super::system::lock(&system.own_watches);
+    let mut own_watches = own.iter();
+    let watch = match number {
+        Some(number) => system.watches.get(number),
+        None => own_watches
+            .find(|watch| watch.service.load(Ordering::Relaxed) == service.id)
+            .map(|watch| &**watch),
+    };
+    if let Some(watch) = watch {
         watch
             .reported
             .store(watch.turn.load(Ordering::Relaxed), Ordering::Release);

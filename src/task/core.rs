@@ -45,6 +45,8 @@ pub(crate) struct Host {
     /// frames for a traceback. The core closes the coroutine afterwards.
     pub(crate) failed:
         unsafe fn(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag),
+    /// The VM closes: the core is gone.
+    pub(crate) closed: unsafe fn(data: *mut c_void),
     /// A task with a session was killed, or its coroutine closed by somebody, before it returned.
     pub(crate) killed: unsafe fn(data: *mut c_void, state: *mut lua_State, slot: Slot, tag: Tag),
 }

@@ -21,6 +21,12 @@ impl Object for Core {
     fn key() -> &'static Key {
         key!()
     }
+    fn collected(&mut self) {
+        if let Some(host) = self.host {
+            // SAFETY: the host outlives its VM's core.
+            unsafe { (host.closed)(host.data) };
+        }
+    }
 }
 
 static CORE: Key = Key::new(4);

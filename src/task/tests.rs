@@ -104,6 +104,7 @@ impl Vm {
                 finished,
                 failed,
                 killed,
+                closed: |_| {},
             });
             Vm { state, core, told }
         }

@@ -56,6 +56,7 @@ impl Drop for Handle {
             run::wait(&self.system, || false);
             self.running = false;
         }
+        Early::end_all(&self.system);
         run::close_all(&self.system);
         crash::forget(&self.system);
     }
@@ -268,7 +269,7 @@ unsafe extern "C-unwind" fn preinit(state: *mut lua_State) -> c_int {
         let source = super::root::source(state, 1, None);
         match Early::start(&handle.system, source) {
             Ok(early) => {
-                ffi::lua_pushlightuserdata(state, early.into_raw());
+                ffi::lua_pushlightuserdata(state, early.keep(&handle.system));
                 1
             }
             Err(message) => {

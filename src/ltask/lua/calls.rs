@@ -77,10 +77,12 @@ enum Posted {
 }
 
 /// Posts, or queues behind what waits for room, when the service wants that.
-fn deliver(service: &mut Service, message: Message, ticket: i64) -> Posted {
+fn deliver(service: &mut Service, message: Message, ticket: i64, wait: bool) -> Posted {
     let to = message.to;
-    let wait = service.fast.wait_when_full;
     if service.fast.is_queued(to) {
+        if !wait {
+            return Posted::Full;
+        }
         service.fast.queue(message, ticket);
         return Posted::Queued;
     }
@@ -140,7 +142,8 @@ unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
         let session = service(state).fast.next_session();
         let (to, posted) = {
             let message = packed(state, session, kind);
-            (message.to, deliver(service(state), message, 0))
+            let wait = service(state).fast.wait_when_full;
+            (message.to, deliver(service(state), message, 0, wait))
         };
         if matches!(posted, Posted::Missing | Posted::Full) {
             raise_refused(state, to, &posted);
@@ -232,20 +235,20 @@ unsafe extern "C-unwind" fn syscall(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     // SAFETY: as for `call_with`.
     unsafe {
-        // Only a coroutine that could wait may be told to.
-        let wait = service(state).fast.wait_when_full;
-        let task = if wait {
-            Some(waiting_task(state, "send"))
-        } else {
-            None
+        // Who cannot wait is told that the receiver is busy.
+        let fast = &mut service(state).fast;
+        let task = match fast.wait_when_full && !fast.core.is_null() {
+            true => Core::can_wait(fast.core, state).map(|slot| (fast.core, slot)),
+            false => None,
         };
+        let wait = task.is_some();
         let ticket = match wait {
             true => service(state).fast.next_session(),
             false => 0,
         };
         let (to, posted) = {
             let message = packed(state, 0, kind::REQUEST);
-            (message.to, deliver(service(state), message, ticket))
+            (message.to, deliver(service(state), message, ticket, wait))
         };
         match (&posted, task) {
             (Posted::Queued, Some((core, slot))) => {
@@ -297,7 +300,8 @@ unsafe extern "C-unwind" fn request(state: *mut lua_State) -> c_int {
         let session = service(state).fast.next_session();
         let (to, posted) = {
             let message = packed(state, session, kind::REQUEST);
-            (message.to, deliver(service(state), message, 0))
+            let wait = service(state).fast.wait_when_full;
+            (message.to, deliver(service(state), message, 0, wait))
         };
         match posted {
             Posted::Done | Posted::Queued => {

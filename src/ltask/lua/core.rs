@@ -91,7 +91,7 @@ unsafe extern "C-unwind" fn stat(state: *mut lua_State) -> c_int {
                 card.resumes.load(Relaxed) as i64,
                 card.coroutines.load(Relaxed) as i64,
             ];
-            let busy = card.busy.load(Relaxed) as f64 / 1e9;
+            let busy = card.busy() as f64 / 1e9;
             let alive = slot.mailbox.is_alive(id);
             alive.then(|| (card.label(), level, busy, figures))
         });

@@ -372,7 +372,14 @@ pub(super) fn host(service: &mut Service) -> Host {
         finished,
         failed,
         killed,
+        closed,
     }
+}
+
+/// The core is gone: finalizers that still run must not find it.
+unsafe fn closed(data: *mut c_void) {
+    // SAFETY: the host's contract.
+    unsafe { (*data.cast::<Service>()).fast.core = std::ptr::null_mut() }
 }
 
 fn post(service: &mut Service, tag: Tag, kind: u8, payload: Payload) {
@@ -411,6 +418,7 @@ unsafe fn finished(
         }
         ffi::lua_xmove(co, state, results);
         let packed = pack::try_pack(state, top + 1);
+        let service = &mut *data.cast::<Service>();
         match packed {
             Ok((pointer, size)) => {
                 let payload = Payload::from_raw(pointer, size);

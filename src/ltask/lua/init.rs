@@ -15,6 +15,7 @@ pub(super) unsafe extern "C-unwind" fn init(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work; the call is the last act, and may yield.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        ffi::lua_gc(state, ffi::LUA_GCRESTART);
         ffi::lua_settop(state, 1);
         set_path(state, c"lua_path", c"path");
         set_path(state, c"lua_cpath", c"cpath");
@@ -24,12 +25,23 @@ pub(super) unsafe extern "C-unwind" fn init(state: *mut lua_State) -> c_int {
         }
         if ffi::lua_getfield(state, 1, c"preload".as_ptr()) == ffi::LUA_TSTRING {
             load(state, -1, c"=preload".as_ptr());
-            ffi::lua_call(state, 0, 0);
+            ffi::lua_callk(state, 0, 0, 0, Some(preloaded));
         }
+        preloaded(state, ffi::LUA_OK, 0)
+    }
+}
+
+/// What is to be loaded before the service's file has run.
+unsafe extern "C-unwind" fn preloaded(
+    state: *mut lua_State,
+    _status: c_int,
+    _context: ffi::lua_KContext,
+) -> c_int {
+    // SAFETY: as for `init`.
+    unsafe {
         ffi::lua_settop(state, 1);
         find(state);
         let count = push_arguments(state);
-        ffi::lua_gc(state, ffi::LUA_GCRESTART);
         ffi::lua_callk(state, count, 1, 0, Some(started));
         started(state, ffi::LUA_OK, 0)
     }

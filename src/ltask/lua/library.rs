@@ -178,7 +178,9 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(state, 1);
         ffi::lua_call(state, 1, ffi::LUA_MULTRET);
         let core = service(state).fast.core;
-        (*core).notice(ffi::lua_tothread(state, 1));
+        if !core.is_null() {
+            (*core).notice(ffi::lua_tothread(state, 1));
+        }
         ffi::lua_gettop(state) - 1
     }
 }

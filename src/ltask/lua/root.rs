@@ -96,7 +96,12 @@ unsafe extern "C-unwind" fn init_service(state: *mut lua_State) -> c_int {
 
 /// Makes the service; false leaves a message on the stack.
 unsafe fn make(state: *mut lua_State, root: &mut Service, id: u32, order: Order) -> bool {
-    let made = life::make(root.system(), id, order.label, Some(order.source));
+    let system = root.system();
+    let slot = system.slots().get(id);
+    let made = match slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
+        true => life::make(system, id, order.label, Some(order.source)),
+        false => Err(format!("init_service: {id} is no new service")),
+    };
     match made {
         Ok(service) => {
             life::install(root.system(), service, order.place, root.worker());

@@ -9,7 +9,6 @@ use crate::timer::{monotonic, monotonic_nanos};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
@@ -115,7 +114,10 @@ unsafe extern "C-unwind" fn cpucost(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         let service = service(state);
-        let busy = service.card.busy.load(Ordering::Relaxed) + monotonic_nanos() - service.began;
+        let mut busy = service.card.busy();
+        if service.worker().is_some() {
+            busy += monotonic_nanos() - service.began;
+        }
         ffi::lua_pushnumber(state, busy as f64 / 1e9);
         1
     }

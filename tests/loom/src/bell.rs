@@ -63,7 +63,7 @@ fn running(capacity: usize) -> (Arc<Box>, Body) {
     let _ = mailbox.push(ID, Note { from: 9, number: 0 }, 0);
     let mut body = mailbox.begin(ID, |body| &mut body.batch).expect("ready");
     body.batch.clear();
-    mailbox.unread(0);
+    mailbox.read(true);
     (Arc::new(mailbox), body)
 }
 
@@ -88,8 +88,10 @@ fn read_all(mailbox: &Box, event: &Event, body: &mut Body, count: usize) {
             event.wait();
             continue;
         }
-        body.read.extend(body.batch.drain(..));
-        mailbox.unread(0);
+        while let Some(note) = body.batch.pop_front() {
+            body.read.push(note);
+            mailbox.read(true);
+        }
     }
     for from in 1..=2 {
         let mine = body.read.iter().filter(|note| note.from == from);
@@ -202,7 +204,7 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
                 continue;
             }
             body.read.extend(body.batch.pop_front());
-            if mailbox.unread(body.batch.len()) {
+            if mailbox.read(true) {
                 tell();
             }
         }

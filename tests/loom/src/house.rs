@@ -195,7 +195,7 @@ impl House {
         }
         let note = body.batch.pop_front().unwrap();
         self.unread.fetch_sub(1, Ordering::Relaxed);
-        if self.mailbox.unread(body.batch.len()) {
+        if self.mailbox.read(note.is_bounded()) {
             self.tell(self.mailbox.room());
         }
         let before = body.read.iter().filter(|one| one.from == note.from);

@@ -15,7 +15,7 @@ mod sleep;
 
 /// The names of src/ltask/sync.rs, by loom.
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
