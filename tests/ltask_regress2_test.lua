@@ -1,0 +1,335 @@
+-- Regressions of the scheduler, about messages and answers, memory limits, the log, and the loop in a
+-- service. One test per fault; its comment tells what happened. Those about the end of a system and about
+-- services that do not do their part are in ltask_regress_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- The output without the log's lines.
+local function said(out)
+  local list = {}
+  for _, line in ipairs(kit.lines(out)) do
+    if not line:find "^[%[%s]" and not line:find "^stack traceback" then list[#list + 1] = line end
+  end
+  return list
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Memory limits
+
+-- The error was logged in the callee's stead of raised: who had called waited for ever.
+kit.both("an answer for which the caller has no memory raises in the caller", {
+  services = {
+    big = "local S = {} function S.big() local v = {} for i = 1, 200000 do v[i] = { i } end return v end return S",
+    small = [[
+      local S = {}
+      function S.ask(id)
+        ltask.mem_limit(2 << 20)
+        local ok, e = pcall(ltask.call, id, "big")
+        ltask.mem_limit(0)
+        return ok, tostring(e):match "not enough memory" or e
+      end
+      return S
+    ]],
+  },
+  main = [[
+    local big, small = ltask.spawn "big", ltask.spawn "small"
+    say(ltask.call(small, "ask", big))
+    say(ltask.call(small, "ask", big))
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.eq(said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
+})
+
+-- A service that has all but reached its limit.
+local limited <const> = [[
+  local S = {}
+  function S.limit()
+    collectgarbage()
+    ltask.mem_limit(ltask.mem_count().memory + 3000)
+  end
+  function S.take() return "taken" end
+  function S.ping() return "pong" end
+  return S
+]]
+
+-- What answers an error was loaded under the same limit, and the second error ended the service.
+kit.both("a service at its memory limit answers requests with an error, and lives on", {
+  services = { limited = limited },
+  config = { grace = 0.2 },
+  main = [[
+    local id = ltask.spawn "limited"
+    ltask.call(id, "limit")
+    local big = {}
+    for i = 1, 100000 do big[i] = { i } end
+    for _ = 1, 3 do
+      local ok, e = pcall(ltask.call, id, "take", big)
+      say(ok, tostring(e):match "not enough memory" or e)
+    end
+    say(ltask.call(id, "ping"))
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out)
+    local refused <const> = "false\tnot enough memory"
+    t.eq(said(out), { refused, refused, refused, "pong" })
+  end,
+})
+
+-- The code of `quit` was loaded under the limit as well: nobody could end the service, and the system's end
+-- waited for it as long as `grace`.
+kit.both("a service at its memory limit can be killed", {
+  services = { limited = limited },
+  main = [[
+    local id = ltask.spawn "limited"
+    ltask.call(id, "limit")
+    local killed = ltask.kill(id)
+    local till, dead = ltask.counter() + 3, false
+    repeat
+      ltask.sleep(1)
+      dead = not pcall(ltask.call, id, "ping")
+    until dead or ltask.counter() > till
+    say(killed, dead)
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.eq(said(out), { "true\ttrue" }) end,
+})
+
+-- ---------------------------------------------------------------------------------------------
+-- Full mailboxes
+
+-- A send that had waited returned nothing: `assert(ltask.send(...))` failed under load.
+kit.both('with full = "wait" every send returns true, also one that waited for room', {
+  services = { slow = [[
+    local S, n = {}, 0
+    function S.add()
+      ltask.timer_sleep(1)
+      n = n + 1
+    end
+    function S.count() return n end
+    return S
+  ]] },
+  config = { full = "wait", core = { queue = 4 } },
+  main = [[
+    local id, right = ltask.spawn "slow", 0
+    for i = 1, 50 do
+      local r = table.pack(ltask.send(id, "add", i))
+      if r.n == 1 and r[1] == true then right = right + 1 end
+    end
+    say(right, ltask.call(id, "count"))
+  ]],
+  out = { "50\t50" },
+})
+
+-- It returned nothing either: a message that was lost with its receiver looked like one that was taken.
+kit.both("a send that waits for room returns false and a message when the receiver dies", {
+  services = { dying = [[
+    local S = {}
+    function S.hold(who, dir)
+      ltask.send(who, "held")
+      repeat local f = io.open(dir .. "/go") until f
+      ltask.quit()
+    end
+    function S.add() end
+    return S
+  ]] },
+  config = { full = "wait", core = { queue = 4 } },
+  main = [[
+    local dir = ...
+    function S.held() ltask.wakeup "held" end
+    local id = ltask.spawn "dying"
+    ltask.send(id, "hold", ltask.self(), dir)
+    ltask.wait "held"
+    local sent, dead, other = 0, 0, nil
+    for _ = 1, 20 do
+      ltask.fork(function()
+        local ok, e = ltask.send(id, "add")
+        if ok == true then sent = sent + 1
+        elseif ok == false and tostring(e):find("{service:" .. id .. "} is dead", 1, true) then dead = dead + 1
+        else other = table.concat({ tostring(ok), tostring(e) }, " ") end
+        if sent + dead == 20 or other then ltask.wakeup "all" end
+      end)
+    end
+    ltask.sleep(1)
+    io.open(dir .. "/go", "w"):close()
+    ltask.timeout(500, function() ltask.wakeup "all" end)
+    if sent + dead < 20 then ltask.wait "all" end
+    say(sent >= 4, dead > 0, sent + dead, other)
+  ]],
+  err = false,
+  out = function(out) t.eq(said(out), { "true\ttrue\t20\tnil" }) end,
+})
+
+-- A request that went out through `exclusive.send` counted as the answer to one with the same session that came
+-- from there: at the service's death nobody told who had asked.
+kit.both("exclusive.send of a request leaves a pending request of the same session to be answered", {
+  root = [[
+    raw.next()
+    raw.post(2, 7, 1, "ask")
+    say((select(4, raw.next())))
+    local id
+    repeat
+      local from, _, type = raw.next()
+      id = type == 4 and from
+    until id
+    local dead = root.close_service(id)
+    say(#dead, dead[1], dead[2])
+  ]],
+  before = [[
+    boot.new_service("own", [=[
+      local ltask = require "ltask"
+      local exclusive = require "ltask.exclusive"
+      while true do
+        local from, _, _, p, n = ltask.recv_message()
+        if from then
+          ltask.remove(p, n)
+          exclusive.send(1, 7, 1, ltask.pack "a request of its own")
+          return
+        end
+        exclusive.sleep(2)
+        coroutine.yield()
+      end
+    ]=], 2)
+    boot.new_thread(2)
+  ]],
+  out = { "a request of its own", "2\t1\t7" },
+})
+
+-- ---------------------------------------------------------------------------------------------
+-- The log
+
+-- The word that there is something to write was refused with the rest; it is said only once until the log is empty.
+kit.both("the log goes on after the logger's mailbox was full", {
+  services = { own_logger = [[
+    local core = require "ltask.core"
+    local S = {}
+    local function flush()
+      while true do
+        local now, _, _, p, n = core.poplog()
+        if not now then break end
+        local _, text = ltask.unpack_remove(p, n)
+        say((text:match "[^\t]*$"))
+      end
+    end
+    core.system_calls().log_ready = flush
+    -- Keeps its thread until that file is there.
+    function S.hold(who, path)
+      ltask.send(who, "held")
+      repeat local f = io.open(path) until f
+    end
+    function S.add() end
+    function S.quit() flush() end
+    core.log_reader()
+    flush()
+    return S
+  ]] },
+  config = { core = { queue = 4 }, logger = { "own_logger" } },
+  main = [[
+    local dir = ...
+    function S.held() ltask.wakeup "held" end
+    local logger = ltask.queryservice "own_logger"
+    ltask.send(logger, "hold", ltask.self(), dir .. "/go")
+    ltask.wait "held"
+    repeat until not pcall(ltask.send, logger, "add")
+    print "while it is full"
+    io.open(dir .. "/go", "w"):close()
+    ltask.sleep(20)
+    print "later"
+    ltask.sleep(20)
+    say "the end"
+  ]],
+  out = { "while it is full", "later", "the end" },
+})
+
+-- ---------------------------------------------------------------------------------------------
+-- The loop in a service
+
+-- Runs a script as the main task of a service that owns a loop, as `lio --service` does.
+local function with_loop(name, spec)
+  spec.modules = { script = spec.script }
+  spec.config = { bootstrap = { { name = "host" } } }
+  spec.services = spec.services or {}
+  -- The script's path is known to the service path alone.
+  spec.services.host = [[
+    ltask.spawn("lio", (ltask.servicepath():gsub("%?", "script")))
+    ltask.fork(ltask.quit)
+    return {}
+  ]]
+  kit.both(name, spec)
+end
+
+-- `run` counted tasks: with an older one gone its own seemed to have ended, and were killed.
+with_loop("loop.run in a service runs its function to the end while older tasks end", {
+  script = [[
+    local loop = require "lio.loop"
+    local ltask = require "ltask"
+    for i = 1, 3 do ltask.fork(function() ltask.sleep(i) end) end
+    print("returned", loop.run(function()
+      for i = 1, 5 do
+        loop.sleep(0.02)
+        print(i)
+      end
+      return "result"
+    end))
+  ]],
+  seconds = 8,
+  out = { "1", "2", "3", "4", "5", "returned\tresult" },
+})
+
+-- The other way round: the handler of a request that came later kept `run` from its end, or was killed by it.
+with_loop("loop.run in a service ends while a request is handled, and leaves its handler alone", {
+  services = { asker = [[
+    local S = {}
+    function S.ask(id)
+      ltask.fork(function()
+        say("answer", ltask.call(id, "wait"))
+        ltask.quit()
+      end)
+    end
+    return S
+  ]] },
+  script = [[
+    local loop = require "lio.loop"
+    local ltask = require "ltask"
+    local requests = ltask.dispatch()
+    function requests.wait()
+      ltask.wakeup "asked"
+      ltask.wait "free"
+      return "of the handler"
+    end
+    local asker = ltask.spawn "asker"
+    loop.run(function()
+      ltask.send(asker, "ask", ltask.self())
+      ltask.wait "asked"
+    end)
+    print "run has ended"
+    ltask.wakeup "free"
+    ltask.sleep(5)
+  ]],
+  seconds = 8,
+  out = { "run has ended", "answer\tof the handler" },
+})
+
+-- `quit` began the stop hooks, and ended the service before one had waited once.
+with_loop("a quit from outside stops the loop of a service gracefully", {
+  script = [[
+    local loop = require "lio.loop"
+    local ltask = require "ltask"
+    loop.on_stop(function()
+      print "hook begins"
+      loop.sleep(0.1)
+      print "hook ends"
+    end)
+    loop.run(function()
+      ltask.send(1, "quit_ltask")
+      pcall(loop.sleep, 100)
+    end)
+  ]],
+  seconds = 8,
+  out = { "hook begins", "hook ends" },
+})
+
+t.finish()

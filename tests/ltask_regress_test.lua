@@ -1,0 +1,282 @@
+-- Regressions of the scheduler, about its end and about services that do not do their part: a kill or
+-- an end of the system hung on them. One test per fault; its comment tells what happened. The faults
+-- of messages, memory and of the loop in a service are in ltask_regress2_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- Never gives its thread back, each handler in its own way, having told `who`.
+local looper <const> = [[
+  local S = {}
+  function S.loop(who)
+    ltask.send(who, "begun")
+    while true do end
+  end
+  function S.catch(who)
+    ltask.send(who, "begun")
+    while true do pcall(function() for _ = 1, 1e5 do end end) end
+  end
+  function S.nested(who)
+    ltask.send(who, "begun")
+    coroutine.wrap(function() while true do end end)()
+  end
+  function S.main_thread(who)
+    ltask.mainthread_run(function()
+      ltask.send(who, "begun")
+      while true do end
+    end)
+  end
+  return S
+]]
+
+-- `spin(how)` → a looper that loops by now.
+local spin <const> = [[
+  function S.begun() ltask.wakeup "begun" end
+  local function spin(how)
+    local id = ltask.spawn "looper"
+    ltask.send(id, how, ltask.self())
+    ltask.wait "begun"
+    return id
+  end
+]]
+
+local polite <const> = [[
+  local S, name = {}, ...
+  function S.ping(...) return ... end
+  function S.quit() say("quit", name) end
+  return S
+]]
+
+-- The lines that services wrote themselves, sorted: none of the log's, and nothing of its tracebacks.
+local function said(out)
+  local list = {}
+  for _, line in ipairs(kit.lines(out)) do
+    if not line:find "^[%[%s]" and not line:find "^stack traceback" then list[#list + 1] = line end
+  end
+  table.sort(list)
+  return list
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Services that loop
+
+-- The end asked one service after another to quit and waited for each without a limit: one that read no
+-- messages kept the system from its end, and the others' quit handlers from running.
+kit.both("quit_ltask with a service in an endless loop ends within the grace; the others' quit handlers run", {
+  services = { looper = looper, polite = polite },
+  config = { grace = 1 },
+  main = spin .. [[
+    for i = 1, 3 do ltask.spawn("polite", i) end
+    spin "loop"
+    for i = 4, 6 do ltask.spawn("polite", i) end
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out)
+    t.eq(said(out), { "quit\t1", "quit\t2", "quit\t3", "quit\t4", "quit\t5", "quit\t6" })
+  end,
+})
+
+-- Root waited for the service's own word: who asked for the kill hung with it.
+kit.both("kill of a service in an endless loop answers, and the system ends", {
+  services = { looper = looper },
+  config = { grace = 0.2 },
+  main = spin .. [[
+    local id = spin "loop"
+    ltask.fork(function() ltask.wakeup("killed", type(ltask.kill(id))) end)
+    ltask.timeout(200, function() ltask.wakeup("killed", "no answer") end)
+    say(ltask.wait "killed")
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.eq(said(out), { "boolean" }) end,
+})
+
+-- The error that ends a loop was raised once: a pcall in the loop took it, and the loop went on for ever.
+kit.both("a service that catches every error in an endless loop is ended with the system", {
+  services = { looper = looper },
+  config = { grace = 0.2, watchdog = 0 },
+  main = spin .. [[
+    spin "catch"
+    say "leaving"
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.eq(said(out), { "leaving" }) end,
+})
+
+-- Hooks belong to one coroutine: a loop in another one, which the library knows nothing of, saw no error, and
+-- start never returned.
+t.test("a service that loops in a coroutine of its own does not keep start from returning", function()
+  local out = kit.system({
+    services = { looper = looper },
+    config = { grace = 0.2, watchdog = 0 },
+    main = spin .. [[
+      spin "nested"
+      say "leaving"
+    ]],
+    seconds = 15,
+  }, 1)
+  t.eq(said(out), { "leaving" })
+end)
+
+-- Nobody watched the main thread: a loop in mainthread_run could not be interrupted.
+kit.both("an endless loop in mainthread_run is ended with the system", {
+  services = { looper = looper },
+  config = { grace = 0.2, watchdog = 0 },
+  main = spin .. [[
+    spin "main_thread"
+    say "leaving"
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.eq(said(out), { "leaving" }) end,
+})
+
+-- Up to a thousand rounds of paused coroutines ran before a message was looked at, however long each took.
+kit.both("a task that works and yields in a loop does not keep requests away", {
+  services = { yielding = [[
+    local S, rounds, stop = {}, 0, false
+    function S.work()
+      while not stop do
+        local till = ltask.counter() + 0.001
+        while ltask.counter() < till do end
+        rounds = rounds + 1
+        coroutine.yield()
+      end
+    end
+    function S.rounds() return rounds end
+    function S.stop() stop = true end
+    return S
+  ]] },
+  main = [[
+    local id = ltask.spawn "yielding"
+    ltask.send(id, "work")
+    while ltask.call(id, "rounds") == 0 do end
+    local before = ltask.call(id, "rounds")
+    for _ = 1, 5 do ltask.call(id, "rounds") end
+    local meanwhile = ltask.call(id, "rounds") - before
+    ltask.call(id, "stop")
+    say(meanwhile < 1500 or meanwhile)
+  ]],
+  err = false,
+  out = { "true" },
+})
+
+-- ---------------------------------------------------------------------------------------------
+-- The main thread
+
+-- The error was replaced by "deinit: the system runs", and the services ran on.
+t.test("an error in the boot table's mainthread function is raised by start, and the system is down", function()
+  for _, worker in ipairs(kit.workers) do
+    local dir, program = kit.write({ main = [[
+      CLOSED = setmetatable({}, { __gc = function() say "closed" end })
+      say "runs"
+      io.open(... .. "/runs", "w"):close()
+      ltask.wait "for ever"
+    ]] }, worker)
+    program = program:gsub("local code = .*", "local dir = " .. kit.literal(dir):gsub("%%", "%%%%") .. "\n")
+    local r = kit.program(program .. [[
+      function config.mainthread()
+        repeat local f = io.open(dir .. "/runs") until f
+        error "raised on the main thread"
+      end
+      local start = require "ltask.start"
+      local ok, e = pcall(start, config)
+      print(ok, tostring(e):match "raised on the main thread" or e)
+      local stat <close> = io.open "/proc/self/stat"
+      local threads <close> = io.popen(("ls /proc/%d/task | wc -l"):format(stat:read "n"))
+      print("threads", threads:read "n")
+      config.mainthread = nil
+      config.bootstrap = { { name = "second" } }
+      local file <close> = io.open(dir .. "/second.lua", "w")
+      file:write "local ltask = require 'ltask' io.stdout:write 'second' ltask.quit() return {}"
+      file:flush()
+      print("", start(config))
+    ]], dir, 8)
+    t.eq({ r.err, r.code }, { "", 0 }, r.out)
+    t.eq(kit.lines(r.out), {
+      "runs", "closed", "false\traised on the main thread", "threads\t1", "second\t0",
+    })
+  end
+end)
+
+-- The function ran on the service's own thread, without a word.
+kit.both("mainthread_run in a service with a thread of its own says that it has one", {
+  services = { own = [[
+    local S = {}
+    local wait = ltask.eventinit()
+    ltask.idle_handler(function() wait() end)
+    function S.run()
+      local ok, e = pcall(ltask.mainthread_run, function() return "ran" end)
+      return ok, tostring(e):match "thread of its own" or e
+    end
+    function S.ping(...) return ... end
+    return S
+  ]] },
+  main = [[
+    local id = ltask.spawn "own"
+    say(ltask.call(id, "ping", "pong"))
+    say(ltask.call(id, "run"))
+    say(ltask.call(id, "ping", "pong"))
+  ]],
+  out = { "pong", "false\tthread of its own", "pong" },
+})
+
+-- ---------------------------------------------------------------------------------------------
+-- Threads of their own
+
+-- The service was told again and again that it is idle, and used up a processor.
+kit.both("a service with an event descriptor and no idle handler uses no CPU while it waits", {
+  services = { own = [[
+    ltask.eventinit()
+    return { ping = function(...) return ... end }
+  ]] },
+  main = [[
+    local id = ltask.spawn "own"
+    say(ltask.call(id, "ping", "pong"))
+    local before = os.clock()
+    ltask.sleep(50)
+    local used = os.clock() - before
+    say(used < 0.15 or used)
+    say(ltask.call(id, "ping", "pong"))
+  ]],
+  out = { "pong", "true", "pong" },
+})
+
+-- The system ended at once, with exit code 0 and without a quit handler.
+kit.both("a service for which there is no thread dies with a line in the log; the system goes on", {
+  services = { polite = polite, own = [[
+    ltask.eventinit()
+    return { ping = function(...) return ... end }
+  ]] },
+  main = [[
+    local stat <close> = io.open "/proc/self/stat"
+    local me = stat:read "n"
+    -- Room for a few threads' stacks. The soft limit alone, so that it can be lifted again.
+    local function limit(how) assert(os.execute(("prlimit --pid %d --as=%s:"):format(me, how))) end
+    local statm <close> = io.open "/proc/self/statm"
+    local other = ltask.spawn("polite", "other")
+    limit(statm:read "n" * 4096 + (24 << 20))
+    local list, failed = {}, 0
+    repeat
+      local ok, id = pcall(ltask.spawn, "own")
+      if ok then
+        list[#list + 1] = id
+        ok = pcall(ltask.call, id, "ping")
+      end
+      if not ok then failed = failed + 1 end
+    until failed > 0 or #list == 100
+    limit "unlimited"
+    say(failed, ltask.call(other, "ping", "pong"))
+    say(ltask.call(ltask.spawn "own", "ping", "one more"))
+  ]],
+  err = false,
+  out = function(out, err)
+    t.ok((out .. err):find "cannot start a thread", out .. err)
+    t.eq(said(out), { "1\tpong", "one more", "quit\tother" })
+  end,
+})
+
+t.finish()
