@@ -134,11 +134,6 @@ end
 -- `ltask.log.info(…)`, `ltask.log.error(…)`: a line of the log.
 M.log = { info = log "info", error = log "error" }
 
--- `ltask.quit()`: runs the `quit` handler, then ends the service.
-function M.quit()
-  return core.chunk "ltask.quit"()
-end
-
 -- Root's services -----------------------------------------------------------------------------
 
 -- `ltask.spawn(name, …)` → the new service's address. The arguments are those of its file.

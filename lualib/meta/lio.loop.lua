@@ -93,4 +93,9 @@ function loop.now() end
 ---@private
 function loop.attach(descriptor, take, foreign) end
 
+---Whether SIGINT or SIGTERM has ended a `run`, for `lio.service`.
+---@private
+---@return boolean
+function loop.was_signalled() end
+
 return loop

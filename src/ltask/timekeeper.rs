@@ -97,7 +97,8 @@ pub(crate) fn run(system: &Arc<System>) {
         let now = monotonic_nanos();
         deliver(system, now, &mut due);
         if system.is_quitting() {
-            if system.running.load(Ordering::SeqCst) == 0 {
+            let main_runs = system.main.watch.look().1.is_some();
+            if system.running.load(Ordering::SeqCst) == 0 && !main_runs {
                 return;
             }
             ended = if ended == 0 { now } else { ended };

@@ -173,6 +173,11 @@ pub(crate) unsafe fn install_first(state: *mut lua_State) {
     unsafe { insert(state, service_searcher, Some(1)) }
 }
 
+/// Whether a service finds this module without a look at files.
+pub(crate) fn is_for_services(name: &[u8]) -> bool {
+    SERVICE.iter().any(|(module, _)| module.as_bytes() == name)
+}
+
 unsafe extern "C-unwind" fn service_searcher(state: *mut lua_State) -> c_int {
     // SAFETY: called by `require` with the module's name.
     unsafe {

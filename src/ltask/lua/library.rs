@@ -30,6 +30,7 @@ const PUBLIC: &[(&CStr, Function)] = &[
     (c"dispatch", dispatch_table),
     (c"schedule_message", dispatch::schedule),
     (c"idle_handler", idle_handler),
+    (c"quit", quit),
 ];
 
 /// What of the task core is `ltask`'s as well.
@@ -264,7 +265,7 @@ pub(super) unsafe fn push_system_call(state: *mut lua_State) {
         }
         match args::bytes(state, 2) {
             b"init" => ffi::lua_pushcclosure(state, init::init, 0),
-            b"quit" => embed::push_compiled(state, "ltask.quit"),
+            b"quit" => ffi::lua_pushcclosure(state, quit, 0),
             b"inspect" => push_hook(state, c"inspect"),
             _ => ffi::lua_pushnil(state),
         }
@@ -329,6 +330,26 @@ unsafe fn is_empty(state: *mut lua_State, index: c_int) -> bool {
     }
 }
 
+/// `ltask.quit()`: runs the handler `quit`, if there is one, then ends the service. Requests that it has not
+/// answered get an error.
+unsafe extern "C-unwind" fn quit(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
+        ffi::lua_pushstring(state, c"quit".as_ptr());
+        if ffi::lua_rawget(state, -2) != ffi::LUA_TFUNCTION {
+            service(state).fast.ended = true;
+            return 0;
+        }
+        // A service that has used up its memory must still be able to end.
+        let limit = service(state).memory().set_limit(0);
+        embed::push_compiled(state, "ltask.quit");
+        service(state).memory().set_limit(limit);
+        ffi::lua_call(state, 0, 0);
+        0
+    }
+}
+
 /// `ltask.idle_handler(f)`: `f` runs when there is nothing to do, in a service with an event descriptor
 /// (G2). It usually blocks.
 unsafe extern "C-unwind" fn idle_handler(state: *mut lua_State) -> c_int {
@@ -374,7 +395,11 @@ unsafe extern "C-unwind" fn require(state: *mut lua_State) -> c_int {
             return 1;
         }
         ffi::lua_settop(state, 1);
-        if ffi::lua_isyieldable(state) == 0 || service(state).fast.core.is_null() {
+        // What is built in does not wait.
+        if ffi::lua_isyieldable(state) == 0
+            || service(state).fast.core.is_null()
+            || embed::is_for_services(args::bytes(state, 1))
+        {
             return require_now(state);
         }
         push_module(state, c"ltask.loader");
