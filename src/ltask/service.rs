@@ -76,6 +76,9 @@ pub(crate) struct Receipt {
     pub(crate) id: ServiceId,
 }
 
+/// A service as it moves between threads: its address stays, the VM's functions know it.
+pub(crate) type Body = Box<Service>;
+
 /// How a slice ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {

@@ -11,7 +11,7 @@ use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::pack;
 use super::preinit::Early;
 use super::ready::Ready;
-use super::service::Service;
+use super::service::Body;
 use super::sleep::Sleepers;
 use super::slots::Slots;
 use super::timekeeper::Timekeeper;
@@ -54,9 +54,9 @@ pub(crate) struct System {
     /// Threads that have not been joined.
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Configured exclusive services: their bodies, until `run`.
-    pub(crate) exclusive: Mutex<Vec<Box<Service>>>,
+    pub(crate) exclusive: Mutex<Vec<Body>>,
     /// Bodies whose threads have ended with the system.
-    pub(crate) retired: Mutex<Vec<Box<Service>>>,
+    pub(crate) retired: Mutex<Vec<Body>>,
     quit: AtomicBool,
     quit_lock: Mutex<()>,
     quit_bell: Condvar,
