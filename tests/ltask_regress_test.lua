@@ -1,6 +1,6 @@
 -- Regressions of the scheduler, about its end and about services that do not do their part: a kill or
--- an end of the system hung on them. One test per fault; its comment tells what happened. The faults
--- of messages, memory and of the loop in a service are in ltask_regress2_test.lua.
+-- an end of the system hung on them. One test per fault; its comment tells what happened. Memory, messages
+-- and the log are in ltask_regress2_test.lua, starts and the loop in a service in ltask_regress3_test.lua.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -164,6 +164,31 @@ kit.both("a task that works and yields in a loop does not keep requests away", {
   out = { "true" },
 })
 
+-- Root's main loop ended at once, and the system with it.
+kit.both("a quit of root runs the quit handlers of all services", {
+  services = { polite = polite },
+  main = [[
+    for i = 1, 3 do ltask.spawn("polite", i) end
+    pcall(ltask.syscall, 1, "quit")
+    ltask.wait "for ever"
+  ]],
+  err = false,
+  seconds = 8,
+  out = function(out) t.eq(said(out), { "quit\t1", "quit\t2", "quit\t3" }) end,
+})
+
+-- It was 0, as if all had been well.
+t.test("the exit code is 1 when root ends by an error", function()
+  for _, worker in ipairs(kit.workers) do
+    local out, err, code = kit.raw_system({
+      root = "raw.next() error 'no good end'",
+      run = "print('code', boot.run(), boot.deinit())",
+    }, worker)
+    t.eq({ out, code }, { "code\t1\n", 0 }, err)
+    t.ok(err:find "no good end", err)
+  end
+end)
+
 -- ---------------------------------------------------------------------------------------------
 -- The main thread
 
@@ -245,6 +270,37 @@ kit.both("a service with an event descriptor and no idle handler uses no CPU whi
   out = { "pong", "true", "pong" },
 })
 
+-- Only slices of the workers were looked at.
+kit.both("the watchdog reports a loop in a service with a thread of its own, and not one that waits there", {
+  services = { own = [[
+    local S = {}
+    local wait = ltask.eventinit()
+    ltask.idle_handler(function() wait() end)
+    function S.ping(...) return ... end
+    function S.spin()
+      local till = ltask.counter() + 1
+      while ltask.counter() < till do end
+    end
+    return S
+  ]] },
+  config = { watchdog = 0.2 },
+  main = [[
+    local waits, spins = ltask.spawn "own", ltask.spawn "own"
+    ltask.call(waits, "ping")
+    say("spins", spins)
+    ltask.call(spins, "spin")
+    ltask.sleep(10)
+  ]],
+  err = false,
+  out = function(out, err)
+    local id, log = out:match "spins\t(%d+)", out .. err
+    t.ok(log:find("%(" .. id .. " own%) [^\n]*not paused"), log)
+    for _, line in ipairs(kit.lines(log)) do
+      t.ok(not line:find "^%[" or line:find("(" .. id .. " own)", 1, true), log)
+    end
+  end,
+})
+
 -- The system ended at once, with exit code 0 and without a quit handler.
 kit.both("a service for which there is no thread dies with a line in the log; the system goes on", {
   services = { polite = polite, own = [[
@@ -254,11 +310,13 @@ kit.both("a service for which there is no thread dies with a line in the log; th
   main = [[
     local stat <close> = io.open "/proc/self/stat"
     local me = stat:read "n"
-    -- Room for a few threads' stacks. The soft limit alone, so that it can be lifted again.
-    local function limit(how) assert(os.execute(("prlimit --pid %d --as=%s:"):format(me, how))) end
+    -- Room for a few threads' stacks. The soft limit alone, so that it can be lifted again: by a process that
+    -- is there already, as none can be started under it.
+    local prlimit = ("prlimit --pid %d --as="):format(me)
+    local lift = io.popen("read go && " .. prlimit .. "unlimited:", "w")
     local statm <close> = io.open "/proc/self/statm"
     local other = ltask.spawn("polite", "other")
-    limit(statm:read "n" * 4096 + (24 << 20))
+    assert(os.execute(("%s%d:"):format(prlimit, statm:read "n" * 4096 + (24 << 20))))
     local list, failed = {}, 0
     repeat
       local ok, id = pcall(ltask.spawn, "own")
@@ -268,14 +326,15 @@ kit.both("a service for which there is no thread dies with a line in the log; th
       end
       if not ok then failed = failed + 1 end
     until failed > 0 or #list == 100
-    limit "unlimited"
+    lift:write "go\n"
+    assert(lift:close())
     say(failed, ltask.call(other, "ping", "pong"))
     say(ltask.call(ltask.spawn "own", "ping", "one more"))
   ]],
   err = false,
   out = function(out, err)
     t.ok((out .. err):find "cannot start a thread", out .. err)
-    t.eq(said(out), { "1\tpong", "one more", "quit\tother" })
+    t.eq(said(out), { "1\tpong", "one more", "quit\tother" }, out .. err)
   end,
 })
 

@@ -1,0 +1,173 @@
+-- Regressions of the scheduler, about the start of services and the loop in one (`lio.service`). One test
+-- per fault; its comment tells what happened. ltask_regress_test.lua and ltask_regress2_test.lua have others.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- ---------------------------------------------------------------------------------------------
+-- Starts
+
+-- A unique service got its name and its arguments, nothing else of its table.
+kit.both("a unique service keeps its worker, label and source", {
+  config = { bootstrap = {
+    { name = "main" },
+    { name = "one", unique = true, worker_id = 0, label = "first",
+      source = "local l = require 'ltask' return { who = function() return l.label(), l.worker_id() end }" },
+  } },
+  main = [[
+    say(ltask.call(ltask.queryservice "one", "who"))
+    local two = ltask.spawn_service { name = "two", unique = true, label = "second", worker_id = 0,
+      source = "local l, a = require 'ltask', ... return { who = function() return a, l.label(), l.worker_id() end }",
+      args = { "argument" } }
+    say(ltask.call(two, "who"))
+    say(two == ltask.queryservice "two", two == ltask.uniqueservice "two")
+  ]],
+  out = { "first\t0", "argument\tsecond\t0", "true\ttrue" },
+})
+
+-- It ran where nothing can wait.
+kit.both("preload may wait and call", {
+  config = { preload = [[
+    local ltask = require "ltask"
+    if ltask.self() > 2 then
+      ltask.sleep(1)
+      PATH = ltask.servicepath()
+    end
+  ]] },
+  main = "say(type(PATH))",
+  out = { "string" },
+})
+
+-- It counted as being loaded for ever, and whoever required it waited.
+kit.both("a module whose loading coroutine was killed can be required again", {
+  main = [[
+    local task = require "lio.task"
+    package.preload.slow = function()
+      ltask.sleep(5)
+      return "loaded"
+    end
+    local first = ltask.fork(function() require "slow" end)
+    ltask.sleep(1)
+    ltask.fork(function() ltask.wakeup("waited", pcall(require, "slow")) end)
+    ltask.sleep(1)
+    task.kill(first)
+    ltask.timeout(300, function() ltask.wakeup("waited", true, "waits for ever") end)
+    -- The one that waited meanwhile is told, or loads it.
+    local ok, what = ltask.wait "waited"
+    say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
+    say((require "slow"))
+  ]],
+  out = { "true", "loaded" },
+})
+
+-- It destroyed the service that lived there, and with it the requests that waited.
+kit.both("init_service refuses an id that was not opened or has a service, which lives on", {
+  services = { echo = [[
+    while true do
+      local from, session, type, what = raw.next()
+      if type == 1 and session > 0 then raw.post(from, session, 2, what) end
+    end
+  ]] },
+  root = [[
+    raw.next()
+    local id = raw.spawn "echo"
+    for _, source in ipairs { "this is no Lua", "return" } do
+      say((root.init_service(id, "other", source, "=other")))
+      say((root.init_service(4711, "other", source, "=other")))
+    end
+    raw.post(id, 5, 1, "lives")
+    say(select(2, raw.next()))
+  ]],
+  out = { "false", "false", "false", "false", "5\t2\tlives" },
+})
+
+-- ---------------------------------------------------------------------------------------------
+-- The loop in a service
+
+-- Runs a script as the main task of a service that owns a loop, as `lio --service` does.
+local function with_loop(name, spec)
+  spec.modules = { script = spec.script }
+  spec.config = { bootstrap = { { name = "host" } } }
+  spec.services = spec.services or {}
+  -- The script's path is known to the service path alone.
+  spec.services.host = [[
+    ltask.spawn("lio", (ltask.servicepath():gsub("%?", "script")))
+    ltask.fork(ltask.quit)
+    return {}
+  ]]
+  kit.both(name, spec)
+end
+
+-- `run` counted tasks: with an older one gone its own seemed to have ended, and were killed.
+with_loop("loop.run in a service runs its function to the end while older tasks end", {
+  script = [[
+    local loop = require "lio.loop"
+    local ltask = require "ltask"
+    for i = 1, 3 do ltask.fork(function() ltask.sleep(i) end) end
+    print("returned", loop.run(function()
+      for i = 1, 5 do
+        loop.sleep(0.02)
+        print(i)
+      end
+      return "result"
+    end))
+  ]],
+  seconds = 8,
+  out = { "1", "2", "3", "4", "5", "returned\tresult" },
+})
+
+-- The other way round: the handler of a request that came later kept `run` from its end, or was killed by it.
+with_loop("loop.run in a service ends while a request is handled, and leaves its handler alone", {
+  services = { asker = [[
+    local S = {}
+    function S.ask(id)
+      ltask.fork(function()
+        say("answer", ltask.call(id, "wait"))
+        ltask.quit()
+      end)
+    end
+    return S
+  ]] },
+  script = [[
+    local loop = require "lio.loop"
+    local ltask = require "ltask"
+    local requests = ltask.dispatch()
+    function requests.wait()
+      ltask.wakeup "asked"
+      ltask.wait "free"
+      return "of the handler"
+    end
+    local asker = ltask.spawn "asker"
+    loop.run(function()
+      ltask.send(asker, "ask", ltask.self())
+      ltask.wait "asked"
+    end)
+    print "run has ended"
+    ltask.wakeup "free"
+    ltask.sleep(5)
+  ]],
+  seconds = 8,
+  out = { "run has ended", "answer\tof the handler" },
+})
+
+-- `quit` began the stop hooks, and ended the service before one had waited once.
+with_loop("a quit from outside stops the loop of a service gracefully", {
+  script = [[
+    local loop = require "lio.loop"
+    local ltask = require "ltask"
+    loop.on_stop(function()
+      print "hook begins"
+      loop.sleep(0.1)
+      print "hook ends"
+    end)
+    loop.run(function()
+      ltask.send(1, "quit_ltask")
+      pcall(loop.sleep, 100)
+    end)
+  ]],
+  seconds = 8,
+  out = { "hook begins", "hook ends" },
+})
+
+t.finish()
