@@ -175,11 +175,15 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
     local stat = io.open "/proc/self/stat"
     local self = stat:read "n"
     stat:close()
+    -- The least of some: popen closes its own copy of the child's end while the child runs.
     local function count(what)
-      local p = io.popen("ls /proc/" .. math.tointeger(self) .. "/" .. what .. " | wc -l")
-      local n = p:read "n"
-      p:close()
-      return n
+      local least = math.huge
+      for _ = 1, 5 do
+        local p = io.popen("ls /proc/" .. math.tointeger(self) .. "/" .. what .. " | wc -l")
+        least = math.min(least, p:read "n")
+        p:close()
+      end
+      return least
     end
     local before
     for i = 1, 20 do

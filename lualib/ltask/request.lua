@@ -6,6 +6,17 @@ local task = require "lio.task"
 
 local M = {}
 
+-- The values of a list, nils between them as well.
+local function spread(list)
+  local n = list.n or #list
+  if not list.n then
+    for k in pairs(list) do
+      if math.type(k) == "integer" and k > n then n = k end
+    end
+  end
+  return table.unpack(list, 1, n)
+end
+
 -- Answers that no coroutine waits for by itself: each request has a forked one that does.
 local function ask(report, addr, ...)
   local session, problem = core.request(addr, ...)
@@ -83,7 +94,7 @@ local function send_all(self)
   self.unsent = {}
   for _, one in ipairs(list) do
     self.left = self.left + 1
-    ask(function(...) report(self, one, ...) end, table.unpack(one, 1, one.n or #one))
+    ask(function(...) report(self, one, ...) end, spread(one))
   end
 end
 
@@ -185,7 +196,7 @@ function M.parallel(list)
     local co
     co = task.fork(function(f, ...)
       finish(state, one, co, pcall(f, ...))
-    end, table.unpack(one, 1, one.n or #one))
+    end, spread(one))
     state.running[co] = true
   end
   local guard = setmetatable({}, {
