@@ -122,6 +122,8 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
   services = { asker = [[
     local S = {}
     function S.ask(id)
+      -- Enough that they cannot be looked through one by one.
+      for i = 1, 100 do ltask.fork(pcall, ltask.call, id, "park", i) end
       ltask.fork(function()
         say("answer", ltask.call(id, "wait"))
         ltask.quit()
@@ -133,6 +135,7 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
     local loop = require "lio.loop"
     local ltask = require "ltask"
     local requests = ltask.dispatch()
+    function requests.park(i) ltask.wait("parked " .. i) end
     function requests.wait()
       ltask.wakeup "asked"
       ltask.wait "free"

@@ -224,12 +224,12 @@ local function drive(state)
 end
 
 local attached = false
-local is_foreign -- whether a task is none of the loop's; set by `attach`
+local host -- what the service knows of its tasks; set by `attach`
 
 -- In a service others go on.
 local function kill_own(state)
   for _, co in ipairs(task.list()) do
-    if not state.others[co] and not is_foreign(co) then task.kill(co) end
+    if not state.others[co] and not host.is_request(co) then task.kill(co) end
   end
 end
 
@@ -246,24 +246,27 @@ end
 
 local RUN <const> = {} -- what `run` waits on in a service
 
--- So many tasks are looked through for those of `run`; with more there are some.
-local FEW <const> = 64
-
 -- Nothing is left to be done for who called `run`, be there requests and tasks of before.
 local function is_done(state)
   if state.failed or finished then return true end
-  if timeout_count > 0 or task.count() > FEW + state.others_count then return false end
-  for _, co in ipairs(task.list()) do
-    if not state.others[co] and not is_foreign(co) then return false end
+  if timeout_count > 0 then return false end
+  local left = task.count() - host.requests()
+  for co in pairs(state.others) do
+    if not task.is_alive(co) then
+      state.others[co] = nil
+    elseif not host.is_request(co) then
+      left = left - 1
+    end
   end
-  return true
+  return left <= 0
 end
 
--- `loop.attach(descriptor, take, foreign)` → idle, poll: for `lio.service`, whose main loop drives this VM. The
--- descriptor becomes readable when messages are there, `take` takes that; `foreign(co)` tells whether a task
--- is none of the loop's. `idle` blocks until there is something to do, `poll` does not.
-function M.attach(descriptor, take, foreign)
-  attached, is_foreign = true, foreign
+-- `loop.attach(descriptor, take, service)` → idle, poll: for `lio.service`, whose main loop drives this VM. The
+-- descriptor becomes readable when messages are there, `take` takes that; `service.is_request(co)` tells
+-- whether a task answers a request, `service.requests()` how many do. `idle` blocks until there is
+-- something to do, `poll` does not.
+function M.attach(descriptor, take, service)
+  attached, host = true, service
   api.watch(descriptor, take)
   local function idle()
     if attached ~= true and is_done(attached) then
@@ -289,7 +292,7 @@ function M.run(f, ...)
   active = true
   local state = {}
   if attached then
-    state.others, state.others_count = {}, task.count()
+    state.others = {}
     for _, co in ipairs(task.list()) do state.others[co] = true end
   end
   for _, name in ipairs { "SIGINT", "SIGTERM" } do

@@ -15,7 +15,7 @@ if ltask.is_exclusive() then
 else
   take, descriptor = ltask.eventinit()
 end
-local idle, poll = loop.attach(descriptor, take, core.is_request)
+local idle, poll = loop.attach(descriptor, take, core)
 if ltask.is_exclusive() then ltask.on_idle = idle else ltask.idle_handler(idle) end
 core.poll_handler(poll)
 

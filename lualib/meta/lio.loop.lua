@@ -91,7 +91,7 @@ function loop.now() end
 
 ---Lets the main loop of a service drive this VM, as `lio.service` does.
 ---@private
-function loop.attach(descriptor, take, foreign) end
+function loop.attach(descriptor, take, service) end
 
 ---Whether SIGINT or SIGTERM has ended a `run`, for `lio.service`.
 ---@private

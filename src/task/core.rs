@@ -127,6 +127,8 @@ pub(crate) struct Core {
     pub(super) running: *mut lua_State,
     /// How many tasks live.
     pub(super) count: usize,
+    /// How many of them have a tag that tells who asked.
+    pub(super) requests: usize,
     pub(super) keys: TextKeys,
     pub(super) host: Option<Host>,
 }
@@ -142,6 +144,7 @@ impl Core {
             current: None,
             running: std::ptr::null_mut(),
             count: 0,
+            requests: 0,
             keys: TextKeys::new(),
             host: None,
         }
@@ -313,6 +316,17 @@ impl Core {
         true
     }
 
+    /// A living task is none any more.
+    pub(super) fn uncount(&mut self, slot: Slot) {
+        self.count -= 1;
+        self.requests -= usize::from(self.tag(slot).from != 0);
+    }
+
+    /// How many living tasks somebody asked for.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
+    }
+
     /// Ends a task whose coroutine somebody closed or resumed himself; `run_ready` clears it away.
     pub(super) fn lose(&mut self, slot: Slot) {
         let task = self.task(slot);
@@ -321,7 +335,7 @@ impl Core {
         if before == Phase::Waiting {
             self.waiting.remove(&token);
         }
-        self.count -= 1;
+        self.uncount(slot);
         if !before.is_queued() {
             self.queue.push_back(slot);
         }
@@ -339,6 +353,7 @@ impl Core {
             task.values = values;
             task.tag = tag;
             (*core).count += 1;
+            (*core).requests += usize::from(tag.from != 0);
             (*core).queue.push_back(slot);
         }
     }

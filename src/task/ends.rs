@@ -89,7 +89,7 @@ unsafe fn end_task(core: *mut Core, state: *mut lua_State, index: c_int) -> Ende
         if phase == Phase::Waiting {
             (*core).waiting.remove(&token);
         }
-        (*core).count -= 1;
+        (*core).uncount(slot);
         pool::discard(core, state, slot);
         tell_killed(core, state, slot, tag);
         if heard {

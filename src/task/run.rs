@@ -27,6 +27,7 @@ impl Core {
         // SAFETY: the caller's promise.
         unsafe {
             (*core).count += 1;
+            (*core).requests += usize::from(tag.from != 0);
             (*core).task(slot).tag = tag;
             resume(core, state, slot, values);
         }
@@ -132,7 +133,7 @@ unsafe fn yielded(core: *mut Core, slot: Slot, results: c_int) {
 unsafe fn finished(core: *mut Core, state: *mut lua_State, slot: Slot, results: c_int) {
     // SAFETY: the coroutine returned, so that its stack is ours.
     unsafe {
-        (*core).count -= 1;
+        (*core).uncount(slot);
         let task = (*core).task(slot);
         task.phase = Phase::Acquired;
         let thread = task.thread;
@@ -151,7 +152,7 @@ unsafe fn finished(core: *mut Core, state: *mut lua_State, slot: Slot, results: 
 unsafe fn failed(core: *mut Core, state: *mut lua_State, slot: Slot) {
     // SAFETY: the error is on top of the coroutine's stack; the anchor holds the coroutine meanwhile.
     unsafe {
-        (*core).count -= 1;
+        (*core).uncount(slot);
         let task = (*core).task(slot);
         task.phase = Phase::Acquired;
         let thread = task.thread;

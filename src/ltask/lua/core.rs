@@ -15,6 +15,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"schedule", dispatch::schedule),
     (c"serve", library::serve),
     (c"is_request", library::is_request),
+    (c"requests", library::requests),
     (c"recover", dispatch::recover),
     (c"system_calls", library::system_calls),
     (c"require_now", library::require_now),

@@ -3,7 +3,7 @@
 
 use super::calls::{self, TIMEOUTS};
 use super::service;
-use super::{dispatch, init};
+use super::{dispatch, host, init};
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::object::Key;
@@ -151,7 +151,7 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
         service.fast.core = core;
         service.fast.starting = true;
         service.fast.wait_when_full = service.system().waits_when_full();
-        (*core).set_host(dispatch::host(service));
+        (*core).set_host(host::host(service));
         ffi::lua_pushboolean(state, service.card.exclusive.load(Ordering::Relaxed).into());
         1
     }
@@ -218,6 +218,16 @@ unsafe extern "C-unwind" fn call_recover(state: *mut lua_State) -> c_int {
         ffi::lua_rotate(state, 1, 1);
         ffi::lua_call(state, 1, 0);
         0
+    }
+}
+
+/// `core.requests()` → how many coroutines answer requests.
+pub(super) unsafe extern "C-unwind" fn requests(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let core = service(state).fast.core;
+        ffi::lua_pushinteger(state, (*core).requests() as i64);
+        1
     }
 }
 

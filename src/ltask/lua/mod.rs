@@ -3,8 +3,9 @@
 //! - `ltask.rs`, `time.rs`, `event.rs`: module `ltask`, inside a service
 //! - `bootstrap.rs`, `config.rs`: module `ltask.bootstrap`, in the VM that starts the system
 //! - `exclusive.rs`: module `ltask.exclusive` (G1); `root.rs`: module `ltask.root`
-//! - `calls.rs`, `dispatch.rs`, `library.rs`: our service library, as far as it is in Rust; `core.rs`: module
-//!   `ltask.core`, what its Lua part needs
+//! - our service library, as far as it is in Rust: `calls.rs` what posts and waits, `dispatch.rs` the main
+//!   loop, `host.rs` how requests end, `outbox.rs` what waits for room, `init.rs` a service's start,
+//!   `library.rs` the rest; `core.rs`: module `ltask.core`, what its Lua part needs
 
 pub(crate) mod bootstrap;
 mod calls;
@@ -13,13 +14,15 @@ pub(crate) mod core;
 mod dispatch;
 mod event;
 pub(crate) mod exclusive;
+mod host;
 mod init;
 mod library;
 pub(crate) mod ltask;
+mod outbox;
 pub(crate) mod root;
 mod time;
 
-pub(super) use dispatch::flush;
+pub(super) use outbox::flush;
 
 use super::message::{Message, Payload, ServiceId};
 use super::service::Service;
