@@ -47,14 +47,8 @@ local function bury(id)
   labels[id], dying[id] = nil, nil
 end
 
-local function create(t, id)
-  local label = t.label or t.name
-  local ok, problem = root.init_service(id, label, service_source, "=ltask.service", t.worker_id)
-  if not ok then
-    bury(id)
-    error(problem, 0)
-  end
-  labels[id] = label
+-- What a new service is told first: see src/ltask/lua/init.rs.
+local function init(id, t)
   ltask.syscall(id, "init", {
     name = t.name,
     args = t.args,
@@ -66,6 +60,17 @@ local function create(t, id)
     preload = config.preload,
     generation = config.generation,
   })
+end
+
+local function create(t, id)
+  local label = t.label or t.name
+  local ok, problem = root.init_service(id, label, service_source, "=ltask.service", t.worker_id)
+  if not ok then
+    bury(id)
+    error(problem, 0)
+  end
+  labels[id] = label
+  init(id, t)
   return id
 end
 
@@ -289,15 +294,7 @@ end
 local function start_exclusive()
   for _, one in ipairs(config.exclusive_ids or {}) do
     labels[one.id] = one.name
-    ltask.syscall(one.id, "init", {
-      name = one.name,
-      args = one.args,
-      service_path = config.service_path,
-      lua_path = config.lua_path,
-      lua_cpath = config.lua_cpath,
-      preload = config.preload,
-      generation = config.generation,
-    })
+    init(one.id, one)
     name_service(one.name, one.id)
   end
 end

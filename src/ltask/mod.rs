@@ -62,7 +62,7 @@
 //! - `lua/`: the modules that Lua sees
 //!
 //! Everything unsafe is at the border to Lua and to libc: `lua/`, `service`, `fast`, `memory`, `pack`,
-//! `watch`, `crash`, `event`, `message`, four lines of `system`; the scheduling itself (`mailbox`, `ready`, `sleep`, `slots`, `timers`,
+//! `watch`, `crash`, `event`, `message`; the scheduling itself (`mailbox`, `ready`, `sleep`, `slots`, `timers`,
 //! `timekeeper`, `worker`, `life`) is safe code.
 
 pub(crate) mod config;

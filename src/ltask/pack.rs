@@ -19,6 +19,7 @@ mod seen;
 mod tests;
 
 use super::memory;
+use super::message::Payload;
 use crate::lua::{Text, raise};
 use buffer::{Buffer, Exhausted};
 use decode::Corrupt;
@@ -200,6 +201,13 @@ pub(crate) fn pack_values(values: &[Value<'_>]) -> (*mut c_void, usize) {
         .try_for_each(|value| write(&mut buffer, *value))
         .and_then(|()| buffer.finish());
     packed.unwrap_or((ptr::null_mut(), 0))
+}
+
+/// The same as a message's payload.
+pub(crate) fn payload(values: &[Value<'_>]) -> Payload {
+    let (pointer, size) = pack_values(values);
+    // SAFETY: a fresh block of libc's, or null.
+    unsafe { Payload::from_raw(pointer, size) }
 }
 
 fn write(buffer: &mut Buffer, value: Value<'_>) -> Result<(), Exhausted> {

@@ -8,7 +8,7 @@ use super::event::Event;
 use super::log::Log;
 use super::mailbox::{Place, Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
-use super::pack;
+use super::pack::{self, Value};
 use super::preinit::Early;
 use super::ready::Ready;
 use super::service::Body;
@@ -217,14 +217,12 @@ impl System {
         worker: Option<&Worker>,
     ) {
         let text = format!("{{service:{dead}}} is dead");
-        let (pointer, size) = pack::pack_values(&[pack::Value::String(text.as_bytes())]);
         let message = Message {
             from: dead,
             to: from,
             session,
             kind: kind::ERROR,
-            // SAFETY: just packed.
-            payload: unsafe { Payload::from_raw(pointer, size) },
+            payload: pack::payload(&[Value::String(text.as_bytes())]),
         };
         // Who asked may be dead as well.
         let _ = self.post(message, 0, worker);
@@ -248,15 +246,12 @@ impl System {
             self.external.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        let (pointer, size) =
-            pack::pack_values(&[pack::Value::String(b"external"), pack::Value::Pointer(data)]);
         let message = Message {
             from: SYSTEM,
             to: ROOT,
             session: 0,
             kind: kind::REQUEST,
-            // SAFETY: just packed.
-            payload: unsafe { Payload::from_raw(pointer, size) },
+            payload: pack::payload(&[Value::String(b"external"), Value::Pointer(data)]),
         };
         let taken = self.post(message, 0, None).is_ok();
         if !taken {
@@ -282,12 +277,8 @@ impl System {
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
-        let (pointer, size) = pack::pack_values(&[
-            pack::Value::String(level),
-            pack::Value::String(text.as_bytes()),
-        ]);
-        // SAFETY: just packed.
-        self.push_log(service, unsafe { Payload::from_raw(pointer, size) }, None);
+        let payload = pack::payload(&[Value::String(level), Value::String(text.as_bytes())]);
+        self.push_log(service, payload, None);
     }
 
     /// Adds an entry to the log and tells the logger.
@@ -296,14 +287,12 @@ impl System {
         let Some(reader) = self.log.push(service, card, payload) else {
             return;
         };
-        let (pointer, size) = pack::pack_values(&[pack::Value::String(b"log_ready")]);
         let message = Message {
             from: SYSTEM,
             to: reader,
             session: 0,
             kind: kind::SYSTEM,
-            // SAFETY: just packed.
-            payload: unsafe { Payload::from_raw(pointer, size) },
+            payload: pack::payload(&[Value::String(b"log_ready")]),
         };
         // A full mailbox wakes the logger as well.
         let _ = self.post(message, 0, worker);

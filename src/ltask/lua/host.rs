@@ -42,9 +42,7 @@ fn post(service: &mut Service, tag: Tag, kind: u8, payload: Payload) {
 }
 
 fn text_payload(text: &[u8]) -> Payload {
-    let (pointer, size) = pack::pack_values(&[Value::String(text)]);
-    // SAFETY: just packed.
-    unsafe { Payload::from_raw(pointer, size) }
+    pack::payload(&[Value::String(text)])
 }
 
 /// A request's task returned: its results are the answer.
