@@ -12,7 +12,7 @@ local kit = {}
 kit.workers = { 1, 2 }
 
 local say <const> = "local function say(...) local v = table.pack(...) for i = 1, v.n do v[i] = tostring(v[i]) end "
-  .. "io.stdout:write(table.concat(v, '\\t', 1, v.n), '\\n') io.stdout:flush() end "
+  .. "io.stdout:write(table.concat(v, '\\t', 1, v.n) .. '\\n') io.stdout:flush() end "
 
 local prelude <const> = "local ltask = require 'ltask' " .. say
 
