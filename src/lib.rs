@@ -106,6 +106,12 @@ entry!(
 );
 
 entry!(
+    /// Entry point of `require "lio.coroutine"`.
+    luaopen_lio_coroutine,
+    task::coroutine::open_module
+);
+
+entry!(
     /// Entry point of `require "ltask"`.
     luaopen_ltask,
     ltask::lua::ltask::open_module
@@ -122,11 +128,15 @@ entry!(
 );
 
 /// Makes the built-in modules loadable in a VM of the executable: right behind `package.path`, so that
-/// a shared object on `package.cpath` does not shadow what is built in.
+/// a shared object on `package.cpath` does not shadow what is built in. The global `coroutine` becomes
+/// that of `lio.coroutine`.
 ///
 /// # Safety
-/// `state` is valid, with its standard library open and 6 free stack slots.
+/// `state` is valid, with its standard library open and 10 free stack slots; may raise.
 pub unsafe fn install(state: *mut lua_State) {
     // SAFETY: the caller's promise.
-    unsafe { lua::embed::install(state, Some(3)) }
+    unsafe {
+        lua::embed::install(state, Some(3));
+        task::coroutine::install(state);
+    }
 }

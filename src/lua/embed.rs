@@ -25,6 +25,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("ltask.root", crate::ltask::lua::root::open_module),
     ("ltask.core", crate::ltask::lua::core::open_module),
     ("lio.task.core", crate::task::lua::open_module),
+    ("lio.coroutine", crate::task::coroutine::open_module),
     ("lio.timer", crate::timer::lua::open_module),
 ];
 

@@ -46,6 +46,12 @@ impl fmt::Write for Text {
     }
 }
 
+impl fmt::Display for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
 impl From<&str> for Text {
     fn from(message: &str) -> Self {
         Text::new(message)

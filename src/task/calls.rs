@@ -6,6 +6,7 @@
 use super::core::{Core, How, Slot, Tag};
 use super::ends::abandon;
 use super::lua::this;
+use super::refuse::raise_cannot_wait;
 use super::token::Token;
 use crate::lua::{Text, raise};
 use mlua::ffi::{self, lua_State};
@@ -13,6 +14,9 @@ use std::ffi::{CStr, c_int};
 
 /// So many values fit on the stack of a fresh or waiting coroutine without asking.
 const ROOM: c_int = 16;
+/// So many tasks are started inside each other; Lua allows 200 levels of C calls, of which one needs two
+/// or three.
+const DEEPEST: u32 = 32;
 
 /// A coroutine with the function and arguments that are on `state`'s stack, which they leave.
 unsafe fn take_over(core: *mut Core, state: *mut lua_State) -> (Slot, *mut lua_State, c_int) {
@@ -84,6 +88,30 @@ pub(super) unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `task.spawn(f, …)` → the task's coroutine. Runs `f` as a task now, up to its first wait, also inside a
+/// task. Nested deeper than a stack of C allows, it is as `fork`.
+pub(super) unsafe extern "C-unwind" fn spawn(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let core = this(state);
+        if (*core).depth >= DEEPEST {
+            return fork(state);
+        }
+        if ffi::lua_type(state, 1) != ffi::LUA_TFUNCTION {
+            check_callable(state);
+        }
+        let (slot, thread, values) = take_over(core, state);
+        ffi::lua_pushthread(thread);
+        ffi::lua_xmove(thread, state, 1);
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_xmove(state, thread, values);
+        (*core).depth += 1;
+        Core::start(core, state, slot, values - 1, Tag::default());
+        (*core).depth -= 1;
+        1
+    }
+}
+
 /// `task.wait([token])` → the values that `wakeup` was given. `token` is any value but nil, the running
 /// coroutine when absent. Raises outside a task, where Lua cannot yield, and when somebody waits on the
 /// token already.
@@ -109,7 +137,7 @@ pub(super) unsafe extern "C-unwind" fn wait(state: *mut lua_State) -> c_int {
                 Text::new("wait: somebody waits on this token already"),
             );
         }
-        ffi::lua_yieldk(state, 0, slot as ffi::lua_KContext, Some(waited))
+        ffi::lua_yieldk(state, 0, 0, Some(waited))
     }
 }
 
@@ -117,11 +145,11 @@ pub(super) unsafe extern "C-unwind" fn wait(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn waited(
     state: *mut lua_State,
     _status: c_int,
-    slot: ffi::lua_KContext,
+    _context: ffi::lua_KContext,
 ) -> c_int {
     // SAFETY: the continuation runs in the frame of `wait`, so its upvalue is at hand.
     unsafe {
-        if (*this(state)).take_interrupt(slot as Slot) {
+        if (*this(state)).take_interrupt(state) {
             ffi::lua_error(state);
         }
         ffi::lua_gettop(state) - 1
@@ -133,14 +161,7 @@ unsafe fn refuse(core: *mut Core, state: *mut lua_State) -> c_int {
     // SAFETY: the token is in the first stack slot.
     unsafe {
         abandon(state, 1);
-        let why = if (*core).current().is_none() {
-            "wait: cannot wait here: outside a task; use lio.loop.run(function() … end)"
-        } else if (*core).running != state {
-            "wait: cannot wait here: inside a coroutine that is not a task"
-        } else {
-            "wait: cannot wait here: a C function that cannot yield is on the stack"
-        };
-        raise(state, Text::new(why))
+        raise_cannot_wait(core, state, "wait")
     }
 }
 

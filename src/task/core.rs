@@ -5,6 +5,7 @@
 //! is in `waiting` exactly when a task of the phase `Waiting` has it; a thread that an entry names is
 //! anchored in Lua's table (see pool.rs), so its state is valid.
 
+use super::chain::Link;
 use super::pool::Pool;
 use super::token::{Fold, TextKeys, Token};
 use mlua::ffi::{self, lua_State};
@@ -81,6 +82,8 @@ pub(super) enum Phase {
     Waiting,
     /// Taken from its wait and not yet resumed or queued.
     Taken,
+    /// Queued: the front of its chain was closed or resumed by somebody, who resumed it is to be told.
+    Severed,
     /// Ended by somebody who closed or resumed the coroutine himself; queued, to be cleared away.
     Stale,
     /// Killed while it was queued: the slot is vacant when its turn comes.
@@ -90,18 +93,25 @@ pub(super) enum Phase {
 impl Phase {
     pub(super) fn is_living(self) -> bool {
         use Phase::*;
-        matches!(self, Ready | Woken | Yielded | Running | Waiting | Taken)
+        matches!(
+            self,
+            Ready | Woken | Yielded | Running | Waiting | Taken | Severed
+        )
     }
 
     pub(super) fn is_queued(self) -> bool {
         use Phase::*;
-        matches!(self, Ready | Woken | Yielded | Stale | Dead)
+        matches!(self, Ready | Woken | Yielded | Severed | Stale | Dead)
     }
 }
 
 pub(super) struct Task {
-    /// Null in a slot without a coroutine.
+    /// The task's own coroutine; null in a slot without one.
     pub(super) thread: *mut lua_State,
+    /// The innermost of its chain (see chain.rs), which is what runs or waits: `thread` when there is none.
+    pub(super) front: *mut lua_State,
+    /// The others of the chain, from `thread` inwards.
+    pub(super) parents: Vec<*mut lua_State>,
     /// What it waits on; also while `Woken`, what it waited on.
     pub(super) token: Token,
     pub(super) tag: Tag,
@@ -117,14 +127,20 @@ type Map<K> = HashMap<K, Slot, BuildHasherDefault<Fold>>;
 /// A VM's tasks. Lives in a userdata that the registry holds.
 pub(crate) struct Core {
     pub(super) tasks: Vec<Task>,
-    /// Address of a coroutine → its slot.
+    /// Address of a coroutine → the slot that it is of, or in whose chain it is.
     pub(super) threads: Map<usize>,
     pub(super) pool: Pool,
     pub(super) queue: VecDeque<Slot>,
     pub(super) waiting: Map<Token>,
     pub(super) current: Option<Slot>,
-    /// The running task's coroutine; null when none runs.
+    /// The innermost coroutine that runs, as far as the core knows; null when none does.
     pub(super) running: *mut lua_State,
+    /// The innermost `resume` on the C stack since the core resumed the running task.
+    pub(super) links: *const Link,
+    /// The coroutines between the one that waits and its task's front yield, one after the other.
+    pub(super) unwinding: bool,
+    /// How many `spawn`s are inside each other.
+    pub(super) depth: u32,
     /// How many tasks live.
     pub(super) count: usize,
     /// How many of them have a tag that tells who asked.
@@ -143,6 +159,9 @@ impl Core {
             waiting: HashMap::default(),
             current: None,
             running: std::ptr::null_mut(),
+            links: std::ptr::null(),
+            unwinding: false,
+            depth: 0,
             count: 0,
             requests: 0,
             keys: TextKeys::new(),
@@ -159,14 +178,14 @@ impl Core {
         &mut self.tasks[slot as usize]
     }
 
-    /// The running task's coroutine; null when none runs.
+    /// The innermost coroutine that runs in a task, or in a `resume` of ours; null when none does.
     pub(crate) fn running(&self) -> *mut lua_State {
         self.running
     }
 
-    /// The coroutine of a slot.
+    /// The coroutine of a slot's task that runs or waits: onto its stack go the values of a resume.
     pub(crate) fn thread(&self, slot: Slot) -> *mut lua_State {
-        self.tasks[slot as usize].thread
+        self.tasks[slot as usize].front
     }
 
     /// The task that runs now.
@@ -202,17 +221,19 @@ impl Core {
         self.pool.created
     }
 
-    /// The running task, when `state` is its coroutine (and not one inside it) and can yield.
+    /// The running task, when a wait of `state`, its coroutine or one inside it, reaches the scheduler.
     ///
     /// # Safety
     /// `state` is the running state of this core's VM.
+    #[inline]
     pub(crate) unsafe fn can_wait(core: *mut Core, state: *mut lua_State) -> Option<Slot> {
         // SAFETY: the caller's promise.
         unsafe {
-            if (*core).running != state || ffi::lua_isyieldable(state) == 0 {
-                return None;
-            }
-            (*core).current
+            let can = match (*core).links.is_null() {
+                true => (*core).running == state && ffi::lua_isyieldable(state) != 0,
+                false => Core::check_way(core, state).is_ok(),
+            };
+            if can { (*core).current } else { None }
         }
     }
 
@@ -242,18 +263,19 @@ impl Core {
         let intact = match self.tasks[slot as usize].phase {
             Phase::Woken | Phase::Yielded | Phase::Waiting => self.is_suspended(slot),
             Phase::Ready => self.is_fresh(slot),
-            Phase::Running | Phase::Taken => true,
+            Phase::Running | Phase::Taken | Phase::Severed => true,
             _ => return false,
         };
         if !intact {
             self.lose(slot);
         }
-        intact
+        self.tasks[slot as usize].phase.is_living()
     }
 
-    /// The task whose coroutine this is, living or not.
+    /// The task whose coroutine this is, living or not; not one inside of it.
     pub(crate) fn slot_of(&self, thread: *mut lua_State) -> Option<Slot> {
-        self.threads.get(&thread.addr()).copied()
+        let &slot = self.threads.get(&thread.addr())?;
+        (self.tasks[slot as usize].thread == thread).then_some(slot)
     }
 
     /// Somebody may have closed or resumed this coroutine himself: if it is a task's, that one ends.
@@ -283,6 +305,9 @@ impl Core {
         let task = self.task(slot);
         task.token = token;
         task.phase = Phase::Waiting;
+        if !self.links.is_null() {
+            self.extend_chain(slot);
+        }
         Ok(())
     }
 
@@ -327,15 +352,20 @@ impl Core {
         self.requests
     }
 
-    /// Ends a task whose coroutine somebody closed or resumed himself; `run_ready` clears it away.
+    /// Somebody closed or resumed the coroutine that waits: the task ends, or goes on where that one was
+    /// resumed. `run_ready` sees to it.
     pub(super) fn lose(&mut self, slot: Slot) {
         let task = self.task(slot);
-        let before = std::mem::replace(&mut task.phase, Phase::Stale);
+        let nested = !task.parents.is_empty();
+        let after = if nested { Phase::Severed } else { Phase::Stale };
+        let before = std::mem::replace(&mut task.phase, after);
         let token = task.token;
         if before == Phase::Waiting {
             self.waiting.remove(&token);
         }
-        self.uncount(slot);
+        if !nested {
+            self.uncount(slot);
+        }
         if !before.is_queued() {
             self.queue.push_back(slot);
         }
@@ -374,15 +404,15 @@ impl Core {
     }
 
     /// For the continuation of a wait: whether an interrupt ended it, so that the value on top must be
-    /// raised. To be called by every continuation: it also notices a coroutine that somebody resumed
-    /// himself, which is no task from then on.
-    pub(crate) fn take_interrupt(&mut self, slot: Slot) -> bool {
-        if self.current == Some(slot) {
-            return std::mem::take(&mut self.task(slot).interrupted);
+    /// raised. To be called by every continuation, with its `state`: it also notices a coroutine that
+    /// somebody resumed himself, which is in no task from then on.
+    pub(crate) fn take_interrupt(&mut self, state: *mut lua_State) -> bool {
+        match self.current {
+            Some(slot) if self.running == state => std::mem::take(&mut self.task(slot).interrupted),
+            _ => {
+                self.taken_over(state);
+                false
+            }
         }
-        if self.task(slot).phase.is_living() {
-            self.lose(slot);
-        }
-        false
     }
 }

@@ -54,70 +54,201 @@ pub(super) unsafe fn abandon(state: *mut lua_State, index: c_int) {
 
 /// What became of a task that was to be ended.
 #[derive(PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     Yes,
-    /// It is the running one.
+    /// It runs, or is in the middle of a call.
     Running,
     /// It was none.
     NoTask,
 }
 
-/// Ends the task whose coroutine is at `index`: takes it out of the books, then closes it, which runs its
-/// `<close>` variables.
-unsafe fn end_task(core: *mut Core, state: *mut lua_State, index: c_int) -> Ended {
-    // SAFETY: a suspended wait's token is in the first slot of its frame. The coroutine stays on the
-    // stack; the books are done with before code of Lua's runs.
+/// Ends the task whose coroutine is at `index`: takes it out of the books, then closes its chain from
+/// the innermost outwards, which runs the `<close>` variables. An error of the task's own coroutine in
+/// that is left on top of the stack when `hear`, else written to standard error.
+pub(super) unsafe fn end_task(
+    core: *mut Core,
+    state: *mut lua_State,
+    index: c_int,
+    hear: bool,
+) -> Ended {
+    // SAFETY: the coroutines stay on the stack; the books are done with before code of Lua's runs.
     unsafe {
+        let index = ffi::lua_absindex(state, index);
         let Some(slot) = living(core, state, index) else {
             return Ended::NoTask;
         };
-        if (*core).current() == Some(slot) {
+        if (*core).task(slot).phase == Phase::Running {
             return Ended::Running;
         }
-        ffi::luaL_checkstack(state, 8, std::ptr::null());
-        let task = (*core).task(slot);
-        let (phase, token, tag, thread) = (task.phase, task.token, task.tag, task.thread);
-        let waits = phase == Phase::Waiting || phase == Phase::Woken && !task.interrupted;
-        let heard = waits && !matches!(token, Token::Session(_));
-        if heard {
-            if ffi::lua_checkstack(thread, 1) == 0 {
-                raise(state, Text::new("not enough memory"));
-            }
-            ffi::lua_pushvalue(thread, 1);
-            ffi::lua_xmove(thread, state, 1);
-        }
-        if phase == Phase::Waiting {
-            (*core).waiting.remove(&token);
-        }
+        let top = ffi::lua_gettop(state);
+        let tag = (*core).tag(slot);
+        let token = push_members(core, state, slot, 0);
+        let members = ffi::lua_gettop(state) - 1;
+        forget_wait(core, slot);
         (*core).uncount(slot);
         pool::discard(core, state, slot);
         tell_killed(core, state, slot, tag);
-        if heard {
-            abandon(state, ffi::lua_gettop(state));
-            ffi::lua_pop(state, 1);
+        if token {
+            abandon(state, members + 1);
         }
-        if !close(state, index) {
-            complain(state, c"error while closing a task: ");
-            ffi::lua_pop(state, 1);
+        ffi::lua_pop(state, 1);
+        // What is innermost was pushed last; the first is the task's own.
+        for member in (top + 1..=members).rev() {
+            if !close(state, member) {
+                if hear && member == top + 1 {
+                    ffi::lua_replace(state, top + 1);
+                    ffi::lua_settop(state, top + 1);
+                    return Ended::Yes;
+                }
+                complain_and_pop(state);
+            }
         }
+        ffi::lua_settop(state, top);
         Ended::Yes
     }
 }
 
+unsafe fn complain_and_pop(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        complain(state, c"error while closing a task: ");
+        ffi::lua_pop(state, 1);
+    }
+}
+
+/// Closes a member of a waiting task's chain, at `index`, and what it is resuming: the wait is off, and who
+/// was resuming it goes on with an error. False when a `<close>` variable of its own raised: then the
+/// error is pushed.
+///
+/// # Safety
+/// `state` is the running state; the coroutine is a member, and not the task's own. May raise.
+pub(super) unsafe fn close_member(
+    core: *mut Core,
+    state: *mut lua_State,
+    slot: Slot,
+    index: c_int,
+) -> bool {
+    // SAFETY: as for `end_task`.
+    unsafe {
+        let index = ffi::lua_absindex(state, index);
+        let top = ffi::lua_gettop(state);
+        let thread = ffi::lua_tothread(state, index);
+        let parents = &(*core).task(slot).parents;
+        let place = parents.iter().position(|&parent| parent == thread);
+        let place = place.unwrap_or(parents.len());
+        let token = push_members(core, state, slot, place);
+        let members = ffi::lua_gettop(state) - 1;
+        forget_wait(core, slot);
+        (*core).sever(slot, place, thread);
+        if token {
+            abandon(state, members + 1);
+        }
+        ffi::lua_pop(state, 1);
+        for member in (top + 1..=members).rev() {
+            if !close(state, member) {
+                if member == top + 1 {
+                    return false;
+                }
+                complain_and_pop(state);
+            }
+        }
+        ffi::lua_settop(state, top);
+        true
+    }
+}
+
+/// Pushes the coroutines of a task's chain from the number `first` inwards, then what its wait's token is
+/// to be abandoned, or nil: then false.
+///
+/// # Safety
+/// `state` is the running state. May raise, before anything changes.
+pub(super) unsafe fn push_members(
+    core: *mut Core,
+    state: *mut lua_State,
+    slot: Slot,
+    first: usize,
+) -> bool {
+    // SAFETY: a member's state is valid while it is in the chain; a suspended wait's token is in the
+    // first slot of its frame.
+    unsafe {
+        let count = (*core).task(slot).parents.len() + 1;
+        ffi::luaL_checkstack(state, (count - first) as c_int + 8, std::ptr::null());
+        for at in first..count {
+            let task = (*core).task(slot);
+            let parent = task.parents.get(at).copied();
+            let member = parent.unwrap_or(task.front);
+            let gone = parent.is_none() && task.phase == Phase::Severed;
+            if !gone && !member.is_null() {
+                push_thread(state, member);
+            }
+        }
+        let task = (*core).task(slot);
+        let waits =
+            matches!(task.phase, Phase::Waiting) || task.phase == Phase::Woken && !task.interrupted;
+        if !waits || matches!(task.token, Token::Session(_)) {
+            ffi::lua_pushnil(state);
+            return false;
+        }
+        let front = task.front;
+        if ffi::lua_checkstack(front, 1) == 0 {
+            raise(state, Text::new("not enough memory"));
+        }
+        ffi::lua_pushvalue(front, 1);
+        ffi::lua_xmove(front, state, 1);
+        true
+    }
+}
+
+/// Pushes a coroutine.
+unsafe fn push_thread(state: *mut lua_State, thread: *mut lua_State) {
+    // SAFETY: it has room for itself.
+    unsafe {
+        if ffi::lua_checkstack(thread, 1) == 0 {
+            raise(state, Text::new("not enough memory"));
+        }
+        ffi::lua_pushthread(thread);
+        ffi::lua_xmove(thread, state, 1);
+    }
+}
+
+/// A waiting task waits no more.
+pub(super) unsafe fn forget_wait(core: *mut Core, slot: Slot) {
+    // SAFETY: a thin shell.
+    unsafe {
+        let task = (*core).task(slot);
+        let token = task.token;
+        if task.phase == Phase::Waiting {
+            (*core).waiting.remove(&token);
+        }
+    }
+}
+
+/// Pushes Lua's own `coroutine.close`.
+///
+/// # Safety
+/// `state` is valid, with 2 free stack slots; the core has been made.
+pub(super) unsafe fn push_close(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        push_anchors(state);
+        ffi::lua_rawgeti(state, -1, CLOSE);
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_pop(state, 1);
+    }
+}
+
 /// Closes the coroutine at `index`; false when a `<close>` variable raised: then the error is pushed.
-unsafe fn close(state: *mut lua_State, index: c_int) -> bool {
+pub(super) unsafe fn close(state: *mut lua_State, index: c_int) -> bool {
     // SAFETY: 5 free stack slots are left in every caller.
     unsafe {
         let index = ffi::lua_absindex(state, index);
-        push_anchors(state);
-        if ffi::lua_rawgeti(state, -1, CLOSE) == ffi::LUA_TNIL {
-            ffi::lua_pop(state, 2);
+        push_close(state);
+        if ffi::lua_type(state, -1) == ffi::LUA_TNIL {
+            ffi::lua_pop(state, 1);
             return true;
         }
         ffi::lua_pushvalue(state, index);
         ffi::lua_call(state, 1, 2);
-        ffi::lua_rotate(state, -3, -1);
-        ffi::lua_pop(state, 1);
         if ffi::lua_toboolean(state, -2) != 0 {
             ffi::lua_pop(state, 2);
             return true;
@@ -129,7 +260,7 @@ unsafe fn close(state: *mut lua_State, index: c_int) -> bool {
 }
 
 /// Writes `what` and the value on top to standard error.
-unsafe fn complain(state: *mut lua_State, what: &CStr) {
+pub(super) unsafe fn complain(state: *mut lua_State, what: &CStr) {
     // SAFETY: plain stack work; the value stays.
     unsafe {
         ffi::lua_pushstring(state, c"lio: ".as_ptr());
@@ -145,15 +276,25 @@ unsafe fn complain(state: *mut lua_State, what: &CStr) {
 }
 
 /// `task.kill(co)` → true; nil when it is no living task. Closes it at its wait; its `<close>` variables
-/// run. A task cannot kill itself.
+/// run. A task that runs, or is in the middle of a call, cannot be killed.
 pub(super) unsafe extern "C-unwind" fn kill(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         ffi::lua_settop(state, 1);
-        match end_task(this(state), state, 1) {
+        let core = this(state);
+        match end_task(core, state, 1, false) {
             Ended::Yes => ffi::lua_pushboolean(state, 1),
             Ended::NoTask => ffi::lua_pushnil(state),
-            Ended::Running => raise(state, Text::new("kill: a task cannot kill itself")),
+            Ended::Running => {
+                let own = (*core).current() == (*core).slot_of(ffi::lua_tothread(state, 1));
+                raise(
+                    state,
+                    Text::new(match own {
+                        true => "kill: a task cannot kill itself",
+                        false => "kill: the task is in the middle of a call",
+                    }),
+                )
+            }
         }
         1
     }
@@ -171,7 +312,7 @@ pub(super) unsafe extern "C-unwind" fn kill_all(state: *mut lua_State) -> c_int 
             while (slot as usize) < (*core).tasks.len() {
                 if (*core).is_living(slot) {
                     push_coroutine(state, slot);
-                    again |= end_task(core, state, -1) == Ended::Yes;
+                    again |= end_task(core, state, -1, false) == Ended::Yes;
                     ffi::lua_pop(state, 1);
                 }
                 slot += 1;

@@ -4,7 +4,7 @@
 //! Each function has the core's address as its upvalue; the registry holds the core until the VM closes,
 //! and a call from a finalizer after that is refused.
 
-use super::calls::{fork, interrupt, run_ready, start, wait, wakeup};
+use super::calls::{fork, interrupt, run_ready, spawn, start, wait, wakeup};
 use super::core::{Core, Slot};
 use super::ends::{enter_close, enter_module, kill, kill_all, on_abandon, on_error};
 use super::pool::{self, push_anchors};
@@ -103,10 +103,9 @@ unsafe extern "C-unwind" fn is_waiting(state: *mut lua_State) -> c_int {
 /// # Safety
 /// `state` is the running state.
 pub(super) unsafe fn living(core: *mut Core, state: *mut lua_State, index: c_int) -> Option<Slot> {
-    // SAFETY: a thin shell; a map entry is of an anchored coroutine.
+    // SAFETY: a thin shell; an entry of the map is of an anchored coroutine.
     unsafe {
-        let thread = ffi::lua_tothread(state, index);
-        let slot = *(*core).threads.get(&thread.addr())?;
+        let slot = (*core).slot_of(ffi::lua_tothread(state, index))?;
         (*core).is_living(slot).then_some(slot)
     }
 }
@@ -174,6 +173,7 @@ unsafe extern "C-unwind" fn has_ready(state: *mut lua_State) -> c_int {
 const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"fork", fork),
     (c"start", start),
+    (c"spawn", spawn),
     (c"wait", wait),
     (c"wakeup", wakeup),
     (c"interrupt", interrupt),

@@ -20,17 +20,21 @@
 //! `lua.rs` the module that Lua sees, `calls.rs` and `ends.rs` its functions.
 
 mod calls;
+mod chain;
 #[allow(dead_code, reason = "a part is for the scheduler only")]
 mod core;
+pub(crate) mod coroutine;
 mod ends;
 pub(crate) mod lua;
 mod pool;
+mod refuse;
 #[allow(dead_code, reason = "a part is for the scheduler only")]
 mod run;
 mod token;
 
 #[allow(unused_imports, reason = "the scheduler uses them")]
 pub(crate) use self::core::{Core, Host, How, Slot, Tag};
+pub(crate) use refuse::raise_cannot_wait;
 #[allow(unused_imports, reason = "the scheduler uses it")]
 pub(crate) use token::Token;
 

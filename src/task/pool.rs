@@ -104,6 +104,8 @@ unsafe fn create(core: *mut Core, state: *mut lua_State) -> Slot {
         ffi::lua_pop(state, 1);
         let task = Task {
             thread,
+            front: thread,
+            parents: Vec::new(),
             token: Token::Session(0),
             tag: Tag::default(),
             values: 0,
@@ -153,9 +155,16 @@ pub(super) unsafe fn discard(core: *mut Core, state: *mut lua_State, slot: Slot)
         ffi::lua_pop(state, 1);
         let task = (*core).task(slot);
         let thread = std::mem::replace(&mut task.thread, std::ptr::null_mut());
+        let front = std::mem::replace(&mut task.front, std::ptr::null_mut());
+        let parents = std::mem::take(&mut task.parents);
         let queued = task.phase.is_queued();
         task.phase = if queued { Phase::Dead } else { Phase::Vacant };
         (*core).threads.remove(&thread.addr());
+        if !parents.is_empty() {
+            for member in parents.into_iter().chain([front]) {
+                (*core).threads.remove(&member.addr());
+            }
+        }
         if !queued {
             (*core).pool.vacant.push(slot);
         }

@@ -1,9 +1,9 @@
 //! Runs tasks: resumes a coroutine and deals with how it came back.
 //!
-//! Called from `run_ready` and `start`, on the running `state`, outside of any task. Lua code that runs
-//! in between (a task, a finalizer, a handler) calls the core itself, so no reference into it is held
-//! across such a call.
+//! Called from `run_ready` and `start`, on the running `state`. Lua code that runs in between (a task, a
+//! finalizer, a handler) calls the core itself, so no reference into it is held across such a call.
 
+use super::chain;
 use super::core::{Core, How, Phase, Slot, Tag};
 use super::ends::report;
 use super::pool;
@@ -15,7 +15,8 @@ impl Core {
     /// its stack.
     ///
     /// # Safety
-    /// `state` is the running state, with 8 free stack slots, and no task runs.
+    /// `state` is the running state, with 8 free stack slots: the main one, or that of a task, which then
+    /// goes on when this one waits.
     #[inline]
     pub(crate) unsafe fn start(
         core: *mut Core,
@@ -79,13 +80,38 @@ unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
     // SAFETY: as for `start`.
     unsafe {
         if (*core).is_living(slot) {
-            let values = (*core).task(slot).values;
-            return resume(core, state, slot, values);
+            let values = match (*core).task(slot).phase {
+                Phase::Severed => chain::cut(&mut *core, slot, chain::CLOSED),
+                _ => Some((*core).task(slot).values),
+            };
+            return match values {
+                Some(values) => resume(core, state, slot, values),
+                None => vanished(core, state, slot),
+            };
         }
         let task = (*core).task(slot);
         if task.phase == Phase::Dead {
             return pool::vacate(&mut *core, slot);
         }
+        end(core, state, slot);
+    }
+}
+
+/// Nobody is left of a living task's chain.
+#[cold]
+unsafe fn vanished(core: *mut Core, state: *mut lua_State, slot: Slot) {
+    // SAFETY: as for `start`.
+    unsafe {
+        (*core).uncount(slot);
+        end(core, state, slot);
+    }
+}
+
+/// Lets the coroutine of a task go that somebody else ended.
+unsafe fn end(core: *mut Core, state: *mut lua_State, slot: Slot) {
+    // SAFETY: as for `start`.
+    unsafe {
+        let task = (*core).task(slot);
         task.phase = Phase::Acquired;
         let tag = task.tag;
         pool::discard(core, state, slot);
@@ -94,21 +120,33 @@ unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
 }
 
 unsafe fn resume(core: *mut Core, state: *mut lua_State, slot: Slot, values: c_int) {
-    // SAFETY: the coroutine is suspended, or fresh with its function on the stack.
+    // SAFETY: the front is suspended, or fresh with its function on the stack.
     unsafe {
-        let task = (*core).task(slot);
-        task.phase = Phase::Running;
-        let thread = task.thread;
-        (*core).current = Some(slot);
-        (*core).running = thread;
-        let mut results = 0;
-        let status = ffi::lua_resume(thread, state, values, &mut results);
-        (*core).current = None;
-        (*core).running = std::ptr::null_mut();
-        match status {
-            ffi::LUA_YIELD => yielded(core, slot, results),
-            ffi::LUA_OK => finished(core, state, slot, results),
-            _ => failed(core, state, slot),
+        // A task that starts another at once is in the middle of a call.
+        let outer = ((*core).current, (*core).running, (*core).links);
+        let mut values = values;
+        loop {
+            let task = (*core).task(slot);
+            task.phase = Phase::Running;
+            let front = task.front;
+            (*core).current = Some(slot);
+            (*core).running = front;
+            (*core).links = std::ptr::null();
+            let mut results = 0;
+            let status = ffi::lua_resume(front, state, values, &mut results);
+            ((*core).current, (*core).running, (*core).links) = outer;
+            let task = (*core).task(slot);
+            if task.parents.is_empty() || task.phase == Phase::Waiting {
+                return match status {
+                    ffi::LUA_YIELD => yielded(core, slot, results),
+                    ffi::LUA_OK => finished(core, state, slot, results),
+                    _ => failed(core, state, slot),
+                };
+            }
+            match chain::hand_up(&mut *core, slot, status, results) {
+                Some(passed) => values = passed,
+                None => return vanished(core, state, slot),
+            }
         }
     }
 }
@@ -116,12 +154,13 @@ unsafe fn resume(core: *mut Core, state: *mut lua_State, slot: Slot, values: c_i
 unsafe fn yielded(core: *mut Core, slot: Slot, results: c_int) {
     // SAFETY: the results are on top of the coroutine's stack.
     unsafe {
+        (*core).unwinding = false;
         let task = (*core).task(slot);
-        if results != 0 {
-            ffi::lua_pop(task.thread, results);
-        }
         if task.phase == Phase::Waiting {
             return;
+        }
+        if results != 0 {
+            ffi::lua_pop(task.thread, results);
         }
         // A plain coroutine.yield gives way to the others.
         task.phase = Phase::Yielded;

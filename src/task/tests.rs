@@ -75,7 +75,7 @@ unsafe extern "C-unwind" fn answered(
 ) -> c_int {
     // SAFETY: as for `ask`.
     unsafe {
-        if (*Core::of(state)).take_interrupt(slot as Slot) {
+        if (*Core::of(state)).take_interrupt(state) {
             ffi::lua_error(state);
         }
         ffi::lua_gettop(state)

@@ -11,7 +11,7 @@ use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
 use crate::lua::{Function, Text, args, push_bytes, raise};
-use crate::task::{Core, Slot, Tag, Token};
+use crate::task::{Core, Slot, Tag, Token, raise_cannot_wait};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -51,17 +51,7 @@ unsafe fn waiting_task(state: *mut lua_State, call: &str) -> (*mut Core, Slot) {
             );
         }
         let Some(slot) = Core::can_wait(core, state) else {
-            let why = match (*core).current() {
-                None => "outside of a request's or a forked coroutine",
-                Some(_) if ffi::lua_isyieldable(state) == 0 => {
-                    "a C function that cannot yield is on the stack"
-                }
-                Some(_) => "inside a coroutine of its own",
-            };
-            raise(
-                state,
-                Text::format(format_args!("{call}: cannot wait here: {why}")),
-            );
+            raise_cannot_wait(core, state, call)
         };
         (core, slot)
     }
@@ -174,7 +164,7 @@ unsafe fn park_for(
         if (*core).park(slot, Token::Session(session)).is_err() {
             raise(state, Text::new("somebody waits for this session already"));
         }
-        ffi::lua_yieldk(state, 0, slot as ffi::lua_KContext, Some(then))
+        ffi::lua_yieldk(state, 0, 0, Some(then))
     }
 }
 
@@ -182,12 +172,12 @@ unsafe fn park_for(
 unsafe extern "C-unwind" fn sent(
     state: *mut lua_State,
     _status: c_int,
-    context: ffi::lua_KContext,
+    _context: ffi::lua_KContext,
 ) -> c_int {
     // SAFETY: as for `resumed`.
     unsafe {
         let core = service(state).fast.core;
-        if (*core).take_interrupt(context as Slot) {
+        if (*core).take_interrupt(state) {
             ffi::lua_error(state);
         }
         if ffi::lua_toboolean(state, -1) != 0 {
@@ -203,12 +193,12 @@ unsafe extern "C-unwind" fn sent(
 unsafe extern "C-unwind" fn resumed(
     state: *mut lua_State,
     _status: c_int,
-    context: ffi::lua_KContext,
+    _context: ffi::lua_KContext,
 ) -> c_int {
     // SAFETY: the stack holds what the dispatcher moved over.
     unsafe {
         let core = service(state).fast.core;
-        if (*core).take_interrupt(context as Slot) {
+        if (*core).take_interrupt(state) {
             push_hook(state, c"raised");
             ffi::lua_rotate(state, -2, 1);
             ffi::lua_call(state, 1, 1);

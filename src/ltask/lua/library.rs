@@ -8,7 +8,7 @@ use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::object::Key;
 use crate::lua::{Function, args, embed, module, push_bytes};
-use crate::task::Core;
+use crate::task::coroutine;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -145,8 +145,7 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
             ffi::lua_pushcclosure(state, function, 0);
             ffi::lua_setglobal(state, name.as_ptr());
         }
-        watch_close(state);
-        let core = Core::of(state);
+        let core = coroutine::install(state);
         let service = service(state);
         service.fast.core = core;
         service.fast.starting = true;
@@ -154,35 +153,6 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
         (*core).set_host(host::host(service));
         ffi::lua_pushboolean(state, service.card.exclusive.load(Ordering::Relaxed).into());
         1
-    }
-}
-
-/// Puts `close` into the place of `coroutine.close`.
-unsafe fn watch_close(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        push_loaded(state, c"coroutine");
-        ffi::lua_getfield(state, -1, c"close".as_ptr());
-        ffi::lua_pushcclosure(state, close, 1);
-        ffi::lua_setfield(state, -2, c"close".as_ptr());
-        ffi::lua_settop(state, -2);
-    }
-}
-
-/// `coroutine.close(co)` of a service: a request that ends in this way is noticed at once.
-unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work; the coroutine stays on the stack.
-    unsafe {
-        ffi::luaL_checktype(state, 1, ffi::LUA_TTHREAD);
-        ffi::lua_settop(state, 1);
-        ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
-        ffi::lua_pushvalue(state, 1);
-        ffi::lua_call(state, 1, ffi::LUA_MULTRET);
-        let core = service(state).fast.core;
-        if !core.is_null() {
-            (*core).notice(ffi::lua_tothread(state, 1));
-        }
-        ffi::lua_gettop(state) - 1
     }
 }
 

@@ -1,0 +1,146 @@
+-- What the task core does about coroutines of its own that the plain coroutine library closes or resumes, which a
+-- stock interpreter still has beside `lio.coroutine`; and in the executable, that there is no such thing.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local task = require "lio.task"
+local theirs = require "lio.coroutine"
+
+local function run_all()
+  while task.run_ready() do end
+end
+
+if coroutine.resume == theirs.resume then
+  t.test("the global coroutine table is ours", function()
+    t.ok(coroutine == theirs and package.loaded.coroutine == theirs)
+  end)
+  return t.finish()
+end
+
+t.test("the global coroutine table is left alone", function()
+  t.ok(coroutine ~= theirs)
+  t.ok(coroutine.wrap ~= theirs.wrap and coroutine.yield == theirs.yield)
+end)
+
+t.test("a wait in a coroutine that the plain library resumed says so", function()
+  local problem
+  task.fork(function()
+    problem = select(2, coroutine.resume(coroutine.create(function() task.wait "x" end)))
+  end)
+  run_all()
+  t.ok(problem:find("cannot wait here: inside a coroutine that the plain coroutine library resumed", 1, true), problem)
+  t.ok(problem:find("lio.coroutine", 1, true), problem)
+  t.eq(task.is_waiting "x", false, "nothing is left of the refused wait")
+end)
+
+t.test("so does one further inside, or outside, of a coroutine that ours resumed", function()
+  local problems = {}
+  task.fork(function()
+    theirs.wrap(function()
+      problems[1] = select(2, coroutine.resume(coroutine.create(function() task.wait "x" end)))
+    end)()
+    coroutine.wrap(function()
+      problems[2] = select(2, theirs.resume(coroutine.create(function() task.wait "x" end)))
+    end)()
+  end)
+  run_all()
+  for i = 1, 2 do t.ok(problems[i]:find("plain coroutine library", 1, true), problems[i]) end
+  t.eq(task.count(), 0)
+end)
+
+t.test("a coroutine that somebody else closed is no task any more", function()
+  local ran = false
+  local waiting = task.fork(function() task.wait "theirs" ran = true end)
+  local woken = task.fork(function() task.wait "woken" ran = true end)
+  run_all()
+  local fresh = task.fork(function() ran = true end)
+  task.wakeup "woken"
+  for _, co in ipairs { waiting, woken, fresh } do coroutine.close(co) end
+  t.eq(task.is_alive(fresh), false)
+  t.eq(task.is_waiting "theirs", false)
+  t.is_nil(task.wakeup "theirs")
+  t.is_nil(task.kill(waiting))
+  run_all()
+  t.eq(ran, false)
+  t.eq(task.count(), 0)
+  t.eq(#task.list(), 0)
+end)
+
+t.test("the token of a coroutine that somebody else closed is free", function()
+  local got
+  local closed = task.fork(function() task.wait "freed" end)
+  run_all()
+  coroutine.close(closed)
+  task.fork(function() got = task.wait "freed" end)
+  run_all()
+  t.eq(task.wakeup("freed", "mine"), true)
+  run_all()
+  t.eq(got, "mine")
+  t.eq(task.count(), 0)
+end)
+
+t.test("a coroutine that somebody else resumes is no task any more", function()
+  local seen, problem = {}, nil
+  local waiting = task.fork(function()
+    seen[1] = task.wait "taken"
+    problem = select(2, pcall(task.wait, "again"))
+    coroutine.yield "mine"
+    seen[2] = "end"
+  end)
+  run_all()
+  t.eq({ coroutine.resume(waiting, "by hand") }, { true, "mine" })
+  t.eq(seen, { "by hand" })
+  t.ok(problem:find "outside a task", problem)
+  t.eq(task.count(), 0)
+  t.eq(task.is_alive(waiting), false)
+  t.is_nil(task.wakeup "taken")
+  run_all()
+  t.eq(seen, { "by hand" }, "the core leaves it alone")
+  t.eq(coroutine.resume(waiting), true)
+  t.eq(seen, { "by hand", "end" })
+end)
+
+t.test("a forked coroutine that somebody else resumes first is passed over", function()
+  local runs, problem = 0, nil
+  local on_error = task.on_error
+  task.on_error = function(message) problem = message end
+  local co = task.fork(function() runs = runs + 1 end)
+  -- Its own turn comes while it runs; the argument makes its stack look like one that waits to start.
+  local nested = task.fork(function() runs = runs + 1 task.run_ready(1) end)
+  t.eq(coroutine.resume(co), true)
+  t.eq({ coroutine.resume(nested) }, { true })
+  run_all()
+  task.on_error = on_error
+  t.is_nil(problem)
+  t.eq(runs, 2)
+  t.eq(task.count(), 0)
+end)
+
+t.test("a woken coroutine that somebody else resumes is passed over", function()
+  local got
+  local co = task.fork(function() got = table.pack(task.wait "both") end)
+  run_all()
+  task.wakeup("both", 1)
+  t.eq(coroutine.resume(co, 2), true)
+  t.eq(got, { 1, 2, n = 2 })
+  run_all()
+  t.eq(task.count(), 0)
+end)
+
+t.test("a finalizer that runs after the core is gone gets an error", function()
+  local script = t.write(t.tmp() .. "/late.lua", [[
+    local task
+    local _ = setmetatable({}, { __gc = function()
+      print(pcall(task.fork, print))
+      print(pcall(task.wakeup, "x"))
+    end })
+    task = require "lio.task"
+    task.fork(function() task.wait "x" end)
+    task.run_ready()
+  ]])
+  local r = t.run(t.lio() .. " " .. t.quote(script))
+  t.eq(r.out, ("false\tthe VM is closing: there are no tasks any more\n"):rep(2))
+  t.eq(r.err, "")
+end)
+
+t.finish()
