@@ -9,75 +9,24 @@ local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
 local cases = require "cases"
 local measure = require "measure"
+local rounds = require "rounds"
+local quote, shown = rounds.quote, rounds.shown
 
 local options = { rounds = 3, seconds = 60 }
-local wanted = {}
-for _, word in ipairs(arg) do
-  local name, value = word:match "^(%w+)=(%d+)$"
-  if not name then
-    wanted[#wanted + 1] = word
-  elseif options[name] then
-    options[name] = tonumber(value)
-  else
-    error("unknown value: " .. word, 0)
-  end
-end
+local list = rounds.chosen(arg, options, cases)
 
-local function chosen()
-  if #wanted == 0 then return cases end
-  local list = {}
-  for _, name in ipairs(wanted) do
-    local found
-    for _, one in ipairs(cases) do found = found or one.name == name and one end
-    if not found then error("no such case: " .. name, 0) end
-    list[#list + 1] = found
-  end
-  return list
-end
-
-local function quote(word)
-  return "'" .. word:gsub("'", "'\\''") .. "'"
-end
-
--- The figures of one process by name; nil when it failed.
+-- The figures of one process by name; nil and what went wrong when it failed.
 local function measured(one)
   local words = {}
   for i, value in ipairs(one.values) do words[i] = quote(value) end
-  local text = measure.capture(("timeout -k 1 %d %s %schild.lua %s %s; echo \"code\t$?\""):format(
-    options.seconds, quote(arg[-1]), quote(here), one.case, table.concat(words, " ")))
-  local figures = {}
-  for name, value in text:gmatch "([%w_]+)\t([%d.e+-]+)" do figures[name] = tonumber(value) end
-  if figures.code ~= 0 then
-    return nil, figures.code == 124 and "not done in time" or ("exit code %s"):format(figures.code)
-  end
-  if figures.each then figures.share = figures.each * figures.switch / 1e6 end
-  return figures
-end
-
-local function shown(value)
-  if value == 0 then return "0" end
-  if math.abs(value) >= 10000 then
-    local text = ("%.0f"):format(value)
-    return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
-  end
-  return (("%.4g"):format(value):gsub("%.0+$", ""))
-end
-
-local function target(row)
-  if row.least then return "≥ " .. shown(row.least) end
-  if row.most then return row.most == 0 and "0" or "≤ " .. shown(row.most) end
-  return ""
-end
-
--- How `value` stands to the row's target.
-local function verdict(row, value)
-  if row.least then return value >= row.least and "yes" or ("no: %.2f of it"):format(value / row.least) end
-  if row.most then return value <= row.most and "yes" or "**no**" end
-  return ""
+  local figures, problem = rounds.figures(("%s %schild.lua %s %s"):format(
+    quote(arg[-1]), quote(here), one.case, table.concat(words, " ")), options.seconds)
+  if figures and figures.each then figures.share = figures.each * figures.switch / 1e6 end
+  return figures, problem
 end
 
 local function line(one, row)
-  if #one.results == 0 then return ("| %s | failed | %s | no | | |"):format(row[1], target(row)) end
+  if #one.results == 0 then return ("| %s | failed | %s | no | | |"):format(row[1], rounds.target(row)) end
   local value = measure.median(one.results, row[2])
   local each, share = "", ""
   if row[2] == "rate" then
@@ -85,10 +34,9 @@ local function line(one, row)
     share = shown(measure.median(one.results, "share"))
   end
   return ("| %s | %s%s | %s | %s | %s | %s |"):format(row[1], shown(value), row[3] == "" and "" or " " .. row[3],
-    target(row), verdict(row, value), each, share)
+    rounds.target(row), rounds.verdict(row, value), each, share)
 end
 
-local list = chosen()
 local failures, yardsticks = 0, {}
 for _, one in ipairs(list) do one.results = {} end
 for round = 1, options.rounds do
