@@ -8,7 +8,8 @@ local kit = require "tests.ltaskkit"
 local victim <const> = [[
   local S = {}
   function S.ping(...) return ... end
-  function S.wait() ltask.wait() end
+  local n = 0
+  function S.wait() n = n + 1 ltask.wait(n) end
   function S.nap(cs) ltask.sleep(cs) return "awake" end
   function S.stop() ltask.quit() end
   -- Keeps its thread until that file is there, then goes on to its end: what came meanwhile is queued.

@@ -105,6 +105,12 @@ function M.sleep(seconds)
   return woken(co, id, task.wait(co))
 end
 
+-- What a token stands for, for `lio.tasks`.
+function M.describe(token)
+  if sleeping[token] then return "a sleep" end
+  return api.describe(token)
+end
+
 -- `loop.timeout(seconds, f)` → an id for `cancel`. Forks `f` when the time is over; `run` waits for that.
 function M.timeout(seconds, f)
   check_seconds(seconds, "timeout")
@@ -205,8 +211,9 @@ end
 
 local function deadlock()
   local lines = { "every task waits, and nothing is left that could wake one" }
-  for _, co in ipairs(task.list()) do
-    lines[#lines + 1] = debug.traceback(co, "task:")
+  for _, one in ipairs(lio.tasks()) do
+    lines[#lines + 1] = one.waits_for and one.traceback:gsub("^task:", "task, waits for " .. one.waits_for .. ":", 1)
+      or one.traceback
   end
   return table.concat(lines, "\n")
 end
@@ -315,6 +322,11 @@ function M.run(f, ...)
   if state.results then
     return table.unpack(state.results, 2, state.results.n)
   end
+end
+
+-- `loop.drives()` → whether the loop runs, or is that of the service: what waits on it will be woken.
+function M.drives()
+  return active or attached ~= false
 end
 
 -- `loop.is_running()` → whether `run` is active in this VM.

@@ -221,6 +221,9 @@ function M.new(selector, sched)
     return nil, "closed", "closed"
   end
 
+  -- What a token of this module stands for, for `lio.tasks`; nil when it is none.
+  api.describe = turns.describe
+
   -- What is queued on `c` goes out before the loop waits, so that small writes share a system call.
   local unflushed, flushing = {}, {}
   function api.flush_later(c)

@@ -261,12 +261,19 @@ function M.thread_info(co)
   return debug.traceback(co, coroutine.status(co))
 end
 
+-- What `ltask.call(addr, "tasks")` asks: `lio.tasks`, without the coroutines, which do not travel.
+function hooks.tasks()
+  local list = require "lio.tasks"()
+  for _, one in ipairs(list) do one.thread = nil end
+  return list
+end
+
 -- What `ltask.syscall(addr, "inspect", what)` asks: "memory" (bytes), "traceback", "counts".
 function hooks.inspect(what)
   if what == "memory" then return collectgarbage "count" * 1024 end
   if what == "counts" then return ltask.mem_count() end
   local list = { ltask.backtrace() }
-  for _, co in ipairs(task.list()) do list[#list + 1] = debug.traceback(co, "coroutine:") end
+  for _, one in ipairs(hooks.tasks()) do list[#list + 1] = one.traceback end
   return table.concat(list, "\n")
 end
 

@@ -57,11 +57,13 @@ impl Timekeeper {
         }
     }
 
-    /// Sets a timer.
-    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) {
-        if self.timers.add(service, session, due) {
+    /// Sets a timer. Its id.
+    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> u64 {
+        let (id, earlier) = self.timers.add(service, session, due);
+        if earlier {
             self.wake();
         }
+        id
     }
 
     /// Whether there are more stand-ins than slices that need one. Then the caller, one of them, is to

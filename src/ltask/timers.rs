@@ -49,9 +49,9 @@ impl Timers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a timer to `due` nanoseconds of the monotonic clock. True when the timekeeper must wake
-    /// earlier than it means to.
-    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> bool {
+    /// Sets a timer to `due` nanoseconds of the monotonic clock. Its id, and whether the timekeeper must
+    /// wake earlier than it means to.
+    pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> (u64, bool) {
         let mut guard = self.lock();
         let inner = &mut *guard;
         let id = inner.queue.create(true);
@@ -71,7 +71,34 @@ impl Timers {
             before: NONE,
             after: head.unwrap_or(NONE),
         });
-        due < inner.planned
+        (id, due < inner.planned)
+    }
+
+    /// Removes a service's timer, if it is still there.
+    pub(crate) fn cancel(&self, service: ServiceId, id: u64) {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let slot = Queue::slot(id);
+        let Some(&Some(entry)) = inner.entries.get(slot) else {
+            return;
+        };
+        if entry.id == id && entry.service == service {
+            inner.entries[slot] = None;
+            inner.queue.free(id);
+            inner.unchain(entry);
+        }
+    }
+
+    /// How many timers a service has.
+    pub(crate) fn count_of(&self, service: ServiceId) -> usize {
+        let inner = self.lock();
+        let mut slot = inner.heads.get(&service).copied().unwrap_or(NONE);
+        let mut count = 0;
+        while let Some(Some(entry)) = inner.entries.get(slot) {
+            count += 1;
+            slot = entry.after;
+        }
+        count
     }
 
     /// Removes all timers of a service that has died.
@@ -184,11 +211,28 @@ mod tests {
     fn only_an_earlier_timer_disturbs_the_timekeeper() {
         let timers = Timers::default();
         assert_eq!(timers.plan(u64::MAX), u64::MAX);
-        assert!(timers.add(1, 1, 100));
+        assert!(timers.add(1, 1, 100).1);
         assert_eq!(timers.plan(u64::MAX), 100);
-        assert!(!timers.add(1, 2, 100));
-        assert!(!timers.add(1, 3, 200));
-        assert!(timers.add(1, 4, 99));
+        assert!(!timers.add(1, 2, 100).1);
+        assert!(!timers.add(1, 3, 200).1);
+        assert!(timers.add(1, 4, 99).1);
         assert_eq!(timers.plan(50), 50);
+    }
+
+    #[test]
+    fn a_cancelled_timer_does_not_come_and_its_neighbours_do() {
+        let timers = Timers::default();
+        let ids: Vec<u64> = (0..5)
+            .map(|at| timers.add(7, at, 10 + at as u64).0)
+            .collect();
+        timers.cancel(7, ids[0]);
+        timers.cancel(7, ids[2]);
+        timers.cancel(7, ids[2]);
+        timers.cancel(7, ids[4]);
+        timers.cancel(8, ids[1]);
+        assert_eq!(timers.count_of(7), 2);
+        assert_eq!(take(&timers, 100), [(7, 1), (7, 3)]);
+        timers.cancel(7, ids[1]);
+        assert_eq!(timers.count_of(7), 0);
     }
 }

@@ -163,6 +163,13 @@ const SERVICE: &[(&str, Function)] = &[
     ("ltask.more", open_compiled),
     ("ltask.request", open_compiled),
     ("ltask.loader", open_compiled),
+    ("skynet.launch", open_compiled),
+    ("skynet.message", open_compiled),
+    ("skynet.names", open_compiled),
+    ("skynet.packing", open_compiled),
+    ("skynet.services", open_compiled),
+    ("skynet.task", open_compiled),
+    ("skynet.trace", open_compiled),
 ];
 
 /// In the VM of a service: what each service needs is found without a look at files.

@@ -673,7 +673,12 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[(c"create", create), (c"waker", take_waker), (c"now", now)],
+            &[
+                (c"create", create),
+                (c"waker", take_waker),
+                (c"now", now),
+                (c"tasks", crate::task::tasks),
+            ],
         );
         for (name, value) in [(c"SELECT_READ", READ), (c"SELECT_WRITE", WRITE)] {
             ffi::lua_pushinteger(state, i64::from(value));

@@ -9,6 +9,7 @@ use super::lua::this;
 use super::refuse::raise_cannot_wait;
 use super::token::Token;
 use crate::lua::{Text, raise};
+use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 
@@ -222,6 +223,7 @@ pub(super) unsafe extern "C-unwind" fn run_ready(state: *mut lua_State) -> c_int
         if (*core).current().is_some() {
             raise(state, Text::new("run_ready: called from inside a task"));
         }
+        (*core).now = monotonic_nanos();
         let more = Core::run_ready(core, state);
         ffi::lua_pushboolean(state, more.into());
         1

@@ -27,6 +27,9 @@ pub(super) struct Link {
     pub(super) to: *mut lua_State,
 }
 
+/// The most coroutines in a chain. Lua's own limit of some 200 nested calls of C does not count what waited.
+const MOST: usize = 10_000;
+
 /// What `resume` of a member reports.
 pub(super) const WAITS: &CStr = c"cannot resume a coroutine that is waiting";
 /// What the one that resumed it gets when a waiting coroutine is closed.
@@ -44,6 +47,8 @@ pub(super) enum Obstacle {
     Foreign,
     /// This coroutine is inside a function that cannot yield.
     Rigid(*mut lua_State),
+    /// Too many coroutines are resuming each other.
+    Deep,
 }
 
 impl Core {
@@ -62,7 +67,9 @@ impl Core {
             }
             let mut inner = state;
             let mut link = (*core).links;
+            let mut depth = (*core).task(slot).parents.len();
             while !link.is_null() {
+                depth += 1;
                 if (*link).to != inner {
                     return Err(Obstacle::Foreign);
                 }
@@ -71,6 +78,9 @@ impl Core {
                     return Err(Obstacle::Rigid(inner));
                 }
                 link = (*link).up;
+            }
+            if depth > MOST {
+                return Err(Obstacle::Deep);
             }
             match inner == (*core).thread(slot) {
                 true => Ok(()),

@@ -6,6 +6,7 @@
 //! anchored in Lua's table (see pool.rs), so its state is valid.
 
 use super::chain::Link;
+use super::lost::Guard;
 use super::pool::Pool;
 use super::token::{Fold, TextKeys, Token};
 use mlua::ffi::{self, lua_State};
@@ -48,6 +49,8 @@ pub(crate) struct Host {
         unsafe fn(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag),
     /// The VM closes: the core is gone.
     pub(crate) closed: unsafe fn(data: *mut c_void),
+    /// A wait on a session was cancelled that was for this.
+    pub(crate) cancelled: unsafe fn(data: *mut c_void, errand: Errand),
     /// A task with a session was killed, or its coroutine closed by somebody, before it returned.
     pub(crate) killed: unsafe fn(data: *mut c_void, state: *mut lua_State, slot: Slot, tag: Tag),
 }
@@ -80,6 +83,8 @@ pub(super) enum Phase {
     Running,
     /// Suspended in a wait.
     Waiting,
+    /// Queued: nothing can end its wait any more. See lost.rs.
+    Lost,
     /// Taken from its wait and not yet resumed or queued.
     Taken,
     /// Queued: the front of its chain was closed or resumed by somebody, who resumed it is to be told.
@@ -95,13 +100,16 @@ impl Phase {
         use Phase::*;
         matches!(
             self,
-            Ready | Woken | Yielded | Running | Waiting | Taken | Severed
+            Ready | Woken | Yielded | Running | Waiting | Taken | Severed | Lost
         )
     }
 
     pub(super) fn is_queued(self) -> bool {
         use Phase::*;
-        matches!(self, Ready | Woken | Yielded | Severed | Stale | Dead)
+        matches!(
+            self,
+            Ready | Woken | Yielded | Severed | Lost | Stale | Dead
+        )
     }
 }
 
@@ -120,6 +128,28 @@ pub(super) struct Task {
     pub(super) phase: Phase,
     /// The wait that it is resumed in raises.
     pub(super) interrupted: bool,
+    /// The function of `on_end` is to hear of its end.
+    pub(super) watched: bool,
+    /// What a wait on a session is for.
+    pub(super) errand: Errand,
+    /// When it began, by `Core::now`.
+    pub(super) born: u64,
+    /// The collector's cycle in which its wait began.
+    pub(super) cycle: u32,
+    /// Of one whose wait has lasted for long: see lost.rs. Null otherwise.
+    pub(super) guard: *mut Guard,
+}
+
+/// What a wait on a session is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Errand {
+    /// Not known.
+    #[default]
+    Other,
+    /// The answer of a service.
+    Call(u32),
+    /// A timer of the host's, by its id.
+    Timer(u64),
 }
 
 type Map<K> = HashMap<K, Slot, BuildHasherDefault<Fold>>;
@@ -139,6 +169,10 @@ pub(crate) struct Core {
     pub(super) links: *const Link,
     /// The coroutines between the one that waits and its task's front yield, one after the other.
     pub(super) unwinding: bool,
+    /// About what time it is, in nanoseconds of the monotonic clock.
+    pub(crate) now: u64,
+    /// How many cycles the collector has ended.
+    pub(super) cycle: u32,
     /// How many `spawn`s are inside each other.
     pub(super) depth: u32,
     /// How many tasks live.
@@ -161,6 +195,8 @@ impl Core {
             running: std::ptr::null_mut(),
             links: std::ptr::null(),
             unwinding: false,
+            now: crate::timer::monotonic_nanos(),
+            cycle: 0,
             depth: 0,
             count: 0,
             requests: 0,
@@ -209,6 +245,14 @@ impl Core {
             .iter()
             .filter(|task| task.phase.is_living() && task.tag.session != 0)
             .map(|task| task.tag)
+    }
+
+    /// How many tasks wait on a session.
+    pub(crate) fn sessions(&self) -> usize {
+        let tokens = self.waiting.keys();
+        tokens
+            .filter(|token| matches!(token, Token::Session(_)))
+            .count()
     }
 
     /// Whether a task can run.
@@ -261,7 +305,7 @@ impl Core {
     #[inline]
     pub(super) fn is_living(&mut self, slot: Slot) -> bool {
         let intact = match self.tasks[slot as usize].phase {
-            Phase::Woken | Phase::Yielded | Phase::Waiting => self.is_suspended(slot),
+            Phase::Woken | Phase::Yielded | Phase::Waiting | Phase::Lost => self.is_suspended(slot),
             Phase::Ready => self.is_fresh(slot),
             Phase::Running | Phase::Taken | Phase::Severed => true,
             _ => return false,
@@ -302,9 +346,11 @@ impl Core {
                 self.waiting.insert(token, slot);
             }
         }
+        let cycle = self.cycle;
         let task = self.task(slot);
         task.token = token;
         task.phase = Phase::Waiting;
+        task.cycle = cycle;
         if !self.links.is_null() {
             self.extend_chain(slot);
         }
@@ -314,12 +360,20 @@ impl Core {
     /// Takes out the waiter of a token. The caller moves values onto its stack and resumes or queues it.
     pub(crate) fn take_waiter(&mut self, token: Token) -> Option<Slot> {
         let slot = self.waiting.remove(&token)?;
+        if !self.task(slot).guard.is_null() {
+            self.hold(slot);
+        }
         self.task(slot).phase = Phase::Taken;
         if !self.is_suspended(slot) {
             self.lose(slot);
             return None;
         }
         Some(slot)
+    }
+
+    /// Notes what the running task is about to wait for on a session.
+    pub(crate) fn set_errand(&mut self, slot: Slot, errand: Errand) {
+        self.task(slot).errand = errand;
     }
 
     /// Puts a waiter back that was just taken out.
@@ -363,6 +417,9 @@ impl Core {
         if before == Phase::Waiting {
             self.waiting.remove(&token);
         }
+        if !self.task(slot).guard.is_null() {
+            self.hold(slot);
+        }
         if !nested {
             self.uncount(slot);
         }
@@ -378,10 +435,12 @@ impl Core {
     pub(crate) unsafe fn enqueue(core: *mut Core, slot: Slot, values: c_int, tag: Tag) {
         // SAFETY: the caller's promise.
         unsafe {
+            let now = (*core).now;
             let task = (*core).task(slot);
             task.phase = Phase::Ready;
             task.values = values;
             task.tag = tag;
+            task.born = now;
             (*core).count += 1;
             (*core).requests += usize::from(tag.from != 0);
             (*core).queue.push_back(slot);

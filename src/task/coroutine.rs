@@ -300,7 +300,7 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
 
 impl Core {
     /// Whether a living task neither runs nor is in the middle of a call.
-    fn is_idle(&self, slot: super::Slot) -> bool {
+    pub(super) fn is_idle(&self, slot: super::Slot) -> bool {
         self.tasks[slot as usize].phase != Phase::Running
     }
 }

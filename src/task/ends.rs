@@ -15,6 +15,12 @@ use std::io::Write;
 const CLOSE: i64 = 0;
 const ABANDON: i64 = -1;
 const MODULE: i64 = -2;
+/// The function of `on_end`.
+const END: i64 = -3;
+/// The message about a lost task, made beforehand.
+pub(super) const LOST: i64 = -4;
+/// What `lost.rs` keeps: a token → the guard of the task that waits on it.
+pub(super) const GUARDS: i64 = -5;
 
 /// Puts `coroutine.close` into the new anchors' table on top of the stack.
 ///
@@ -86,6 +92,7 @@ pub(super) unsafe fn end_task(
         let members = ffi::lua_gettop(state) - 1;
         forget_wait(core, slot);
         (*core).uncount(slot);
+        let watched = (*core).task(slot).watched;
         pool::discard(core, state, slot);
         tell_killed(core, state, slot, tag);
         if token {
@@ -93,17 +100,25 @@ pub(super) unsafe fn end_task(
         }
         ffi::lua_pop(state, 1);
         // What is innermost was pushed last; the first is the task's own.
+        let mut problem = false;
         for member in (top + 1..=members).rev() {
             if !close(state, member) {
                 if hear && member == top + 1 {
-                    ffi::lua_replace(state, top + 1);
-                    ffi::lua_settop(state, top + 1);
-                    return Ended::Yes;
+                    problem = true;
+                } else {
+                    complain_and_pop(state);
                 }
-                complain_and_pop(state);
             }
         }
-        ffi::lua_settop(state, top);
+        if watched {
+            call_end(state, top + 1);
+        }
+        if problem {
+            ffi::lua_replace(state, top + 1);
+            ffi::lua_settop(state, top + 1);
+        } else {
+            ffi::lua_settop(state, top);
+        }
         Ended::Yes
     }
 }
@@ -200,7 +215,10 @@ pub(super) unsafe fn push_members(
 }
 
 /// Pushes a coroutine.
-unsafe fn push_thread(state: *mut lua_State, thread: *mut lua_State) {
+///
+/// # Safety
+/// Both states are valid, and `state` is the running one; may raise a memory error.
+pub(super) unsafe fn push_thread(state: *mut lua_State, thread: *mut lua_State) {
     // SAFETY: it has room for itself.
     unsafe {
         if ffi::lua_checkstack(thread, 1) == 0 {
@@ -211,14 +229,22 @@ unsafe fn push_thread(state: *mut lua_State, thread: *mut lua_State) {
     }
 }
 
-/// A waiting task waits no more.
-pub(super) unsafe fn forget_wait(core: *mut Core, slot: Slot) {
+/// A task that is about to be closed waits no more.
+unsafe fn forget_wait(core: *mut Core, slot: Slot) {
     // SAFETY: a thin shell.
     unsafe {
         let task = (*core).task(slot);
-        let token = task.token;
+        let (token, errand) = (task.token, task.errand);
         if task.phase == Phase::Waiting {
             (*core).waiting.remove(&token);
+            if matches!(token, Token::Session(_))
+                && let Some(host) = (*core).host
+            {
+                (host.cancelled)(host.data, errand);
+            }
+        }
+        if !(*core).task(slot).guard.is_null() {
+            (*core).hold(slot);
         }
     }
 }
@@ -311,7 +337,7 @@ pub(super) unsafe extern "C-unwind" fn kill_all(state: *mut lua_State) -> c_int 
             let mut slot = 0;
             while (slot as usize) < (*core).tasks.len() {
                 if (*core).is_living(slot) {
-                    push_coroutine(state, slot);
+                    push_thread(state, (*core).task(slot).thread);
                     again |= end_task(core, state, -1, false) == Ended::Yes;
                     ffi::lua_pop(state, 1);
                 }
@@ -338,6 +364,75 @@ pub(super) unsafe extern "C-unwind" fn on_abandon(state: *mut lua_State) -> c_in
     }
 }
 
+/// `task.on_end(f)`: calls `f(co)` when a task ends that `watch_end` was called in, however it ends. One `f`
+/// at a time.
+pub(super) unsafe extern "C-unwind" fn on_end(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        push_anchors(state);
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_rawseti(state, 1, END);
+        0
+    }
+}
+
+/// `task.watch_end()`: the function of `on_end` will hear of the running task's end.
+pub(super) unsafe extern "C-unwind" fn watch_end(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let core = this(state);
+        if let Some(slot) = (*core).current() {
+            (*core).task(slot).watched = true;
+        }
+        0
+    }
+}
+
+/// Calls the function of `on_end`, if it is to hear of this task, whose coroutine is still there.
+///
+/// # Safety
+/// `state` is the running state, with 5 free stack slots.
+#[inline]
+pub(super) unsafe fn tell_end(core: *mut Core, state: *mut lua_State, slot: Slot) {
+    // SAFETY: a thin shell.
+    unsafe {
+        if (*core).task(slot).watched {
+            (*core).task(slot).watched = false;
+            push_coroutine(state, slot);
+            call_end(state, ffi::lua_gettop(state));
+            ffi::lua_pop(state, 1);
+        }
+    }
+}
+
+/// The same for the coroutine at `index`.
+#[cold]
+unsafe fn call_end(state: *mut lua_State, index: c_int) {
+    // SAFETY: the call is protected; there is nobody to tell of an error in it but who reads the log.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        push_anchors(state);
+        if ffi::lua_rawgeti(state, -1, END) != ffi::LUA_TNIL {
+            ffi::lua_pushvalue(state, index);
+            if ffi::lua_pcall(state, 1, 0, 0) != ffi::LUA_OK {
+                ffi::lua_pushcclosure(state, complain_of_end, 0);
+                ffi::lua_rotate(state, -2, 1);
+                ffi::lua_pcall(state, 1, 0, 0);
+            }
+        }
+        ffi::lua_settop(state, top);
+    }
+}
+
+unsafe extern "C-unwind" fn complain_of_end(state: *mut lua_State) -> c_int {
+    // SAFETY: the error is on top.
+    unsafe {
+        complain(state, c"error in on_end: ");
+        0
+    }
+}
+
 /// Enters the module's table, which is on top of the stack: its `on_error` is called with failures.
 ///
 /// # Safety
@@ -352,7 +447,7 @@ pub(super) unsafe fn enter_module(state: *mut lua_State) {
     }
 }
 
-/// `task.on_error(message, co)`: called with the error of a task that raised, and its coroutine, which
+/// `task.on_error(message [, co])`: called with the error of a task that raised, and its coroutine, if that
 /// still has its stack. Another function in its place logs elsewhere. This one writes message and
 /// traceback to standard error.
 pub(super) unsafe extern "C-unwind" fn on_error(state: *mut lua_State) -> c_int {
@@ -369,9 +464,11 @@ pub(super) unsafe extern "C-unwind" fn on_error(state: *mut lua_State) -> c_int 
             ffi::lua_copy(state, -1, 1);
         }
         let thread = ffi::lua_tothread(state, 2);
-        let of = if thread.is_null() { state } else { thread };
-        let message = ffi::lua_tostring(state, 1);
-        ffi::luaL_traceback(state, of, message, 0);
+        if thread.is_null() {
+            ffi::lua_settop(state, 1);
+        } else {
+            ffi::luaL_traceback(state, thread, ffi::lua_tostring(state, 1), 0);
+        }
         complain(state, c"");
         0
     }
@@ -395,19 +492,36 @@ pub(super) unsafe fn report(state: *mut lua_State, slot: Slot, thread: *mut lua_
     }
 }
 
+/// Calls `on_error` with the two values on top, a message and a coroutine.
+///
+/// # Safety
+/// `state` is the running state, with 4 free stack slots; may raise.
+pub(super) unsafe fn tell_error(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        let top = ffi::lua_gettop(state) - 2;
+        push_anchors(state);
+        if ffi::lua_rawgeti(state, -1, MODULE) != ffi::LUA_TNIL {
+            ffi::lua_getfield(state, -1, c"on_error".as_ptr());
+            ffi::lua_pushvalue(state, top + 1);
+            ffi::lua_pushvalue(state, top + 2);
+            if ffi::lua_pcall(state, 2, 0, 0) != ffi::LUA_OK {
+                complain(state, c"error in on_error: ");
+            }
+        }
+        ffi::lua_settop(state, top);
+    }
+}
+
 /// (coroutine, error, whether a host was told)
 unsafe extern "C-unwind" fn fail(state: *mut lua_State) -> c_int {
     // SAFETY: called by `report`.
     unsafe {
-        push_anchors(state);
         let told = ffi::lua_toboolean(state, 3) != 0;
-        if !told && ffi::lua_rawgeti(state, 4, MODULE) != ffi::LUA_TNIL {
-            ffi::lua_getfield(state, -1, c"on_error".as_ptr());
+        if !told {
             ffi::lua_pushvalue(state, 2);
             ffi::lua_pushvalue(state, 1);
-            if ffi::lua_pcall(state, 2, 0, 0) != ffi::LUA_OK {
-                complain(state, c"error in on_error: ");
-            }
+            tell_error(state);
         }
         if !close(state, 1) && ffi::lua_rawequal(state, -1, 2) == 0 {
             complain(state, c"error while closing a task: ");

@@ -6,8 +6,12 @@
 
 use super::calls::{fork, interrupt, run_ready, spawn, start, wait, wakeup};
 use super::core::{Core, Slot};
-use super::ends::{enter_close, enter_module, kill, kill_all, on_abandon, on_error};
-use super::pool::{self, push_anchors};
+use super::ends::{
+    enter_close, enter_module, kill, kill_all, on_abandon, on_end, on_error, push_thread, watch_end,
+};
+use super::look::{current, is_idle, look};
+use super::lost;
+use super::pool;
 use super::token::Token;
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Function, Text, module, raise};
@@ -52,8 +56,10 @@ impl Core {
             }
             ffi::lua_createtable(state, 0, 0);
             enter_close(state);
+            lost::enter(state);
             ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, pool::ANCHORS.pointer());
             let Ok(core) = object::push_new(state, || Ok::<_, Infallible>(Core::new()));
+            lost::watch(state, core);
             ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, CORE.pointer());
             ffi::lua_settop(state, top);
             core
@@ -145,18 +151,16 @@ unsafe extern "C-unwind" fn list(state: *mut lua_State) -> c_int {
         let core = this(state);
         ffi::lua_settop(state, 0);
         ffi::lua_createtable(state, (*core).count as c_int, 0);
-        push_anchors(state);
         let mut found = 0;
         let mut slot = 0;
         while (slot as usize) < (*core).tasks.len() {
             if (*core).is_living(slot) {
                 found += 1;
-                ffi::lua_rawgeti(state, 2, i64::from(slot) + 1);
+                push_thread(state, (*core).task(slot).thread);
                 ffi::lua_rawseti(state, 1, found);
             }
             slot += 1;
         }
-        ffi::lua_settop(state, 1);
         1
     }
 }
@@ -188,6 +192,11 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"run_ready", run_ready),
     (c"on_abandon", on_abandon),
     (c"on_error", on_error),
+    (c"on_end", on_end),
+    (c"watch_end", watch_end),
+    (c"current", current),
+    (c"is_idle", is_idle),
+    (c"look", look),
 ];
 
 /// Opens `lio.task.core`.

@@ -25,6 +25,8 @@ mod chain;
 mod core;
 pub(crate) mod coroutine;
 mod ends;
+mod look;
+mod lost;
 pub(crate) mod lua;
 mod pool;
 mod refuse;
@@ -33,7 +35,8 @@ mod run;
 mod token;
 
 #[allow(unused_imports, reason = "the scheduler uses them")]
-pub(crate) use self::core::{Core, Host, How, Slot, Tag};
+pub(crate) use self::core::{Core, Errand, Host, How, Slot, Tag};
+pub(crate) use look::tasks;
 pub(crate) use refuse::raise_cannot_wait;
 #[allow(unused_imports, reason = "the scheduler uses it")]
 pub(crate) use token::Token;

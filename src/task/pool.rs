@@ -5,7 +5,7 @@
 //! the run queue, half of those that no round needed since the last look are left to the collector, down
 //! to `KEPT`.
 
-use super::core::{Core, Phase, Slot, Tag, Task};
+use super::core::{Core, Errand, Phase, Slot, Tag, Task};
 use super::token::Token;
 use crate::lua::object::Key;
 use mlua::ffi::{self, lua_State};
@@ -111,6 +111,11 @@ unsafe fn create(core: *mut Core, state: *mut lua_State) -> Slot {
             values: 0,
             phase: Phase::Acquired,
             interrupted: false,
+            watched: false,
+            errand: Errand::Other,
+            born: 0,
+            cycle: 0,
+            guard: std::ptr::null_mut(),
         };
         if vacant.is_some() {
             (*core).pool.vacant.pop();
@@ -159,6 +164,7 @@ pub(super) unsafe fn discard(core: *mut Core, state: *mut lua_State, slot: Slot)
         let parents = std::mem::take(&mut task.parents);
         let queued = task.phase.is_queued();
         task.phase = if queued { Phase::Dead } else { Phase::Vacant };
+        task.watched = false;
         (*core).threads.remove(&thread.addr());
         if !parents.is_empty() {
             for member in parents.into_iter().chain([front]) {

@@ -21,6 +21,7 @@ pub(crate) unsafe fn raise_cannot_wait(core: *mut Core, state: *mut lua_State, c
             Err(Obstacle::Foreign) => Text::new(
                 "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"",
             ),
+            Err(Obstacle::Deep) => Text::new("more than 10000 coroutines are resuming each other"),
             // Nothing else is left.
             Err(Obstacle::Outside) | Ok(()) => {
                 Text::new("outside a task; use lio.loop.run(function() … end), or a service")

@@ -5,7 +5,8 @@
 
 use super::chain;
 use super::core::{Core, How, Phase, Slot, Tag};
-use super::ends::report;
+use super::ends::{report, tell_end};
+use super::lost;
 use super::pool;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -29,7 +30,10 @@ impl Core {
         unsafe {
             (*core).count += 1;
             (*core).requests += usize::from(tag.from != 0);
-            (*core).task(slot).tag = tag;
+            let now = (*core).now;
+            let task = (*core).task(slot);
+            task.tag = tag;
+            task.born = now;
             resume(core, state, slot, values);
         }
     }
@@ -82,6 +86,7 @@ unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
         if (*core).is_living(slot) {
             let values = match (*core).task(slot).phase {
                 Phase::Severed => chain::cut(&mut *core, slot, chain::CLOSED),
+                Phase::Lost => return lost::bury(core, state, slot),
                 _ => Some((*core).task(slot).values),
             };
             return match values {
@@ -114,6 +119,7 @@ unsafe fn end(core: *mut Core, state: *mut lua_State, slot: Slot) {
         let task = (*core).task(slot);
         task.phase = Phase::Acquired;
         let tag = task.tag;
+        tell_end(core, state, slot);
         pool::discard(core, state, slot);
         tell_killed(core, state, slot, tag);
     }
@@ -183,6 +189,7 @@ unsafe fn finished(core: *mut Core, state: *mut lua_State, slot: Slot, results: 
             (host.finished)(host.data, state, thread, results, tag);
         }
         ffi::lua_settop(thread, 0);
+        tell_end(core, state, slot);
         pool::keep(core, state, slot);
     }
 }
@@ -201,6 +208,7 @@ unsafe fn failed(core: *mut Core, state: *mut lua_State, slot: Slot) {
             (host.failed)(host.data, state, thread, tag);
         }
         report(state, slot, thread, host.is_some());
+        tell_end(core, state, slot);
         pool::discard(core, state, slot);
     }
 }

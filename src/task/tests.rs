@@ -51,6 +51,11 @@ unsafe fn killed(data: *mut c_void, _: *mut lua_State, _: Slot, tag: Tag) {
     unsafe { told(data).push(format!("{} killed", tag.session)) }
 }
 
+unsafe fn cancelled(data: *mut c_void, errand: Errand) {
+    // SAFETY: as for `told`.
+    unsafe { told(data).push(format!("cancelled {errand:?}")) }
+}
+
 /// `ask(session)` waits for an answer to the session, as a request of the scheduler's does.
 unsafe extern "C-unwind" fn ask(state: *mut lua_State) -> c_int {
     // SAFETY: a raw function that owns nothing.
@@ -104,6 +109,8 @@ impl Vm {
                 finished,
                 failed,
                 killed,
+                cancelled,
+                cancelled: |_, _| {},
                 closed: |_| {},
             });
             Vm { state, core, told }

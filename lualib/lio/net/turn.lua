@@ -167,6 +167,16 @@ return function(sched, timers)
     dir.tokens[x] = nil
   end
 
+  -- What a token stands for, for `lio.tasks`.
+  local function describe(token)
+    local dir, x = reads, token
+    if getmetatable(token) == Token then dir, x = token.dir, token.x end
+    if dir.turn[x] == nil then return nil end
+    local what = dir == reads and "reading" or dir == writes and "writing" or "the end"
+    local turn = dir.turn[x] == token and "" or " (its turn)"
+    return ("%s of %s%s"):format(what, tostring(x), turn)
+  end
+
   -- `x` is closed: everyone who waits on it is told.
   local function forget(x)
     forget_in(reads, x)
@@ -183,5 +193,6 @@ return function(sched, timers)
     queue_up = queue_up,
     pass_on = pass_on,
     forget = forget,
+    describe = describe,
   }
 end

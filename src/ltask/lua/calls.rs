@@ -11,7 +11,7 @@ use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
 use crate::lua::{Function, Text, args, push_bytes, raise};
-use crate::task::{Core, Slot, Tag, Token, raise_cannot_wait};
+use crate::task::{Core, Errand, Slot, Tag, Token, raise_cannot_wait};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -34,6 +34,7 @@ pub(super) const PRIVATE: &[(&CStr, Function)] = &[
     (c"request", request),
     (c"await", wait_session),
     (c"current", current),
+    (c"pending", pending),
 ];
 
 /// Functions of timers that have not fired, by session.
@@ -138,15 +139,22 @@ unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
         if matches!(posted, Posted::Missing | Posted::Full) {
             raise_refused(state, to, &posted);
         }
-        park(state, core, slot, session)
+        park(state, core, slot, session, Errand::Call(to))
     }
 }
 
 /// Suspends the running task until its session is answered.
-unsafe fn park(state: *mut lua_State, core: *mut Core, slot: Slot, session: i64) -> c_int {
+unsafe fn park(
+    state: *mut lua_State,
+    core: *mut Core,
+    slot: Slot,
+    session: i64,
+    errand: Errand,
+) -> c_int {
     // SAFETY: the yield is the last act.
     unsafe {
         ffi::lua_settop(state, 0);
+        (*core).set_errand(slot, errand);
         park_for(state, core, slot, session, resumed)
     }
 }
@@ -243,6 +251,7 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
         match (&posted, task) {
             (Posted::Queued, Some((core, slot))) => {
                 ffi::lua_settop(state, 1);
+                (*core).set_errand(slot, Errand::Other);
                 return park_for(state, core, slot, ticket, sent);
             }
             (Posted::Full, _) => raise_refused(state, to, &posted),
@@ -319,7 +328,7 @@ unsafe extern "C-unwind" fn wait_session(state: *mut lua_State) -> c_int {
     unsafe {
         let session = ffi::luaL_checkinteger(state, 1);
         let (core, slot) = waiting_task(state, "await");
-        park(state, core, slot, session)
+        park(state, core, slot, session, Errand::Other)
     }
 }
 
@@ -341,8 +350,9 @@ unsafe extern "C-unwind" fn sleep(state: *mut lua_State) -> c_int {
         let ticks = ticks(state);
         let (core, slot) = waiting_task(state, "sleep");
         let session = service(state).fast.next_session();
-        set_timer(service(state), session, ticks);
-        park(state, core, slot, session)
+        let timer = set_timer(service(state), session, ticks);
+        let errand = timer.map_or(Errand::Other, Errand::Timer);
+        park(state, core, slot, session, errand)
     }
 }
 
@@ -377,6 +387,23 @@ unsafe extern "C-unwind" fn on_full(state: *mut lua_State) -> c_int {
         }
         push_bytes(state, if before { b"wait" } else { b"error" });
         1
+    }
+}
+
+/// `core.pending()` → how many coroutines wait for an answer or a timer; how many timers of this service are
+/// set.
+unsafe extern "C-unwind" fn pending(state: *mut lua_State) -> c_int {
+    // SAFETY: the core lives as long as the VM.
+    unsafe {
+        let service = service(state);
+        let sessions = match service.fast.core.is_null() {
+            true => 0,
+            false => (*service.fast.core).sessions(),
+        };
+        let timers = service.system().keeper.timers.count_of(service.id);
+        ffi::lua_pushinteger(state, sessions as i64);
+        ffi::lua_pushinteger(state, timers as i64);
+        2
     }
 }
 

@@ -72,6 +72,7 @@ unsafe fn handle_batch(state: *mut lua_State) {
     unsafe {
         let core = service(state).fast.core;
         let began = service(state).began;
+        (*core).now = began;
         let mut handled = 0;
         loop {
             run_ready(core, state, began);
@@ -180,7 +181,9 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
         if user {
             ffi::lua_pushvalue(state, 2);
             ffi::lua_gettable(state, 1);
-        } else {
+        }
+        // What tells of the service's tasks is a request as well, unless it has one of that name.
+        if !user || ffi::lua_type(state, -1) == ffi::LUA_TNIL && is_tasks(state) {
             find_system_call(state);
         }
         if ffi::lua_type(state, -1) == ffi::LUA_TNIL {
@@ -198,6 +201,20 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
         hand_over(state, core, slot, count);
         service(state).fast.current = None;
         Core::start(core, state, slot, count - 1, tag);
+    }
+}
+
+/// Whether the value at 2 is "tasks"; takes the nil off the top if so.
+#[cold]
+unsafe fn is_tasks(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        let named = ffi::lua_type(state, 2) == ffi::LUA_TSTRING
+            && std::ffi::CStr::from_ptr(ffi::lua_tostring(state, 2)) == c"tasks";
+        if named {
+            ffi::lua_settop(state, -2);
+        }
+        named
     }
 }
 

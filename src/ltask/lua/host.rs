@@ -6,7 +6,7 @@ use crate::ltask::fast::Name;
 use crate::ltask::message::{Message, Payload, ROOT, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
-use crate::task::{Host, Slot, Tag};
+use crate::task::{Errand, Host, Slot, Tag};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,17 @@ pub(super) fn host(service: &mut Service) -> Host {
         finished,
         failed,
         killed,
+        cancelled,
         closed,
+    }
+}
+
+/// A wait is off: its timer is not needed. An answer that still comes is dropped.
+unsafe fn cancelled(data: *mut c_void, errand: Errand) {
+    if let Errand::Timer(id) = errand {
+        // SAFETY: the host's contract.
+        let service = unsafe { &mut *data.cast::<Service>() };
+        service.system().keeper.timers.cancel(service.id, id);
     }
 }
 

@@ -247,6 +247,7 @@ pub(super) unsafe fn push_system_call(state: *mut lua_State) {
             b"init" => ffi::lua_pushcclosure(state, init::init, 0),
             b"quit" => ffi::lua_pushcclosure(state, quit, 0),
             b"inspect" => push_hook(state, c"inspect"),
+            b"tasks" => push_hook(state, c"tasks"),
             _ => ffi::lua_pushnil(state),
         }
     }

@@ -24,18 +24,18 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
 const TICK: u64 = 10_000_000;
 
 /// A RESPONSE with `session` reaches the service after `ticks` centiseconds; with none, at the end of
-/// what is in its mailbox now.
-pub(super) fn set_timer(service: &mut Service, session: i64, ticks: i64) {
+/// what is in its mailbox now. The timer's id, if there is one.
+pub(super) fn set_timer(service: &mut Service, session: i64, ticks: i64) -> Option<u64> {
     let id = service.id;
     let system = service.system();
     if ticks <= 0 {
         let message = Message::bare(SYSTEM, id, session, kind::RESPONSE);
         // Its own mailbox is there, and takes answers always.
         let _ = system.post(message, 0, service.worker());
-        return;
+        return None;
     }
     let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
-    system.keeper.add(id, session, due);
+    Some(system.keeper.add(id, session, due))
 }
 
 /// `ltask.timer_add(session, centiseconds)`: after that time a RESPONSE with that session arrives.
