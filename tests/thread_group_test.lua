@@ -1,0 +1,298 @@
+-- lio.thread: all, race and timeout: values, failures, what they end, and what is left when who called them
+-- is killed.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local counts = require "tests.model.counts"
+local loop = require "lio.loop"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+-- A function that waits for the token, and whose end puts its name into `ended`.
+local function waiter(token, ended)
+  return function()
+    local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = token end })
+    return loop.wait(token)
+  end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- all
+
+k.test("all answers each one's results, in the order of the list", function()
+  local ok, list = thread.all {
+    function()
+      loop.sleep(0.002)
+      return "slow", nil
+    end,
+    function() return 1, nil, 3 end,
+    function() end,
+    function()
+      loop.sleep(0)
+      return nil
+    end,
+  }
+  t.eq(ok, true)
+  t.eq(list, { pack("slow", nil), pack(1, nil, 3), pack(), pack(nil) })
+end)
+
+k.test("all takes functions, lists with arguments, and handles", function()
+  local ended = thread.spawn(function() return "ended" end)
+  local living = thread.spawn(function() return loop.wait "living" end)
+  loop.fork(loop.wakeup, "living", "woken")
+  local ok, list = thread.all { pack, { pack, 1, "x" }, { math.max, 3, 9, 4 }, ended, living }
+  t.eq(ok, true)
+  t.eq(list, { pack(pack()), pack(pack(1, "x")), pack(9), pack "ended", pack "woken" })
+  t.eq(thread.status(ended), "dead")
+  t.eq(thread.status(living), "dead")
+end)
+
+k.test("a list's arguments may have nils between, when it says how many they are", function()
+  local ok, list = thread.all { { select, "#", nil, 2, n = 4 }, { select, "#", 1 } }
+  t.eq(ok, true)
+  t.eq(list, { pack(2), pack(1) })
+end)
+
+k.test("all of an empty list is an empty list", function()
+  t.eq(pack(thread.all {}), pack(true, {}))
+end)
+
+k.test("all starts what it is given at once, in order", function()
+  local seen = {}
+  local caller = thread.spawn(thread.all, {
+    function() seen[#seen + 1] = 1 loop.sleep(0) end,
+    function() seen[#seen + 1] = 2 loop.sleep(0) end,
+    function() seen[#seen + 1] = 3 loop.sleep(0) end,
+  })
+  t.eq(seen, { 1, 2, 3 })
+  t.eq(thread.wait(caller), true)
+end)
+
+k.test("all answers the first failure, and kills the others", function()
+  local ended = {}
+  local object = {}
+  local handle = thread.spawn(waiter("handle", ended))
+  loop.fork(loop.wakeup, "fail")
+  local ok, e = thread.all {
+    waiter("first", ended),
+    function()
+      loop.wait "fail"
+      error(object)
+    end,
+    waiter("second", ended),
+    handle,
+  }
+  t.eq(ok, false)
+  t.ok(rawequal(e, object))
+  table.sort(ended)
+  t.eq(ended, { "first", "handle", "second" })
+end)
+
+k.test("all with one that fails at once kills what it has started", function()
+  local ended = {}
+  local before = counts.now()
+  t.eq(pack(thread.all { waiter("early", ended), { error, "at once", 0 }, waiter("late", ended) }),
+    pack(false, "at once"))
+  t.eq(ended[1], "early")
+  counts.expect(before)
+end)
+
+k.test("the first failure in time counts, not in the list", function()
+  loop.fork(function()
+    loop.wakeup "fails first"
+    loop.wakeup "fails second"
+  end)
+  local function fail(token)
+    loop.wait(token)
+    error(token, 0)
+  end
+  t.eq(pack(thread.all { { fail, "fails second" }, { fail, "fails first" } }), pack(false, "fails first"))
+end)
+
+k.test("a killed one among all is a failure", function()
+  local h = thread.spawn(loop.wait, "all killed")
+  local ended = {}
+  loop.fork(thread.kill, h)
+  t.eq(pack(thread.all { waiter("other", ended), h }), pack(false, "killed"))
+  t.eq(ended, { "other" })
+end)
+
+k.test("all inside all, inside a thread", function()
+  local function leaf(x)
+    loop.sleep(0)
+    return x
+  end
+  local function pair(x)
+    local ok, list = thread.all { { leaf, x }, { leaf, x + 1 } }
+    assert(ok, list)
+    return list[1][1] + list[2][1]
+  end
+  local ok, list = thread.all { { pair, 1 }, { pair, 10 }, { pair, 100 } }
+  t.eq(ok, true)
+  t.eq(list, { pack(3), pack(21), pack(201) })
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- race
+
+k.test("race answers the first to end, and kills the others", function()
+  local ended = {}
+  loop.fork(loop.wakeup, "b", "won", nil)
+  t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended), waiter("c", ended) }), pack(true, "won", nil))
+  t.eq(ended[1], "b")
+  table.sort(ended)
+  t.eq(ended, { "a", "b", "c" })
+end)
+
+k.test("race answers the first failure as wait does", function()
+  local ended = {}
+  loop.fork(loop.interrupt, "b", "lost")
+  t.eq(pack(thread.race { waiter("a", ended), waiter("b", ended) }), pack(false, "lost"))
+  t.eq(#ended, 2)
+end)
+
+k.test("race is won at once by one that does not wait", function()
+  local ended = {}
+  local before = counts.now()
+  t.eq(pack(thread.race { waiter("a", ended), pack, waiter("c", ended) }), pack(true, pack()))
+  t.eq(ended[1], "a")
+  counts.expect(before)
+end)
+
+k.test("race takes functions, lists and handles; a handle that loses is killed", function()
+  local ended = {}
+  local h = thread.spawn(waiter("handle", ended))
+  loop.fork(loop.wakeup, "list", 5)
+  t.eq(pack(thread.race { h, { loop.wait, "list" }, waiter("function", ended) }), pack(true, 5))
+  table.sort(ended)
+  t.eq(ended, { "function", "handle" })
+  t.ok(thread.status(h) ~= "waiting", thread.status(h))
+end)
+
+k.test("race with one that has ended answers that", function()
+  local h = thread.spawn(function() return "before" end)
+  local ended = {}
+  t.eq(pack(thread.race { waiter("other", ended), h }), pack(true, "before"))
+  t.eq(thread.status(h), "dead")
+end)
+
+k.test("an empty race raises", function()
+  t.raises("race", thread.race, {})
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- timeout
+
+k.test("timeout answers the function's results when it ends in time", function()
+  local before = counts.now()
+  t.eq(pack(thread.timeout(100, function(...) return ..., nil end, 1, nil)), pack(true, 1, nil))
+  t.eq(pack(thread.timeout(100, function(x)
+    loop.sleep(0)
+    return x, nil
+  end, "later")), pack(true, "later", nil))
+  counts.expect(before)
+end)
+
+k.test("timeout answers the error when the function fails in time", function()
+  local before = counts.now()
+  t.eq(pack(thread.timeout(100, error, "at once")), pack(false, "at once"))
+  t.eq(pack(thread.timeout(100, function()
+    loop.sleep(0)
+    error("later", 0)
+  end)), pack(false, "later"))
+  counts.expect(before)
+end)
+
+k.test("timeout kills a function that takes too long", function()
+  local ended = {}
+  local before = counts.now()
+  for _, seconds in ipairs { 0, 0.001, 0.01 } do
+    t.eq(pack(thread.timeout(seconds, waiter("slow", ended))), pack(nil, "timeout"))
+  end
+  t.eq(#ended, 3, "it has ended when timeout returns")
+  counts.expect(before)
+end)
+
+k.test("a function that does not wait has no timeout", function()
+  t.eq(pack(thread.timeout(0, function() return "quick" end)), pack(true, "quick"))
+end)
+
+k.test("timeouts inside each other: the shorter one ends", function()
+  local inner, ended = nil, {}
+  t.eq(pack(thread.timeout(100, function()
+    inner = pack(thread.timeout(0.001, waiter("deep", ended)))
+    return "outer"
+  end)), pack(true, "outer"))
+  t.eq(inner, pack(nil, "timeout"))
+  local before = counts.now()
+  inner = nil
+  t.eq(pack(thread.timeout(0.001, function()
+    inner = pack(thread.timeout(100, waiter("deeper", ended)))
+  end)), pack(nil, "timeout"))
+  t.is_nil(inner)
+  t.eq(ended, { "deep", "deeper" }, "what the killed one called is ended with it")
+  counts.expect(before)
+end)
+
+k.test("what a function of timeout spawned lives on", function()
+  local child
+  thread.timeout(0, function()
+    child = thread.spawn(loop.wait, "child of a timeout")
+    loop.wait "never"
+  end)
+  t.eq(thread.status(child), "waiting")
+  t.eq(thread.kill(child), true)
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- Misuse, and callers that are killed
+
+k.test("all, race and timeout name the argument that is wrong", function()
+  t.raises("bad argument #1 to 'all'", thread.all)
+  t.raises("bad argument #1 to 'all'", thread.all, 5)
+  t.raises("'all'", thread.all, { pack, 5 })
+  t.raises("'all'", thread.all, { { 5 } })
+  t.raises("bad argument #1 to 'race'", thread.race)
+  t.raises("bad argument #1 to 'race'", thread.race, print)
+  t.raises("'race'", thread.race, { "x" })
+  t.raises("bad argument #1 to 'timeout'", thread.timeout, "x", print)
+  t.raises("bad argument #2 to 'timeout'", thread.timeout, 1)
+  t.raises("bad argument #2 to 'timeout'", thread.timeout, 1, 5)
+end)
+
+k.test("a refused all or race has started nothing", function()
+  local started = 0
+  local function start() started = started + 1 end
+  t.raises("'all'", thread.all, { start, 5 })
+  t.raises("'race'", thread.race, { start, {} })
+  t.eq(started, 0)
+end)
+
+k.test("all, race and timeout whose caller is killed kill what they spawned, and spare handles", function()
+  local callers <const> = {
+    function(ended, h) thread.all { waiter("a", ended), { waiter("b", ended) }, h } end,
+    function(ended, h) thread.race { waiter("a", ended), { waiter("b", ended) }, h } end,
+    function(ended)
+      thread.timeout(100, function()
+        thread.timeout(100, waiter("a", ended))
+      end)
+      ended[#ended + 1] = "went on"
+    end,
+  }
+  for i, f in ipairs(callers) do
+    local before = counts.now()
+    local ended = {}
+    local h = thread.spawn(loop.wait, "spared")
+    local caller = thread.spawn(f, ended, h)
+    t.eq(thread.kill(caller), true)
+    table.sort(ended)
+    t.eq(ended, i < 3 and { "a", "b" } or { "a" })
+    t.eq(thread.status(h), "waiting")
+    t.eq(thread.kill(h), true)
+    counts.expect(before)
+  end
+end)
+
+t.finish()

@@ -1,0 +1,222 @@
+-- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a
+-- tree of descendants below them: what they would have got goes to others, and nothing of them is left.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local counts = require "tests.model.counts"
+local coroutine = require "lio.coroutine"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+local function closing(f)
+  return setmetatable({}, { __close = f })
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Between wakeup and run
+
+k.test("a woken thread that is killed before it runs does not run", function()
+  local went_on = false
+  local h = thread.spawn(function()
+    loop.wait "woken, killed"
+    went_on = true
+  end)
+  loop.wakeup("woken, killed", "value")
+  t.eq(thread.status(h), "waiting")
+  t.eq(thread.kill(h), true)
+  k.settle()
+  t.eq(went_on, false)
+  t.is_nil(loop.wakeup "woken, killed")
+end)
+
+k.test("killed between a wakeup and its run in accept: the turn passes on", function()
+  local listener <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  for round = 1, 12 do
+    local first = thread.spawn(net.accept, listener)
+    local second = thread.spawn(net.accept, listener)
+    local client = thread.spawn(net.connect, "127.0.0.1", port)
+    -- In some rounds the client's arrival has woken the first, which has not run yet.
+    for _ = 1, round % 4 do loop.sleep(0) end
+    local killed = thread.kill(first)
+    local ok, server = thread.wait(killed and second or first)
+    t.eq(ok, true)
+    t.ok(server and server.close, server)
+    server:close()
+    select(2, thread.wait(client)):close()
+    thread.kill(second)
+  end
+end)
+
+k.pair_test("killed between a wakeup and its run in recv: the next reader gets the data", function(a, b)
+  for round = 1, 20 do
+    local first = thread.spawn(a.recv, a)
+    local second = thread.spawn(a.recv, a)
+    b:send "data"
+    for _ = 1, round % 3 do loop.sleep(0) end
+    local killed = thread.kill(first)
+    if killed then
+      t.eq(pack(thread.wait(second)), pack(true, "data"))
+    else
+      t.eq(pack(thread.wait(first)), pack(true, "data"))
+      thread.kill(second)
+    end
+  end
+end)
+
+k.test("a waiter killed between the end of what it waits for and its run leaves the result to the next", function()
+  local h = thread.spawn(function() return loop.wait "result" end)
+  local first = thread.spawn(thread.wait, h)
+  local second = thread.spawn(thread.wait, h)
+  loop.wakeup("result", "kept")
+  local killed
+  loop.fork(function() killed = thread.kill(first) end)
+  t.eq(pack(thread.wait(second)), pack(true, true, "kept"))
+  t.eq(killed, true)
+end)
+
+k.test("the only waiter killed before its run leaves the result where it was", function()
+  local h = thread.spawn(function() return loop.wait "result" end)
+  local only = thread.spawn(thread.wait, h)
+  loop.wakeup("result", "kept")
+  local killed
+  loop.fork(function() killed = thread.kill(only) end)
+  k.settle()
+  t.eq(killed, true)
+  t.eq(pack(thread.wait(h)), pack(true, "kept"))
+end)
+
+k.test("timeout's caller killed when the time is over, before it runs, leaves nothing", function()
+  local before = counts.now()
+  local ended = 0
+  local caller = thread.spawn(function()
+    thread.timeout(0, function()
+      local _ <close> = closing(function() ended = ended + 1 end)
+      loop.wait "for ever"
+    end)
+  end)
+  -- The timer that is set after the other fires after it, in the same turn or later.
+  loop.timeout(0, function() thread.kill(caller) end)
+  t.ok(thread.wait(caller) ~= nil)
+  t.eq(ended, 1)
+  counts.expect(before)
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- Trees
+
+local tokens = 0
+
+-- Waits for what nobody wakes. A string: its task is not lost, only late.
+local function wait_for_ever()
+  tokens = tokens + 1
+  loop.wait("tree " .. tokens)
+end
+
+-- What one descendant does: each kind of wait, on what the test has opened.
+local function waits(world)
+  return {
+    function() loop.sleep(1000) end,
+    wait_for_ever,
+    function() pcall(function() world.a:recv() end) end,
+    function() while true do world.b:send(("x"):rep(1 << 20)) end end,
+    function() net.accept(world.listener) end,
+    function()
+      local a, b = k.pair()
+      local _ <close> = k.closing(a, b)
+      a:timeout(1000)
+      a:recv()
+    end,
+    function() thread.wait(thread.spawn(loop.wait, "grandchild")) end,
+    function() thread.timeout(1000, loop.sleep, 1000) end,
+    function() thread.all { { loop.sleep, 1000 }, wait_for_ever } end,
+    function() thread.race { { loop.sleep, 1000 }, wait_for_ever } end,
+    function()
+      for _ in coroutine.wrap(function()
+        coroutine.yield(1)
+        loop.sleep(1000)
+      end) do end -- luacheck: ignore 542
+    end,
+    function()
+      local server <close> = assert(net.listen("127.0.0.1", 0))
+      net.accept(server)
+    end,
+  }
+end
+
+-- A node holds its children in a scope, and its own wait; `leaves` tells how many have ended.
+local function grow(world, depth)
+  local _ <close> = closing(function() world.ended = world.ended + 1 end)
+  world.grown = world.grown + 1
+  local scope <close> = thread.scope()
+  for i, wait in ipairs(world.waits) do
+    if i ~= 7 or depth == 1 then scope:spawn(wait) end
+  end
+  if depth < 4 then
+    for _ = 1, 2 do scope:spawn(grow, world, depth + 1) end
+  end
+  scope:wait()
+end
+
+k.test("a killed thread whose descendants wait on timers and sockets leaves none of them", function()
+  local a, b = k.pair()
+  local listener = t.ok(net.listen("127.0.0.1", 0))
+  local world = { a = a, b = b, listener = listener, grown = 0, ended = 0 }
+  world.waits = waits(world)
+  k.settle()
+  local before = counts.now(true)
+  local root = thread.spawn(grow, world, 1)
+  k.settle()
+  for _ = 1, 20 do loop.sleep(0) end
+  t.eq(world.grown, 15)
+  local during = counts.now(true)
+  t.ok(during.timers >= before.timers + 75, during.timers .. " timers")
+  t.ok(during.sockets >= before.sockets + 15, during.sockets .. " sockets")
+  t.ok(during.descriptors >= before.descriptors + 30, during.descriptors .. " descriptors")
+  t.eq(thread.kill(root), true)
+  t.eq(world.ended, 15)
+  -- The grandchild was spawned outside of the scope: it lives until it is woken.
+  t.eq(counts.now().tasks, before.tasks + 1)
+  loop.wakeup "grandchild"
+  before.sockets = nil
+  counts.expect(before)
+  a:close()
+  b:close()
+  listener:close()
+  k.settle()
+  -- The descriptors are those of before the test; kit looks at them again.
+  t.eq(counts.now().timers, before.timers)
+end)
+
+k.test("the same tree left by an error of its owner, and by the timeout around it", function()
+  local a, b = k.pair()
+  local _ <close> = k.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
+  local listener <close> = t.ok(net.listen("127.0.0.1", 0))
+  local before = counts.now(true)
+  before.sockets = nil
+  for _, leave in ipairs {
+    function(world)
+      local h = thread.spawn(function()
+        local scope <close> = thread.scope()
+        scope:spawn(grow, world, 1)
+        error("leaves", 0)
+      end)
+      t.eq(pack(thread.wait(h)), pack(false, "leaves"))
+    end,
+    function(world) t.eq(pack(thread.timeout(0.01, grow, world, 1)), pack(nil, "timeout")) end,
+  } do
+    local world = { a = a, b = b, listener = listener, grown = 0, ended = 0 }
+    world.waits = waits(world)
+    leave(world)
+    t.eq(world.grown, 15)
+    t.eq(world.ended, 15)
+    loop.wakeup "grandchild"
+    counts.expect(before)
+  end
+end)
+
+t.finish()

@@ -1,0 +1,238 @@
+-- lio.thread: status, zombies, what the end of a parent does to its children, and what is logged of failures
+-- that nobody saw: each once, with its traceback.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local loop = require "lio.loop"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+-- Runs a program in a process of its own, where what is logged can be read.
+local function program(code)
+  local file = t.write(t.tmp() .. "/script.lua", [[
+    local loop, task, thread = require "lio.loop", require "lio.task", require "lio.thread"
+  ]] .. code)
+  return t.run("timeout 20 " .. t.lio() .. " " .. t.quote(file))
+end
+
+local function count(text, word)
+  local n, from = 0, 1
+  while true do
+    local _, last = text:find(word, from, true)
+    if not last then return n end
+    n, from = n + 1, last + 1
+  end
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- status, zombies, parents
+
+k.test("status tells running, waiting, zombie and dead", function()
+  local me, seen
+  me = thread.spawn(function()
+    loop.wait "status"
+    seen = thread.status(me)
+  end)
+  t.eq(thread.status(me), "waiting")
+  loop.wakeup "status"
+  t.eq(thread.status(me), "waiting", "queued, not run")
+  k.settle()
+  t.eq(seen, "running")
+  t.eq(thread.status(me), "zombie")
+  thread.wait(me)
+  t.eq(thread.status(me), "dead")
+end)
+
+k.test("who spawns, and is spawning, is running", function()
+  local outer, seen
+  outer = thread.spawn(function()
+    loop.sleep(0)
+    thread.spawn(function() seen = thread.status(outer) end)
+  end)
+  thread.wait(outer)
+  t.eq(seen, "running")
+end)
+
+k.test("a failed thread is a zombie too", function()
+  local h = thread.spawn(error, "x")
+  t.eq(thread.status(h), "zombie")
+  t.eq(pack(thread.wait(h)), pack(false, "x"))
+  t.eq(thread.status(h), "dead")
+end)
+
+-- Each parent spawns by calling its argument and then ends, after waits of its own or not.
+local parents <const> = {
+  ["a forked task"] = function(body)
+    loop.fork(body)
+    k.settle()
+  end,
+  ["another thread"] = function(body)
+    t.eq(thread.wait(thread.spawn(body)), true)
+  end,
+  ["a thread that fails"] = function(body)
+    t.eq(thread.wait(thread.spawn(function()
+      body()
+      error "parent"
+    end)), false)
+  end,
+  ["a killed thread"] = function(body)
+    local parent = thread.spawn(function()
+      body()
+      loop.wait "for ever"
+    end)
+    t.eq(thread.kill(parent), true)
+  end,
+  ["a killed task"] = function(body)
+    local parent = loop.fork(function()
+      body()
+      loop.wait "for ever"
+    end)
+    loop.sleep(0)
+    t.eq(loop.kill(parent), true)
+  end,
+}
+
+for name, parent in pairs(parents) do
+  k.test("the end of " .. name .. " reaps its zombies", function()
+    local h
+    parent(function()
+      h = thread.spawn(function() return "unseen" end)
+      t.eq(thread.status(h), "zombie")
+    end)
+    t.eq(thread.status(h), "dead")
+    t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
+  end)
+
+  k.test("the end of " .. name .. " does not kill its children", function()
+    local h
+    parent(function()
+      h = thread.spawn(function() return loop.wait "orphan" end)
+    end)
+    t.eq(thread.status(h), "waiting")
+    local waiter = thread.spawn(thread.wait, h)
+    loop.wakeup("orphan", "lives")
+    t.eq(pack(thread.wait(waiter)), pack(true, true, "lives"))
+  end)
+end
+
+k.test("a thread that ends after its parent, with nobody waiting, is dead at once", function()
+  local h
+  thread.wait(thread.spawn(function() h = thread.spawn(loop.wait, "late orphan") end))
+  loop.wakeup "late orphan"
+  k.settle()
+  t.eq(thread.status(h), "dead")
+  t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
+end)
+
+t.test("the end of loop.run's function reaps its zombies and leaves its children", function()
+  local zombie, child, status
+  k.run(function()
+    zombie = thread.spawn(function() end)
+    child = thread.spawn(function()
+      loop.sleep(0.01)
+      status = thread.status(zombie)
+    end)
+  end)
+  t.eq(status, "dead")
+  t.eq(thread.status(child), "dead")
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- Failures that nobody saw
+
+t.test("a failure that nobody waited for is logged once, with its traceback, when the parent ends", function()
+  local r = program [[
+    local function broken() error("unseen failure") end
+    loop.run(function()
+      loop.fork(function()
+        local h = thread.spawn(function() broken() end)
+        loop.sleep(0)
+        print(thread.status(h))
+        io.stderr:write "parent ends\n"
+      end)
+      for _ = 1, 5 do loop.sleep(0) end
+      collectgarbage()
+      collectgarbage()
+      print "the others go on"
+    end)
+  ]]
+  t.eq(r.out, "zombie\nthe others go on\n")
+  t.eq(count(r.err, "unseen failure"), 1, r.err)
+  t.ok(r.err:find("parent ends.*unseen failure"), r.err)
+  t.ok(r.err:find("stack traceback:", 1, true), r.err)
+  t.ok(r.err:find("'broken'", 1, true), r.err)
+  t.eq(r.code, 0)
+end)
+
+t.test("a failure after the parent's end is logged, once", function()
+  local r = program [[
+    loop.run(function()
+      loop.fork(function()
+        thread.spawn(function() loop.sleep(0.01) error "orphan failure" end)
+      end)
+    end)
+    collectgarbage()
+    collectgarbage()
+  ]]
+  t.eq(count(r.err, "orphan failure"), 1, r.err)
+  t.ok(r.err:find("stack traceback:", 1, true), r.err)
+  t.eq(r.code, 0)
+end)
+
+t.test("a failure whose handle was lost is logged, once", function()
+  local r = program [[
+    loop.run(function()
+      thread.spawn(error, "lost handle")
+      for _ = 1, 3 do collectgarbage() loop.sleep(0) end
+    end)
+    for _ = 1, 3 do collectgarbage() end
+  ]]
+  t.eq(count(r.err, "lost handle"), 1, r.err)
+end)
+
+t.test("an object that nobody saw is logged by its tostring", function()
+  local r = program [[
+    loop.run(function()
+      thread.spawn(error, setmetatable({}, { __tostring = function() return "as text" end }))
+      thread.spawn(error, {})
+    end)
+  ]]
+  t.eq(count(r.err, "as text"), 1, r.err)
+  t.ok(r.err:find("(error object is a table value)", 1, true), r.err)
+end)
+
+t.test("a failure that somebody saw, a kill and a result are not logged", function()
+  local r = program [[
+    loop.run(function()
+      local failed = thread.spawn(error, "seen failure")
+      print(thread.wait(failed))
+      local late = thread.spawn(function() loop.sleep(0) error("seen later", 0) end)
+      print(thread.wait(late))
+      thread.kill(thread.spawn(loop.wait, "killed"))
+      thread.spawn(function() return "unseen result" end)
+    end)
+    collectgarbage()
+    collectgarbage()
+  ]]
+  t.eq(r.out, "false\tseen failure\nfalse\tseen later\n")
+  t.eq(r.err, "")
+end)
+
+t.test("a failure of which the second waiter hears only that it was waited for is not logged", function()
+  local r = program [[
+    loop.run(function()
+      local h = thread.spawn(function() loop.wait "go" error("for the first", 0) end)
+      local a = thread.spawn(function() print("a", thread.wait(h)) end)
+      local b = thread.spawn(function() print("b", thread.wait(h)) end)
+      loop.wakeup "go"
+      thread.wait(a)
+      thread.wait(b)
+    end)
+  ]]
+  t.eq(r.out, "a\tfalse\tfor the first\nb\tnil\talready waited\n")
+  t.eq(r.err, "")
+end)
+
+t.finish()

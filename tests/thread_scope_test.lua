@@ -1,0 +1,356 @@
+-- lio.thread's scopes: however a scope is left, nothing of what was spawned in it is left.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local counts = require "tests.model.counts"
+local loop = require "lio.loop"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+-- A function that waits for ever, and whose end puts its name into `ended`.
+local function forever(name, ended)
+  return function()
+    local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = name end })
+    loop.wait("never " .. name)
+    ended[#ended + 1] = name .. " went on"
+  end
+end
+
+-- A scope with two threads that wait for ever, one that sleeps long, and one that has ended.
+local function populate(scope, ended)
+  scope:spawn(forever("a", ended))
+  scope:spawn(forever("b", ended))
+  scope:spawn(loop.sleep, 1000)
+  scope:spawn(function() end)
+end
+
+local function sorted(list)
+  table.sort(list)
+  return list
+end
+
+-- ---------------------------------------------------------------------------------------------
+-- Leaving
+
+k.test("scope:spawn runs at once, passes arguments, and answers a handle as spawn does", function()
+  local scope <close> = thread.scope()
+  local got
+  local h = scope:spawn(function(...)
+    got = pack(...)
+    loop.sleep(0)
+    return nil, "result"
+  end, nil, 2, nil)
+  t.eq(got, pack(nil, 2, nil))
+  t.eq(thread.status(h), "waiting")
+  t.eq(pack(thread.wait(h)), pack(true, nil, "result"))
+  t.raises("bad argument #1 to 'spawn'", scope.spawn, scope, 5)
+end)
+
+k.test("leaving a scope by its end cancels all in it", function()
+  local ended, before = {}, counts.now()
+  do
+    local scope <close> = thread.scope()
+    populate(scope, ended)
+    t.eq(ended, {})
+  end
+  t.eq(sorted(ended), { "a", "b" })
+  counts.expect(before)
+end)
+
+k.test("leaving a scope by break and by goto cancels all in it", function()
+  local ended, before = {}, counts.now()
+  for _ = 1, 2 do
+    local scope <close> = thread.scope()
+    populate(scope, ended)
+    break
+  end
+  t.eq(sorted(ended), { "a", "b" })
+  do
+    local scope <close> = thread.scope()
+    populate(scope, ended)
+    goto out
+  end
+  ::out::
+  t.eq(sorted(ended), { "a", "a", "b", "b" })
+  counts.expect(before)
+end)
+
+k.test("leaving a scope by return cancels all in it, before the caller goes on", function()
+  local ended, before = {}, counts.now()
+  local function f()
+    local scope <close> = thread.scope()
+    populate(scope, ended)
+    return "value", nil
+  end
+  t.eq(pack(f()), pack("value", nil))
+  t.eq(sorted(ended), { "a", "b" })
+  counts.expect(before)
+end)
+
+k.test("leaving a scope by an error cancels all in it, and the error goes on", function()
+  local ended, before = {}, counts.now()
+  local object = {}
+  local ok, e = pcall(function()
+    local scope <close> = thread.scope()
+    populate(scope, ended)
+    error(object)
+  end)
+  t.eq(ok, false)
+  t.ok(rawequal(e, object))
+  t.eq(sorted(ended), { "a", "b" })
+  counts.expect(before)
+end)
+
+k.test("a killed owner takes its scope along, wherever it waits", function()
+  local waits <const> = {
+    function() loop.wait "owner" end,
+    function() loop.sleep(1000) end,
+    function(scope) scope:wait() end,
+    function(_, h) thread.wait(h) end,
+    function() pcall(loop.wait, "owner") end,
+  }
+  for _, wait in ipairs(waits) do
+    local ended, before = {}, counts.now()
+    local owner = thread.spawn(function()
+      local scope <close> = thread.scope()
+      populate(scope, ended)
+      wait(scope, scope:spawn(forever("c", ended)))
+      ended[#ended + 1] = "owner went on"
+    end)
+    t.eq(thread.kill(owner), true)
+    t.eq(sorted(ended), { "a", "b", "c" })
+    counts.expect(before)
+    t.eq(pack(thread.wait(owner)), pack(false, "killed"))
+  end
+end)
+
+k.test("an owner that is no thread but a killed task takes its scope along", function()
+  local ended, before = {}, counts.now()
+  local owner = loop.fork(function()
+    local scope <close> = thread.scope()
+    populate(scope, ended)
+    loop.wait "owner"
+  end)
+  k.settle()
+  t.eq(loop.kill(owner), true)
+  t.eq(sorted(ended), { "a", "b" })
+  counts.expect(before)
+end)
+
+t.test("a scope of loop.run's function is left when the loop fails or stops", function()
+  for _, leave in ipairs { function() error "fails" end, function() loop.stop(0) loop.sleep(1000) end } do
+    local ended = {}
+    pcall(loop.run, function()
+      local scope <close> = thread.scope()
+      populate(scope, ended)
+      leave()
+    end)
+    t.eq(sorted(ended), { "a", "b" })
+  end
+end)
+
+k.test("a cancelled child that was queued does not run", function()
+  local seen = {}
+  do
+    local scope <close> = thread.scope()
+    scope:spawn(function()
+      loop.wait "queued child"
+      seen[1] = "ran"
+    end)
+    loop.wakeup "queued child"
+  end
+  k.settle()
+  t.eq(seen, {})
+end)
+
+k.test("the handles of a scope that was left tell killed threads from those that had ended", function()
+  local living, ended, failed
+  do
+    local scope <close> = thread.scope()
+    living = scope:spawn(loop.wait, "never")
+    ended = scope:spawn(function() return 1 end)
+    failed = scope:spawn(function() error("x", 0) end)
+    t.eq(pack(thread.wait(failed)), pack(false, "x"))
+    t.eq(pack(thread.wait(ended)), pack(true, 1))
+  end
+  t.eq(pack(thread.wait(failed)), pack(nil, "already waited"))
+  t.eq(pack(thread.wait(ended)), pack(nil, "already waited"))
+  t.ok(thread.status(living) ~= "waiting", thread.status(living))
+  t.eq(pack(thread.kill(living)), pack(nil, "already ended"))
+end)
+
+k.test("an error in a <close> variable of a cancelled child does not keep the others from ending", function()
+  local ended, before = {}, counts.now()
+  local ok = pcall(function()
+    local scope <close> = thread.scope()
+    scope:spawn(forever("a", ended))
+    local bad = scope:spawn(function()
+      local _ <close> = setmetatable({}, { __close = function() error "while closed" end })
+      loop.wait "never bad"
+    end)
+    scope:spawn(forever("b", ended))
+    t.eq(thread.status(bad), "waiting")
+  end)
+  t.eq(ok, true, "it is the child's error, not the owner's")
+  t.eq(sorted(ended), { "a", "b" })
+  counts.expect(before)
+end)
+
+k.test("a thread of another parent is not the scope's", function()
+  local ended = {}
+  local outside = thread.spawn(forever("outside", ended))
+  local nephew
+  do
+    local scope <close> = thread.scope()
+    scope:spawn(function()
+      nephew = thread.spawn(forever("nephew", ended))
+      loop.wait "never"
+    end)
+  end
+  t.eq(ended, {})
+  t.eq(thread.status(outside), "waiting")
+  t.eq(thread.status(nephew), "waiting", "a child's child was spawned outside of the scope")
+  t.eq(thread.kill(outside), true)
+  t.eq(thread.kill(nephew), true)
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- Nesting
+
+k.test("nested scopes: the inner one ends its own only", function()
+  local ended = {}
+  local outer <close> = thread.scope()
+  outer:spawn(forever("outer", ended))
+  do
+    local inner <close> = thread.scope()
+    inner:spawn(forever("inner", ended))
+    outer:spawn(forever("outer 2", ended))
+  end
+  t.eq(ended, { "inner" })
+end)
+
+k.test("an error through nested scopes ends the inner one's first", function()
+  local ended, before = {}, counts.now()
+  pcall(function()
+    local outer <close> = thread.scope()
+    outer:spawn(forever("outer", ended))
+    local inner <close> = thread.scope()
+    inner:spawn(forever("inner", ended))
+    error "x"
+  end)
+  t.eq(ended, { "inner", "outer" })
+  counts.expect(before)
+end)
+
+k.test("scopes inside threads inside scopes: killing the root leaves nothing, 4 deep", function()
+  local ended, before = {}, counts.now()
+  local function grow(depth)
+    local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = depth end })
+    local scope <close> = thread.scope()
+    for _ = 1, 3 do
+      if depth < 4 then scope:spawn(grow, depth + 1) else scope:spawn(loop.sleep, 1000) end
+    end
+    scope:wait()
+  end
+  local root = thread.spawn(grow, 1)
+  t.ok(counts.now().tasks > before.tasks + 80)
+  t.eq(thread.kill(root), true)
+  local by_depth = {}
+  for _, depth in ipairs(ended) do by_depth[depth] = (by_depth[depth] or 0) + 1 end
+  t.eq(by_depth, { 1, 3, 9, 27 })
+  t.eq(ended[#ended], 1, "the owner ends after what it owns")
+  counts.expect(before)
+end)
+
+k.test("a child may spawn into its parent's scope", function()
+  local ended, before = {}, counts.now()
+  do
+    local scope <close> = thread.scope()
+    scope:spawn(function()
+      scope:spawn(forever("sibling", ended))
+      loop.sleep(0)
+      scope:spawn(forever("late sibling", ended))
+    end)
+    k.settle()
+    t.eq(ended, {}, "they live on when the child that spawned them has ended")
+  end
+  t.eq(sorted(ended), { "late sibling", "sibling" })
+  counts.expect(before)
+end)
+
+k.test("a scope passed to another thread ends with its owner, with all in it", function()
+  local ended, before = {}, counts.now()
+  local stranger
+  do
+    local scope <close> = thread.scope()
+    stranger = thread.spawn(function()
+      scope:spawn(forever("of a stranger", ended))
+      loop.wait "stranger"
+      return pcall(scope.spawn, scope, print)
+    end)
+  end
+  t.eq(ended, { "of a stranger" })
+  t.eq(thread.status(stranger), "waiting")
+  loop.wakeup "stranger"
+  local ok, spawned, e = thread.wait(stranger)
+  t.eq(ok, true)
+  t.eq(spawned, false)
+  t.ok(e:find "closed", e)
+  counts.expect(before)
+end)
+
+k.test("a child that kills its scope's owner ends with it", function()
+  local ended, before = {}, counts.now()
+  local owner, child
+  owner = thread.spawn(function()
+    local scope <close> = thread.scope()
+    child = scope:spawn(function()
+      local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = "child" end })
+      loop.wait "kill the owner"
+      thread.kill(owner)
+      loop.wait "never"
+      ended[#ended + 1] = "child went on"
+    end)
+    scope:spawn(forever("sibling", ended))
+    loop.wait "owner"
+  end)
+  loop.wakeup "kill the owner"
+  k.settle()
+  t.eq(sorted(ended), { "child", "sibling" })
+  t.eq(pack(thread.kill(child)), pack(nil, "already ended"))
+  t.eq(thread.wait(owner), false)
+  counts.expect(before)
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- A closed scope
+
+k.test("spawn on a scope that was left raises, and runs nothing", function()
+  local kept
+  do
+    local scope <close> = thread.scope()
+    kept = scope
+  end
+  local ran = false
+  t.raises("closed", kept.spawn, kept, function() ran = true end)
+  t.eq(ran, false)
+end)
+
+k.test("spawn while the scope is being left raises, too", function()
+  local problem, before = nil, counts.now()
+  do
+    local scope <close> = thread.scope()
+    scope:spawn(function()
+      local _ <close> = setmetatable({}, { __close = function()
+        problem = select(2, pcall(scope.spawn, scope, loop.wait, "never"))
+      end })
+      loop.wait "never"
+    end)
+  end
+  t.ok(problem:find "closed", problem)
+  counts.expect(before)
+end)
+
+t.finish()

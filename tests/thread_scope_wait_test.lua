@@ -1,0 +1,108 @@
+-- lio.thread's scopes: scope:wait, and what is logged of failures in a scope. Leaving a scope is in
+-- tests/thread_scope_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local loop = require "lio.loop"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+k.test("scope:wait is true when all have ended, at once when there is none", function()
+  local scope <close> = thread.scope()
+  t.eq(pack(scope:wait()), pack(true))
+  local ended = 0
+  for i = 1, 5 do
+    scope:spawn(function()
+      for _ = 1, i do loop.sleep(0) end
+      ended = ended + 1
+    end)
+  end
+  scope:spawn(function() end)
+  t.eq(pack(scope:wait()), pack(true))
+  t.eq(ended, 5)
+  t.eq(pack(scope:wait()), pack(true), "again")
+end)
+
+k.test("scope:wait waits also for what is spawned meanwhile", function()
+  local scope <close> = thread.scope()
+  local last = false
+  scope:spawn(function()
+    loop.sleep(0)
+    scope:spawn(function()
+      loop.sleep(0)
+      scope:spawn(function()
+        loop.sleep(0)
+        last = true
+      end)
+    end)
+  end)
+  t.eq(pack(scope:wait()), pack(true))
+  t.eq(last, true)
+end)
+
+k.test("scope:wait answers the error of the first that failed", function()
+  local object = {}
+  local scope <close> = thread.scope()
+  scope:spawn(function()
+    loop.wait "second failure"
+    error "second"
+  end)
+  scope:spawn(function()
+    loop.wait "first failure"
+    error(object)
+  end)
+  loop.wakeup "first failure"
+  loop.wakeup "second failure"
+  local ok, e = scope:wait()
+  t.eq(ok, false)
+  t.ok(rawequal(e, object), t.show(e))
+end)
+
+k.test("scope:wait answers a failure of before", function()
+  local scope <close> = thread.scope()
+  scope:spawn(error, "early", 0)
+  t.eq(pack(scope:wait()), pack(false, "early"))
+end)
+
+k.test("two threads may wait for one scope", function()
+  local scope <close> = thread.scope()
+  scope:spawn(loop.sleep, 0)
+  local results, waiters = {}, {}
+  for i = 1, 2 do
+    waiters[i] = thread.spawn(function() results[i] = pack(scope:wait()) end)
+  end
+  t.eq(pack(scope:wait()), pack(true))
+  for i = 1, 2 do
+    t.eq(thread.wait(waiters[i]), true)
+    t.eq(results[i], pack(true))
+  end
+end)
+
+t.test("a failure in a scope that nobody asked for is logged once, one that wait answered is not", function()
+  local file = t.write(t.tmp() .. "/script.lua", [[
+    local loop, thread = require "lio.loop", require "lio.thread"
+    loop.run(function()
+      do
+        local scope <close> = thread.scope()
+        scope:spawn(function() loop.sleep(0) error "nobody asked" end)
+        for _ = 1, 5 do loop.sleep(0) end
+      end
+      do
+        local scope <close> = thread.scope()
+        scope:spawn(function() loop.sleep(0) error("answered", 0) end)
+        print(scope:wait())
+        scope:spawn(loop.sleep, 1000)
+      end
+    end)
+  ]])
+  local r = t.run("timeout 20 " .. t.lio() .. " " .. t.quote(file))
+  t.eq(r.out, "false\tanswered\n")
+  local _, n = r.err:gsub("nobody asked", "")
+  t.eq(n, 1, r.err)
+  t.ok(r.err:find("stack traceback:", 1, true), r.err)
+  t.ok(not r.err:find("answered", 1, true), r.err)
+end)
+
+t.finish()

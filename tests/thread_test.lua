@@ -1,0 +1,336 @@
+-- lio.thread: spawn and wait: order, values, errors, several waiters, bad arguments. Parents, zombies and
+-- what is logged are in tests/thread_parent_test.lua, kills in thread_kill_test.lua, scopes in
+-- thread_scope_test.lua, all, race and timeout in thread_group_test.lua, services in ltask_thread_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local loop = require "lio.loop"
+local task = require "lio.task"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+-- ---------------------------------------------------------------------------------------------
+-- spawn
+
+k.test("spawn runs the function at once, until its first wait", function()
+  local seen = {}
+  thread.spawn(function()
+    seen[#seen + 1] = "first"
+    loop.sleep(0)
+    seen[#seen + 1] = "after the wait"
+  end)
+  seen[#seen + 1] = "spawner"
+  t.eq(seen, { "first", "spawner" })
+  k.settle()
+  t.eq(seen, { "first", "spawner", "after the wait" })
+end)
+
+k.test("arguments and results pass as given, nils included", function()
+  for _, values in ipairs { pack(), pack(nil), pack(nil, 1), pack(1, nil), pack(nil, nil, 3, nil) } do
+    local got
+    local h = thread.spawn(function(...)
+      got = pack(...)
+      return ...
+    end, table.unpack(values, 1, values.n))
+    t.eq(got, values)
+    local results = pack(thread.wait(h))
+    t.eq(results[1], true)
+    t.eq(pack(table.unpack(results, 2, results.n)), values)
+  end
+end)
+
+k.test("threads run in the order in which they were woken", function()
+  local seen = {}
+  for i = 1, 4 do
+    thread.spawn(function()
+      loop.wait("order" .. i)
+      seen[#seen + 1] = i
+    end)
+  end
+  for _, i in ipairs { 3, 1, 4, 2 } do loop.wakeup("order" .. i) end
+  t.eq(seen, {}, "a wakeup queues")
+  k.settle()
+  t.eq(seen, { 3, 1, 4, 2 })
+end)
+
+k.test("a wakeup does not run inside the waker, in a thread neither", function()
+  local seen = {}
+  thread.spawn(function()
+    loop.wait "woken"
+    seen[#seen + 1] = "woken"
+  end)
+  local waker = thread.spawn(function()
+    loop.sleep(0)
+    loop.wakeup "woken"
+    seen[#seen + 1] = "waker goes on"
+    loop.sleep(0)
+  end)
+  thread.wait(waker)
+  t.eq(seen, { "waker goes on", "woken" })
+end)
+
+k.test("who waits for a thread does not run inside its end", function()
+  local seen = {}
+  local child = thread.spawn(function()
+    local _ <close> = setmetatable({}, { __close = function() seen[#seen + 1] = "end" end })
+    loop.wait "go"
+  end)
+  thread.spawn(function()
+    thread.wait(child)
+    seen[#seen + 1] = "waiter"
+  end)
+  thread.spawn(function()
+    loop.wait "go too"
+    seen[#seen + 1] = "queued before"
+  end)
+  loop.wakeup "go"
+  loop.wakeup "go too"
+  k.settle()
+  t.eq(seen, { "end", "queued before", "waiter" })
+end)
+
+k.test("a thread is a task: it can wait, be woken and fork as any other", function()
+  local got
+  local h = thread.spawn(function()
+    local me = task.running()
+    loop.fork(function() loop.wakeup(me, "from a fork") end)
+    got = loop.wait()
+    return got
+  end)
+  t.eq(pack(thread.wait(h)), pack(true, "from a fork"))
+  t.eq(got, "from a fork")
+end)
+
+k.test("spawns inside each other, 500 deep, all run and all end", function()
+  local deepest, ended = 0, 0
+  local function dig(depth)
+    deepest = math.max(deepest, depth)
+    local ok, result = true, 0
+    if depth < 500 then ok, result = thread.wait(thread.spawn(dig, depth + 1)) end
+    assert(ok, result)
+    ended = ended + 1
+    return result + 1
+  end
+  t.eq(pack(thread.wait(thread.spawn(dig, 1))), pack(true, 500))
+  t.eq(deepest, 500)
+  t.eq(ended, 500)
+end)
+
+k.test("500 spawns inside each other that wait for nothing are done soon, in whatever turn", function()
+  local started, handles = 0, {}
+  local function dig(depth)
+    started = started + 1
+    if depth < 500 then handles[depth] = thread.spawn(dig, depth + 1) end
+    return depth
+  end
+  local first = thread.spawn(dig, 1)
+  t.ok(started >= 32, "the first 32 run at once, not only " .. started)
+  t.eq(pack(thread.wait(first)), pack(true, 1))
+  while started < 500 do loop.sleep(0) end
+  t.eq(#handles, 499)
+end)
+
+k.test("spawn takes what can be called and refuses what cannot, naming the argument", function()
+  local h = thread.spawn(setmetatable({}, { __call = function(_, x) return x end }), 3)
+  t.eq(pack(thread.wait(h)), pack(true, 3))
+  t.raises("bad argument #1 to 'spawn'", thread.spawn)
+  t.raises("bad argument #1 to 'spawn'", thread.spawn, 5)
+  t.raises("bad argument #1 to 'spawn'", thread.spawn, "text")
+end)
+
+t.test("a thread spawned outside of a task runs at once, and the loop runs the rest", function()
+  local seen = {}
+  local h = thread.spawn(function(x)
+    seen[1] = x
+    loop.sleep(0)
+    seen[2] = "after"
+    return "result"
+  end, "before")
+  t.eq(seen, { "before" })
+  t.eq(pack(k.run(function() return thread.wait(h) end)), pack(true, "result"))
+  t.eq(seen, { "before", "after" })
+end)
+
+t.test("wait outside of a task raises", function()
+  local h
+  k.run(function() h = thread.spawn(loop.sleep, 0) end)
+  local other = thread.spawn(loop.wait, "outside")
+  t.raises("outside a task", thread.wait, other)
+  t.eq(thread.kill(other), true)
+  t.eq(thread.status(h), "dead")
+end)
+
+-- ---------------------------------------------------------------------------------------------
+-- wait
+
+k.test("wait for one thread waits for its end", function()
+  local h = thread.spawn(function()
+    for _ = 1, 5 do loop.sleep(0) end
+    return "late", nil
+  end)
+  t.eq(pack(thread.wait(h)), pack(true, "late", nil))
+end)
+
+k.test("wait for many answers the first to end; the others can be waited for after it", function()
+  local handles = {}
+  for i = 1, 3 do
+    handles[i] = thread.spawn(function() return loop.wait("many" .. i) end)
+  end
+  loop.wakeup("many2", "second")
+  t.eq(pack(thread.wait(table.unpack(handles))), pack(true, "second"))
+  loop.wakeup("many3", "third")
+  t.eq(pack(thread.wait(handles[1], handles[3])), pack(true, "third"))
+  loop.wakeup("many1", "first")
+  t.eq(pack(thread.wait(handles[1])), pack(true, "first"))
+end)
+
+k.test("of several that have ended, wait answers the first argument", function()
+  local handles = {}
+  for i = 1, 3 do handles[i] = thread.spawn(function() return i end) end
+  t.eq(pack(thread.wait(handles[3], handles[1], handles[2])), pack(true, 3))
+  t.eq(pack(thread.wait(handles[2], handles[1])), pack(true, 2))
+  t.eq(pack(thread.wait(handles[1])), pack(true, 1))
+end)
+
+k.test("of several that end before the waiter runs, wait answers the first that ended", function()
+  local handles = {}
+  for i = 1, 3 do handles[i] = thread.spawn(function() return loop.wait("turn" .. i) end) end
+  for _, i in ipairs { 2, 1, 3 } do loop.wakeup("turn" .. i, i) end
+  t.eq(pack(thread.wait(table.unpack(handles))), pack(true, 2))
+  t.eq(thread.status(handles[2]), "dead")
+  t.eq(pack(thread.wait(handles[1], handles[3])), pack(true, 1))
+  t.eq(pack(thread.wait(handles[3])), pack(true, 3))
+end)
+
+k.test("a thread is waited for once: then it is already waited", function()
+  local h = thread.spawn(function() return 1 end)
+  t.eq(pack(thread.wait(h)), pack(true, 1))
+  t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
+  t.eq(pack(thread.wait(h)), pack(nil, "already waited"))
+end)
+
+k.test("one that was waited for among the arguments answers at once, living ones or not", function()
+  local living = thread.spawn(loop.wait, "living")
+  local reaped = thread.spawn(function() end)
+  t.eq(thread.wait(reaped), true)
+  t.eq(pack(thread.wait(living, reaped)), pack(nil, "already waited"))
+  t.eq(pack(thread.wait(reaped, living)), pack(nil, "already waited"))
+  t.eq(thread.status(living), "waiting")
+  loop.wakeup("living", "well")
+  t.eq(pack(thread.wait(living)), pack(true, "well"))
+end)
+
+k.test("the same thread may stand among the arguments twice", function()
+  local h = thread.spawn(function() return loop.wait "twice" end)
+  loop.wakeup("twice", "once")
+  t.eq(pack(thread.wait(h, h)), pack(true, "once"))
+  t.eq(pack(thread.wait(h, h)), pack(nil, "already waited"))
+end)
+
+k.test("of several waiters the first gets the result, the others learn that it was waited for", function()
+  local h = thread.spawn(function() return loop.wait "shared" end)
+  local results = {}
+  local waiters = {}
+  for i = 1, 3 do
+    waiters[i] = thread.spawn(function() results[i] = pack(thread.wait(h)) end)
+  end
+  loop.wakeup("shared", "the result")
+  for i = 1, 3 do t.eq(thread.wait(waiters[i]), true) end
+  t.eq(results[1], pack(true, "the result"))
+  t.eq(results[2], pack(nil, "already waited"))
+  t.eq(results[3], pack(nil, "already waited"))
+end)
+
+k.test("a waiter on many that loses one of them is answered, and no longer waits for the rest", function()
+  local a = thread.spawn(function() return loop.wait "lose a" end)
+  local b = thread.spawn(function() return loop.wait "lose b" end)
+  local first = thread.spawn(function() return pack(thread.wait(a)) end)
+  local second = thread.spawn(function() return pack(thread.wait(b, a)) end)
+  loop.wakeup("lose a", "A")
+  t.eq(select(2, thread.wait(first)), pack(true, "A"))
+  t.eq(select(2, thread.wait(second)), pack(nil, "already waited"))
+  loop.wakeup("lose b", "B")
+  t.eq(pack(thread.wait(b)), pack(true, "B"))
+end)
+
+k.test("an error is false and the error, as it was raised", function()
+  local object = setmetatable({}, { __tostring = function() return "an object" end })
+  for _, raised in ipairs { "text", 42, false, object, { 1 } } do
+    local h = thread.spawn(function() error(raised, 0) end)
+    local ok, e = thread.wait(h)
+    t.eq(ok, false)
+    t.ok(rawequal(e, raised), t.show(e))
+    h = thread.spawn(function()
+      loop.sleep(0)
+      error(raised, 0)
+    end)
+    ok, e = thread.wait(h)
+    t.eq(ok, false)
+    t.ok(rawequal(e, raised), t.show(e))
+  end
+end)
+
+k.test("a message keeps its position, and gains nothing", function()
+  local _, e = thread.wait(thread.spawn(function() error "it broke" end))
+  t.ok(e:find "^[^\n]*thread_test.lua:%d+: it broke$", e)
+end)
+
+k.test("a thread that waits for itself raises, alone or among others", function()
+  local other = thread.spawn(loop.wait, "self")
+  local me, problems
+  me = thread.spawn(function()
+    loop.sleep(0)
+    problems = { select(2, pcall(thread.wait, me)), select(2, pcall(thread.wait, other, me)) }
+  end)
+  t.eq(thread.wait(me), true)
+  t.eq(#problems, 2)
+  for _, e in ipairs(problems) do t.ok(tostring(e):find "itself", e) end
+  t.eq(thread.status(other), "waiting")
+  t.eq(thread.kill(other), true)
+end)
+
+k.test("wait and status name the argument that is no thread", function()
+  local h = thread.spawn(function() end)
+  t.raises("bad argument #1 to 'wait'", thread.wait)
+  t.raises("bad argument #1 to 'wait'", thread.wait, 5)
+  t.raises("bad argument #1 to 'wait'", thread.wait, coroutine.create(print))
+  t.raises("bad argument #2 to 'wait'", thread.wait, h, {})
+  t.raises("bad argument #3 to 'wait'", thread.wait, h, h, nil, h)
+  t.raises("bad argument #1 to 'status'", thread.status)
+  t.raises("bad argument #1 to 'status'", thread.status, "x")
+  t.eq(thread.wait(h), true, "a refused call has taken nothing")
+end)
+
+k.test("a refused wait leaves nothing behind", function()
+  local h = thread.spawn(function() return loop.wait "refused" end)
+  t.raises("bad argument #2 to 'wait'", thread.wait, h, 5)
+  loop.wakeup("refused", 1)
+  k.settle()
+  t.eq(thread.status(h), "zombie", "no waiter was left that could have taken it")
+  t.eq(pack(thread.wait(h)), pack(true, 1))
+end)
+
+-- ---------------------------------------------------------------------------------------------
+
+k.test("threads that have ended and are forgotten keep no memory", function()
+  local function round()
+    for _ = 1, 2000 do
+      thread.wait(thread.spawn(function() return ("x"):rep(100) end))
+      thread.wait(thread.spawn(loop.sleep, 0))
+      thread.spawn(function() end)
+      thread.kill(thread.spawn(loop.wait, "memory"))
+    end
+  end
+  thread.wait(thread.spawn(round))
+  collectgarbage()
+  collectgarbage()
+  local before = collectgarbage "count"
+  for _ = 1, 3 do t.eq(thread.wait(thread.spawn(round)), true) end
+  collectgarbage()
+  collectgarbage()
+  t.ok(collectgarbage "count" < before + 64, "grew from " .. before .. " to " .. collectgarbage "count" .. " KiB")
+end)
+
+t.finish()
