@@ -1,0 +1,104 @@
+-- Traces: what happens to a request, from service to service, as lines of the log with one tag:
+--   <TRACE :00000003-1> 12.345678 call @main.lua:12
+-- that is tag, seconds of the clock that all services share, event, and where. Called by the other files here.
+--
+-- A call tells the callee its tag by a request of its own, which goes just before. One that does not know
+-- this request refuses it, and nobody waits for the answer.
+
+local ltask = require "ltask"
+local core = require "ltask.core"
+
+local M = {}
+
+-- Whether a trace was ever begun here: until then nobody looks.
+M.on = false
+
+-- The request by which a tag travels.
+local REQUEST <const> = "skynet.trace"
+
+local running <const> = coroutine.running
+
+local tags = setmetatable({}, { __mode = "k" }) -- coroutine → its tag
+local coming = {} -- address → the tag of its next request
+local count = 0
+
+local function log(tag, event, level)
+  local where = ""
+  if level then
+    level = level + 2
+    local info = debug.getinfo(level, "Sl")
+    -- Not `pcall` and the like.
+    while info and info.currentline < 0 do
+      level = level + 1
+      info = debug.getinfo(level, "Sl")
+    end
+    where = info and (" @%s:%d"):format(info.short_src, info.currentline) or ""
+  end
+  core.log("info", ("<TRACE %s> %.6f %s%s"):format(tag, ltask.counter(), event, where))
+end
+
+-- `trace([info])`: follows this coroutine and what it calls from now on.
+function M.trace(info)
+  M.on = true
+  count = count + 1
+  local tag = (":%08x-%d"):format(ltask.self(), count)
+  tags[running()] = tag
+  log(tag, info and "trace " .. tostring(info) or "trace")
+end
+
+-- `tracetag()` → the tag of this coroutine, or nil.
+function M.tracetag()
+  return tags[running()]
+end
+
+-- Logs an event of the running coroutine, if it is followed.
+function M.event(event)
+  local tag = tags[running()]
+  if tag then log(tag, event) end
+end
+
+-- Before a call: → tag, or nil. `level` is whose line it is: 1 who calls this, 2 who called that.
+function M.call(to, level)
+  if not M.on then return end
+  local tag = tags[running()]
+  if not tag then return end
+  log(tag, "call", level)
+  core.request(to, REQUEST, tag)
+  return tag
+end
+
+-- A request has come.
+function M.begin(from)
+  local tag = coming[from]
+  if not tag then return end
+  coming[from] = nil
+  tags[running()] = tag
+  log(tag, "request")
+end
+
+-- Its function has returned.
+function M.finish()
+  local co = running()
+  local tag = tags[co]
+  if not tag then return end
+  tags[co] = nil
+  log(tag, "end")
+end
+
+-- Its function has raised.
+function M.failed(co)
+  local tag = tags[co]
+  if tag then log(tag, "error") end
+end
+
+-- This service takes tags from now on.
+function M.listen()
+  ltask.dispatch {
+    [REQUEST] = function(tag)
+      M.on = true
+      coming[core.current()] = tag
+    end,
+  }
+end
+
+return M

@@ -1,0 +1,33 @@
+-- What the suites of skynet's words share: tests by description, as tests/ltaskkit.lua has them, with a first service
+-- that is none of skynet's own. Sources have `skynet`, `ltask` and `say`; `main` runs as a coroutine of the first
+-- service, and the system ends after it.
+
+local kit = require "tests.ltaskkit"
+
+local M = { lines = kit.lines }
+
+local use <const> = "local skynet = require 'skynet' "
+
+-- `serve()` answers "lua" messages with what the function of the command's name in `CMD` returns.
+local serve <const> = ([[
+  local CMD = {}
+  local function serve()
+    skynet.start(function()
+      skynet.dispatch("lua", function(_, _, cmd, ...) skynet.retpack(CMD[cmd](...)) end)
+    end)
+  end ]]):gsub("\n", " ")
+
+-- A protocol whose messages are text, for `skynet.register_protocol`; in one line.
+M.text_protocol = ([[
+  skynet.register_protocol {
+    name = "text", id = skynet.PTYPE_TEXT, pack = function(text) return text end, unpack = skynet.tostring,
+  } ]]):gsub("\n", " ")
+
+-- kit.both of tests/ltaskkit.lua, with skynet's words in all sources.
+function M.both(name, spec)
+  for service, source in pairs(spec.services or {}) do spec.services[service] = use .. serve .. source end
+  if spec.main then spec.main = use .. spec.main end
+  kit.both(name, spec)
+end
+
+return M

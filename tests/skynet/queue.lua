@@ -1,0 +1,74 @@
+-- `skynet.queue`: one at a time in the order of the calls, whatever is waited for; entered again from inside;
+-- an error frees it, and so does the end of who is inside or waits.
+
+-- luacheck: read_globals SERVICE_NAME
+
+local skynet = require "skynet"
+local queue = require "skynet.queue"
+local mode = ...
+
+local function slave()
+  skynet.start(function()
+    skynet.dispatch("lua", function(_, _, ...) skynet.retpack(...) end)
+  end)
+end
+
+local function master()
+  skynet.start(function()
+    local address = skynet.newservice(SERVICE_NAME, "slave")
+    local section = queue()
+    local inside = 0
+
+    local function work(name, n)
+      assert(inside == 0)
+      inside = inside + 1
+      print(name, "in")
+      skynet.call(address, "lua", name)
+      skynet.sleep(n)
+      print(name, "out")
+      inside = inside - 1
+      return name, n
+    end
+
+    for i, n in ipairs { 3, 1, 2, 0 } do
+      skynet.fork(function() print(section(work, "task " .. i, n)) end)
+    end
+    skynet.sleep(1)
+    print("results", section(function(...) return ... end, 1, nil, 3, nil))
+
+    print(section(function()
+      return "outer", section(function() return "inner", section(function() return "innermost" end) end)
+    end))
+
+    skynet.fork(function() print(pcall(section, function() error("fails inside", 0) end)) end)
+    skynet.fork(section, print, "after the error")
+    skynet.sleep(1)
+
+    -- Another queue is another section.
+    local other = queue()
+    section(function()
+      skynet.fork(other, print, "the other queue is free")
+      skynet.fork(section, print, "this one is not")
+      skynet.sleep(2)
+      print "leaves"
+    end)
+    skynet.sleep(1)
+
+    -- A request that fails inside the section frees it.
+    skynet.dispatch("lua", function(_, _, name)
+      section(function()
+        skynet.sleep(1)
+        if name == "bad" then error "bad request" end
+        skynet.retpack(name)
+      end)
+    end)
+    for _, name in ipairs { "good", "bad", "better" } do
+      skynet.fork(function() print(name, (pcall(skynet.call, skynet.self(), "lua", name))) end)
+    end
+    skynet.sleep(10)
+    print(section(function() return "free at the end" end))
+    skynet.abort()
+  end)
+end
+
+if mode == "slave" then slave() else master() end

@@ -1,0 +1,30 @@
+-- `timeout`: functions in the order of their times, each in a coroutine of its own that may wait, never early.
+
+local skynet = require "skynet"
+
+skynet.start(function()
+  local began = skynet.now()
+  local left = 4
+  local function done(name, centiseconds)
+    left = left - 1
+    print(name, skynet.now() - began >= centiseconds and "in time" or "early")
+    if left == 0 then skynet.wakeup "all" end
+  end
+  skynet.timeout(9, function() done("third", 9) end)
+  skynet.timeout(3, function()
+    print "first, and waits"
+    skynet.sleep(15)
+    done("fourth", 18)
+  end)
+  skynet.timeout(6, function() done("second", 6) end)
+  skynet.timeout(0, function() done("at once", 0) end)
+  print "set"
+  skynet.wait "all"
+
+  skynet.timeout(1, function() error "a timer's function fails" end)
+  skynet.timeout(2, function() skynet.wakeup "next" end)
+  skynet.wait "next"
+  print "the next one runs"
+  print(pcall(skynet.timeout, 1))
+  skynet.abort()
+end)

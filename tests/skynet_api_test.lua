@@ -1,0 +1,202 @@
+-- Skynet's words for coroutines, time, the log and critical sections, with their errors: the rest of what is in
+-- tests/skynet_message_test.lua and tests/skynet_service_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.skynet.kit"
+
+kit.both("wrong arguments of fork, sleep, timeout, wakeup and init raise at the caller's line", {
+  main = [[
+    local nan = 0 / 0
+    local function try(f, ...)
+      local args = table.pack(...)
+      say(select(2, pcall(function() f(table.unpack(args, 1, args.n)) return nil end)):match "[^/]*$")
+    end
+    try(skynet.fork)
+    try(skynet.sleep)
+    try(skynet.sleep, "x")
+    try(skynet.sleep, nan)
+    try(skynet.timeout, nil, print)
+    try(skynet.timeout, 1, 2)
+    try(skynet.wakeup)
+  ]],
+  out = {
+    "main.lua:4: bad argument #1 to 'fork' (function expected, got nil)",
+    "main.lua:4: bad argument #1 to 'sleep' (a time in centiseconds expected, got nil)",
+    "main.lua:4: bad argument #1 to 'sleep' (a time in centiseconds expected, got x)",
+    "main.lua:4: bad argument #1 to 'sleep' (a time in centiseconds expected, got " .. tostring(0 / 0) .. ")",
+    "main.lua:4: bad argument #1 to 'timeout' (a time in centiseconds expected, got nil)",
+    "main.lua:4: bad argument #2 to 'timeout' (function expected, got number)",
+    "main.lua:4: bad argument #1 to 'wakeup' (a token expected, got nil)",
+  },
+})
+
+kit.both("two cannot sleep or wait on one token at a time", {
+  main = [[
+    skynet.fork(function() say("first", skynet.sleep(100000, "token")) end)
+    skynet.yield()
+    say(pcall(skynet.sleep, 1, "token"))
+    say(pcall(skynet.wait, "token"))
+    say(skynet.wakeup "token")
+    skynet.yield()
+    say((skynet.wakeup "token"))
+  ]],
+  out = {
+    "false\tsleep: somebody sleeps or waits on this token already",
+    "false\twait: somebody sleeps or waits on this token already",
+    "true", "first\tBREAK", "nil",
+  },
+})
+
+kit.both("a wakeup finds nobody when the sleeper was killed or could not wait", {
+  main = [[
+    local task = require "lio.task"
+    local co = skynet.fork(skynet.sleep, 100000, "killed")
+    local other = skynet.fork(skynet.wait, "killed too")
+    skynet.yield()
+    say(task.kill(co), task.kill(other))
+    say((skynet.wakeup "killed"), (skynet.wakeup "killed too"))
+    -- Woken first, and killed before it runs.
+    co = skynet.fork(skynet.wait, "both")
+    skynet.yield()
+    say(skynet.wakeup "both", task.kill(co))
+    say((skynet.wakeup "both"))
+    say((pcall(table.sort, { 2, 1 }, function() skynet.wait "sort" end)))
+    say((skynet.wakeup "sort"))
+    -- The tokens are free.
+    for _, token in ipairs { "killed", "killed too", "both", "sort" } do
+      skynet.fork(function() say(token, skynet.sleep(100000, token)) end)
+      skynet.yield()
+      say(skynet.wakeup(token))
+      skynet.yield()
+    end
+  ]],
+  out = {
+    "true\ttrue", "nil\tnil", "true\ttrue", "nil", "false", "nil", "true", "killed\tBREAK", "true", "killed too\tBREAK",
+    "true", "both\tBREAK", "true", "sort\tBREAK",
+  },
+})
+
+kit.both("a wakeup by ltask ends a sleep, and skynet's words wake no other wait", {
+  main = [[
+    skynet.fork(function() say("slept", skynet.sleep(100000, "token")) end)
+    skynet.fork(function() say("waited", ltask.wait "theirs") end)
+    skynet.yield()
+    say(ltask.wakeup "token", skynet.wakeup "theirs")
+    skynet.yield()
+    say(ltask.wakeup("theirs", 1))
+    skynet.yield()
+  ]],
+  out = { "true", "slept\tBREAK", "true", "waited\t1" },
+})
+
+kit.both("yield lets the messages go first that are there", {
+  services = { self = [[
+    skynet.start(function()
+      local list = {}
+      skynet.dispatch("lua", function(_, _, n) list[#list + 1] = n end)
+      for i = 1, 3 do skynet.send(skynet.self(), "lua", i) end
+      skynet.fork(function() list[#list + 1] = "fork" end)
+      skynet.yield()
+      say(table.concat(list, " "))
+    end)
+  ]] },
+  main = [[ skynet.newservice "self" ]],
+  out = { "fork 1 2 3" },
+})
+
+-- Time, numbers, log --------------------------------------------------------------------------
+
+kit.both("now, starttime, time and hpc agree with each other and with the system's clock", {
+  main = [[
+    local before = os.time()
+    local now, time, start, hpc = skynet.now(), skynet.time(), skynet.starttime(), skynet.hpc()
+    say(math.type(now), math.type(time), math.type(start), math.type(hpc))
+    say(now >= 0 and now < 100000, start <= before and start > before - 1000)
+    say(time >= before - 1 and time <= os.time() + 1, math.abs(start + now / 100 - time) < 0.5)
+    skynet.sleep(3)
+    say(skynet.now() - now >= 3, skynet.hpc() - hpc >= 30000000, skynet.starttime() == start)
+    say(math.abs(skynet.time() - ltask.walltime() / 100) < 0.5)
+  ]],
+  out = { "integer\tfloat\tinteger\tinteger", "true\ttrue", "true\ttrue", "true\ttrue\ttrue", "true" },
+})
+
+kit.both("self, genid and PTYPE numbers", {
+  main = [[
+    say(skynet.self() == ltask.self(), skynet.self())
+    local a, b = skynet.genid(), skynet.genid()
+    say(math.type(a), a ~= b)
+    say(skynet.PTYPE_LUA, skynet.PTYPE_TEXT, skynet.PTYPE_CLIENT, skynet.PTYPE_SOCKET, skynet.PTYPE_SYSTEM)
+    say(require "skynet.manager" == skynet)
+  ]],
+  out = { "true\t3", "integer\ttrue", "10\t0\t3\t6\t4", "true" },
+})
+
+kit.both("error writes its values to the log, with spaces between them", {
+  main = [[ skynet.error("text", 1, nil, true) ]],
+  out = function(out) t.ok(out:find "^%[.*%]%[INFO%]%(3 main%) text 1 nil true\n$", out) end,
+})
+
+kit.both("a trace goes past a service that does not know skynet's words", {
+  services = { native = "return { lua = function(...) return ... end }" },
+  main = [[
+    local native = skynet.newservice "native"
+    skynet.trace "x"
+    say(skynet.call(native, "lua", 1, 2))
+    say(skynet.unpack(skynet.rawcall(native, "lua", skynet.pack(3))))
+    say(skynet.tracetag())
+  ]],
+  out = function(out)
+    local said, traced = {}, {}
+    for _, line in ipairs(kit.lines(out)) do
+      local event = line:match "<TRACE :00000003%-1> %d+%.%d+ (%a+)"
+      table.insert(event and traced or said, event or line)
+    end
+    t.eq(said, { "1\t2", "3", ":00000003-1" })
+    t.eq(traced, { "trace", "call", "resume", "call", "resume" })
+  end,
+})
+
+-- Critical sections ---------------------------------------------------------------------------
+
+kit.both("a section goes on to the next one when who is inside or waits is killed", {
+  main = [[
+    local task = require "lio.task"
+    local section = require "skynet.queue"()
+    local co = {}
+    for i = 1, 6 do
+      co[i] = skynet.fork(section, function()
+        say("in", i)
+        skynet.sleep(i == 1 and 100000 or 0)
+        say("out", i)
+      end)
+    end
+    skynet.yield()
+    task.kill(co[3]) -- waits
+    task.kill(co[1]) -- is inside: the turn goes to 2
+    task.kill(co[2]) -- has the turn, and has not run: the turn goes to 4
+    skynet.sleep(5)
+    say(section(function(...) return select("#", ...), ... end, nil, 1))
+    say(pcall(section))
+    say(section(function() return "free" end))
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.ok(table.remove(lines, 9):find "^false\t.*attempt to call a nil value", "of what is no function")
+    t.eq(lines, { "in\t1", "in\t4", "out\t4", "in\t5", "out\t5", "in\t6", "out\t6", "2\tnil\t1", "free" })
+  end,
+})
+
+kit.both("a section passes on errors of all kinds as they are", {
+  main = [[
+    local queue = require "skynet.queue"
+    local section, problem = queue.new(), {}
+    say(select(2, pcall(section, error, problem)) == problem)
+    say(pcall(section, section, section, error, "deep", 0))
+    say(section(section, section, function() return "reentered" end))
+  ]],
+  out = { "true", "false\tdeep", "reentered" },
+})
+
+t.finish()

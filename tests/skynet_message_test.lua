@@ -1,0 +1,369 @@
+-- Skynet's words for messages: packing, protocols, calls and answers, with their errors. The programs of tests/skynet
+-- show how they work together.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.skynet.kit"
+
+kit.both("packed values come back, from a pointer and from a string", {
+  main = [[
+    local values = table.pack(nil, true, false, 1, -2^53 | 0, 0.5, -1e300, "", "a\0b", nil)
+    local function check(...)
+      local n = select("#", ...)
+      for i = 1, values.n do assert(values[i] == (select(i, ...))) end
+      return n
+    end
+    local msg, sz = skynet.pack(table.unpack(values, 1, values.n))
+    say(type(msg), math.type(sz), check(skynet.unpack(msg, sz)), check(skynet.unpack(msg, sz)))
+    skynet.trash(msg, sz)
+    local text = skynet.packstring(table.unpack(values, 1, values.n))
+    say(type(text), check(skynet.unpack(text)), check(skynet.unpack(text, #text)))
+    local deep = skynet.unpack(skynet.packstring { 1, { 2, { 3 } }, k = { [1.5] = true } })
+    say(deep[1], deep[2][1], deep[2][2][1], deep.k[1.5], math.type(deep[1]))
+    say(select("#", skynet.unpack(skynet.packstring())), select("#", skynet.unpack ""), select("#", skynet.unpack()))
+    skynet.trash(text)
+    skynet.trash()
+  ]],
+  out = { "userdata\tinteger\t10\t10", "string\t10\t10", "1\t2\t3\ttrue\tinteger", "0\t0\t0" },
+})
+
+kit.both("tostring makes a string of a message, which unpack reads", {
+  main = [[
+    local msg, sz = skynet.pack("x", { 1 })
+    local text = skynet.tostring(msg, sz)
+    say(type(text), text == skynet.packstring("x", { 1 }), (skynet.unpack(text)))
+    skynet.trash(msg, sz)
+    say(skynet.tostring("as it is", 8), skynet.tostring(12), skynet.tostring() == "")
+  ]],
+  out = { "string\ttrue\tx", "as it is\t12\ttrue" },
+})
+
+kit.both("what cannot be packed raises, and so does a damaged string", {
+  main = [[
+    local loop = {}
+    loop.loop = loop
+    for _, value in ipairs { print, coroutine.create(print), loop } do
+      say(select(2, pcall(skynet.packstring, value)))
+    end
+    say(pcall(skynet.pack, coroutine.create(print)))
+    say(pcall(skynet.unpack, "no packed string"))
+    say(pcall(skynet.unpack, skynet.packstring "x" .. "?"))
+    for cut = 3, 8 do assert(not pcall(skynet.unpack, skynet.packstring("value"):sub(1, cut))) end
+  ]],
+  out = {
+    "packstring: a function cannot be packed into a string",
+    "packstring: a thread cannot be packed into a string",
+    "packstring: a table nested too deeply, or in itself",
+    "false\tUnsupport type thread to serialize",
+    "false\tunpack: this string is not one of packstring",
+    "false\tunpack: the packed string is damaged",
+  },
+})
+
+kit.both("a protocol with functions of its own carries strings", {
+  services = {
+    shout = kit.text_protocol .. [[
+      skynet.start(function()
+        skynet.dispatch("text", function(session, address, text)
+          assert(math.type(session) == "integer" and address > 0)
+          if text == "pack" then return skynet.retpack(1, 2) end
+          if text == "nothing" then return skynet.ret() end
+          if text == "inside" then
+            -- In a coroutine of the handler's own.
+            return coroutine.wrap(function() skynet.ret "from inside" end)()
+          end
+          if text == "later" then
+            local answer = skynet.response()
+            return skynet.fork(answer, true, "x")
+          end
+          if text == "own" then
+            return skynet.fork(skynet.response(function(a, b) return a .. b end), true, "c", "d")
+          end
+          say("session", session > 0)
+          skynet.ret(text:upper())
+        end)
+      end)
+    ]],
+    native = "return { text = function(text) return text .. '!' end }",
+  },
+  main = kit.text_protocol .. [[
+    local shout = skynet.newservice "shout"
+    say(skynet.call(shout, "text", "hello"))
+    say(skynet.call(shout, skynet.PTYPE_TEXT, "by number"))
+    say(skynet.rawcall(shout, "text", "raw", 3))
+    say(skynet.unpack(skynet.call(shout, "text", "pack")))
+    say("nothing", skynet.call(shout, "text", "nothing") == "")
+    say(skynet.call(shout, "text", "inside"))
+    say(skynet.unpack(skynet.call(shout, "text", "later")))
+    say(skynet.call(shout, "text", "own"))
+    say(skynet.send(shout, "text", "sent"))
+    say(skynet.rawsend(shout, "text", "sent raw"))
+    say(skynet.call(skynet.newservice "native", "text", "native"))
+    say(skynet.call(shout, "text", "in order"))
+    say(pcall(skynet.call, shout, "text", {}))
+    say((pcall(ltask.call, shout, "text", 5)))
+  ]],
+  err = "a string expected for the protocol 'text', got number",
+  out = function(out)
+    local lines = kit.lines(out)
+    -- Both services write: the lines of each are in order.
+    local of_shout, of_main = {}, {}
+    for _, line in ipairs(lines) do table.insert(line:find "^session" and of_shout or of_main, line) end
+    t.eq(of_shout, {
+      "session\ttrue", "session\ttrue", "session\ttrue", "session\tfalse", "session\tfalse", "session\ttrue",
+    })
+    t.eq(of_main, {
+      "HELLO", "BY NUMBER", "RAW\t3", "1\t2", "nothing\ttrue", "from inside", "x", "cd", "true", "true", "native!",
+      "IN ORDER", "false\ta message is a string or what pack gave, not a table", "false",
+    })
+  end,
+})
+
+kit.both("register_protocol refuses what is wrong", {
+  main = [[
+    local function try(class) say(select(2, pcall(skynet.register_protocol, class))) end
+    try(nil)
+    try { id = 100 }
+    try { name = "x" }
+    try { name = "x", id = 256 }
+    try { name = "x", id = 1.5 }
+    try { name = "lua", id = 100 }
+    try { name = "x", id = skynet.PTYPE_LUA }
+    try { name = "x", id = 100, pack = "text" }
+    skynet.register_protocol { name = "x", id = 100 }
+    try { name = "x", id = 101 }
+    skynet.register_protocol { name = "pack only", id = 102, pack = function() return "" end }
+    say(pcall(skynet.call, skynet.self(), "pack only"))
+    skynet.register_protocol { name = "unpack only", id = 103, unpack = function() return "" end }
+    say(pcall(skynet.call, skynet.self(), "unpack only"))
+    say(pcall(skynet.send, skynet.self(), "unpack only"))
+  ]],
+  out = {
+    "register_protocol: a table expected, got nil",
+    "register_protocol: the name is no string",
+    "register_protocol: x: the id is no number from 0 to 255",
+    "register_protocol: x: the id is no number from 0 to 255",
+    "register_protocol: x: the id is no number from 0 to 255",
+    "register_protocol: lua, 100: the name or the id is taken",
+    "register_protocol: x, 10: the name or the id is taken",
+    "register_protocol: x: pack is no function",
+    "register_protocol: x, 101: the name or the id is taken",
+    "false\tservice 3 (main) has no request 'pack only'",
+    "false\tthe protocol 'unpack only' has no function pack",
+    "false\tthe protocol 'unpack only' has no function pack",
+  },
+})
+
+kit.both("dispatch tells the function before, and a protocol without one refuses calls", {
+  services = { late = [[
+    skynet.start(function()
+      say(skynet.dispatch "lua")
+      local function first(_, _, ...) skynet.retpack("first", ...) end
+      local function second(_, _, ...)
+        skynet.retpack("second", skynet.dispatch("lua", first) ~= nil, ...)
+      end
+      say(skynet.dispatch("lua", second))
+      say(skynet.dispatch "lua" == second, skynet.dispatch("lua", second) == second)
+      say(pcall(skynet.dispatch, "tea", first))
+      say(pcall(skynet.dispatch, "lua", "text"))
+    end)
+  ]], mute = "skynet.start(function() end)" },
+  main = [[
+    local late = skynet.newservice "late"
+    say(skynet.call(late, "lua", 1))
+    say(skynet.call(late, "lua", 2))
+    local ok, e = pcall(skynet.call, skynet.newservice "mute", "lua")
+    say(ok, e:gsub("%d+", "N"))
+  ]],
+  out = {
+    "nil", "nil", "true\ttrue", "false\tdispatch: no protocol 'tea' is registered",
+    "false\tbad argument #2 to 'dispatch' (function expected, got string)",
+    "second\ttrue\t1", "first\t2", "false\tservice N (mute) has no request 'lua'\t1",
+  },
+})
+
+kit.both("skynet's services and others call each other", {
+  services = {
+    words = "function CMD.add(a, b) return a + b end serve()",
+    native = "return { lua = function(cmd, ...) return cmd, ... end, add = function(a, b) return a + b end }",
+  },
+  main = [[
+    local words, native = skynet.newservice "words", skynet.newservice "native"
+    say(ltask.call(words, "lua", "add", 1, 2), skynet.call(words, "lua", "add", 3, 4))
+    say(skynet.call(native, "lua", "x", nil, 5))
+    say(ltask.call(native, "add", 1, 1))
+    say(skynet.unpack(skynet.rawcall(words, "lua", skynet.pack("add", 5, 6))))
+    say(skynet.unpack(skynet.rawcall(native, "lua", skynet.packstring("raw", nil, 1))))
+    say(skynet.rawsend(words, "lua", skynet.pack("add", 1, 1)), (skynet.rawsend(4711, "lua", skynet.pack(1))))
+    say(skynet.call(ltask.spawn "words", "lua", "add", 1, 1))
+    local ok, e = pcall(ltask.call, words, "lua", "add", {}, 1)
+    say(ok, e.message:match "attempt to perform arithmetic")
+  ]],
+  err = "error in a request of :00000003, session %d+: .*attempt to perform arithmetic",
+  out = {
+    "3\t7", "x\tnil\t5", "2", "11", "raw\tnil\t1", "true\tfalse", "2", "false\tattempt to perform arithmetic",
+  },
+})
+
+kit.both("an address is a number, its text or a name; others are refused", {
+  services = { echo = "function CMD.echo(...) return ... end serve()" },
+  main = [[
+    local echo = skynet.newservice "echo"
+    say(skynet.address(echo), skynet.address ".name", skynet.address(nil))
+    say(skynet.call(skynet.address(echo), "lua", "echo", 1))
+    say(skynet.send(skynet.address(echo), "lua", "echo", 1))
+    for _, addr in ipairs { "echo", ":xyz", ".none", true } do
+      say(select(2, pcall(skynet.call, addr, "lua")), skynet.send(addr, "lua"))
+    end
+    say(pcall(skynet.rawcall, ".none", "lua", "", 0))
+    say(skynet.rawsend(".none", "lua", skynet.pack "x"))
+  ]],
+  out = {
+    ":00000004\t.name\tnil", "1", "true",
+    "call: there is no service 'echo'\tfalse\tthere is no service 'echo'",
+    "call: there is no service ':xyz'\tfalse\tthere is no service ':xyz'",
+    "call: there is no service '.none'\tfalse\tthere is no service '.none'",
+    "call: there is no service 'true'\tfalse\tthere is no service 'true'",
+    "false\trawcall: there is no service '.none'",
+    "false\tthere is no service '.none'",
+  },
+})
+
+kit.both("ret and its kin raise where there is no request", {
+  services = { start = [[
+    skynet.start(function()
+      say("start", pcall(skynet.ret))
+      skynet.fork(function() say("fork", pcall(skynet.retpack, 1)) end)
+      skynet.timeout(0, function() say("timeout", pcall(skynet.response)) end)
+      skynet.sleep(1)
+      say(pcall(skynet.ret, skynet.pack(1)))
+      skynet.ignoreret()
+      say("context", skynet.context())
+    end)
+  ]] },
+  main = [[ say("made", math.type(skynet.newservice "start")) ]],
+  out = function(out)
+    local no <const> = ": no session: this coroutine handles no request, or has answered it"
+    t.eq(kit.lines(out), {
+      "start\tfalse\tret" .. no, "fork\tfalse\tretpack" .. no, "timeout\tfalse\tresponse" .. no,
+      "false\tret" .. no, "context", "made\tinteger",
+    })
+  end,
+})
+
+kit.both("context tells session and address, ret works inside of coroutines, and a second answer raises", {
+  services = { inner = [[
+    skynet.start(function()
+      skynet.dispatch("lua", function(session, address, cmd)
+        local s, a = skynet.context()
+        assert(s == session and a == address)
+        coroutine.wrap(function()
+          local inner_session, inner_address = skynet.context()
+          assert(inner_session == session and inner_address == address)
+          if cmd == "sleep" then skynet.sleep(1) end
+          skynet.retpack("from inside", cmd)
+        end)()
+        say(cmd, (pcall(skynet.retpack, "again")))
+      end)
+    end)
+  ]] },
+  main = [[
+    local inner = skynet.newservice "inner"
+    say(skynet.call(inner, "lua", "x"))
+    say(skynet.call(inner, "lua", "sleep"))
+    skynet.send(inner, "lua", "sent")
+    say(pcall(skynet.call, inner, "lua", "last"))
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    table.sort(lines)
+    t.eq(lines, {
+      "from inside\tsleep", "from inside\tx", "last\tfalse", "sent\ttrue", "sleep\tfalse", "true\tfrom inside\tlast",
+      "x\tfalse",
+    })
+  end,
+})
+
+kit.both("a second answer raises, by whatever word and protocol", {
+  services = { answers = kit.text_protocol .. [[
+    local function twice(_, _, first, second)
+      if first == "response" then skynet.response()(true, "1") else skynet[first](skynet.packstring "1") end
+      say(first, second, (pcall(skynet[second], skynet.packstring "2")))
+    end
+    skynet.start(function()
+      skynet.dispatch("lua", twice)
+      skynet.dispatch("text", function(_, _, text) twice(nil, nil, text:match "(%a+) (%a+)") end)
+    end)
+  ]] },
+  main = kit.text_protocol .. [[
+    local answers = skynet.newservice "answers"
+    for _, first in ipairs { "ret", "retpack", "response" } do
+      for _, second in ipairs { "ret", "retpack", "response" } do
+        skynet.call(answers, "lua", first, second)
+        skynet.call(answers, "text", first .. " " .. second)
+      end
+    end
+    skynet.call(answers, "lua", "ret", "ret")
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.ok(#lines >= 18, "one line for each")
+    for _, line in ipairs(lines) do t.ok(line:find "\tfalse$", line) end
+  end,
+})
+
+kit.both("an error while an answer is packed goes to the caller, or leaves the response open", {
+  services = { bad = [[
+    skynet.start(function()
+      skynet.dispatch("lua", function(_, _, cmd)
+        if cmd == "caught" then
+          say((pcall(skynet.retpack, coroutine.create(print))))
+          return skynet.retpack "and again"
+        end
+        local answer = skynet.response()
+        say((pcall(answer, true, coroutine.create(print))))
+        say(answer "TEST", answer(true, "well"), answer "TEST", (pcall(answer, "TEST")))
+      end)
+    end)
+  ]] },
+  main = [[
+    local bad = skynet.newservice "bad"
+    local first, second = skynet.call(bad, "lua", "caught"), skynet.call(bad, "lua", "response")
+    say(first, second)
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    table.sort(lines)
+    t.eq(lines, {
+      "and again\twell", "false", "false", "true\ttrue\tfalse\ttrue",
+    })
+  end,
+})
+
+kit.both("send waits for room in a full mailbox, and nothing is lost", {
+  services = {
+    slow = [[
+      local count = 0
+      skynet.start(function()
+        skynet.dispatch("lua", function(session, _, n)
+          if session > 0 then return skynet.retpack(count) end
+          assert(n == count + 1)
+          count = n
+        end)
+      end)
+    ]],
+    sender = [[
+      local to = ...
+      skynet.start(function()
+        for i = 1, 2000 do assert(skynet.send(to, "lua", i)) end
+        say(skynet.call(to, "lua"))
+      end)
+    ]],
+  },
+  main = [[ skynet.newservice("sender", skynet.newservice "slow") ]],
+  config = { core = { queue = 16 } },
+  out = { "2000" },
+})
+
+t.finish()

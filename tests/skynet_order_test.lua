@@ -1,0 +1,41 @@
+-- The order in which forks, wakeups and waits run, against a model of skynet's: random plans, the same lines.
+-- The seed is printed when they differ; SEED=n repeats it.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.ltaskkit"
+
+local seed = tonumber(os.getenv "SEED") or os.time()
+
+kit.both("1,000 random plans of forks, waits and wakeups run as in skynet", {
+  main = "local seed = " .. seed .. [[
+
+    local skynet = require "skynet"
+    local model = require "tests.skynet.model"
+    local real = { fork = skynet.fork, wait = skynet.wait, wakeup = skynet.wakeup }
+    math.randomseed(seed)
+    local lines = 0
+    for round = 1, 1000 do
+      local plan = model.plan(math.random, math.random(1, 40), round * 1000)
+      local want, got = model.expected(plan), {}
+      skynet.fork(model.play, plan, real, function(line) got[#got + 1] = line end)
+      -- A service that has run for long looks after its messages first: more than one turn may be needed.
+      for _ = 1, 100 do
+        skynet.sleep(0)
+        if #got >= #want then break end
+      end
+      local want_text, got_text = table.concat(want, "\n"), table.concat(got, "\n")
+      if want_text ~= got_text then
+        say(("seed %d, round %d: want\n%s\ngot\n%s"):format(seed, round, want_text, got_text))
+        return
+      end
+      lines = lines + #want
+    end
+    say("the same", lines > 5000)
+  ]],
+  out = { "the same\ttrue" },
+  seconds = 60,
+})
+
+t.finish()

@@ -1,0 +1,302 @@
+-- Twelve programs in skynet's style, tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own,
+-- with one worker and with two, and must log what skynet's semantics demand.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.ltaskkit"
+
+local folder = t.run "pwd".out:gsub("\n", "") .. "/" .. t.root .. "tests/skynet/"
+
+-- The log's entries by service, without their times: "text" of information, "ERROR text" of errors, whose
+-- tracebacks follow in lines of their own.
+local function entries(text)
+  local all = {}
+  local list
+  for line in text:gmatch "[^\n]+" do
+    local level, id, rest = line:match "^%[[%d: .-]+%]%[(%u+)%]%((%d+) [%w_.]+%) (.*)$"
+    if id then
+      id = tonumber(id)
+      all[id] = all[id] or {}
+      list = all[id]
+      list[#list + 1] = (level == "INFO" and "" or level .. " ") .. rest:gsub("> %d+%.%d+ ", "> "):gsub("@%S+/", "@")
+    end
+  end
+  return all
+end
+
+-- Boots tests/skynet/NAME.lua. Returns the entries of the log by service, what else it wrote to its errors.
+local function run(name, workers)
+  local r = kit.program(table.concat {
+    "local config = { start = ", kit.literal(name), ", thread = ", workers, ", luaservice = ",
+    kit.literal(folder .. "?.lua"), " }\n",
+    "config.lua_path, config.lua_cpath = package.path, package.cpath\n",
+    "os.exit(require 'skynet.start' (config), true)\n",
+  })
+  t.eq(r.code, 0, "exit code; it printed\n" .. r.out .. r.err)
+  return entries(r.out), entries(r.err)
+end
+
+-- A test per number of workers. `out`: by service, the lines of its log; the program's first service is 3, and those
+-- that it makes are 4, 5, …. `err`: the same for its errors, as patterns that match at their begin.
+local function program(name, sentence, out, err)
+  for _, workers in ipairs(kit.workers) do
+    t.test(("%s: %s [%d worker%s]"):format(name, sentence, workers, workers > 1 and "s" or ""), function()
+      local said, failed = run(name, workers)
+      t.eq(said, out, "information")
+      for id, list in pairs(failed) do
+        for i, line in ipairs(list) do
+          local pattern = "^ERROR " .. (err and err[id] and err[id][i] or "nothing more of service " .. id)
+          t.ok(line:find(pattern), ("%s does not match %s"):format(t.show(line), t.show(pattern)))
+        end
+      end
+      for id, list in pairs(err or {}) do
+        t.eq(#(failed[id] or {}), #list, "how many errors of service " .. id)
+      end
+    end)
+  end
+end
+
+program("callret", "calls are answered by ret, once, with values of all kinds", {
+  [3] = {
+    "0",
+    "3\tnil\tfalse\tnil",
+    "3\t1\t2.5\ta\0b",
+    "{1 2, k = v}",
+    "{x y, k = true}",
+    "nothing\t0",
+    "true",
+    "true\tAnn",
+    "false\tret: no session: this coroutine handles no request, or has answered it",
+    "false\tcall: no protocol 'tea' is registered",
+  },
+  [4] = {
+    "sent\t2\t1\tnil",
+    "ret\tfalse",
+    "again\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "answers\ttrue",
+    "goes on\tx",
+    "a second answer\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+  },
+})
+
+program("response", "response() answers later, in any order, once", {
+  [3] = {
+    "Bob\tgot\ttrue\tfor Bob\t2",
+    "Ann\tgot\tfalse\tan error\tnil",
+    "Cid\tgot\ttrue\tCid\tfor Cid",
+  },
+  [4] = {
+    "Ann\tstill wanted:\ttrue",
+    "Bob\tstill wanted:\ttrue",
+    "after response:\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "Bob\ttaken:\ttrue",
+    "Bob\tstill wanted:\tfalse",
+    "Bob\tagain:\tfalse\tresponse: this request was answered already",
+    "Ann\ttaken:\ttrue",
+    "Ann\tstill wanted:\tfalse",
+    "Ann\tagain:\tfalse\tresponse: this request was answered already",
+    "Cid\ttaken:\ttrue",
+    "Cid\tstill wanted:\tfalse",
+    "Cid\tagain:\tfalse\tresponse: this request was answered already",
+    "Eve\tstill wanted:\tfalse",
+    "Eve\ttaken:\tfalse",
+  },
+})
+
+program("fork", "forks run behind the message and what it woke, in order", {
+  [3] = {
+    "first the message",
+    "fork\t1\tnil",
+    "fork\t2\tnil",
+    "fork\t3\tnil",
+    "then the forks",
+    "a",
+    "b",
+    "a's own",
+    "message",
+    "woken\tx",
+    "woken\ty",
+    "fork 1",
+    "fork 1 has woken z",
+    "woken\tz",
+    "fork 2",
+    "fork 3",
+    "true",
+    "and this one runs",
+    "false\tbad argument #1 to 'fork' (function expected, got number)",
+  },
+}, { [3] = { ".*this fork fails" } })
+
+program("sleep", "sleep answers BREAK when it is woken, and wakeups run in order behind the waker", {
+  [3] = {
+    "slept",
+    "yielded",
+    "wakeup\ttrue\ttrue\ttrue",
+    "not inside the waker",
+    "woken\tBREAK",
+    "by token\tBREAK",
+    "wait\t0",
+    "nobody\tnil\tnil",
+    "order\t2",
+    "order\t4",
+    "order\t1",
+    "order\t3",
+    "broken off\tBREAK",
+    "its next sleep",
+    "true\ttrue",
+    "once",
+    "twice",
+    "nobody",
+    "all\t100",
+  },
+})
+
+program("timeout", "functions run in the order of their times, and may wait", {
+  [3] = {
+    "set",
+    "at once\tin time",
+    "first, and waits",
+    "second\tin time",
+    "third\tin time",
+    "fourth\tin time",
+    "the next one runs",
+    "false\tbad argument #2 to 'timeout' (function expected, got nil)",
+  },
+}, { [3] = { ".*timeout%.lua:%d+: a timer's function fails" } })
+
+program("queue", "critical sections run one after another, whatever happens inside", {
+  [3] = {
+    "task 1\tin", "task 1\tout", "task 1\t3",
+    "task 2\tin", "task 2\tout", "task 2\t1",
+    "task 3\tin", "task 3\tout", "task 3\t2",
+    "task 4\tin", "task 4\tout", "task 4\t0",
+    "results\t1\tnil\t3\tnil",
+    "outer\tinner\tinnermost",
+    "false\tfails inside",
+    "after the error",
+    "the other queue is free",
+    "leaves",
+    "this one is not",
+    "good\ttrue",
+    "bad\tfalse",
+    "better\ttrue",
+    "free at the end",
+  },
+}, { [3] = { "error in a request of :00000003, session %d+: .*queue%.lua:%d+: bad request" } })
+
+program("forgotten", "a forgotten response is logged with its handler's file and line, and its caller waits", {
+  [3] = {
+    "forget\tbegins",
+    "ignore\tbegins",
+    "no mistake",
+    "still waiting\t2",
+    "forget: false {service:4} is dead",
+    "ignore: false {service:4} is dead",
+  },
+}, { [4] = { "a response was forgotten: session %d+ of :00000003; the handler of 'lua' is at .*forgotten%.lua:28$" } })
+
+local here <const> = ".*errors%.lua:"
+program("errors", "an error in a handler is raised in the caller and logged where it happened", {
+  [3] = {
+    "false\tno luck",
+    "false\tfar away",
+    "false\tattempt to index a nil value (field 'no_such_field')",
+    "false\tUnsupport type thread to serialize",
+    "false\tattempt to call a nil value (field '?')",
+    "answered",
+    "alive",
+    "false\ttrue",
+  },
+}, {
+  [4] = {
+    "error in a request of :00000003, session %d+: " .. here .. "11: no luck",
+    "error in a request of :00000005, session %d+: " .. here .. "11: far away",
+    "error in a request of :00000003, session %d+: " .. here .. "25: attempt to index",
+    "error in a request of :00000003, session %d+: .*Unsupport type thread",
+    "error in a request of :00000003, session %d+: " .. here .. "%d+: attempt to call a nil value",
+    here .. "20: after the answer",
+    here .. "11: nobody asked",
+  },
+  [5] = { "error in a request of :00000003, session %d+: " .. here .. "11: far away" },
+})
+
+program("dead", "who waits for a service that ends gets an error", {
+  [3] = {
+    "asked to exit:\t{service:N} is dead",
+    "pending:\tthe request's coroutine was closed before it answered",
+    "dead:\t{service:N} is dead",
+    "sent:\tfalse",
+    "answers first:\tbye",
+    "kill:\ttrue",
+    "killed:\t{service:N} is dead",
+    "never there:\t{service:N} is dead",
+    "no such name:\tcall: there is no service '.nobody'",
+    "short:\tinteger",
+    "broken:\tdoes not start",
+  },
+  [4] = { "its variables are closed" },
+  [6] = { "its variables are closed" },
+  [8] = { "a service for a moment" },
+}, { [9] = { "the service could not start: .*dead%.lua:%d+: does not start" } })
+
+program("unique", "a unique service is made once, and a name goes with its service", {
+  [3] = {
+    "the query is answered",
+    "true\ttrue\ttrue",
+    "true\ttrue",
+    "true",
+    "not yet:\tnil",
+    "true\ttrue",
+    "true\tfalse\tthere is no service '.other'",
+    "true\ttrue",
+    "false\tis taken",
+    "false",
+    "gone:\tnil",
+    "another:\ttrue",
+    "false\tnot today",
+    "false\tnot today",
+  },
+  [4] = { "begins\tslave\t1", "has begun" },
+  [6] = { "begins\tslave", "has begun" },
+}, { [7] = { "the service could not start: .*broken%.lua:%d+: not today" } })
+
+local one <const> = "<TRACE :00000003-1> "
+program("trace", "a trace follows a request from service to service", {
+  [3] = {
+    "before\tnil\tnil",
+    one .. "trace begin",
+    "a tag of this service:\ttrue",
+    one .. "call @trace.lua:27",
+    one .. "resume",
+    "the same far away:\ttrue",
+    one .. "sleep",
+    one .. "resume",
+    one .. "call @trace.lua:29",
+    "an error:\tfalse",
+    "another coroutine:\tnil\tnil",
+    "<TRACE :00000003-2> trace",
+    "its own:\ttrue",
+  },
+  [4] = { one .. "request", one .. "response", one .. "end", one .. "request", one .. "error" },
+  [5] = { one .. "request", one .. "call @trace.lua:13", one .. "resume", one .. "response", one .. "end" },
+}, { [4] = { "error in a request of :00000003, session %d+: .*trace%.lua:%d+: followed" } })
+
+program("nested", "waits work inside of the program's own coroutines", {
+  [3] = {
+    "1 2 3 4 5 6 7",
+    "6 21 45 78 120\ttrue",
+    "waits\twaiting\tfalse\tcannot resume a coroutine that is waiting",
+    "true",
+    "inner\tBREAK",
+    "true",
+    "inner, by token\tBREAK",
+    "true\touter",
+    "dead",
+    "false\ttable",
+    "false\tcannot wait here",
+    "4",
+  },
+}, { [4] = { "error in a request of :00000003, session %d+: .*nested%.lua:%d+: .*bad 'for' initial value" } })
+
+t.finish()

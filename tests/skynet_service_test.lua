@@ -1,0 +1,249 @@
+-- Skynet's words for services: how they are made, found, named and ended, and values that all of them share.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.skynet.kit"
+
+kit.both("arguments reach the file as they are, and the start function runs behind the file", {
+  services = {
+    args = [[
+      local a, b, c, d = ...
+      say(select("#", ...), math.type(a), b, c.k, d, SERVICE_NAME)
+      skynet.init(function() say "init 1" end)
+      skynet.start(function() say "start" skynet.init(function() say "init at once" end) end)
+      skynet.init(function() say "init 2" end)
+      say "file"
+    ]],
+  },
+  main = [[
+    say(math.type(skynet.newservice("args", 1, "x", { k = "v" }, nil)))
+    assert(os.execute "mkdir folder")
+    local file = assert(io.open("folder/deep.lua", "w"))
+    file:write "io.stdout:write(SERVICE_NAME, ' ', ..., '\\n')"
+    file:close()
+    skynet.newservice("folder.deep", "argument")
+  ]],
+  out = {
+    "4\tinteger\tx\tv\tnil\targs", "file", "init 1", "init 2", "start", "init at once", "integer",
+    "folder.deep argument",
+  },
+})
+
+kit.both("a service answers while its start function waits", {
+  services = {
+    one = [[
+      skynet.start(function()
+        skynet.dispatch("lua", function(_, _, n) skynet.retpack(n + 1) end)
+        local two = skynet.newservice("two", skynet.self())
+        say(skynet.call(two, "lua", 1))
+      end)
+    ]],
+    two = [[
+      local one = ...
+      skynet.start(function()
+        skynet.dispatch("lua", function(_, _, n) skynet.retpack(skynet.call(one, "lua", n) * 10) end)
+        say(skynet.call(one, "lua", 41))
+      end)
+    ]],
+  },
+  main = [[ skynet.newservice "one" ]],
+  out = { "42", "20" },
+})
+
+kit.both("newservice raises what was wrong", {
+  services = {
+    fails = "error 'in the file'",
+    syntax = "this is no Lua",
+    twice = "skynet.start(function() end) skynet.start(function() end)",
+    again = "skynet.start(function() skynet.start(function() end) end)",
+    nothing = "skynet.start()",
+    init = "skynet.init(function() error 'in init' end) skynet.start(function() say 'not this' end)",
+  },
+  main = [[
+    local function try(...)
+      local ok, e = pcall(...)
+      local text = type(e) == "table" and e.message or tostring(e)
+      say(ok, (text:gsub("\n.*", ""):gsub("^/.*/", "")))
+    end
+    try(skynet.newservice, "no such service")
+    try(skynet.newservice)
+    for _, name in ipairs { "fails", "syntax", "twice", "again", "nothing", "init" } do try(skynet.newservice, name) end
+    try(skynet.uniqueservice, "fails")
+    try(skynet.uniqueservice)
+  ]],
+  err = "the service could not start: .*in init",
+  out = function(out)
+    local lines = kit.lines(out)
+    t.eq(#lines, 10)
+    for i, pattern in ipairs {
+      "^false\tcannot find service 'no such service'", "^false\tmain%.lua:%d+: a service's name expected, got nil$",
+      "^false\tfails%.lua:1: in the file$", "^false\tsyntax%.lua:1: syntax error",
+      "^false\ttwice%.lua:1: skynet%.start: called a second time$",
+      "^false\tagain%.lua:1: skynet%.start: called a second time$",
+      "^false\tnothing%.lua:1: bad argument #1 to 'start' %(function expected, got nil%)$",
+      "^false\tinit%.lua:1: in init$", "^false\tfails%.lua:1: in the file$",
+      "^false\tmain%.lua:%d+: a service's name expected, got nil$",
+    } do
+      t.ok(lines[i]:find(pattern), t.show(lines[i]) .. " does not match " .. pattern)
+    end
+  end,
+})
+
+kit.both("the services of the library are found, and native ones by all names", {
+  services = { known = "ltask.register 'known' return { lua = function() return 'native' end }" },
+  main = [[
+    local addr = skynet.newservice "known"
+    say(skynet.queryservice "known" == addr, skynet.queryservice(true, "known") == addr)
+    say(skynet.call(addr, "lua"))
+    say(math.type(skynet.newservice "timer"))
+    say(ltask.uniqueservice "known" == addr, skynet.uniqueservice "known" == addr)
+  ]],
+  out = { "true\ttrue", "native", "integer", "true\ttrue" },
+})
+
+kit.both("start works in services that others made", {
+  services = { plain = [[
+    say("file", SERVICE_NAME)
+    skynet.start(function()
+      skynet.dispatch("lua", function(_, _, ...) skynet.retpack(...) end)
+      skynet.sleep(1)
+      say "started"
+    end)
+    say "behind start"
+  ]], exits = "skynet.start(function() skynet.exit() end)", },
+  main = [[
+    say(skynet.call(ltask.spawn "plain", "lua", 1, 2))
+    say(math.type(ltask.spawn "exits"))
+  ]],
+  out = { "file\tnil", "started", "behind start", "1\t2", "integer" },
+})
+
+kit.both("exit ends every coroutine of the service, at once, and is final", {
+  services = { exits = [[
+    local function close(name) return setmetatable({}, { __close = function() say("closed", name) end }) end
+    skynet.start(function()
+      skynet.dispatch("lua", function(_, _, cmd)
+        if cmd == "hang" then
+          local _ <close> = close "request"
+          skynet.wait()
+        end
+        skynet.fork(function() say "not this" end)
+        skynet.timeout(0, function() say "nor this" end)
+        local ok = pcall(skynet.exit)
+        say("nor this", ok)
+      end)
+      skynet.fork(function()
+        local _ <close> = close "fork"
+        skynet.sleep(100000)
+      end)
+    end)
+  ]] },
+  main = [[
+    local addr = skynet.newservice "exits"
+    local ended
+    skynet.fork(function()
+      say("hang", pcall(skynet.call, addr, "lua", "hang"))
+      ended = true
+    end)
+    skynet.yield()
+    local ok = pcall(skynet.call, addr, "lua", "exit")
+    while not ended do skynet.sleep(1) end
+    say("exit", ok)
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    table.sort(lines)
+    t.eq(lines, {
+      "closed\tfork", "closed\trequest", "exit\tfalse",
+      "hang\tfalse\tthe request's coroutine was closed before it answered",
+    })
+  end,
+})
+
+kit.both("a request that is closed tells the handler's line", {
+  services = { closed = [[
+    skynet.start(function()
+      skynet.dispatch("lua", function(_, _, cmd)
+        if cmd == "close" then
+          local task = require "lio.task"
+          for _, co in ipairs(task.list()) do
+            if co ~= coroutine.running() then task.kill(co) end
+          end
+          return skynet.retpack "done"
+        end
+        skynet.wait()
+      end)
+    end)
+  ]] },
+  main = [[
+    local addr = skynet.newservice "closed"
+    local result
+    skynet.fork(function() result = table.pack(pcall(skynet.call, addr, "lua", "wait")) end)
+    skynet.yield()
+    say(skynet.call(addr, "lua", "close"))
+    while not result do skynet.sleep(1) end
+    say(table.unpack(result))
+  ]],
+  err = "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*closed%.lua:2",
+  out = { "done", "false\tthe request's coroutine was closed before it answered" },
+})
+
+kit.both("kill ends another service, by number and by name", {
+  services = { sleeper = "skynet.start(function() end)" },
+  main = [[
+    local a, b = skynet.newservice "sleeper", skynet.newservice "sleeper"
+    skynet.name(".b", b)
+    say(skynet.kill(a), skynet.kill ".b", skynet.kill ".none", skynet.kill(4711))
+  ]],
+  out = { "true\ttrue\tfalse\tfalse" },
+})
+
+kit.both("abort ends the system", {
+  services = { last = "skynet.start(function() skynet.timeout(0, skynet.abort) end)" },
+  main = [[
+    skynet.newservice "last"
+    skynet.wait()
+  ]],
+  out = {},
+})
+
+kit.both("names begin with a point, are given once, and are free when their service has ended", {
+  services = { named = "skynet.start(function() skynet.register '.named' end)" },
+  main = [[
+    for _, f in ipairs { "localname", "register", "name" } do
+      say(select(2, pcall(skynet[f], "named", 1)):gsub("^.-: ", "", 1))
+      say(select(2, pcall(skynet[f], nil, 1)):gsub("^.-: ", "", 1))
+    end
+    say(skynet.localname ".named")
+    local addr = skynet.newservice "named"
+    say(skynet.localname ".named" == addr)
+    skynet.name(".named", addr)
+    local ok, e = pcall(skynet.register, ".named")
+    say(ok, e.message)
+    skynet.kill ".named"
+    while skynet.localname ".named" do skynet.sleep(1) end
+    skynet.register ".named"
+    say(skynet.localname ".named" == skynet.self())
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    for i = 1, 6 do t.ok(lines[i]:find "a name with a point at its begin expected, got '", lines[i]) end
+    t.eq(table.move(lines, 7, #lines, 1, {}), {
+      "nil", "true", "false\tthe name '.named' is taken by the service :00000005", "true",
+    })
+  end,
+})
+
+kit.both("setenv makes a value known in all services, once", {
+  services = { reads = "skynet.start(function() say(skynet.getenv 'key', skynet.getenv 'none') end)" },
+  main = [[
+    say(skynet.getenv "key")
+    skynet.setenv("key", 12)
+    skynet.newservice "reads"
+    say(math.type(skynet.getenv "key"), pcall(skynet.setenv, "key", 13))
+  ]],
+  out = { "nil", "12\tnil", "nil\tfalse\tsetenv: the key 'key' is set already" },
+})
+
+t.finish()

@@ -1,0 +1,168 @@
+-- How a system of skynet's services begins and ends: `require "skynet.start"`, a script under `lio --service`, and
+-- what is said where none of it is.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.ltaskkit"
+
+local paths <const> = "config.lua_path, config.lua_cpath = package.path, package.cpath\n"
+
+-- Runs services (sources by name) under a configuration (Lua text). Returns t.run's table.
+local function boot(config, services, folder)
+  local dir = folder or t.tmp()
+  for name, source in pairs(services) do t.write(dir .. "/" .. name .. ".lua", source) end
+  return kit.program("local config = " .. config .. "\n" .. paths
+    .. "io.write('code ', require 'skynet.start' (config), '\\n')", dir)
+end
+
+t.test("the first service is main, its file gets args, and the call returns the exit code", function()
+  local r = boot("{ args = { 1, 'x', n = 3 } }", { main = [[
+    local skynet = require "skynet"
+    io.write(select("#", ...), " ", SERVICE_NAME, " ", math.type((...)), "\n")
+    skynet.start(function()
+      io.write "started\n"
+      require "ltask".call(1, "exit_code", 7)
+      skynet.exit()
+    end)
+  ]] })
+  t.eq({ r.out, r.err }, { "3 main integer\nstarted\ncode 7\n", "" })
+end)
+
+t.test("every field of the configuration is a value of getenv, as a string", function()
+  local dir = t.tmp()
+  t.write(dir .. "/before.lua", "BEFORE = 'preloaded'")
+  local r = boot("{ start = 'first', thread = 2, luaservice = '" .. dir .. "/?.lua;./none/?.lua', preload = '" .. dir
+    .. "/before.lua', answer = 42, flag = false, text = 'a \"b\"\\n', ltask = { watchdog = 0, logger = false } }", {
+    first = [[
+      local skynet = require "skynet"
+      skynet.start(function()
+        for _, key in ipairs { "start", "thread", "answer", "flag", "text", "ltask", "none" } do
+          io.write(("%s %q %s\n"):format(key, skynet.getenv(key), type(skynet.getenv(key))))
+        end
+        io.write(BEFORE, "\n")
+        skynet.newservice "second"
+        skynet.abort()
+      end)
+    ]],
+    second = [[
+      local skynet = require "skynet"
+      skynet.start(function() io.write("second ", skynet.getenv "answer", "\n") end)
+    ]],
+  }, dir)
+  t.eq(r.err, "")
+  t.eq(r.out, [[
+start "first" string
+thread "2" string
+answer "42" string
+flag "false" string
+text "a \"b\"\
+" string
+ltask nil nil
+none nil nil
+preloaded
+second 42
+code 0
+]])
+end)
+
+t.test("a wrong configuration raises before anything runs", function()
+  local r = kit.program [[
+    local start = require "skynet.start"
+    for _, config in ipairs {
+      true, {}, { start = 1 }, { thread = "2" }, { thread = 0 }, { luaservice = {} }, { 1 }, { args = 1 },
+      { start = "program", preload = "./none.lua" }, { start = "program", ltask = { unknown = 1 } },
+    } do
+      print((select(2, pcall(start, config)):gsub("\n.*", "")))
+    end
+    print((select(2, pcall(start, "no_such_service")):gsub("\n.*", "")))
+    print(pcall(start))
+  ]]
+  local lines = kit.lines(r.out)
+  t.eq(r.err, "")
+  for i, pattern in ipairs {
+    "^skynet%.start: a table or a service's name expected, got boolean$",
+    "^skynet%.start: the service 'main' is not found",
+    "^skynet%.start: start: string expected, got number$", "^skynet%.start: thread: number expected, got string$",
+    "^skynet%.start: the service 'main' is not found", "^skynet%.start: luaservice: string expected, got table$",
+    "^skynet%.start: a field's name is no string: 1$", "^skynet%.start: args: table expected, got number$",
+    "^skynet%.start: preload: .*none%.lua", "^ltask%.start: unknown field 'unknown'$",
+    "^skynet%.start: the service 'no_such_service' is not found", "^false\tskynet%.start: a table or .* got nil$",
+  } do
+    t.ok((lines[i] or ""):find(pattern), t.show(lines[i]) .. " does not match " .. pattern)
+  end
+end)
+
+t.test("a first service that fails makes the exit code 1 and is logged", function()
+  local r = boot("{}", { main = "require 'skynet'.start(function() error 'no start' end)" })
+  t.eq(r.out, "code 1\n")
+  t.ok(r.err:find "the service could not start: .*main%.lua:1: no start", r.err)
+  t.ok(r.err:find "the system cannot start", r.err)
+end)
+
+t.test("the system goes on without its first service, and ends with the last one that is not unique", function()
+  local r = boot("{}", {
+    main = [[
+      local skynet = require "skynet"
+      skynet.start(function()
+        skynet.uniqueservice "unique"
+        skynet.newservice("last", "x")
+        skynet.exit()
+      end)
+    ]],
+    unique = "local skynet = require 'skynet' skynet.start(function() end)",
+    last = [[
+      local skynet = require "skynet"
+      skynet.start(function()
+        skynet.timeout(2, function()
+          io.write "the last one ends\n"
+          skynet.exit()
+        end)
+      end)
+    ]],
+  })
+  t.eq({ r.out, r.err }, { "the last one ends\ncode 0\n", "" })
+end)
+
+t.test("outside of services the words can be loaded, and start says where they belong", function()
+  local r = kit.program [[
+    local skynet = require "skynet"
+    print(pcall(skynet.start, print))
+    print(skynet.unpack(skynet.packstring(1, 2)))
+    print(require "skynet.manager" == skynet, type(require "skynet.queue"))
+  ]]
+  t.eq({ r.out, r.err }, {
+    "false\tskynet.start: outside of a service; a system is booted by require 'skynet.start'\n1\t2\ntrue\ttable\n", "",
+  })
+end)
+
+t.test("a script under lio --service is a service of skynet's until it exits", function()
+  local dir = t.tmp()
+  t.write(dir .. "/script.lua", [[
+    local skynet = require "skynet"
+    local loop = require "lio.loop"
+    print("file", ...)
+    skynet.start(function()
+      print "start"
+      skynet.dispatch("lua", function(_, _, ...) skynet.retpack(...) end)
+      local other = skynet.newservice("other", skynet.self())
+      skynet.timeout(1, function()
+        loop.sleep(0.01)
+        print(skynet.call(other, "lua"))
+        skynet.abort()
+      end)
+    end)
+    print "not reached"
+  ]])
+  t.write(dir .. "/other.lua", [[
+    local skynet = require "skynet"
+    local main = ...
+    skynet.start(function()
+      skynet.dispatch("lua", function() skynet.retpack(skynet.call(main, "lua", "there and back")) end)
+    end)
+  ]])
+  local r = t.run(("timeout -k 1 15 %s --service %s/script.lua argument"):format(t.bin(), t.quote(dir)))
+  t.eq({ r.out, r.err, r.code }, { "file\targument\nstart\nthere and back\n", "", 0 })
+end)
+
+t.finish()
