@@ -191,6 +191,10 @@ extern "C" fn on_signal(_: c_int) {
         if !task.is_null() {
             ffi::lua_sethook(task, Some(hook), mask, 1);
         }
+        if !core.is_null() && (*service).system().is_quitting() {
+            // What resumed it must not go on either.
+            (*core).for_each_outer(|outer| ffi::lua_sethook(outer, Some(hook), mask, 1));
+        }
     }
 }
 

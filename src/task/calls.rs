@@ -224,6 +224,7 @@ pub(super) unsafe extern "C-unwind" fn run_ready(state: *mut lua_State) -> c_int
             raise(state, Text::new("run_ready: called from inside a task"));
         }
         (*core).now = monotonic_nanos();
+        Core::tend(core, state);
         let more = Core::run_ready(core, state);
         ffi::lua_pushboolean(state, more.into());
         1

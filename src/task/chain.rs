@@ -106,6 +106,21 @@ impl Core {
         self.unwinding = true;
     }
 
+    /// Calls `f` with each coroutine that is resuming another one on the C stack, from the innermost outwards.
+    /// For a signal's handler on the thread that runs the VM.
+    ///
+    /// # Safety
+    /// As said.
+    pub(crate) unsafe fn for_each_outer(&self, f: impl Fn(*mut lua_State)) {
+        let mut link = self.links;
+        while !link.is_null() {
+            // SAFETY: a link is complete before it is entered, and taken out before its frame ends.
+            let Link { up, from, .. } = unsafe { ptr::read(link) };
+            f(from);
+            link = up;
+        }
+    }
+
     /// The task whose chain this coroutine is in, its own coroutine included.
     #[inline]
     pub(super) fn member_of(&self, thread: *mut lua_State) -> Option<Slot> {

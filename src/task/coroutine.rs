@@ -4,8 +4,21 @@
 //! of coroutines that wait; the rest are the functions of the library that the VM has. In the
 //! executable and in services they take the places of Lua's in the global table.
 //!
-//! How a wait gets from the innermost coroutine to the scheduler was chosen by measuring:
-//! MEASURED
+//! How a wait gets from the innermost coroutine to the scheduler was chosen by measuring prototypes of each
+//! design, in instructions per resume/yield pair that does not wait (Lua 5.4's own: 808), and per wait with
+//! its wakeup at depth 2, 10 and 50:
+//!
+//! | design | pair | waits |
+//! |---|---|---|
+//! | yield again through each resume, in Lua | 1,725 | 1,894, 12,030, 62,708 |
+//! | the same in C, by `lua_yieldk` | 869 | 1,097, 4,859, 23,661 |
+//! | flattening: each resume yields to a trampoline that resumes the target | 1,230 | 684, whatever the depth |
+//! | nested until a wait, flat from then on | 889 | 668, whatever the depth |
+//!
+//! The first misses the target for the pair (1.3 times Lua's) by far, and passes its mark through the
+//! user's own values. The second pays for each level at every wait. The third misses the target too, and
+//! cannot resume at all below a C function that cannot yield. The last, which this is, has none of
+//! these costs; with what a real scheduler adds, a pair takes 1.11 times Lua's instructions.
 
 use super::chain::{Link, WAITS, settle_message};
 use super::core::{Core, Phase};
@@ -15,6 +28,7 @@ use crate::lua::{Function, Text, args, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// What a resume came back with.
 enum Back {
@@ -61,12 +75,15 @@ unsafe fn pass(core: *mut Core, state: *mut lua_State, co: *mut lua_State, count
             to: co,
         };
         let outer = (*core).running;
+        // For the handler of a signal, which follows the links.
+        compiler_fence(Ordering::SeqCst);
         (*core).links = &raw const link;
         (*core).running = co;
         let mut results = 0;
         let status = ffi::lua_resume(co, state, count, &mut results);
         (*core).links = link.up;
         (*core).running = outer;
+        compiler_fence(Ordering::SeqCst);
         if status == ffi::LUA_YIELD && (*core).unwinding {
             return Back::Waits;
         }

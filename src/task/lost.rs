@@ -2,7 +2,7 @@
 //! own stacks.
 //!
 //! The anchors' table keeps every task's coroutine alive, also one that nobody can wake. So a wait that
-//! has lasted over a whole cycle of the collector is taken out of it and put into a table with weak
+//! has lasted over a whole cycle of the collector (see `tend`) is taken out of it and put into a table with weak
 //! keys: token → guard, where the guard, a userdata, refers to the coroutine. As long as anything else
 //! refers to the token, all of it stays. When nothing does, the collector finalizes the guard, which puts
 //! the task back into the anchors' table and queues it as lost; in its turn it is reported and killed.
@@ -51,27 +51,6 @@ impl Drop for Guard {
     }
 }
 
-/// An object that nothing refers to, one after the other: its finalizer runs once per cycle.
-struct Cycle {
-    core: *mut Core,
-}
-
-impl Object for Cycle {
-    const NAME: &'static CStr = c"lio.task.cycle";
-    const METHODS: &'static [(&'static CStr, Function)] = &[];
-    const META: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
-    unsafe fn finish_metatable(state: *mut lua_State) {
-        // SAFETY: the metatable is on top.
-        unsafe {
-            ffi::lua_pushcclosure(state, end_cycle, 0);
-            ffi::lua_setfield(state, -2, c"__gc".as_ptr());
-        }
-    }
-}
-
 /// Puts what this file needs into the new anchors' table on top of the stack.
 ///
 /// # Safety
@@ -87,34 +66,60 @@ pub(super) unsafe fn enter(state: *mut lua_State) {
         ffi::lua_setfield(state, -2, c"__mode".as_ptr());
         ffi::lua_setmetatable(state, -2);
         ffi::lua_rawseti(state, -2, GUARDS);
+        ffi::lua_createtable(state, 1, 0);
+        ffi::lua_createtable(state, 0, 1);
+        ffi::lua_pushstring(state, c"v".as_ptr());
+        ffi::lua_setfield(state, -2, c"__mode".as_ptr());
+        ffi::lua_setmetatable(state, -2);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, PROBE.pointer());
+        renew_probe(state);
     }
 }
 
-/// From now on the core hears of the ends of the collector's cycles.
-///
-/// # Safety
-/// `state` is the running state, with 6 free stack slots; may raise.
-pub(super) unsafe fn watch(state: *mut lua_State, core: *mut Core) {
-    // SAFETY: a thin shell.
-    unsafe {
-        let Ok(_) = object::push_new(state, || Ok::<_, Infallible>(Cycle { core }));
-        ffi::lua_pop(state, 1);
-    }
-}
+/// Registry key of a table with weak values that holds one object: when that is gone, the collector has
+/// ended a cycle. (A finalizer would tell as well, but in the middle of other things, a stack overflow for
+/// instance.)
+static PROBE: Key = Key::new(6);
 
-unsafe extern "C-unwind" fn end_cycle(state: *mut lua_State) -> c_int {
-    // SAFETY: reachable through the metatable only; a script that gets hold of that may call it on
-    // anything, hence the test.
-    unsafe {
-        let Some(cycle) = object::test::<Cycle>(state, 1) else {
-            return 0;
-        };
-        let core = (*cycle).core;
-        if !object::is_alive(core) {
-            return 0;
+impl Core {
+    /// Looks whether the collector has ended a cycle; then waits that have lasted for long are made weak.
+    /// To be called now and then.
+    ///
+    /// # Safety
+    /// `state` is the running state, with 6 free stack slots.
+    #[inline]
+    pub(crate) unsafe fn tend(core: *mut Core, state: *mut lua_State) {
+        // SAFETY: plain stack work.
+        unsafe {
+            ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, PROBE.pointer());
+            let ended = ffi::lua_rawgeti(state, -1, 1) == ffi::LUA_TNIL;
+            ffi::lua_pop(state, 2);
+            if ended {
+                tend_now(core, state);
+            }
         }
+    }
+}
+
+#[cold]
+unsafe fn tend_now(core: *mut Core, state: *mut lua_State) {
+    // SAFETY: the call is protected; after an error, a lack of memory, the next look tries again.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        ffi::lua_pushcclosure(state, end_cycle, 0);
+        ffi::lua_pushlightuserdata(state, core.cast());
+        ffi::lua_pcall(state, 1, 0, 0);
+        ffi::lua_settop(state, top);
+    }
+}
+
+/// (core)
+unsafe extern "C-unwind" fn end_cycle(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `tend_now`.
+    unsafe {
         ffi::luaL_checkstack(state, 12, std::ptr::null());
-        watch(state, core);
+        let core: *mut Core = ffi::lua_touserdata(state, 1).cast();
+        renew_probe(state);
         let ended = (*core).cycle;
         (*core).cycle += 1;
         let mut slot = 0;
@@ -126,6 +131,16 @@ unsafe extern "C-unwind" fn end_cycle(state: *mut lua_State) -> c_int {
             slot += 1;
         }
         0
+    }
+}
+
+unsafe fn renew_probe(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, PROBE.pointer());
+        ffi::lua_createtable(state, 0, 0);
+        ffi::lua_rawseti(state, -2, 1);
+        ffi::lua_pop(state, 1);
     }
 }
 

@@ -59,7 +59,6 @@ impl Core {
             lost::enter(state);
             ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, pool::ANCHORS.pointer());
             let Ok(core) = object::push_new(state, || Ok::<_, Infallible>(Core::new()));
-            lost::watch(state, core);
             ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, CORE.pointer());
             ffi::lua_settop(state, top);
             core

@@ -73,6 +73,7 @@ unsafe fn handle_batch(state: *mut lua_State) {
         let core = service(state).fast.core;
         let began = service(state).began;
         (*core).now = began;
+        Core::tend(core, state);
         let mut handled = 0;
         loop {
             run_ready(core, state, began);

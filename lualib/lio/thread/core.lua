@@ -1,0 +1,294 @@
+-- Threads of `lio.thread`: handles, who waits for them, kills, and parents. Used by the files of this folder.
+--
+-- A thread that has ended is a zombie until somebody waits for it, or until its parent ends: the task or
+-- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or
+-- a table of its own; `parents` finds it by the task's coroutine.
+-- Invariants: `t.co` is set while the thread lives; `t.result` is there from its end until it is reaped. Who
+-- waits on the thread itself came first, and is `t.waiter`; the others have tickets, in order.
+
+local task = require "lio.task"
+
+local wait <const>, wakeup <const> = task.wait, task.wakeup
+local current <const>, is_waiting <const>, is_alive <const> = task.current, task.is_waiting, task.is_alive
+local pack <const>, unpack <const> = table.pack, table.unpack
+local REAPED <const> = "already waited"
+
+local M = {}
+
+local Thread = { __name = "lio.thread" }
+-- Of a thread that failed with nobody waiting: the collector must not take it without a word.
+local Failed = { __name = "lio.thread" }
+
+local parents = {} -- coroutine → record
+local failures = 0 -- so far; numbers them
+local nobody = {} -- the parent of what is spawned outside of any task
+
+local function is_thread(value)
+  local meta = getmetatable(value)
+  return meta == Thread or meta == Failed
+end
+
+local function check(t, at, call)
+  if is_thread(t) then return end
+  error(("bad argument #%d to '%s' (thread expected, got %s)"):format(at, call, type(t)), 3)
+end
+
+local function check_function(f, at, call)
+  local meta = getmetatable(f)
+  if type(f) == "function" or meta and meta.__call then return end
+  error(("bad argument #%d to '%s' (function expected, got %s)"):format(at, call, type(f)), 3)
+end
+
+-- Logs the error of a thread that nobody waited for.
+local function complain(t)
+  local message = t.trace or t.result[2]
+  t.trace = nil
+  local ltask = package.loaded.ltask
+  if ltask and ltask.log then
+    ltask.log.error(tostring(message))
+  else
+    task.on_error(message)
+  end
+end
+
+function Failed.__gc(t)
+  if t.result and not t.told then complain(t) end
+end
+
+-- A parent has ended: its zombies are reaped.
+local function end_parent(parent)
+  parent.ended = true
+  local failed = parent.failed
+  if not failed then return end
+  parent.failed = nil
+  local list = {}
+  for t in pairs(failed) do
+    if t.result and not t.told then list[#list + 1] = t end
+  end
+  table.sort(list, function(a, b) return failed[a] < failed[b] end)
+  for _, t in ipairs(list) do
+    t.told = true
+    complain(t)
+  end
+end
+
+task.on_end(function(co)
+  local parent = parents[co]
+  parents[co] = nil
+  if parent then end_parent(parent) end
+end)
+
+local function note_failure(t, waited)
+  setmetatable(t, Failed)
+  local parent = t.parent
+  if parent.ended then
+    if waited then return end
+    t.told = true
+    return complain(t)
+  end
+  parent.failed = parent.failed or setmetatable({}, { __mode = "k" })
+  failures = failures + 1
+  parent.failed[t] = failures
+end
+
+-- Wakes those who wait, in order: the first to run has the result. So it is not lost with one that is
+-- killed before it runs.
+local function tell(t, ok, ...)
+  t.result = pack(ok, ...)
+  local waited = wakeup(t)
+  local tickets = t.tickets
+  if tickets then
+    t.tickets = nil
+    for _, ticket in ipairs(tickets) do
+      if ticket.collect then
+        ticket:collect(t)
+        waited = true
+      else
+        waited = wakeup(ticket, t) or waited
+      end
+    end
+  end
+  if not ok and not t.killed then note_failure(t, waited) end
+end
+
+local function finish(t, ...)
+  local co = t.co
+  if co then
+    parents[co] = nil
+    t.co = nil
+  end
+  t.done = true
+  local scope = t.scope
+  if scope then scope:forget(t, ...) end
+  tell(t, ...)
+  end_parent(t)
+end
+
+local function kill_off(t)
+  t.killed = true
+  finish(t, false, "killed")
+end
+
+-- The thread's coroutine ends, in whichever way.
+function Thread.__close(t)
+  if not t.done then kill_off(t) end
+end
+
+Failed.__close = Thread.__close
+
+local function trace(message)
+  local t = parents[current()]
+  if t and type(message) == "string" then t.trace = debug.traceback(message, 2) end
+  return message
+end
+
+local function run(t, f, ...)
+  local co = current()
+  t.co, t.begun = co, true
+  parents[co] = t
+  local guard <close> = t
+  finish(t, xpcall(f, trace, ...))
+  return guard and nil
+end
+
+local function start(t, f, ...)
+  local co = task.spawn(run, t, f, ...)
+  -- Nested too deeply to run at once: it has yet to begin.
+  if not t.done then t.co = co end
+  return t
+end
+
+local function parent_of_new()
+  local co = current()
+  if not co then return nobody end
+  local parent = parents[co]
+  if not parent then
+    parent = {}
+    parents[co] = parent
+    task.watch_end()
+  end
+  return parent
+end
+
+-- `thread.spawn(f, …)` → the thread, which runs `f(…)`: at once, until its first wait. (More than 32
+-- inside each other: later.) Its parent is the running task; one that ends does not kill its threads.
+function M.spawn(f, ...)
+  check_function(f, 1, "spawn")
+  return start(setmetatable({ parent = parent_of_new() }, Thread), f, ...)
+end
+
+-- The result of a thread that has ended; whoever gets it is the last.
+local function reap(t)
+  local result = t.result
+  t.result, t.trace, t.waiter = nil, nil, nil
+  if not result then return nil, REAPED end
+  return unpack(result, 1, result.n)
+end
+
+-- Whether nobody who comes now gets the result of a thread that has ended: its parent has ended, or who
+-- waited has yet to run.
+local function is_taken(t)
+  return t.parent.ended or t.waiter and is_alive(t.waiter)
+end
+
+local function reap_late(t)
+  if is_taken(t) then return nil, REAPED end
+  return reap(t)
+end
+
+local function add_ticket(t, ticket)
+  local tickets = t.tickets
+  if not tickets then
+    t.tickets = { ticket }
+    return
+  end
+  -- Those whose waiter was killed stay behind.
+  if #tickets % 16 == 0 then
+    local left = {}
+    for _, other in ipairs(tickets) do
+      if other.collect or is_waiting(other) then left[#left + 1] = other end
+    end
+    tickets = left
+    t.tickets = left
+  end
+  tickets[#tickets + 1] = ticket
+end
+
+local function drop_ticket(t, ticket)
+  local tickets = t.tickets
+  if not tickets then return end
+  for at, other in ipairs(tickets) do
+    if other == ticket then return table.remove(tickets, at) end
+  end
+end
+
+local function drop_tickets(list, ticket)
+  for _, t in ipairs(list) do drop_ticket(t, ticket) end
+end
+
+local function check_self(t, call)
+  if t.co and t.co == current() then error(call .. ": a thread cannot wait for itself", 3) end
+end
+
+local function wait_for_first(...)
+  local list, ticket = { ... }, {}
+  for at = 1, select("#", ...) do check((select(at, ...)), at, "wait") end
+  for _, t in ipairs(list) do check_self(t, "wait") end
+  for _, t in ipairs(list) do
+    if t.done then return reap_late(t) end
+  end
+  for _, t in ipairs(list) do add_ticket(t, ticket) end
+  local ended = wait(ticket)
+  drop_tickets(list, ticket)
+  return reap(ended)
+end
+
+-- `thread.wait(t1, …)` → true and the results, or false and the error, of the first of them to end;
+-- false, "killed"; nil, "already waited" when somebody else had that, or its parent has ended. Of those
+-- that have ended already, the first in the list.
+function M.wait(t, ...)
+  if ... or not is_thread(t) or t.tickets or is_waiting(t) then return wait_for_first(t, ...) end
+  if t.done then return reap_late(t) end
+  check_self(t, "wait")
+  t.waiter = current()
+  wait(t)
+  return reap(t)
+end
+
+-- `thread.kill(t)` → true: it is closed at its wait, and its `<close>` variables have run. nil,
+-- "already ended". Raises for a thread that runs.
+function M.kill(t)
+  check(t, 1, "kill")
+  if t.done then return nil, "already ended" end
+  local killed = task.kill(t.co)
+  -- One that had not begun has no `<close>` variable that would say so.
+  if not t.done and not t.begun then kill_off(t) end
+  if killed then return true end
+  return nil, "already ended"
+end
+
+-- `thread.status(t)` → "running"; "waiting": also for its turn; "zombie": it has ended, and nobody has
+-- waited for it; "dead".
+function M.status(t)
+  check(t, 1, "status")
+  if t.done then
+    return (t.parent.ended or not t.result) and "dead" or "zombie"
+  end
+  return task.is_idle(t.co) and "waiting" or "running"
+end
+
+-- For the other files of this folder.
+M.internal = {
+  Thread = Thread,
+  is_thread = is_thread,
+  is_taken = is_taken,
+  check_function = check_function,
+  check_self = check_self,
+  start = start,
+  reap = reap,
+  add_ticket = add_ticket,
+  drop_tickets = drop_tickets,
+  end_parent = end_parent,
+}
+
+return M

@@ -1,0 +1,89 @@
+-- Scopes of `lio.thread`: threads that do not outlive a block.
+-- Invariant: the threads of a scope are chained by `before` and `after`, the oldest first, while they live.
+
+local task = require "lio.task"
+local core = require "lio.thread.core"
+
+local wait <const>, wakeup <const>, is_alive <const> = task.wait, task.wakeup, task.is_alive
+local internal <const> = core.internal
+local check_function <const>, start <const>, end_parent <const> =
+  internal.check_function, internal.start, internal.end_parent
+local Thread <const>, kill <const> = internal.Thread, core.kill
+
+local M = {}
+
+local Scope = { __name = "lio.scope" }
+Scope.__index = Scope
+local WAIT <const> = { __name = "lio.scope.wait" }
+
+-- A thread of the scope has ended.
+function Scope:forget(t, ok, err)
+  local before, after = t.before, t.after
+  if before then before.after = after else self.first = after end
+  if after then after.before = before else self.last = before end
+  t.scope, t.before, t.after = nil, nil, nil
+  self.count = self.count - 1
+  if not ok and not t.killed and not self.problem then self.problem = { err } end
+  if self.count > 0 then return end
+  local waiters = self.waiters
+  self.waiters = {}
+  for _, token in ipairs(waiters) do wakeup(token) end
+end
+
+-- `scope:spawn(f, …)` → a thread that does not outlive the scope; see `thread.spawn`.
+function Scope:spawn(f, ...)
+  check_function(f, 1, "spawn")
+  if self.ended then error("spawn: the scope is closed", 2) end
+  local t = setmetatable({ parent = self, scope = self, before = self.last }, Thread)
+  if self.last then self.last.after = t else self.first = t end
+  self.last = t
+  self.count = self.count + 1
+  return start(t, f, ...)
+end
+
+-- `scope:wait()`: until all its threads have ended. → true; false and the error of the first that failed.
+function Scope:wait()
+  while self.count > 0 do
+    local token = setmetatable({}, WAIT)
+    self.waiters[#self.waiters + 1] = token
+    wait(token)
+  end
+  local problem = self.problem
+  if not problem then return true end
+  for t in pairs(self.failed or {}) do t.told = true end
+  return false, problem[1]
+end
+
+local function kill_late(t)
+  if not t.done then kill(t) end
+end
+
+-- `scope:close()`: kills the threads that are left, the oldest first, and waits for them: at the end of the
+-- block of `local scope <close>`, in whichever way it is left. One that is in the middle of this very call
+-- is killed as soon as it is not.
+function Scope:close()
+  if self.ended then return end
+  self.ended = true
+  local t = self.first
+  while t do
+    local after = t.after
+    if task.is_idle(t.co) then kill(t) elseif is_alive(t.co) then task.fork(kill_late, t) end
+    -- What a `<close>` variable did in between may have ended the next one.
+    t = after and (after.scope and after or self.first)
+  end
+  end_parent(self)
+end
+
+Scope.__close = Scope.close
+
+-- What a token of this file stands for, for `lio.tasks`.
+function M.describe(token)
+  if getmetatable(token) == WAIT then return "the threads of a scope" end
+end
+
+-- `thread.scope()` → a scope, for `local scope <close> = thread.scope()`.
+function M.scope()
+  return setmetatable({ count = 0, waiters = {} }, Scope)
+end
+
+return M
