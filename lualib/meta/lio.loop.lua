@@ -10,7 +10,8 @@ local loop = {}
 
 ---Runs until every task has ended, `stop` is called, or SIGINT or SIGTERM asks for an end. An error in
 ---`f` ends the loop and is raised here with its traceback; one in another task is logged. Raises when the
----loop runs already, and when every task waits and nothing is left that could wake one.
+---loop runs already, and when every task waits and nothing is left that could wake one: the message tells what
+---each waits for, and where.
 ---@param f function
 ---@param ... any its arguments
 ---@return any ... what `f` returned
@@ -19,6 +20,10 @@ function loop.run(f, ...) end
 ---Tells whether `run` is active in this VM.
 ---@return boolean
 function loop.is_running() end
+
+---Tells whether waits on this loop come to an end: `run` is active, or a service owns the loop.
+---@return boolean
+function loop.drives() end
 
 ---Ends the loop gracefully: the stop hooks run, then what is left is cancelled (`<close>` variables
 ---run), and `run` returns. A second call ends it at once; without a running loop nothing happens.
@@ -36,8 +41,8 @@ function loop.on_stop(f) end
 ---@return thread co
 function loop.fork(f, ...) end
 
----Waits until somebody wakes the token. Raises outside a task, where Lua cannot yield, and when somebody
----waits on the token already.
+---Waits until somebody wakes the token. Raises outside a task, where Lua cannot yield, inside a coroutine that the
+---plain library resumed, and when somebody waits on the token already.
 ---@param token? any default: the running coroutine
 ---@return any ... what `wakeup` was given
 function loop.wait(token) end
@@ -58,7 +63,7 @@ function loop.interrupt(token, err) end
 ---@return thread co
 function loop.running() end
 
----Ends a task at its wait; its `<close>` variables run. A task that kills itself raises.
+---Ends a task at its wait; its `<close>` variables run, and cannot wait. A task that kills itself raises.
 ---@param co thread
 ---@return true? killed nil when it is no living task
 function loop.kill(co) end
@@ -92,6 +97,11 @@ function loop.now() end
 ---Lets the main loop of a service drive this VM, as `lio.service` does.
 ---@private
 function loop.attach(descriptor, take, service) end
+
+---What a token stands for, for `lio.tasks`.
+---@private
+---@return string? text
+function loop.describe(token) end
 
 ---Whether SIGINT or SIGTERM has ended a `run`, for `lio.service`.
 ---@private

@@ -35,6 +35,19 @@ function lio.waker(handle) end
 ---@return number seconds
 function lio.now() end
 
+---Lists what each task of this VM is doing, the oldest first. For people who look after a program, not for its
+---logic.
+---@return lio.TaskInfo[] list
+function lio.tasks() end
+
+---One task. In what `ltask.call(addr, "tasks")` returns there is no `thread`.
+---@class lio.TaskInfo
+---@field thread thread its own coroutine
+---@field age number seconds since it was made
+---@field status "running"|"ready"|"waiting" ready: queued
+---@field waits_for? string what a waiting one waits for, in words
+---@field traceback string of each of the coroutines that are resuming each other, the innermost first
+
 ---A set of registered descriptors. It holds its udata until `event_del`; `close`, `<close>` and the
 ---collector give everything back. Every method but `close` raises when it is closed.
 ---@class lio.Selector

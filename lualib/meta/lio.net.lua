@@ -297,6 +297,11 @@ function net.flush_later(c) end
 ---@return true|string reason true, `"timeout"`, `"closed"`, or what `wake_reader` was given
 function net.wait_armed(c, writing, seconds) end
 
+---Tells what a token that somebody waits on stands for, for `lio.tasks`.
+---@param token any
+---@return string? text nil when it is none of this module
+function net.describe(token) end
+
 ---Wakes who waits for reading on a connection. For protocol code.
 ---@param c lio.Connection
 ---@param reason any what its `wait_armed` returns

@@ -20,6 +20,7 @@ local ltask = {}
 
 ---Asks another service and waits for its answer; other coroutines of this service go on meanwhile. Raises
 ---the error that the request ended with, `{service:N} is dead`, or `{service:N} is busy` when its mailbox is full.
+---The request `"tasks"` is answered by every service that has no handler of that name: by a list of `lio.TaskInfo`.
 ---@param addr ltask.Address
 ---@param ... any the request's name and its arguments
 ---@return any ... what the request's handler returned
@@ -40,8 +41,8 @@ function ltask.send(addr, ...) end
 ---@return string? message
 function ltask.send_direct(addr, ...) end
 
----Asks the service library of another service: `"inspect"` with `"memory"`, `"counts"` or `"traceback"`, or
----`"quit"`.
+---Asks the service library of another service: `"tasks"`, `"inspect"` with `"memory"`, `"counts"` or `"traceback"`,
+---or `"quit"`.
 ---@param addr ltask.Address
 ---@param ... any
 ---@return any ...

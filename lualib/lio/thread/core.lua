@@ -4,12 +4,12 @@
 -- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or
 -- a table of its own; `parents` finds it by the task's coroutine.
 -- Invariants: `t.co` is set while the thread lives; `t.result` is there from its end until it is reaped. Who
--- waits on the thread itself came first, and is `t.waiter`; the others have tickets, in order.
+-- waits on the thread itself came first; the others have tickets, in order.
 
 local task = require "lio.task"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
-local current <const>, is_waiting <const>, is_alive <const> = task.current, task.is_waiting, task.is_alive
+local current <const>, is_waiting <const> = task.current, task.is_waiting
 local pack <const>, unpack <const> = table.pack, table.unpack
 local REAPED <const> = "already waited"
 
@@ -63,7 +63,7 @@ local function end_parent(parent)
   parent.failed = nil
   local list = {}
   for t in pairs(failed) do
-    if t.result and not t.told then list[#list + 1] = t end
+    if t.result and not t.told and not t.waited then list[#list + 1] = t end
   end
   table.sort(list, function(a, b) return failed[a] < failed[b] end)
   for _, t in ipairs(list) do
@@ -91,8 +91,22 @@ local function note_failure(t, waited)
   parent.failed[t] = failures
 end
 
+-- The result of a thread that has ended; whoever gets it is the last.
+local function reap(t)
+  local result = t.result
+  t.result, t.trace = nil, nil
+  if not result then return nil, REAPED end
+  return unpack(result, 1, result.n)
+end
+
+-- The same for one that comes when the thread has ended.
+local function reap_late(t)
+  if t.parent.ended then return nil, REAPED end
+  return reap(t)
+end
+
 -- Wakes those who wait, in order: the first to run has the result. So it is not lost with one that is
--- killed before it runs.
+-- killed before it runs. `t.waited`: somebody was woken.
 local function tell(t, ok, ...)
   t.result = pack(ok, ...)
   local waited = wakeup(t)
@@ -101,14 +115,15 @@ local function tell(t, ok, ...)
     t.tickets = nil
     for _, ticket in ipairs(tickets) do
       if ticket.collect then
-        ticket:collect(t)
+        ticket:collect(t, waited and { nil, REAPED } or pack(reap(t)))
         waited = true
       else
         waited = wakeup(ticket, t) or waited
       end
     end
   end
-  if not ok and not t.killed then note_failure(t, waited) end
+  t.waited = waited
+  if not ok and not t.killed and t.result then note_failure(t, waited) end
 end
 
 local function finish(t, ...)
@@ -177,25 +192,6 @@ function M.spawn(f, ...)
   return start(setmetatable({ parent = parent_of_new() }, Thread), f, ...)
 end
 
--- The result of a thread that has ended; whoever gets it is the last.
-local function reap(t)
-  local result = t.result
-  t.result, t.trace, t.waiter = nil, nil, nil
-  if not result then return nil, REAPED end
-  return unpack(result, 1, result.n)
-end
-
--- Whether nobody who comes now gets the result of a thread that has ended: its parent has ended, or who
--- waited has yet to run.
-local function is_taken(t)
-  return t.parent.ended or t.waiter and is_alive(t.waiter)
-end
-
-local function reap_late(t)
-  if is_taken(t) then return nil, REAPED end
-  return reap(t)
-end
-
 local function add_ticket(t, ticket)
   local tickets = t.tickets
   if not tickets then
@@ -250,7 +246,6 @@ function M.wait(t, ...)
   if ... or not is_thread(t) or t.tickets or is_waiting(t) then return wait_for_first(t, ...) end
   if t.done then return reap_late(t) end
   check_self(t, "wait")
-  t.waiter = current()
   wait(t)
   return reap(t)
 end
@@ -281,11 +276,11 @@ end
 M.internal = {
   Thread = Thread,
   is_thread = is_thread,
-  is_taken = is_taken,
   check_function = check_function,
   check_self = check_self,
   start = start,
   reap = reap,
+  reap_late = reap_late,
   add_ticket = add_ticket,
   drop_tickets = drop_tickets,
   end_parent = end_parent,

@@ -7,12 +7,11 @@ local new_scope <const> = require("lio.thread.scope").scope
 local wait <const>, wakeup <const> = task.wait, task.wakeup
 local pack <const>, unpack <const> = table.pack, table.unpack
 local internal <const> = core.internal
-local is_thread <const>, is_taken <const> = internal.is_thread, internal.is_taken
+local is_thread <const> = internal.is_thread
 local check_function <const>, check_self <const> = internal.check_function, internal.check_self
-local reap <const>, add_ticket <const>, drop_tickets <const> =
-  internal.reap, internal.add_ticket, internal.drop_tickets
+local reap <const>, reap_late <const> = internal.reap, internal.reap_late
+local add_ticket <const>, drop_tickets <const> = internal.add_ticket, internal.drop_tickets
 local kill <const> = core.kill
-local REAPED <const> = "already waited"
 
 local M = {}
 
@@ -54,8 +53,7 @@ end
 local Ticket = {}
 Ticket.__index = Ticket
 
-function Ticket:collect(t)
-  local result = pack(reap(t))
+function Ticket:collect(t, result)
   self.results[t] = result
   self.left = self.left - 1
   if not result[1] then self.failed = self.failed or result end
@@ -80,10 +78,8 @@ function M.all(list)
       ticket.results[t] = false
       if not t.done then
         add_ticket(t, ticket)
-      elseif is_taken(t) then
-        ticket.failed = ticket.failed or { false, REAPED }
       else
-        ticket:collect(t)
+        ticket:collect(t, pack(reap_late(t)))
       end
     end
   end
