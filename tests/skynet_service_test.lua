@@ -126,7 +126,7 @@ kit.both("exit ends every coroutine of the service, at once, and is final", {
       skynet.dispatch("lua", function(_, _, cmd)
         if cmd == "hang" then
           local _ <close> = close "request"
-          skynet.wait()
+          skynet.wait "for ever"
         end
         skynet.fork(function() say "not this" end)
         skynet.timeout(0, function() say "nor this" end)
@@ -172,7 +172,7 @@ kit.both("a request that is closed tells the handler's line", {
           end
           return skynet.retpack "done"
         end
-        skynet.wait()
+        skynet.wait "for ever"
       end)
     end)
   ]] },
@@ -203,7 +203,7 @@ kit.both("abort ends the system", {
   services = { last = "skynet.start(function() skynet.timeout(0, skynet.abort) end)" },
   main = [[
     skynet.newservice "last"
-    skynet.wait()
+    skynet.wait "for ever"
   ]],
   out = {},
 })

@@ -9,7 +9,7 @@ local CMD = {}
 
 function CMD.hang()
   local guard <close> = setmetatable({}, { __close = function() print "its variables are closed" end })
-  skynet.wait()
+  skynet.wait "for ever"
   return guard
 end
 
