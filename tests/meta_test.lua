@@ -17,7 +17,7 @@ local web = require "lio.webserver"
 
 -- What the library's own files call; no module for programs. The services' files are none either.
 local INTERNAL <const> = {}
-for name in ([[ lio.stream lio.http lio.resolver lio.task.core lio.service lio.system ltask.core
+for name in ([[ lio.stream lio.http lio.resolver lio.task.core lio.tasks lio.service lio.system ltask.core
   ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
   ltask.service ltask.timer skynet.launch skynet.manager skynet.message skynet.names skynet.packing
   skynet.registry skynet.services skynet.task skynet.trace ]]):gmatch "%S+" do
@@ -99,6 +99,7 @@ local function gather()
   local watcher <close> = assert(require("lio.signal").open "SIGUSR1")
   add("lio.SignalWatcher", watcher)
   add("lio.Timers", require("lio.timer").new())
+  add("lio.Scope", require("lio.thread").scope())
   local selector <close> = assert(require("bee.select").create())
   add("bee.Selector", selector)
   local epoll <close> = assert(require("bee.epoll").create(8))

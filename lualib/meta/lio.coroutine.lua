@@ -30,7 +30,7 @@ function coroutine.yield(...) end
 ---Makes a coroutine and gives a function that resumes it, to be used in `for` loops for instance. That
 ---raises what `resume` would have returned as an error; a coroutine that failed is closed first.
 ---@param f function
----@return fun(...: any): any resume takes what `resume` takes behind the coroutine, returns what it returns behind `true`
+---@return fun(...: any): any resume
 function coroutine.wrap(f) end
 
 ---Tells the state of a coroutine: that of the Lua manual, or `"waiting"`: it is in a wait, or is resuming one that

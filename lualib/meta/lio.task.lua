@@ -84,8 +84,8 @@ function task.is_idle(co) end
 ---@return number? age seconds since it was made; nil when it is no living task's own
 ---@return "running"|"ready"|"waiting" status
 ---@return thread[] members the coroutines that are resuming each other, from the innermost outwards
----@return "token"|"answer"|"timer"|"session"|nil kind what it waits on, when it waits: an answer, a timer or a message of the scheduler's are no tokens
----@return any value the token; the service that is to answer
+---@return "token"|"answer"|"timer"|"session"|nil kind what a waiting one waits on
+---@return any value the token; the number of the service that is to answer
 function task.look(co) end
 
 ---Counts the tasks that have not ended.
