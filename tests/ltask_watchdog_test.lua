@@ -103,6 +103,67 @@ for name, config in pairs {
   })
 end
 
+kit.both("the traceback of a loop inside coroutines of its own is the innermost's", {
+  services = { outer = [[
+    local S = {}
+    local function spin(path)
+      local n = 0
+      repeat
+        for i = 1, 2000000 do n = n + i end
+      until io.open(path)
+      return "recovered"
+    end
+    function S.spin(path)
+      return coroutine.wrap(function() return coroutine.wrap(spin)(path) .. " inside" end)()
+    end
+    return S
+  ]] },
+  config = { watchdog = 0.2 },
+  main = [[
+    local dir = ...
+    local a = ltask.spawn "outer"
+    ltask.fork(function() ltask.wakeup("ended", ltask.call(a, "spin", dir .. "/go")) end)
+    ltask.sleep(60)
+    io.open(dir .. "/go", "w"):close()
+    say(ltask.wait "ended")
+    ltask.sleep(5)
+  ]],
+  err = false,
+  out = function(out, err)
+    local log = out .. err
+    t.ok(log:find "recovered inside\n", log)
+    t.ok(log:find "outer%.lua:[4-7]: in function", "no traceback of the loop:\n" .. log)
+  end,
+})
+
+kit.both("the end of the system ends a loop that resumes coroutines and catches what they raise", {
+  services = { hydra = [[
+    local S = {}
+    function S.spin()
+      local function head()
+        for _ = 1, 1000 do coroutine.yield() end
+      end
+      while true do
+        local co = coroutine.create(head)
+        repeat until not coroutine.resume(co)
+      end
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "hydra"
+    ltask.send(a, "spin")
+    ltask.sleep(2)
+    say "quits"
+    ltask.send(1, "quit_ltask")
+  ]],
+  err = false,
+  out = function(out, err)
+    t.ok(out:find "quits\n", out)
+    t.is_nil((out .. err):find "left behind")
+  end,
+})
+
 kit.both("a service that is only busy, with many short requests, is not reported", {
   services = { echo = echo },
   config = { watchdog = 0.1 },
