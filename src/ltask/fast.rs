@@ -53,6 +53,8 @@ pub(crate) struct Fast {
     pub(crate) wait_when_full: bool,
     /// Its main chunk has not returned yet.
     pub(crate) starting: bool,
+    /// How many rounds of the run queue there were since the last message.
+    pub(crate) rounds: u32,
     /// Whether I/O is to be looked after between batches.
     pub(crate) polls: bool,
     /// Which form some functions have: 1 or 2.
@@ -71,6 +73,7 @@ impl Default for Fast {
             outbox: HashMap::new(),
             wait_when_full: false,
             starting: false,
+            rounds: 0,
             polls: false,
             generation: 2,
             ended: false,

@@ -76,9 +76,9 @@ unsafe fn handle_batch(state: *mut lua_State) {
         Core::tend(core, state);
         let mut handled = 0;
         loop {
-            run_ready(core, state, began);
+            let quiet = run_ready(core, state, began);
             let service = service(state);
-            if service.fast.ended || service.detach || handled >= MESSAGES_MOST {
+            if !quiet || service.fast.ended || service.detach || handled >= MESSAGES_MOST {
                 break;
             }
             if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - began > NANOS_MOST {
@@ -108,17 +108,23 @@ unsafe fn handle_batch(state: *mut lua_State) {
     }
 }
 
-unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) {
+/// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
+/// message is taken only when it has, or when `ROUNDS_MOST` rounds have passed since the last one.
+unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) -> bool {
     // SAFETY: outside of any task.
     unsafe {
-        let mut rounds = 0;
+        let mut rounds = service(state).fast.rounds;
+        let mut quiet = true;
         while (*core).has_ready() && rounds < ROUNDS_MOST {
-            Core::run_ready(core, state);
-            rounds += 1;
             if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
+                quiet = false;
                 break;
             }
+            Core::run_ready(core, state);
+            rounds += 1;
         }
+        service(state).fast.rounds = if quiet { 0 } else { rounds };
+        quiet
     }
 }
 
