@@ -1,0 +1,291 @@
+-- A waiting chain of coroutines as others see it: status, a resume that is refused, close of any of its members,
+-- kill and interrupt of its task. Invariant that all of them test: nothing else hangs, no wait is left.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local kit = require "tests.coroutinekit"
+local loop = require "lio.loop"
+local task = require "lio.task"
+local c = require "lio.coroutine"
+
+local pack <const> = table.pack
+local here <const> = debug.getinfo(1, "S").short_src
+local REFUSED <const> = "cannot resume a coroutine that is waiting"
+local CLOSED <const> = "coroutine was closed"
+
+-- A task in which 1 resumes 2 resumes … `depth`, which waits on "innermost". Members by number, the task's own as 0;
+-- `log` hears what each one's resume gave, and of its `<close>`; each waits on "after N" before it ends.
+local function chain(depth, in_close)
+  local members, log = {}, {}
+  local function level(n)
+    local _ <close> = kit.guard(function(_, err)
+      log[#log + 1] = "close " .. n
+      if in_close then in_close(n, err) end
+    end)
+    if n == depth then return "end " .. loop.wait "innermost" end
+    members[n + 1] = c.create(level)
+    local ok, result = c.resume(members[n + 1], n + 1)
+    log[#log + 1] = ("%d: %s %s"):format(n, ok, result)
+    local _ = loop.wait("after " .. n)
+    return "end " .. n
+  end
+  members[0] = loop.fork(level, 0)
+  k.settle()
+  t.ok(task.is_waiting "innermost")
+  return members, log
+end
+
+local function statuses(members)
+  local list = {}
+  for i = 0, #members do list[i + 1] = c.status(members[i]) end
+  return table.concat(list, " ")
+end
+
+k.test("every member of a waiting chain has the status waiting, seen from another task", function()
+  local members = chain(4)
+  t.eq(statuses(members), "waiting waiting waiting waiting waiting")
+  t.eq(loop.wakeup "innermost" and statuses(members), "waiting waiting waiting waiting waiting", "woken, not run")
+  loop.wakeup("innermost", "x")
+  k.settle()
+  t.eq(statuses(members), "waiting waiting waiting waiting dead")
+  for n = 3, 0, -1 do
+    loop.wakeup("after " .. n)
+    k.settle()
+  end
+  t.eq(statuses(members), "dead dead dead dead dead")
+end)
+
+k.test("while the inner one runs after a wait, those that resume it are normal", function()
+  local members, seen, refused = {}, nil, {}
+  local function level(n)
+    members[n] = c.running()
+    if n < 3 then return c.resume(c.create(level), n + 1) end
+    loop.sleep(0)
+    seen = { c.status(members[0]), c.status(members[1]), c.status(members[2]), c.status(members[3]) }
+    for i = 0, 2 do
+      refused[#refused + 1] = select(2, c.resume(members[i]))
+      refused[#refused + 1] = select(2, pcall(c.close, members[i]))
+    end
+    return "end"
+  end
+  t.eq(pack(k.promise(level, 0)()), { true, true, true, "end", n = 4 })
+  t.eq(seen, { "normal", "normal", "normal", "running" })
+  for i = 1, 6, 2 do
+    t.eq(refused[i], "cannot resume non-suspended coroutine")
+    t.ok(refused[i + 1]:find "cannot close a normal coroutine", refused[i + 1])
+  end
+end)
+
+k.test("no member of a waiting chain can be resumed, and the chain does not notice", function()
+  local members, log = chain(3)
+  for i = 0, 3 do
+    t.eq(pack(c.resume(members[i], "by hand", i)), { false, REFUSED, n = 2 }, "member " .. i)
+    t.eq(c.status(members[i]), "waiting")
+  end
+  loop.wakeup("innermost", "x")
+  for i = 0, 3 do t.eq(pack(c.resume(members[i])), { false, REFUSED, n = 2 }, "woken, member " .. i) end
+  for n = 2, 0, -1 do
+    k.settle()
+    loop.wakeup("after " .. n)
+  end
+  k.settle()
+  t.eq(log, { "close 3", "2: true end x", "close 2", "1: true end 2", "close 1", "0: true end 1", "close 0" })
+end)
+
+k.test("a wrap function of a waiting coroutine raises where it is called, and its wait goes on", function()
+  local f = c.wrap(function() return loop.wait "inside f" end)
+  local got = k.promise(f)
+  k.settle()
+  local line = kit.line() + 1
+  local ok, err = pcall(function() local _ = f() end)
+  t.eq({ ok, err }, { false, ("%s:%d: %s"):format(here, line, REFUSED) })
+  loop.wakeup("inside f", "fine")
+  t.eq(got(), "fine")
+end)
+
+k.test("a task that was forked and has not started is waiting, and cannot be resumed", function()
+  local ran = 0
+  local co = loop.fork(function() ran = ran + 1 end)
+  t.eq(c.status(co), "waiting")
+  t.eq(pack(c.resume(co)), { false, REFUSED, n = 2 })
+  t.eq(ran, 0)
+  k.settle()
+  t.eq(ran, 1)
+end)
+
+k.test("a task that gave way by a plain yield is waiting, and goes on by itself", function()
+  local ran = 0
+  local co = loop.fork(function()
+    c.yield "to nobody"
+    ran = ran + 1
+  end)
+  loop.fork(function()
+    t.eq(c.status(co), "waiting")
+    t.eq(pack(c.resume(co)), { false, REFUSED, n = 2 })
+  end)
+  k.settle()
+  t.eq(ran, 1)
+end)
+
+-- What is left of a chain of depth 3 when member `place` was closed.
+local function close_at(place, woken)
+  local members, log = chain(3)
+  if woken then loop.wakeup("innermost", "too late") end
+  t.eq(pack(c.close(members[place])), { true, n = 1 })
+  local closed = {}
+  for n = 3, place, -1 do closed[#closed + 1] = "close " .. n end
+  t.eq({ table.unpack(log) }, closed, "closed at once, innermost first")
+  for i = place, 3 do t.eq(c.status(members[i]), "dead", "member " .. i) end
+  for i = 0, place - 1 do t.eq(c.status(members[i]), "waiting", "member " .. i) end
+  t.eq(task.is_waiting "innermost", false)
+  t.is_nil(loop.wakeup("innermost", "nobody"))
+  k.settle()
+  for n = place - 1, 0, -1 do
+    t.eq(log[#log], n == place - 1 and n .. ": false " .. CLOSED or ("%d: true end %d"):format(n, n + 1))
+    t.eq(loop.wakeup("after " .. n), true)
+    k.settle()
+  end
+  t.eq(task.is_alive(members[0]), false)
+  t.eq(#log, (3 - place + 1) + 2 * place, table.concat(log, ", "))
+end
+
+for place, name in ipairs { "the outermost coroutine", "the middle one", "the innermost one" } do
+  k.test("close of " .. name .. " of a waiting chain closes it and those inside; who resumed it goes on",
+    function() close_at(place) end)
+  k.test("close of " .. name .. " of a chain that was woken and has not run: the wakeup is lost",
+    function() close_at(place, true) end)
+end
+
+k.test("close of a waiting task's own coroutine kills the task, innermost first", function()
+  for _, how in ipairs { "waiting", "woken" } do
+    local members, log = chain(3)
+    if how == "woken" then loop.wakeup("innermost", "too late") end
+    t.eq(pack(c.close(members[0])), { true, n = 1 })
+    t.eq(log, { "close 3", "close 2", "close 1", "close 0" })
+    t.eq(task.is_alive(members[0]), false)
+    t.eq(statuses(members), "dead dead dead dead")
+    t.eq(task.is_waiting "innermost", false)
+    k.settle()
+    t.eq(#log, 4)
+  end
+end)
+
+k.test("kill of a task with nested coroutines closes all of them, innermost first", function()
+  for _, how in ipairs { "waiting", "woken" } do
+    local members, log = chain(5)
+    if how == "woken" then loop.wakeup("innermost", "too late") end
+    local before = task.count()
+    t.eq(loop.kill(members[0]), true)
+    t.eq(log, { "close 5", "close 4", "close 3", "close 2", "close 1", "close 0" })
+    t.eq(statuses(members), "dead dead dead dead dead dead")
+    t.eq(task.count(), before - 1)
+    t.is_nil(loop.kill(members[0]))
+    t.is_nil(loop.wakeup "innermost")
+  end
+end)
+
+k.test("a wrap function whose waiting coroutine was closed raises that, with its place", function()
+  local co, line
+  local f = c.wrap(function()
+    co = c.running()
+    loop.wait "never"
+  end)
+  local got = k.promise(function()
+    line = kit.line() + 1
+    return pcall(function() local _ = f() end)
+  end)
+  k.settle()
+  t.eq(c.close(co), true)
+  t.eq(pack(got()), { false, ("%s:%d: %s"):format(here, line, CLOSED), n = 2 })
+  t.raises("cannot resume dead coroutine", f)
+end)
+
+k.test("an error in a __close of a waiting coroutine is the result of its close", function()
+  local members, log = chain(2, function(n, err)
+    if n == 2 then error("in the close", 0) end
+    t.is_nil(err)
+  end)
+  t.eq(pack(c.close(members[2])), { false, "in the close", n = 2 })
+  k.settle()
+  t.eq(log, { "close 2", "1: false " .. CLOSED })
+  t.eq(loop.kill(members[0]), true)
+  t.eq(log[#log], "close 0")
+end)
+
+k.test("errors in __close while a task is killed keep no other coroutine from being closed", function()
+  local on_error, told = task.on_error, {}
+  task.on_error = function(message) told[#told + 1] = tostring(message) end
+  local members, log = chain(4, function(n) if n % 2 == 0 then error("close " .. n .. " fails", 0) end end)
+  pcall(loop.kill, members[0])
+  task.on_error = on_error
+  t.eq(log, { "close 4", "close 3", "close 2", "close 1", "close 0" })
+  t.eq(statuses(members), "dead dead dead dead dead")
+  for _, message in ipairs(told) do t.ok(message:find "fails", message) end
+end)
+
+k.test("a __close that a kill runs may fork, wake, and close other waiting coroutines", function()
+  local other, other_log = chain(2)
+  local seen = {}
+  local members = chain(2, function(n)
+    if n ~= 1 then return end
+    c.close(other[1])
+    loop.fork(function() seen[#seen + 1] = "forked" end)
+    loop.wakeup "bystander"
+  end)
+  loop.fork(function()
+    loop.wait "bystander"
+    seen[#seen + 1] = "bystander"
+  end)
+  k.settle()
+  t.eq(loop.kill(members[0]), true)
+  k.settle()
+  t.eq(seen, { "forked", "bystander" })
+  t.eq(other_log, { "close 2", "close 1", "0: false " .. CLOSED })
+  t.eq(loop.wakeup "after 0", true)
+end)
+
+k.test("a coroutine of the chain cannot kill the task it runs in, nor close it", function()
+  local own, seen
+  own = loop.fork(function()
+    c.wrap(function()
+      loop.sleep(0)
+      seen = { { pcall(loop.kill, own) }, { pcall(c.close, own) } }
+    end)()
+  end)
+  k.settle()
+  for i = 1, 2 do t.eq(seen[i][1], false) end
+  t.ok(seen[1][2]:find "cannot kill", seen[1][2])
+  t.ok(seen[2][2]:find "cannot close a normal coroutine", seen[2][2])
+end)
+
+k.test("two thousand chains that are closed, killed and woken at random leave nothing", function()
+  local seed = 12345
+  local function random(n)
+    seed = seed * 1103515245 + 12345 & 0x7fffffff
+    return (seed >> 8) % n
+  end
+  local before, ended, started = task.count(), 0, 0
+  for round = 1, 2000 do
+    local members, depth = {}, random(6)
+    local token = "random " .. round
+    local function level(n)
+      members[n] = c.running()
+      local _ <close> = kit.guard(function() ended = ended + 1 end)
+      started = started + 1
+      if n == depth then return loop.wait(token) end
+      c.resume(c.create(level), n + 1)
+    end
+    loop.fork(level, 0)
+    loop.sleep(0)
+    local how = random(4)
+    if how ~= 0 then loop.wakeup(token) end
+    if how < 3 then c.close(members[random(depth + 1)]) end
+    if how == 0 then t.eq(task.is_waiting(token), false) end
+  end
+  k.settle()
+  t.eq(task.count(), before)
+  t.eq(ended, started)
+end, { seconds = 60 })
+
+t.finish()
