@@ -252,10 +252,9 @@ pub(super) unsafe fn bury(core: *mut Core, state: *mut lua_State, slot: Slot) {
         ffi::lua_pushcclosure(state, report, 0);
         ffi::lua_pushlightuserdata(state, core.cast());
         push_coroutine(state, slot);
-        if ffi::lua_pcall(state, 2, 0, 0) != ffi::LUA_OK {
-            if (*core).task(slot).phase == Phase::Lost {
-                (*core).queue.push_back(slot);
-            }
+        if ffi::lua_pcall(state, 2, 0, 0) != ffi::LUA_OK && (*core).task(slot).phase == Phase::Lost
+        {
+            (*core).queue.push_back(slot);
         }
         ffi::lua_settop(state, top);
     }

@@ -69,14 +69,14 @@ unsafe extern "C-unwind" fn ask(state: *mut lua_State) -> c_int {
             raise(state, "in use".into());
         }
         ffi::lua_settop(state, 0);
-        ffi::lua_yieldk(state, 0, slot as ffi::lua_KContext, Some(answered))
+        ffi::lua_yieldk(state, 0, 0, Some(answered))
     }
 }
 
 unsafe extern "C-unwind" fn answered(
     state: *mut lua_State,
     _: c_int,
-    slot: ffi::lua_KContext,
+    _context: ffi::lua_KContext,
 ) -> c_int {
     // SAFETY: as for `ask`.
     unsafe {
@@ -110,7 +110,6 @@ impl Vm {
                 failed,
                 killed,
                 cancelled,
-                cancelled: |_, _| {},
                 closed: |_| {},
             });
             Vm { state, core, told }
@@ -284,7 +283,10 @@ fn the_host_hears_of_kills_and_of_coroutines_that_somebody_closed() {
     vm.run(c"assert(coroutine.resume(list()[1])) assert(task.count() == 0)");
     // SAFETY: no task runs.
     unsafe { Core::run_ready(vm.core, vm.state) };
-    assert_eq!(*vm.told, ["5 killed", "6 killed", "7 killed"]);
+    assert_eq!(
+        *vm.told,
+        ["cancelled Other", "5 killed", "6 killed", "7 killed"]
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"main_chunk", main_chunk),
     (c"embedded", embedded),
     (c"chunk", chunk),
+    (c"bytes", bytes),
 ];
 
 /// `core.finish()`: the main loop returns as soon as the present message is done.
@@ -161,6 +162,24 @@ unsafe extern "C-unwind" fn embedded(state: *mut lua_State) -> c_int {
         push_bytes(state, text);
         push_bytes(state, name.as_bytes());
         2
+    }
+}
+
+/// `core.bytes(pointer, size)` → the bytes of a packed message as a string, which `ltask.unpack` reads; empty for
+/// no message. The block is still the caller's.
+unsafe extern "C-unwind" fn bytes(state: *mut lua_State) -> c_int {
+    // SAFETY: the caller owns a block of that size, as by contract; what may raise owns nothing.
+    unsafe {
+        let (pointer, size) = super::block(state, 1);
+        if pointer.is_null() {
+            if size != 0 {
+                args::argument_error(state, 2, Text::new("wrong size"));
+            }
+            push_bytes(state, b"");
+            return 1;
+        }
+        push_bytes(state, std::slice::from_raw_parts(pointer.cast(), size));
+        1
     }
 }
 
