@@ -78,7 +78,7 @@ fn fails_everywhere(code: &str) {
 /// One test after the other, since each counts the descriptors of the process.
 #[test]
 fn no_failing_allocation_loses_anything() {
-    for script in [SELECTOR, STREAM, HTTP, TASK, OTHERS] {
+    for script in [SELECTOR, STREAM, HTTP, TASK, COROUTINE, OTHERS] {
         fails_everywhere(script);
     }
 }
@@ -192,6 +192,48 @@ const TASK: &str = r#"
     task.on_error = function() end
     task.fork(error, "x")
     task.run_ready()
+"#;
+
+const COROUTINE: &str = r#"
+    local task, coroutine = require "lio.task", require "lio.coroutine"
+    task.on_error = function() end
+    local seen = 0
+    local function deep(n)
+      if n == 0 then return task.wait "deep" end
+      local co = coroutine.create(deep)
+      local ok, value = coroutine.resume(co, n - 1)
+      coroutine.status(co)
+      seen = seen + 1
+      return ok and value
+    end
+    local function items()
+      for i = 1, 3 do
+        task.wait(i)
+        coroutine.yield(i, table.unpack({}, 1, 40))
+      end
+    end
+    local inner
+    task.fork(deep, 10)
+    task.fork(function() for i in coroutine.wrap(items) do seen = seen + i end end)
+    task.fork(function()
+      inner = coroutine.create(function() local _ <close> = setmetatable({}, { __close = print and type }) task.wait "closed" end)
+      coroutine.resume(inner)
+    end)
+    task.fork(function() coroutine.wrap(function() task.wait {} end)() end)
+    task.fork(function() coroutine.wrap(function() task.wait "killed" end)() end)
+    task.fork(function() pcall(table.sort, { 2, 1 }, function() task.wait "sort" end) end)
+    task.fork(function() task.spawn(function() task.wait "spawned" end) task.watch_end() end)
+    task.on_end(function() seen = seen + 1 end)
+    while task.run_ready() do end
+    assert(coroutine.close(inner))
+    task.wakeup("deep", 1, 2)
+    for i = 1, 3 do task.wakeup(i) while task.run_ready() do end end
+    for _, co in ipairs(task.list()) do task.look(co) end
+    -- Twice over a cycle of the collector, and in the third the lost one is found.
+    for _ = 1, 3 do collectgarbage() while task.run_ready() do end end
+    task.kill_all()
+    while task.run_ready() do end
+    assert(task.count() == 0)
 "#;
 
 const OTHERS: &str = r#"
