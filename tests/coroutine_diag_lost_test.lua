@@ -1,0 +1,324 @@
+-- The report of lost tasks: those that wait for a token which nothing refers to but what they have themselves. Each is
+-- reported once and killed; one that can still be woken never is. ltask_transparent_test has the same in services.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local kit = require "tests.coroutinekit"
+local lio = require "lio"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local task = require "lio.task"
+local thread = require "lio.thread"
+local c = require "lio.coroutine"
+
+local here <const> = debug.getinfo(1, "S").short_src
+
+-- Calls `f` `depth` coroutines further inside.
+local function nested(depth, f)
+  if depth == 0 then return f() end
+  return c.wrap(nested)(depth - 1, f)
+end
+
+local reports
+
+-- A test that collects what is reported, as { message, coroutine, traceback }.
+local function lost_test(name, f)
+  k.test(name, function()
+    local on_error = task.on_error
+    reports = {}
+    task.on_error = function(message, co)
+      reports[#reports + 1] = { message = tostring(message), co = co, traceback = debug.traceback(co) }
+    end
+    local _ <close> = kit.guard(function() task.on_error = on_error end)
+    f()
+  end)
+end
+
+-- Collections with turns of the loop between.
+local function collect()
+  for _ = 1, 6 do
+    collectgarbage()
+    loop.sleep(0)
+  end
+end
+
+lost_test("a task that waits for a table which nothing refers to is reported once, and killed", function()
+  local closed, line = 0, nil
+  local before = task.count()
+  loop.fork(function()
+    local _ <close> = kit.guard(function() closed = closed + 1 end)
+    line = kit.line() loop.wait({})
+  end)
+  k.settle()
+  t.eq(#reports, 0)
+  collect()
+  t.eq(#reports, 1)
+  t.ok(reports[1].message:find "lost", reports[1].message)
+  t.ok(reports[1].traceback:find(("%s:%d:"):format(here, line), 1, true), reports[1].traceback)
+  t.eq(closed, 1)
+  t.eq(task.count(), before)
+  collect()
+  t.eq(#reports, 1, "once")
+end)
+
+lost_test("every kind of token that the collector can take is found out", function()
+  local before = task.count()
+  loop.fork(function() loop.wait({}) end)
+  loop.fork(function() loop.wait(function() return before end) end)
+  loop.fork(function() loop.wait(c.create(function() return before end)) end)
+  loop.fork(function() loop.wait() end)
+  loop.fork(function() loop.wait(lio.create and assert(lio.create())) end)
+  k.settle()
+  collect()
+  t.eq(#reports, 5)
+  t.eq(task.count(), before)
+end)
+
+lost_test("a lost chain is closed innermost first, and its report names them all", function()
+  local closed = {}
+  local function first_level() local _ = nested(0, loop.wait) return 1 end
+  local function level(n)
+    local _ <close> = kit.guard(function() closed[#closed + 1] = n end)
+    if n == 0 then return first_level() end
+    return (c.wrap(level)(n - 1))
+  end
+  loop.fork(level, 3)
+  k.settle()
+  collect()
+  t.eq(#reports, 1)
+  t.ok(reports[1].traceback:find("first_level", 1, true), reports[1].traceback)
+  t.eq(closed, { 0, 1, 2, 3 })
+end)
+
+lost_test("a token that anything refers to keeps its task: a table, an upvalue, the registry, a task", function()
+  local weak = setmetatable({}, { __mode = "v" })
+  local in_table, woken = {}, 0
+  local function wait_for(name)
+    local token = {}
+    weak[name] = token
+    loop.fork(nested, 2, function()
+      loop.wait(token)
+      woken = woken + 1
+    end)
+    return token
+  end
+  in_table.deep = { { wait_for "table" } }
+  local by_upvalue
+  do
+    local token = wait_for "upvalue"
+    by_upvalue = function() return loop.wakeup(token) end
+  end
+  debug.getregistry()["a test's token"] = wait_for "registry"
+  local holder
+  do
+    local token = wait_for "task"
+    holder = loop.fork(function()
+      loop.wait "holder"
+      loop.wakeup(token)
+    end)
+  end
+  k.settle()
+  collect()
+  t.eq(#reports, 0)
+  t.eq({ loop.wakeup(in_table.deep[1][1]), by_upvalue(), loop.wakeup(debug.getregistry()["a test's token"]) },
+    { true, true, true })
+  debug.getregistry()["a test's token"] = nil
+  t.eq(loop.wakeup "holder", true)
+  k.settle()
+  t.eq(woken, 4)
+  t.eq(task.is_alive(holder), false)
+  t.eq(#reports, 0)
+end)
+
+lost_test("a reference that a weak table has does not count", function()
+  local weak = setmetatable({}, { __mode = "kv" })
+  loop.fork(function()
+    local token = {}
+    weak[1], weak[token] = token, token
+    loop.wait(token)
+  end)
+  k.settle()
+  collect()
+  t.eq(#reports, 1)
+end)
+
+lost_test("a task whose coroutine is referred to is not lost, and can be woken or killed by it", function()
+  local got
+  local woken = loop.fork(function() got = loop.wait() end)
+  local killed = loop.fork(function() loop.wait({}) end)
+  k.settle()
+  collect()
+  t.eq(#reports, 0)
+  t.eq({ loop.wakeup(woken, "woken"), loop.kill(killed) }, { true, true })
+  k.settle()
+  t.eq(got, "woken")
+end)
+
+lost_test("strings, numbers and booleans can always come", function()
+  local woken = 0
+  local tokens = { "text", ("long"):rep(100), 7, 1.5, true, false }
+  for _, token in ipairs(tokens) do
+    loop.fork(function()
+      loop.wait(token)
+      woken = woken + 1
+    end)
+  end
+  k.settle()
+  collect()
+  t.eq(#reports, 0)
+  for _, token in ipairs(tokens) do t.eq(loop.wakeup(token), true) end
+  k.settle()
+  t.eq(woken, #tokens)
+end)
+
+lost_test("sockets, sleeps and threads are waited for however often the collector runs", function()
+  local results = {}
+  local port
+  loop.fork(function()
+    local listener <close> = t.ok(net.listen("127.0.0.1", 0))
+    port = select(2, listener:address())
+    nested(2, function()
+      local connection <close> = t.ok(listener:accept())
+      results[1] = connection:recv(5)
+    end)
+  end)
+  loop.fork(nested, 2, function()
+    loop.sleep(0.02)
+    results[2] = "slept"
+  end)
+  loop.fork(function() results[3] = select(2, thread.wait(thread.spawn(nested, 1, function()
+    loop.sleep(0.02)
+    return "thread"
+  end))) end)
+  k.settle()
+  collect()
+  local client <close> = t.ok(net.connect("127.0.0.1", port))
+  collect()
+  client:send "hello"
+  while not (results[1] and results[2] and results[3]) do loop.sleep(0.001) end
+  t.eq(results, { "hello", "slept", "thread" })
+  t.eq(#reports, 0)
+end)
+
+lost_test("a connect that nobody answers is not lost, and times out", function()
+  local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
+  local _, port = listener:address()
+  local results = {}
+  for i = 1, 8 do
+    results[i] = k.promise(nested, i % 3, function()
+      local connection <close>, _, code = net.connect("127.0.0.1", port, { timeout = 0.1 })
+      return connection and "connected" or code
+    end)
+  end
+  k.settle()
+  collect()
+  local timeouts = 0
+  for i = 1, 8 do
+    local result = results[i]()
+    if result == "timeout" then timeouts = timeouts + 1 else t.eq(result, "connected") end
+  end
+  t.ok(timeouts > 0)
+  t.eq(#reports, 0)
+end)
+
+lost_test("tasks that nothing but each other can wake are lost together", function()
+  local before = task.count()
+  for _ = 1, 3 do
+    local a, b = {}, {}
+    loop.fork(function() loop.wait(a) loop.wakeup(b) end)
+    loop.fork(function() loop.wait(b) loop.wakeup(a) end)
+  end
+  k.settle()
+  collect()
+  t.eq(#reports, 6)
+  t.eq(task.count(), before)
+end)
+
+lost_test("the __close of a lost task may wake others and fork", function()
+  local seen = {}
+  loop.fork(function()
+    loop.wait "told by the lost"
+    seen[#seen + 1] = "woken"
+  end)
+  loop.fork(function()
+    local _ <close> = kit.guard(function()
+      loop.wakeup "told by the lost"
+      loop.fork(function() seen[#seen + 1] = "forked" end)
+    end)
+    loop.wait({})
+  end)
+  k.settle()
+  collect()
+  k.settle()
+  t.eq(seen, { "woken", "forked" })
+  t.eq(#reports, 1)
+end)
+
+lost_test("a wait that ended in time is never reported, nor is the next one of the same task", function()
+  local kept, done = {}, 0
+  for i = 1, 50 do
+    kept[i] = {}
+    loop.fork(function()
+      for _ = 1, 5 do
+        loop.wait(kept[i])
+        kept[i] = {}
+      end
+      done = done + 1
+    end)
+  end
+  for _ = 1, 5 do
+    k.settle()
+    collect()
+    for i = 1, 50 do t.eq(loop.wakeup(kept[i]), true) end
+  end
+  k.settle()
+  collect()
+  t.eq(#reports, 0)
+  t.eq(done, 50)
+end)
+
+local function run_program(code)
+  return t.run(t.lio() .. " " .. t.quote(t.write(t.tmp() .. "/script.lua", code)))
+end
+
+t.test("by default a lost task is reported on standard error", function()
+  local r = run_program [[
+    local loop = require "lio.loop"
+    loop.run(function()
+      local function nobody_wakes_it() loop.wait({}) return 1 end
+      loop.fork(function() nobody_wakes_it() end)
+      for _ = 1, 8 do
+        loop.sleep(0)
+        collectgarbage()
+      end
+      print "end"
+    end)
+  ]]
+  t.eq({ r.out, r.code }, { "end\n", 0 })
+  t.eq(select(2, r.err:gsub("lost", "lost")), 1, r.err)
+  t.ok(r.err:find("nobody_wakes_it", 1, true) and r.err:find("script.lua:3:", 1, true), r.err)
+end)
+
+t.test("nothing is reported at the end of a program, of a loop, or after a stop", function()
+  local r = run_program [[
+    local loop, task = require "lio.loop", require "lio.task"
+    for how = 1, 3 do
+      local ok = pcall(loop.run, function()
+        for _ = 1, 5 do loop.fork(function() require("lio.coroutine").wrap(loop.wait)({}) end) end
+        loop.sleep(0)
+        if how == 1 then loop.stop(0) loop.sleep(1000) end
+        if how == 2 then error("ends the loop", 0) end
+      end)
+      -- The third one is told that nothing is left that could wake anybody.
+      print(ok == (how == 1))
+      collectgarbage()
+    end
+    task.fork(function() task.wait({}) end)
+    task.run_ready()
+    collectgarbage()
+  ]]
+  t.eq({ r.out, r.err, r.code }, { ("true\n"):rep(3), "", 0 })
+end)
+
+t.finish()
