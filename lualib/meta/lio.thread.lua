@@ -17,7 +17,7 @@ local thread = {}
 function thread.spawn(f, ...) end
 
 ---Waits until the first of these has ended; of those that have, the first in the list. Raises when a thread waits
----for itself. Of several who wait for the same one, the first in order has the result.
+---for itself. A result goes to the first who runs after the thread's end: of those who waited, the first in order.
 ---@param t lio.Thread
 ---@param ... lio.Thread
 ---@return boolean? ok true: it returned; false: it raised or was killed; nil: somebody else had its result

@@ -1,0 +1,58 @@
+-- Gets several pages at a time: `lio examples/coroutine/fetch.lua 2 http://127.0.0.1:8080/ http://127.0.0.1:8081/x`.
+-- Prints a line per page, in the order in which they come; what has not come after that many seconds is given
+-- up. Exit code 2 for a bad command line, 1 when a page could not be had.
+
+local loop = require "lio.loop"
+local net = require "lio.net"
+local thread = require "lio.thread"
+
+-- → host, port, path; nothing when it is not the address of a page.
+local function parse(url)
+  local host, port, path = url:match "^http://([%w.-]+):?(%d*)(%S*)$"
+  if not host or not path:find "^/" and path ~= "" then return nil end
+  port = port == "" and 80 or math.tointeger(tonumber(port))
+  if port and port <= 65535 then return host, port, path == "" and "/" or path end
+end
+
+local function get(url)
+  local host, port, path = parse(url)
+  local c <close> = assert(net.connect(host, port))
+  assert(c:send("GET ", path, " HTTP/1.0\r\nHost: ", host, "\r\n\r\n"))
+  local page = assert(c:recv "all")
+  return assert(page:match "^HTTP/1%.%d (%d+)", "not HTTP"), #page
+end
+
+-- Gets each page in a thread of its own. However this function ends, when it is killed too, none of them is left.
+local function get_all(urls, seen)
+  local scope <close> = thread.scope()
+  for at, url in ipairs(urls) do
+    scope:spawn(function()
+      local ok, status, size = pcall(get, url)
+      seen(at, ok, ok and ("%s, %d bytes"):format(status, size) or status)
+    end)
+  end
+  scope:wait()
+end
+
+local seconds, urls = tonumber((...)), { select(2, ...) }
+local usable = seconds and #urls > 0
+for _, url in ipairs(urls) do usable = usable and parse(url) end
+if not usable then
+  io.stderr:write "usage: lio examples/coroutine/fetch.lua SECONDS http://host[:port][/path] ...\n"
+  os.exit(2)
+end
+
+local failed, got = false, {}
+local function say(at, ok, text)
+  got[at] = true
+  failed = failed or not ok
+  print(("%s: %s"):format(urls[at], text))
+end
+
+loop.run(function()
+  thread.timeout(seconds, get_all, urls, say)
+end)
+for at in ipairs(urls) do
+  if not got[at] then say(at, false, "no answer in time") end
+end
+os.exit(not failed)
