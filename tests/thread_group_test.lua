@@ -119,6 +119,20 @@ k.test("a killed one among all is a failure", function()
   t.eq(ended, { "other" })
 end)
 
+k.test("all and race end although a member is in the middle of a call", function()
+  for call, want in pairs { all = pack(true, false, "at once"), race = pack(true, false, "at once") } do
+    local outer, inner
+    outer = thread.spawn(function()
+      loop.sleep(0)
+      inner = thread.spawn(function() return thread[call] { { error, "at once", 0 }, outer } end)
+      loop.wait "in the middle"
+    end)
+    k.settle()
+    t.eq(pack(thread.wait(inner)), want, call)
+    thread.kill(outer)
+  end
+end)
+
 k.test("all inside all, inside a thread", function()
   local function leaf(x)
     loop.sleep(0)
@@ -234,6 +248,11 @@ k.test("timeouts inside each other: the shorter one ends", function()
   t.is_nil(inner)
   t.eq(ended, { "deep", "deeper" }, "what the killed one called is ended with it")
   counts.expect(before)
+end)
+
+k.test("a function that ends when its time is over, before timeout's caller runs, has ended in time", function()
+  loop.timeout(0, function() loop.wakeup("just in time", "result") end)
+  t.eq(pack(thread.timeout(0, loop.wait, "just in time")), pack(true, "result"))
 end)
 
 k.test("what a function of timeout spawned lives on", function()

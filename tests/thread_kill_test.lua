@@ -350,6 +350,26 @@ k.test("a thread killed from outside the loop's tasks is killed", function()
   t.eq(closed, true)
 end)
 
+k.test("a thread that has yet to begin, spawned too deeply to run at once, can be killed", function()
+  local began, deep = false, nil
+  local function dig(depth)
+    if depth < 100 then return thread.spawn(dig, depth + 1) end
+    began = true
+  end
+  local function dig_and_kill(depth)
+    local h = thread.spawn(depth < 40 and dig_and_kill or dig, depth + 1)
+    if thread.status(h) == "waiting" and not deep then
+      deep = h
+      t.eq(thread.kill(h), true)
+    end
+  end
+  dig_and_kill(1)
+  k.settle()
+  t.eq(began, false)
+  t.eq(pack(thread.kill(deep)), pack(nil, "already ended"))
+  t.eq(thread.status(deep), "dead")
+end)
+
 k.test("loop.kill of a thread's coroutine is a kill of the thread", function()
   local co
   local h = thread.spawn(function()

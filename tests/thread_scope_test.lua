@@ -198,6 +198,22 @@ k.test("an error in a <close> variable of a cancelled child does not keep the ot
   counts.expect(before)
 end)
 
+k.test("a cancelled child whose <close> variable ends the next one does not keep the rest from ending", function()
+  local ended, before = {}, counts.now()
+  do
+    local scope <close> = thread.scope()
+    local victim
+    scope:spawn(function()
+      local _ <close> = setmetatable({}, { __close = function() thread.kill(victim) end })
+      loop.wait "never killer"
+    end)
+    victim = scope:spawn(forever("victim", ended))
+    scope:spawn(forever("rest", ended))
+  end
+  t.eq(ended, { "victim", "rest" })
+  counts.expect(before)
+end)
+
 k.test("a thread of another parent is not the scope's", function()
   local ended = {}
   local outside = thread.spawn(forever("outside", ended))

@@ -42,6 +42,25 @@ k.test("scope:wait waits also for what is spawned meanwhile", function()
   t.eq(last, true)
 end)
 
+k.test("scope:wait waits also for what is spawned when it was woken, and has not run", function()
+  local scope <close> = thread.scope()
+  scope:spawn(loop.wait, "last of all")
+  local late = false
+  thread.spawn(function()
+    loop.wait "spawns late"
+    scope:spawn(function()
+      loop.sleep(0)
+      late = true
+    end)
+  end)
+  loop.fork(function()
+    loop.wakeup "last of all"
+    loop.wakeup "spawns late"
+  end)
+  t.eq(pack(scope:wait()), pack(true))
+  t.eq(late, true)
+end)
+
 k.test("scope:wait answers the error of the first that failed", function()
   local object = {}
   local scope <close> = thread.scope()

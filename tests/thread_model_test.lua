@@ -1,0 +1,29 @@
+-- Random operations over threads, scopes, kills, timeouts, waits and coroutines against a model, for some
+-- seconds; tests/long/thread_model.lua does a million. A difference names its seed: run that one by hand.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local run = require "tests.model.run"
+
+local OPERATIONS <const>, SECONDS <const> = 20000, 10
+
+local function check(seed, without)
+  k.run(function()
+    local done, problem = run.check { operations = OPERATIONS, seconds = SECONDS, seed = seed, without = without }
+    if problem then error(problem, 0) end
+    t.ok(done > 1000, done .. " operations in " .. SECONDS .. " s")
+  end, 3 * SECONDS)
+end
+
+local seed <const> = os.time() % 1000000
+
+t.test("random operations do what the model says, seed 1", function() check(1) end)
+
+t.test("random operations do what the model says, seed " .. seed, function() check(seed) end)
+
+t.test("random operations on threads alone do what the model says, seed " .. seed, function()
+  check(seed, { create = true, resume = true, yield = true, close = true, co_status = true })
+end)
+
+t.finish()

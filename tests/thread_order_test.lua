@@ -1,0 +1,120 @@
+-- lio.thread: who gets the result when several ask for it. The first who runs has it; whoever was woken by the
+-- thread's end has it also when the parent has ended since; and it is not lost with one that was to have it.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.netkit"
+local coroutine = require "lio.coroutine"
+local loop = require "lio.loop"
+local thread = require "lio.thread"
+
+local pack <const> = table.pack
+
+-- A thread that waits for the token and returns what it was woken with.
+local function sleeper(token)
+  return thread.spawn(function() return loop.wait(token) end)
+end
+
+k.test("a waiter that came before all has the result, and all learns that", function()
+  local h = sleeper "before all"
+  local first = thread.spawn(thread.wait, h)
+  local second = thread.spawn(thread.all, { h })
+  loop.wakeup("before all", "x")
+  t.eq(pack(thread.wait(first)), pack(true, true, "x"))
+  t.eq(pack(thread.wait(second)), pack(true, false, "already waited"))
+end)
+
+k.test("all that came before a waiter has the result", function()
+  local h = sleeper "all first"
+  local first = thread.spawn(thread.all, { h })
+  local second = thread.spawn(thread.wait, h)
+  loop.wakeup("all first", "x")
+  t.eq(pack(thread.wait(first)), pack(true, true, { pack "x" }))
+  t.eq(pack(thread.wait(second)), pack(true, nil, "already waited"))
+end)
+
+k.test("waiters on one and waiters on many stand in the same line", function()
+  for _, order in ipairs { { 1, 2 }, { 2, 1 } } do
+    local h, other = sleeper "line", sleeper "other"
+    local waits <const> = { { thread.wait, h }, { thread.wait, other, h } }
+    local first = thread.spawn(table.unpack(waits[order[1]]))
+    local second = thread.spawn(table.unpack(waits[order[2]]))
+    loop.wakeup("line", "x")
+    t.eq(pack(thread.wait(first)), pack(true, true, "x"))
+    t.eq(pack(thread.wait(second)), pack(true, nil, "already waited"))
+    t.eq(thread.kill(other), true)
+  end
+end)
+
+k.test("a wait that ends with its coroutine leaves the result to others", function()
+  local h = sleeper "closed wait"
+  local co
+  local waiter = thread.spawn(function()
+    co = coroutine.create(function() thread.wait(h) end)
+    local ok, e = coroutine.resume(co)
+    loop.wait "afterwards"
+    return ok, e
+  end)
+  t.eq(coroutine.close(co), true)
+  k.settle()
+  loop.wakeup("closed wait", "kept")
+  k.settle()
+  t.eq(thread.status(h), "zombie")
+  t.eq(pack(thread.wait(h)), pack(true, "kept"))
+  loop.wakeup "afterwards"
+  t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
+end)
+
+k.test("the same between the end and the waiter's run", function()
+  local h = sleeper "closed late"
+  local co
+  local waiter = thread.spawn(function()
+    co = coroutine.create(function() thread.wait(h) end)
+    return coroutine.resume(co)
+  end)
+  loop.wakeup("closed late", "kept")
+  local closed
+  loop.fork(function() closed = coroutine.close(co) end)
+  t.eq(pack(thread.wait(waiter)), pack(true, false, "coroutine was closed"))
+  t.eq(closed, true)
+  t.eq(pack(thread.wait(h)), pack(true, "kept"))
+end)
+
+k.test("a waiter has the result also when the parent ends before it runs", function()
+  local h
+  local parent = thread.spawn(function()
+    h = thread.spawn(function()
+      loop.wait "early end"
+      error("seen", 0)
+    end)
+    loop.wait "parent"
+  end)
+  local waiter = thread.spawn(thread.wait, h)
+  loop.wakeup "early end"
+  loop.wakeup "parent"
+  t.eq(thread.wait(parent), true)
+  t.eq(pack(thread.wait(waiter)), pack(true, false, "seen"))
+end)
+
+t.test("and what it has seen is not logged", function()
+  local file = t.write(t.tmp() .. "/script.lua", [[
+    local loop, thread = require "lio.loop", require "lio.thread"
+    loop.run(function()
+      local h
+      thread.spawn(function()
+        h = thread.spawn(function() loop.wait "end" error("seen", 0) end)
+        loop.wait "parent"
+      end)
+      local waiter = thread.spawn(function() print(thread.wait(h)) end)
+      loop.wakeup "end"
+      loop.wakeup "parent"
+      thread.wait(waiter)
+    end)
+    for _ = 1, 3 do collectgarbage() end
+  ]])
+  local r = t.run("timeout 20 " .. t.lio() .. " " .. t.quote(file))
+  t.eq(r.out, "false\tseen\n")
+  t.eq(r.err, "")
+end)
+
+t.finish()
