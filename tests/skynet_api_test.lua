@@ -158,6 +158,40 @@ kit.both("a trace goes past a service that does not know skynet's words", {
   end,
 })
 
+kit.both("a trace follows the coroutines inside of the one that is followed", {
+  services = { far = [[
+    skynet.start(function()
+      skynet.dispatch("lua", function()
+        skynet.retpack(coroutine.wrap(function() return skynet.tracetag() end)())
+      end)
+    end)
+  ]] },
+  main = [[
+    local far = skynet.newservice "far"
+    coroutine.wrap(function() skynet.trace() end)()
+    say(skynet.tracetag())
+    say(coroutine.wrap(function()
+      local tag = skynet.tracetag()
+      skynet.sleep(0)
+      return tag, skynet.call(far, "lua")
+    end)())
+    skynet.fork(function() say("another", skynet.tracetag()) end)
+    skynet.yield()
+  ]],
+  out = function(out)
+    local said, traced = {}, { [3] = {}, [4] = {} }
+    for _, line in ipairs(kit.lines(out)) do
+      local id, event = line:match "%((%d+) .-<TRACE :00000003%-1> %d+%.%d+ (.*)"
+      table.insert(event and traced[tonumber(id)] or said, event or line)
+    end
+    t.eq(said, { ":00000003-1", ":00000003-1\t:00000003-1", "another\tnil" })
+    local call = table.remove(traced[3], 4)
+    t.ok(call:find "^call @.*main%.lua:%d+$", call)
+    t.eq(traced[3], { "trace", "sleep", "resume", "resume", "sleep", "resume" })
+    t.eq(traced[4], { "request", "response", "end" })
+  end,
+})
+
 -- Critical sections ---------------------------------------------------------------------------
 
 kit.both("a section goes on to the next one when who is inside or waits is killed", {
@@ -186,6 +220,66 @@ kit.both("a section goes on to the next one when who is inside or waits is kille
     t.ok(table.remove(lines, 9):find "^false\t.*attempt to call a nil value", "of what is no function")
     t.eq(lines, { "in\t1", "in\t4", "out\t4", "in\t5", "out\t5", "in\t6", "out\t6", "2\tnil\t1", "free" })
   end,
+})
+
+kit.both("a section is the handler's: a generator inside of it may enter again, and others wait", {
+  main = [[
+    local section = require "skynet.queue"()
+    local function numbers(n)
+      return coroutine.wrap(function()
+        for i = 1, n do
+          section(function()
+            skynet.sleep(0)
+            coroutine.yield(i)
+          end)
+        end
+      end)
+    end
+    skynet.fork(section, say, "after them")
+    section(function()
+      skynet.yield()
+      for i in numbers(3) do
+        -- The generator is inside, and so may be who it gives its values to.
+        section(say, "number", i)
+        skynet.sleep(0)
+      end
+      say "leaves"
+    end)
+    skynet.yield()
+    -- Entered by the generator alone: it keeps the section until its turn ends.
+    local one = numbers(1)
+    one()
+    skynet.fork(section, say, "the next")
+    skynet.yield()
+    say "not yet"
+    one()
+    skynet.yield()
+    section(say, "free")
+  ]],
+  out = { "number\t1", "number\t2", "number\t3", "leaves", "after them", "not yet", "the next", "free" },
+})
+
+kit.both("a section goes on when a coroutine that waits for it, or is inside, is closed", {
+  main = [[
+    local section = require "skynet.queue"()
+    local inside, waits
+    skynet.fork(function()
+      inside = coroutine.create(section)
+      say("inside", coroutine.resume(inside, skynet.wait, "for ever"))
+    end)
+    skynet.fork(function()
+      waits = coroutine.create(section)
+      say("waits", coroutine.resume(waits, say, "must not run"))
+    end)
+    skynet.fork(section, say, "next")
+    skynet.yield()
+    say(coroutine.close(waits), coroutine.close(inside))
+    skynet.yield()
+    section(say, "free")
+  ]],
+  out = {
+    "true\ttrue", "waits\tfalse\tcoroutine was closed", "inside\tfalse\tcoroutine was closed", "next", "free",
+  },
 })
 
 kit.both("a section passes on errors of all kinds as they are", {

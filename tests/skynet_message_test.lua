@@ -279,10 +279,90 @@ kit.both("context tells session and address, ret works inside of coroutines, and
     local lines = kit.lines(out)
     table.sort(lines)
     t.eq(lines, {
-      "from inside\tsleep", "from inside\tx", "last\tfalse", "sent\ttrue", "sleep\tfalse", "true\tfrom inside\tlast",
+      "from inside\tsleep", "from inside\tx", "last\tfalse", "sent\tfalse", "sleep\tfalse", "true\tfrom inside\tlast",
       "x\tfalse",
     })
   end,
+})
+
+kit.both("a request is answered once, whether in coroutines inside of the handler's or outside of them", {
+  services = { deep = kit.text_protocol .. [[
+    -- What `f` returns, two coroutines further inside.
+    local function inside(f, ...)
+      return coroutine.wrap(function(...) return coroutine.wrap(f)(...) end)(...)
+    end
+    local function text_of(problem) return problem:match "%a+: no session" or problem end
+    local words = {
+      ret = function() return skynet.ret(skynet.packstring "1") end,
+      retpack = function() return skynet.retpack "1" end,
+      response = function()
+        local answer = skynet.response()
+        return answer and answer(true, "1")
+      end,
+    }
+    local function both(session, _, first, second)
+      local one = session > 0 and "asked" or "sent"
+      local taken = inside(words[first])
+      local ok, problem = inside(pcall, words[second])
+      say(one, first, taken, second, ok, text_of(problem))
+    end
+    skynet.start(function()
+      skynet.dispatch("lua", both)
+      skynet.dispatch("text", function(session, address, text) both(session, address, text:match "(%a+) (%a+)") end)
+    end)
+  ]] },
+  main = kit.text_protocol .. [[
+    local deep = skynet.newservice "deep"
+    for _, first in ipairs { "ret", "retpack", "response" } do
+      say("values", skynet.call(deep, "lua", first, "ret"))
+      say("text", skynet.unpack(skynet.call(deep, "text", first .. " retpack")))
+      skynet.send(deep, "lua", first, "response")
+      skynet.send(deep, "text", first .. " ret")
+    end
+    skynet.call(deep, "lua", "ret", "ret")
+  ]],
+  out = function(out)
+    local said, answers = {}, {}
+    for _, line in ipairs(kit.lines(out)) do
+      table.insert(line:find "^%l+\t%d$" and answers or said, line)
+    end
+    t.eq(answers, { "values\t1", "text\t1", "values\t1", "text\t1", "values\t1", "text\t1" })
+    local want = {}
+    for _, first in ipairs { "ret", "retpack", "response" } do
+      -- What was only sent has no answer to give: `response` answers nobody.
+      local sent = first == "response" and "nil" or "false"
+      want[#want + 1] = ("asked\t%s\ttrue\tret\tfalse\tret: no session"):format(first)
+      want[#want + 1] = ("asked\t%s\ttrue\tretpack\tfalse\tretpack: no session"):format(first)
+      want[#want + 1] = ("sent\t%s\t%s\tresponse\tfalse\tresponse: no session"):format(first, sent)
+      want[#want + 1] = ("sent\t%s\t%s\tret\tfalse\tret: no session"):format(first, sent)
+    end
+    table.insert(want, "asked\tret\ttrue\tret\tfalse\tret: no session")
+    table.sort(said)
+    table.sort(want)
+    t.eq(said, want)
+  end,
+})
+
+kit.both("ignoreret inside of a coroutine is the handler's", {
+  services = { ignores = [[
+    skynet.start(function()
+      skynet.dispatch("lua", function(session)
+        coroutine.wrap(skynet.ignoreret)()
+        say(session > 0, pcall(skynet.ret))
+        if session > 0 then skynet.exit() end
+      end)
+    end)
+  ]] },
+  main = [[
+    local ignores = skynet.newservice "ignores"
+    skynet.send(ignores, "lua")
+    say((pcall(skynet.call, ignores, "lua")))
+  ]],
+  out = {
+    "false\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "true\tfalse\tret: no session: this coroutine handles no request, or has answered it",
+    "false",
+  },
 })
 
 kit.both("a second answer raises, by whatever word and protocol", {

@@ -7,7 +7,8 @@
 local queue = {}
 
 ---Runs `f(…)` when the calls before have ended, whatever they wait for, and returns its results. An error of `f` is
----raised, and frees the section, as the end of its coroutine does. The same coroutine may enter again.
+---raised, and frees the section, as the end of its coroutine does. Inside, the same handler or fork may enter again,
+---also in coroutines of its own making.
 ---@alias skynet.Section fun(f: function, ...: any): any
 
 ---Makes a section.

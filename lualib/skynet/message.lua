@@ -19,7 +19,7 @@ local launch = require "skynet.launch"
 local ltask_call <const>, ltask_send <const> = ltask.call, ltask.send
 local send_direct <const> = ltask.send_message_direct
 local post <const>, current <const>, no_response <const> = core.post, core.current, ltask.no_response
-local running <const> = coroutine.running
+local this_task <const> = task.current
 
 local ROOT <const> = 1
 local RESPONSE <const>, ERROR <const> = 2, 3
@@ -36,9 +36,10 @@ for name, number in pairs(NUMBERS) do M["PTYPE_" .. name] = number end
 local protocols = {} -- by name and by number
 local plain = {} -- name or number → name, of those whose values travel as they are
 
--- Coroutines that handle a message which nobody waits for, until they answer it.
+-- Tasks that handle a message which nobody waits for, until they answer it. A task is meant by its own coroutine,
+-- also where a coroutine of the handler's making runs.
 local unasked = setmetatable({}, { __mode = "k" })
--- Coroutines that handle a request of a protocol with a `pack` of its own, and whether there is such a one.
+-- Tasks that handle a request of a protocol with a `pack` of its own, and whether there is such a protocol.
 local strings, has_strings = setmetatable({}, { __mode = "k" }), false
 
 -- Protocols -----------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ local function forgotten(p, from, session)
 end
 
 local function handle(p, from, session, ...)
-  local co = running()
+  local co = this_task()
   local is_string = not plain[p.name]
   if session == 0 then unasked[co] = true end
   if is_string then strings[co] = true end
@@ -231,11 +232,9 @@ end
 
 -- Answering -----------------------------------------------------------------------------------
 
--- Whether the running request's protocol has strings. A coroutine inside of the handler's is not known: there
--- the message itself must tell.
-local function wants_string(msg)
-  local co = running()
-  return strings[co] or not task.is_alive(co) and type(msg) == "string"
+-- Whether the running request's protocol has strings.
+local function wants_string()
+  return has_strings and strings[this_task()]
 end
 
 local function answer(from, session, as_string, msg, sz)
@@ -253,14 +252,12 @@ local function is_asked(from, session)
 end
 
 -- Nobody waits for an answer: false for a message that was sent, once; else an error.
-local function not_asked(from, session, call)
-  local co = running()
+local function not_asked(call)
+  local co = this_task()
   if unasked[co] then
     unasked[co] = nil
     return false
   end
-  -- Inside of a coroutine of the handler's own it is not known whether it was answered.
-  if session == 0 and from ~= 0 and not task.is_alive(co) then return false end
   error(("%s: no session: this coroutine handles no request, or has answered it"):format(call), 3)
 end
 
@@ -270,10 +267,10 @@ function M.ret(msg, sz)
   local from, session = current()
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then
     packing.trash(msg, sz)
-    return (not_asked(from, session, "ret"))
+    return (not_asked "ret")
   end
   if trace.on then trace.event "response" end
-  local taken = answer(from, session, has_strings and wants_string(msg), msg, sz)
+  local taken = answer(from, session, wants_string(), msg, sz)
   answered_from, answered_session = from, session
   no_response()
   return taken
@@ -283,11 +280,11 @@ end
 function M.retpack(...)
   local from, session = current()
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then
-    return (not_asked(from, session, "retpack"))
+    return (not_asked "retpack")
   end
   if trace.on then trace.event "response" end
   local taken
-  if has_strings and wants_string() then
+  if wants_string() then
     taken = post(from, session, RESPONSE, packing.packstring(...))
   else
     taken = post(from, session, RESPONSE, ...)
@@ -299,8 +296,10 @@ end
 
 -- `ignoreret()`: this request is not answered, and that is no mistake.
 function M.ignoreret()
-  if is_asked(current()) then no_response() end
-  unasked[running()] = nil
+  local from, session = current()
+  if not from then return end
+  if is_asked(from, session) then no_response() end
+  unasked[this_task()] = nil
 end
 
 -- `context()` → session, address of the request that this coroutine handles: nothing where it handles none, and session
@@ -326,10 +325,10 @@ end
 function M.response(packer)
   local from, session = current()
   if not is_asked(from, session) then
-    not_asked(from, session, "response")
+    not_asked "response"
     return function() end
   end
-  local as_string = has_strings and wants_string ""
+  local as_string = wants_string()
   local open = true
   no_response()
   return function(ok, ...)

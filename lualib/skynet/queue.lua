@@ -1,17 +1,18 @@
 -- `require "skynet.queue"`: critical sections. What one coroutine runs in a queue's function has ended before
 -- the next one's begins, in the order of the calls, whatever it waits for. Called by programs.
 --
--- Invariant: `owner` is the coroutine inside, or the place of the one that was given the turn and has not run yet;
--- however either ends, the turn goes on to the next.
+-- Invariant: `owner` is the task inside, or the place of the one that was given the turn and has not run yet;
+-- however either ends, the turn goes on to the next. A task is meant by its own coroutine: those that it makes itself
+-- enter in its name.
 
 local skynet = require "skynet"
 
-local running <const> = coroutine.running
+local this_task <const> = require "lio.task".current
 
 local M = {}
 
 -- `queue()` → section; `section(f, …)` → what `f(…)` returned. An error of `f` is raised and frees the section.
--- Inside of `f` the same coroutine may enter again.
+-- Inside of `f` the same task may enter again, also in coroutines of its own making.
 function M.new()
   local owner, depth = nil, 0
   local waiting, first, last = {}, 1, 0
@@ -49,7 +50,7 @@ function M.new()
   })
 
   return function(f, ...)
-    local co = running()
+    local co = this_task() or M -- no task, as in an idle handler: there nobody can wait
     if owner == nil then
       owner = co
     elseif owner ~= co then

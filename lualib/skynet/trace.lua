@@ -7,6 +7,7 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
+local task = require "lio.task"
 
 local M = {}
 
@@ -16,9 +17,9 @@ M.on = false
 -- The request by which a tag travels.
 local REQUEST <const> = "skynet.trace"
 
-local running <const> = coroutine.running
+local this_task <const> = task.current
 
-local tags = setmetatable({}, { __mode = "k" }) -- coroutine → its tag
+local tags = setmetatable({}, { __mode = "k" }) -- a task's own coroutine → its tag
 local coming = {} -- address → the tag of its next request
 local count = 0
 
@@ -37,30 +38,32 @@ local function log(tag, event, level)
   core.log("info", ("<TRACE %s> %.6f %s%s"):format(tag, ltask.counter(), event, where))
 end
 
--- `trace([info])`: follows this coroutine and what it calls from now on.
+-- `trace([info])`: follows the running task, with the coroutines that it makes, and what it calls from now on.
 function M.trace(info)
+  local co = this_task()
+  if not co then error("trace: called where no coroutine of the service runs", 2) end
   M.on = true
   count = count + 1
   local tag = (":%08x-%d"):format(ltask.self(), count)
-  tags[running()] = tag
+  tags[co] = tag
   log(tag, info and "trace " .. tostring(info) or "trace")
 end
 
--- `tracetag()` → the tag of this coroutine, or nil.
+-- `tracetag()` → the tag of the running task, or nil.
 function M.tracetag()
-  return tags[running()]
+  return tags[this_task()]
 end
 
--- Logs an event of the running coroutine, if it is followed.
+-- Logs an event of the running task, if it is followed.
 function M.event(event)
-  local tag = tags[running()]
+  local tag = tags[this_task()]
   if tag then log(tag, event) end
 end
 
 -- Before a call: → tag, or nil. `level` is whose line it is: 1 who calls this, 2 who called that.
 function M.call(to, level)
   if not M.on then return end
-  local tag = tags[running()]
+  local tag = tags[this_task()]
   if not tag then return end
   log(tag, "call", level)
   core.request(to, REQUEST, tag)
@@ -72,13 +75,13 @@ function M.begin(from)
   local tag = coming[from]
   if not tag then return end
   coming[from] = nil
-  tags[running()] = tag
+  tags[this_task()] = tag
   log(tag, "request")
 end
 
 -- Its function has returned.
 function M.finish()
-  local co = running()
+  local co = this_task()
   local tag = tags[co]
   if not tag then return end
   tags[co] = nil
