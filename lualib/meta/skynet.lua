@@ -183,19 +183,19 @@ function skynet.context() end
 ---@return integer sz
 function skynet.pack(...) end
 
----Unpacks values; does not free the message.
+---Unpacks values; does not free the message. Strings must be ones that this process packed: others raise, or are read as
+---values that nobody packed.
 ---@param msg? string|lightuserdata
 ---@param sz? integer not for a string
 ---@return any ...
 function skynet.unpack(msg, sz) end
 
----Packs values into a string, which may be kept. Raises for functions, coroutines and userdata, and for a table
----in itself.
+---Packs values into a string, which may be kept in this process: the bytes that `pack` makes.
 ---@param ... any
 ---@return string text
 function skynet.packstring(...) end
 
----Makes a string of a message: a string as it is, a pointer as `packstring` would make it.
+---Makes a string of a message: a string as it is, of a pointer its bytes, for `unpack`. Does not free the message.
 ---@param msg any
 ---@param sz? integer
 ---@return string text
