@@ -121,15 +121,15 @@ end)
 
 k.test("all and race end although a member is in the middle of a call", function()
   for call, want in pairs { all = pack(true, false, "at once"), race = pack(true, false, "at once") } do
-    local outer, inner
+    local outer, got
     outer = thread.spawn(function()
       loop.sleep(0)
-      inner = thread.spawn(function() return thread[call] { { error, "at once", 0 }, outer } end)
+      thread.spawn(function() got = pack(true, thread[call] { { error, "at once", 0 }, outer }) end)
       loop.wait "in the middle"
     end)
     k.settle()
-    t.eq(pack(thread.wait(inner)), want, call)
-    thread.kill(outer)
+    t.eq(got, want, call)
+    t.eq(pack(thread.wait(outer)), pack(false, "killed"), call .. ": it is killed when it is not any more")
   end
 end)
 

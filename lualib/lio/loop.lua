@@ -223,8 +223,13 @@ local function drive(state)
     local more = task.run_ready()
     if state.failed or finished or task.count() + timeout_count == 0 then return end
     if not more and nothing_can_wake() then
-      state.failed, state.message = true, deadlock()
-      return
+      -- To look at the tasks may find one whose coroutine somebody closed, so that another goes on.
+      local message = deadlock()
+      if not task.has_ready() then
+        state.failed, state.message = true, message
+        return
+      end
+      more = true
     end
     api.step(more and 0 or nil)
   end

@@ -222,7 +222,10 @@ function M.new(selector, sched)
   end
 
   -- What a token of this module stands for, for `lio.tasks`; nil when it is none.
-  api.describe = turns.describe
+  function api.describe(token)
+    local meta = getmetatable(token)
+    return type(meta) == "table" and rawget(meta, "stands_for") or turns.describe(token)
+  end
 
   -- What is queued on `c` goes out before the loop waits, so that small writes share a system call.
   local unflushed, flushing = {}, {}

@@ -193,7 +193,7 @@ extern "C" fn on_signal(_: c_int) {
         }
         if !core.is_null() && (*service).system().is_quitting() {
             // What resumed it must not go on either.
-            (*core).for_each_outer(|outer| ffi::lua_sethook(outer, Some(hook), mask, 1));
+            (*core).for_each_link(|from, _| ffi::lua_sethook(from, Some(hook), mask, 1));
         }
     }
 }

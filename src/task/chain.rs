@@ -11,9 +11,11 @@
 //! So a program that never waits inside its coroutines pays for one link per resume, the first wait costs
 //! one yield per level, and further waits of the front cost nothing per level.
 //!
-//! Somebody may close or resume a member with the plain library of a stock interpreter. A member that
-//! was taken in that way leaves a null in the chain; its `resume` then ends with an error for the next
-//! one outwards.
+//! Each member is anchored by the next one outwards, in whose frame of `resume` it lies, and the one that
+//! runs by who resumed it. Somebody may close or resume a member with the plain library of a stock
+//! interpreter; then those inside of it may be collected at any time. So a chain is looked at from
+//! outside inwards, and as far as each member is suspended; the first that is not ends it, and the one that
+//! resumed that goes on with an error. A member that was resumed leaves a null.
 
 use super::core::{Core, Phase, Slot};
 use mlua::ffi::{self, lua_State};
@@ -106,59 +108,87 @@ impl Core {
         self.unwinding = true;
     }
 
-    /// Calls `f` with each coroutine that is resuming another one on the C stack, from the innermost outwards.
-    /// For a signal's handler on the thread that runs the VM.
+    /// Calls `f(from, to)` for each coroutine that resumes another one on the C stack, since the core resumed
+    /// the running task: from the innermost outwards. Also for a signal's handler.
     ///
     /// # Safety
-    /// As said.
-    pub(crate) unsafe fn for_each_outer(&self, f: impl Fn(*mut lua_State)) {
+    /// Called on the thread that runs the VM; `f` resumes nothing and does not raise.
+    pub(crate) unsafe fn for_each_link(&self, mut f: impl FnMut(*mut lua_State, *mut lua_State)) {
         let mut link = self.links;
         while !link.is_null() {
             // SAFETY: a link is complete before it is entered, and taken out before its frame ends.
-            let Link { up, from, .. } = unsafe { ptr::read(link) };
-            f(from);
+            let Link { up, from, to } = unsafe { ptr::read(link) };
+            f(from, to);
             link = up;
         }
     }
 
-    /// The task whose chain this coroutine is in, its own coroutine included.
+    /// The task whose chain this coroutine is in, its own included.
     #[inline]
-    pub(super) fn member_of(&self, thread: *mut lua_State) -> Option<Slot> {
+    pub(super) fn member_of(&mut self, thread: *mut lua_State) -> Option<Slot> {
         let &slot = self.threads.get(&thread.addr())?;
-        self.tasks[slot as usize].phase.is_living().then_some(slot)
+        self.check_member(slot, thread)
     }
 
-    /// A coroutine of the chain is running although the core did not resume it: it is a member no more.
+    /// The same when the books say it is: those inside of a lost member may be stale.
+    fn check_member(&mut self, slot: Slot, thread: *mut lua_State) -> Option<Slot> {
+        let living = self.is_living(slot);
+        (living && self.threads.get(&thread.addr()) == Some(&slot)).then_some(slot)
+    }
+
+    /// How many of the chain's members outside of the front are suspended, as they must be, from the
+    /// task's own inwards.
+    #[inline]
+    pub(super) fn intact(&self, slot: Slot) -> usize {
+        let parents = &self.tasks[slot as usize].parents;
+        let is_intact = |parent: &&*mut lua_State| {
+            // SAFETY: the status is a plain field; the members outside of it are intact, so it is anchored.
+            !parent.is_null() && unsafe { ffi::lua_status(**parent) } == ffi::LUA_YIELD
+        };
+        parents.iter().take_while(is_intact).count()
+    }
+
+    /// Those inside of the first `kept` members are members no more. Their states are not touched.
+    pub(super) fn cut_off(&mut self, slot: Slot, kept: usize) {
+        let task = &mut self.tasks[slot as usize];
+        if task.parents.is_empty() {
+            return;
+        }
+        let own = task.thread.addr();
+        for gone in task.parents.drain(kept..).chain([task.front]) {
+            if gone.addr() != own {
+                self.threads.remove(&gone.addr());
+            }
+        }
+        task.front = task.thread;
+    }
+
+    /// Forgets the members of a severed task that somebody closed meanwhile.
+    pub(super) fn trim(&mut self, slot: Slot) {
+        let kept = self.intact(slot);
+        self.cut_off(slot, kept);
+    }
+
+    /// A coroutine is running although the core did not resume it. If it was in a chain, it is no more.
     pub(super) fn taken_over(&mut self, thread: *mut lua_State) {
         let Some(&slot) = self.threads.get(&thread.addr()) else {
             return;
         };
         let task = &mut self.tasks[slot as usize];
-        if !task.phase.is_living() {
-            return;
-        }
-        if task.front == thread {
-            if task.phase != Phase::Running {
-                self.lose(slot);
-            }
-            return;
-        }
         if let Some(place) = task.parents.iter_mut().find(|parent| **parent == thread) {
             *place = ptr::null_mut();
             if task.thread != thread {
                 self.threads.remove(&thread.addr());
             }
         }
+        // It is not suspended, so this ends its task or cuts its chain; what runs goes on.
+        self.is_living(slot);
     }
 
     /// Member number `place` of a task that does not run is about to be closed, with those inside of it.
-    pub(super) fn sever(&mut self, slot: Slot, place: usize, thread: *mut lua_State) {
+    pub(super) fn sever(&mut self, slot: Slot, place: usize) {
+        self.cut_off(slot, place);
         let task = &mut self.tasks[slot as usize];
-        self.threads.remove(&task.front.addr());
-        for gone in task.parents.drain(place..) {
-            self.threads.remove(&gone.addr());
-        }
-        task.front = thread;
         let before = std::mem::replace(&mut task.phase, Phase::Severed);
         if !before.is_queued() {
             self.queue.push_back(slot);
@@ -166,25 +196,20 @@ impl Core {
     }
 
     /// The front is a member no more: the next one outwards that still waits for it becomes the front.
-    /// False when there is none. True, and `lost`, when one in between was taken over.
+    /// False when there is none. `lost`: when one in between is gone.
     fn retreat(&mut self, slot: Slot, lost: &mut bool) -> bool {
+        let before = self.tasks[slot as usize].parents.len();
+        let kept = self.intact(slot);
+        *lost = kept < before;
+        self.cut_off(slot, kept);
         let task = &mut self.tasks[slot as usize];
-        if task.front != task.thread {
-            self.threads.remove(&task.front.addr());
-        }
-        while let Some(parent) = task.parents.pop() {
-            // SAFETY: a member is anchored by the one that resumes it; the status is a plain field.
-            if !parent.is_null() && unsafe { ffi::lua_status(parent) } == ffi::LUA_YIELD {
+        match task.parents.pop() {
+            Some(parent) => {
                 task.front = parent;
-                return true;
+                true
             }
-            *lost = true;
-            if !parent.is_null() && parent != task.thread {
-                self.threads.remove(&parent.addr());
-            }
+            None => false,
         }
-        task.front = task.thread;
-        false
     }
 }
 
@@ -208,6 +233,22 @@ pub(super) fn cut(core: &mut Core, slot: Slot, why: &'static CStr) -> Option<c_i
     }
     // SAFETY: `retreat` found it suspended, and its parent anchors it.
     Some(unsafe { refuse(core.thread(slot), if lost { TAKEN } else { why }) })
+}
+
+/// Anchors the front while it runs, on the running `state`'s stack; false when there was no room on its own.
+///
+/// # Safety
+/// `state` is the running state, with a free stack slot.
+pub(super) unsafe fn hold_front(state: *mut lua_State, front: *mut lua_State) -> bool {
+    // SAFETY: a suspended coroutine may push itself.
+    unsafe {
+        if ffi::lua_checkstack(front, 1) == 0 {
+            return false;
+        }
+        ffi::lua_pushthread(front);
+        ffi::lua_xmove(front, state, 1);
+        true
+    }
 }
 
 /// The front yielded (not in a wait), returned or raised: its `results`, or the error, go to the next one

@@ -85,6 +85,8 @@ pub(super) enum Phase {
     Waiting,
     /// Queued: nothing can end its wait any more. See lost.rs.
     Lost,
+    /// The same, while it is reported.
+    Buried,
     /// Taken from its wait and not yet resumed or queued.
     Taken,
     /// Queued: the front of its chain was closed or resumed by somebody, who resumed it is to be told.
@@ -100,7 +102,7 @@ impl Phase {
         use Phase::*;
         matches!(
             self,
-            Ready | Woken | Yielded | Running | Waiting | Taken | Severed | Lost
+            Ready | Woken | Yielded | Running | Waiting | Taken | Severed | Lost | Buried
         )
     }
 
@@ -169,6 +171,8 @@ pub(crate) struct Core {
     pub(super) links: *const Link,
     /// The coroutines between the one that waits and its task's front yield, one after the other.
     pub(super) unwinding: bool,
+    /// The coroutine that the core has just resumed, until its continuation has seen that.
+    pub(super) handed: *mut lua_State,
     /// About what time it is, in nanoseconds of the monotonic clock.
     pub(crate) now: u64,
     /// How many cycles the collector has ended.
@@ -195,6 +199,7 @@ impl Core {
             running: std::ptr::null_mut(),
             links: std::ptr::null(),
             unwinding: false,
+            handed: std::ptr::null_mut(),
             now: crate::timer::monotonic_nanos(),
             cycle: 0,
             depth: 0,
@@ -281,10 +286,14 @@ impl Core {
         }
     }
 
-    /// Whether the slot's coroutine is suspended by a yield.
-    fn is_suspended(&self, slot: Slot) -> bool {
+    /// Whether the coroutine that waits for the slot's task is suspended by a yield, and the others of its
+    /// chain as well.
+    #[inline]
+    pub(super) fn is_suspended(&self, slot: Slot) -> bool {
+        let task = &self.tasks[slot as usize];
         // SAFETY: an anchored coroutine's state is valid; the status is a plain field of it.
-        unsafe { ffi::lua_status(self.thread(slot)) == ffi::LUA_YIELD }
+        task.parents.len() == self.intact(slot)
+            && unsafe { ffi::lua_status(task.front) } == ffi::LUA_YIELD
     }
 
     /// Whether the slot's coroutine is as `enqueue` left it, neither started nor closed by somebody.
@@ -305,9 +314,15 @@ impl Core {
     #[inline]
     pub(super) fn is_living(&mut self, slot: Slot) -> bool {
         let intact = match self.tasks[slot as usize].phase {
-            Phase::Woken | Phase::Yielded | Phase::Waiting | Phase::Lost => self.is_suspended(slot),
+            Phase::Woken | Phase::Yielded | Phase::Waiting | Phase::Lost | Phase::Buried => {
+                self.is_suspended(slot)
+            }
             Phase::Ready => self.is_fresh(slot),
-            Phase::Running | Phase::Taken | Phase::Severed => true,
+            Phase::Severed => {
+                self.trim(slot);
+                true
+            }
+            Phase::Running | Phase::Taken => true,
             _ => return false,
         };
         if !intact {
@@ -351,6 +366,7 @@ impl Core {
         task.token = token;
         task.phase = Phase::Waiting;
         task.cycle = cycle;
+        self.handed = std::ptr::null_mut();
         if !self.links.is_null() {
             self.extend_chain(slot);
         }
@@ -360,13 +376,13 @@ impl Core {
     /// Takes out the waiter of a token. The caller moves values onto its stack and resumes or queues it.
     pub(crate) fn take_waiter(&mut self, token: Token) -> Option<Slot> {
         let slot = self.waiting.remove(&token)?;
-        if !self.task(slot).guard.is_null() {
-            self.hold(slot);
-        }
         self.task(slot).phase = Phase::Taken;
         if !self.is_suspended(slot) {
             self.lose(slot);
             return None;
+        }
+        if !self.task(slot).guard.is_null() {
+            self.hold(slot);
         }
         Some(slot)
     }
@@ -406,12 +422,16 @@ impl Core {
         self.requests
     }
 
-    /// Somebody closed or resumed the coroutine that waits: the task ends, or goes on where that one was
-    /// resumed. `run_ready` sees to it.
+    /// Somebody closed or resumed a coroutine of the chain that waits: the task ends, or goes on where that
+    /// one was resumed. `run_ready` sees to it.
     pub(super) fn lose(&mut self, slot: Slot) {
+        let kept = self.intact(slot);
+        self.cut_off(slot, kept);
+        let after = match kept {
+            0 => Phase::Stale,
+            _ => Phase::Severed,
+        };
         let task = self.task(slot);
-        let nested = !task.parents.is_empty();
-        let after = if nested { Phase::Severed } else { Phase::Stale };
         let before = std::mem::replace(&mut task.phase, after);
         let token = task.token;
         if before == Phase::Waiting {
@@ -420,7 +440,7 @@ impl Core {
         if !self.task(slot).guard.is_null() {
             self.hold(slot);
         }
-        if !nested {
+        if after == Phase::Stale {
             self.uncount(slot);
         }
         if !before.is_queued() {
@@ -466,12 +486,13 @@ impl Core {
     /// raised. To be called by every continuation, with its `state`: it also notices a coroutine that
     /// somebody resumed himself, which is in no task from then on.
     pub(crate) fn take_interrupt(&mut self, state: *mut lua_State) -> bool {
-        match self.current {
-            Some(slot) if self.running == state => std::mem::take(&mut self.task(slot).interrupted),
-            _ => {
-                self.taken_over(state);
-                false
-            }
+        if self.handed == state
+            && let Some(slot) = self.current
+        {
+            self.handed = std::ptr::null_mut();
+            return std::mem::take(&mut self.task(slot).interrupted);
         }
+        self.taken_over(state);
+        false
     }
 }

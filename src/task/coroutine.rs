@@ -22,7 +22,7 @@
 
 use super::chain::{Link, WAITS, settle_message};
 use super::core::{Core, Phase};
-use super::ends::{Ended, close_member, end_task, push_close};
+use super::ends::{close_any, push_close};
 use super::lua::this;
 use crate::lua::{Function, Text, args, raise};
 use mlua::ffi::{self, lua_State};
@@ -164,10 +164,11 @@ unsafe fn is_foreign(state: *mut lua_State) -> bool {
     // SAFETY: a thin shell.
     unsafe {
         let core = this(state);
-        let foreign = (*core).running() != state;
+        let foreign = (*core).handed != state;
         if foreign {
             (*core).taken_over(state);
         }
+        (*core).handed = std::ptr::null_mut();
         foreign
     }
 }
@@ -295,11 +296,10 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
             if co != state
                 && let Some(slot) = (*core).member_of(co)
             {
-                let closed = match end_task(core, state, 1, true) {
-                    Ended::Yes => ffi::lua_gettop(state) == 1,
-                    Ended::NoTask if (*core).is_idle(slot) => close_member(core, state, slot, 1),
-                    _ => raise(state, Text::new("cannot close a normal coroutine")),
-                };
+                if !(*core).is_idle(slot) {
+                    raise(state, Text::new("cannot close a normal coroutine"));
+                }
+                let closed = close_any(core, state, 1);
                 ffi::lua_pushboolean(state, closed.into());
                 if closed {
                     return 1;

@@ -10,6 +10,7 @@ use crate::lua::{Text, args, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::io::Write;
+use std::ptr::null_mut;
 
 /// Where the table holds `coroutine.close`, the function of `on_abandon`, and the module.
 const CLOSE: i64 = 0;
@@ -88,6 +89,7 @@ pub(super) unsafe fn end_task(
         }
         let top = ffi::lua_gettop(state);
         let tag = (*core).tag(slot);
+        let own = (*core).task(slot).thread;
         let token = push_members(core, state, slot, 0);
         let members = ffi::lua_gettop(state) - 1;
         forget_wait(core, slot);
@@ -99,27 +101,75 @@ pub(super) unsafe fn end_task(
             abandon(state, members + 1);
         }
         ffi::lua_pop(state, 1);
-        // What is innermost was pushed last; the first is the task's own.
-        let mut problem = false;
-        for member in (top + 1..=members).rev() {
-            if !close(state, member) {
-                if hear && member == top + 1 {
-                    problem = true;
-                } else {
-                    complain_and_pop(state);
-                }
-            }
-        }
+        // What is innermost was pushed last.
+        let problem = close_members(
+            core,
+            state,
+            top + 1,
+            members,
+            if hear { own } else { null_mut() },
+        );
         if watched {
-            call_end(state, top + 1);
+            call_end(state, index);
         }
         if problem {
             ffi::lua_replace(state, top + 1);
-            ffi::lua_settop(state, top + 1);
-        } else {
-            ffi::lua_settop(state, top);
         }
+        ffi::lua_settop(state, top + c_int::from(problem));
         Ended::Yes
+    }
+}
+
+/// Closes the coroutines at `first..=last`, the last one first. An error of `own` in that is left on top of
+/// the stack, and the result is true; others are written to standard error.
+unsafe fn close_members(
+    core: *mut Core,
+    state: *mut lua_State,
+    first: c_int,
+    last: c_int,
+    own: *mut lua_State,
+) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        let mut problem = false;
+        for member in (first..=last).rev() {
+            if close_any(core, state, member) {
+                continue;
+            }
+            if ffi::lua_tothread(state, member) == own {
+                problem = true;
+            } else {
+                complain_and_pop(state);
+            }
+        }
+        problem
+    }
+}
+
+/// Closes the coroutine at `index`, also one that is in a chain, as `coroutine.close` does; false when there
+/// was an error: then that is pushed.
+///
+/// # Safety
+/// `state` is the running state; may raise.
+pub(super) unsafe fn close_any(core: *mut Core, state: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: a thin shell.
+    unsafe {
+        ffi::luaL_checkstack(state, 8, std::ptr::null());
+        let index = ffi::lua_absindex(state, index);
+        let Some(slot) = (*core).member_of(ffi::lua_tothread(state, index)) else {
+            return close(state, index);
+        };
+        let top = ffi::lua_gettop(state);
+        match end_task(core, state, index, true) {
+            Ended::Yes => ffi::lua_gettop(state) == top,
+            Ended::NoTask if (*core).is_idle(slot) => close_member(core, state, slot, index),
+            _ => {
+                ffi::luaL_where(state, 1);
+                ffi::lua_pushstring(state, c"cannot close a normal coroutine".as_ptr());
+                ffi::lua_concat(state, 2);
+                false
+            }
+        }
     }
 }
 
@@ -154,18 +204,13 @@ pub(super) unsafe fn close_member(
         let token = push_members(core, state, slot, place);
         let members = ffi::lua_gettop(state) - 1;
         forget_wait(core, slot);
-        (*core).sever(slot, place, thread);
+        (*core).sever(slot, place);
         if token {
             abandon(state, members + 1);
         }
         ffi::lua_pop(state, 1);
-        for member in (top + 1..=members).rev() {
-            if !close(state, member) {
-                if member == top + 1 {
-                    return false;
-                }
-                complain_and_pop(state);
-            }
+        if close_members(core, state, top + 1, members, thread) {
+            return false;
         }
         ffi::lua_settop(state, top);
         true

@@ -1,6 +1,7 @@
 //! What can be learned of tasks from outside: `lio.tasks` is made of it.
 
-use super::core::{Errand, Phase};
+use super::core::{Core, Errand, Phase, Slot};
+use super::ends::push_members;
 use super::lua::{living, this};
 use super::pool::push_coroutine;
 use super::token::Token;
@@ -62,28 +63,52 @@ pub(super) unsafe extern "C-unwind" fn look(state: *mut lua_State) -> c_int {
         ffi::lua_pushnumber(state, age as f64 / 1e9);
         let status = match phase {
             Phase::Running => c"running",
-            Phase::Waiting | Phase::Lost => c"waiting",
+            Phase::Waiting | Phase::Lost | Phase::Buried => c"waiting",
             _ => c"ready",
         };
         ffi::lua_pushstring(state, status.as_ptr());
-        ffi::lua_createtable(state, 1, 0);
-        let count = (*core).task(slot).parents.len();
-        for at in 0..=count {
-            let task = (*core).task(slot);
-            let member = match at {
-                0 => task.front,
-                _ => task.parents.get(count - at).copied().unwrap_or(task.thread),
-            };
-            if !member.is_null() && ffi::lua_checkstack(member, 1) != 0 {
-                ffi::lua_pushthread(member);
-                ffi::lua_xmove(member, state, 1);
-                ffi::lua_rawseti(state, -2, ffi::lua_rawlen(state, -2) as i64 + 1);
+        let base = ffi::lua_gettop(state);
+        // The wait first: what is allocated later may run code that ends it.
+        let wait = match status == c"waiting" {
+            true => push_wait(state, (*core).thread(slot), token, errand),
+            false => 0,
+        };
+        push_running(core, state, slot);
+        let inner = ffi::lua_gettop(state);
+        push_members(core, state, slot, 0);
+        let end = ffi::lua_gettop(state) - 1;
+        ffi::lua_createtable(state, end - base - wait, 0);
+        let mut place = 0;
+        // The running ones come innermost first, the chain's from the task's own inwards.
+        for at in (base + wait + 1..=inner).chain((inner + 1..=end).rev()) {
+            place += 1;
+            ffi::lua_pushvalue(state, at);
+            ffi::lua_rawseti(state, -2, place);
+        }
+        ffi::lua_replace(state, base + wait + 1);
+        ffi::lua_settop(state, base + wait + 1);
+        // In front of the wait.
+        ffi::lua_rotate(state, base + 1, 1);
+        3 + wait
+    }
+}
+
+/// Pushes the coroutines that the running task's front is resuming, from the innermost outwards.
+unsafe fn push_running(core: *mut Core, state: *mut lua_State, slot: Slot) {
+    // SAFETY: each is running or resuming another, so it is alive and has room for itself or makes it.
+    unsafe {
+        if (*core).current() != Some(slot) {
+            return;
+        }
+        let mut links = 0;
+        (*core).for_each_link(|_, _| links += 1);
+        ffi::luaL_checkstack(state, links + 8, std::ptr::null());
+        (*core).for_each_link(|_, to| {
+            if ffi::lua_checkstack(to, 1) != 0 {
+                ffi::lua_pushthread(to);
+                ffi::lua_xmove(to, state, 1);
             }
-        }
-        if status != c"waiting" {
-            return 3;
-        }
-        3 + push_wait(state, (*core).thread(slot), token, errand)
+        });
     }
 }
 

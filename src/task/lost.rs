@@ -15,8 +15,8 @@ use super::core::{Core, Phase, Slot, Tag};
 use super::ends::{Ended, GUARDS, LOST, complain, end_task, push_thread, tell_error};
 use super::pool::{push_anchors, push_coroutine};
 use super::token::Token;
-use crate::lua::Function;
 use crate::lua::object::{self, Key, Object, key};
+use crate::lua::{Function, Text, raise};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
 use std::ffi::{CStr, c_int};
@@ -216,6 +216,7 @@ impl Core {
 
     fn anchor(&mut self, slot: Slot) {
         let (thread, front) = (self.task(slot).thread, self.task(slot).front);
+        let waits = self.is_suspended(slot);
         // SAFETY: the guard, finalized or not, kept the coroutine; its frame, one of a C function, has room,
         // as has that of the wait. The keys are in their tables, so that nothing is allocated.
         unsafe {
@@ -223,7 +224,7 @@ impl Core {
             ffi::lua_pushthread(thread);
             ffi::lua_rawseti(thread, -2, i64::from(slot) + 1);
             ffi::lua_pop(thread, 1);
-            if ffi::lua_status(front) != ffi::LUA_YIELD || ffi::lua_checkstack(front, 4) == 0 {
+            if !waits || ffi::lua_checkstack(front, 4) == 0 {
                 return;
             }
             // The guard would keep it for as long as there is the token.
@@ -249,6 +250,8 @@ pub(super) unsafe fn bury(core: *mut Core, state: *mut lua_State, slot: Slot) {
     // SAFETY: the call is protected: an error out of it is a lack of memory.
     unsafe {
         let top = ffi::lua_gettop(state);
+        // Its turn in the queue is over.
+        (*core).task(slot).phase = Phase::Buried;
         ffi::lua_pushcclosure(state, report, 0);
         ffi::lua_pushlightuserdata(state, core.cast());
         push_coroutine(state, slot);
@@ -269,21 +272,29 @@ unsafe extern "C-unwind" fn report(state: *mut lua_State) -> c_int {
             return 0;
         };
         let (front, tag) = ((*core).thread(slot), (*core).tag(slot));
+        // What is called may take the front out of the chain.
+        push_thread(state, front);
         push_anchors(state);
         ffi::lua_rawgeti(state, -1, LOST);
         match (*core).host {
             Some(host) => {
-                ffi::luaL_checkstack(front, 4, std::ptr::null());
+                if ffi::lua_checkstack(front, 4) == 0 {
+                    raise(state, Text::new("not enough memory"));
+                }
+                let depth = ffi::lua_gettop(front);
                 ffi::lua_xmove(state, front, 1);
                 (host.failed)(host.data, state, front, tag);
-                ffi::lua_settop(front, 1);
-                // It has its answer.
-                (*core).set_tag(slot, Tag { session: 0, ..tag });
+                // It may have been closed meanwhile.
+                if ffi::lua_status(front) == ffi::LUA_YIELD && ffi::lua_gettop(front) > depth {
+                    ffi::lua_settop(front, depth);
+                }
+                if (*core).slot_of(ffi::lua_tothread(state, 2)) == Some(slot) {
+                    // It has its answer.
+                    (*core).set_tag(slot, Tag { session: 0, ..tag });
+                }
             }
             None => {
-                ffi::luaL_checkstack(front, 1, std::ptr::null());
-                ffi::lua_pushthread(front);
-                ffi::lua_xmove(front, state, 1);
+                push_thread(state, front);
                 tell_error(state);
             }
         }

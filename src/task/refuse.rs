@@ -60,7 +60,9 @@ unsafe fn describe(state: *mut lua_State, at: *mut lua_State) -> Text {
             level += 1;
         }
         match at == state {
-            true => Text::new("inside a function that Lua calls where it cannot yield"),
+            true => Text::new(
+                "inside a function that Lua calls where it cannot yield, as '__close' by coroutine.close or a kill",
+            ),
             false => Text::new("a coroutine outwards is inside a function that cannot yield"),
         }
     }

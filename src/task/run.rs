@@ -138,18 +138,28 @@ unsafe fn resume(core: *mut Core, state: *mut lua_State, slot: Slot, values: c_i
             (*core).current = Some(slot);
             (*core).running = front;
             (*core).links = std::ptr::null();
+            (*core).handed = front;
+            let held = !task.parents.is_empty() && chain::hold_front(state, front);
             let mut results = 0;
             let status = ffi::lua_resume(front, state, values, &mut results);
             ((*core).current, (*core).running, (*core).links) = outer;
+            (*core).handed = std::ptr::null_mut();
             let task = (*core).task(slot);
             if task.parents.is_empty() || task.phase == Phase::Waiting {
+                if held {
+                    ffi::lua_pop(state, 1);
+                }
                 return match status {
                     ffi::LUA_YIELD => yielded(core, slot, results),
                     ffi::LUA_OK => finished(core, state, slot, results),
                     _ => failed(core, state, slot),
                 };
             }
-            match chain::hand_up(&mut *core, slot, status, results) {
+            let passed = chain::hand_up(&mut *core, slot, status, results);
+            if held {
+                ffi::lua_pop(state, 1);
+            }
+            match passed {
                 Some(passed) => values = passed,
                 None => return vanished(core, state, slot),
             }

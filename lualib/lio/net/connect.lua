@@ -71,7 +71,7 @@ return function(api, host)
   end
 
   -- A wait for an answer; also the value of the timer that ends it.
-  local Lookup = {}
+  local Lookup = { stands_for = "the address of a name" }
   Lookup.__index = Lookup
   function Lookup:expired()
     sched.wakeup(self, "timeout")
@@ -139,7 +139,7 @@ return function(api, host)
   end
 
   -- One race. Its task waits on it, woken by sockets that are ready and by its timer.
-  local Race = {}
+  local Race = { stands_for = "a connect" }
   Race.__index = Race
 
   function Race:expired()

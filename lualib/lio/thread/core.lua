@@ -19,7 +19,8 @@ local Thread = { __name = "lio.thread" }
 -- Of a thread that failed with nobody waiting: the collector must not take it without a word.
 local Failed = { __name = "lio.thread" }
 
-local parents = {} -- coroutine → record
+-- Coroutine → record. Weak: a thread that nobody can wake must not be kept by it.
+local parents = setmetatable({}, { __mode = "k" })
 local failures = 0 -- so far; numbers them
 local nobody = {} -- the parent of what is spawned outside of any task
 
@@ -52,7 +53,10 @@ local function complain(t)
 end
 
 function Failed.__gc(t)
-  if t.result and not t.told then complain(t) end
+  if t.result and not t.told then
+    t.told = true
+    complain(t)
+  end
 end
 
 -- A parent has ended: its zombies are reaped.
@@ -262,6 +266,12 @@ function M.kill(t)
   return nil, "already ended"
 end
 
+-- Kills a thread that lives; one that is in the middle of a call as soon as it is not.
+local function kill_soon(t)
+  if t.done then return end
+  if task.is_idle(t.co) then M.kill(t) else task.fork(kill_soon, t) end
+end
+
 -- `thread.status(t)` → "running"; "waiting": also for its turn; "zombie": it has ended, and nobody has
 -- waited for it; "dead".
 function M.status(t)
@@ -284,6 +294,7 @@ M.internal = {
   add_ticket = add_ticket,
   drop_tickets = drop_tickets,
   end_parent = end_parent,
+  kill_soon = kill_soon,
 }
 
 return M

@@ -11,7 +11,7 @@ local is_thread <const> = internal.is_thread
 local check_function <const>, check_self <const> = internal.check_function, internal.check_self
 local reap <const>, reap_late <const> = internal.reap, internal.reap_late
 local add_ticket <const>, drop_tickets <const> = internal.add_ticket, internal.drop_tickets
-local kill <const> = core.kill
+local kill <const>, kill_soon <const> = core.kill, internal.kill_soon
 
 local M = {}
 
@@ -45,9 +45,7 @@ local function start_all(scope, list)
 end
 
 local function kill_all(threads)
-  for _, t in ipairs(threads) do
-    if not t.done and task.is_idle(t.co) then kill(t) end
-  end
+  for _, t in ipairs(threads) do kill_soon(t) end
 end
 
 local Ticket = {}

@@ -4,11 +4,11 @@
 local task = require "lio.task"
 local core = require "lio.thread.core"
 
-local wait <const>, wakeup <const>, is_alive <const> = task.wait, task.wakeup, task.is_alive
+local wait <const>, wakeup <const> = task.wait, task.wakeup
 local internal <const> = core.internal
 local check_function <const>, start <const>, end_parent <const> =
   internal.check_function, internal.start, internal.end_parent
-local Thread <const>, kill <const> = internal.Thread, core.kill
+local Thread <const>, kill_soon <const> = internal.Thread, internal.kill_soon
 
 local M = {}
 
@@ -54,10 +54,6 @@ function Scope:wait()
   return false, problem[1]
 end
 
-local function kill_late(t)
-  if not t.done then kill(t) end
-end
-
 -- `scope:close()`: kills the threads that are left, the oldest first, and waits for them: at the end of the
 -- block of `local scope <close>`, in whichever way it is left. One that is in the middle of this very call
 -- is killed as soon as it is not.
@@ -67,7 +63,7 @@ function Scope:close()
   local t = self.first
   while t do
     local after = t.after
-    if task.is_idle(t.co) then kill(t) elseif is_alive(t.co) then task.fork(kill_late, t) end
+    kill_soon(t)
     -- What a `<close>` variable did in between may have ended the next one.
     t = after and (after.scope and after or self.first)
   end
