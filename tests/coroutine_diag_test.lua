@@ -102,6 +102,29 @@ k.test("waits_for says what a task waits for, also when a coroutine inside does"
   end
 end)
 
+k.test("waits_for of a connect says so", function()
+  -- Beyond the backlog the system answers nobody.
+  local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
+  local _, port = listener:address()
+  local tasks, waiting = {}, 0
+  for i = 1, 8 do
+    tasks[i] = loop.fork(nested, i % 3, function()
+      local connection <close> = net.connect("127.0.0.1", port)
+      return connection and nil
+    end)
+  end
+  k.settle()
+  for i = 1, 8 do
+    local one = look(tasks[i])
+    if one then
+      waiting = waiting + 1
+      t.ok(one.waits_for:find "connect", one.waits_for)
+    end
+    loop.kill(tasks[i])
+  end
+  t.ok(waiting > 0)
+end)
+
 k.test("the traceback shows the innermost coroutine and those that resume it, with functions and lines", function()
   local lines = {}
   local function innermost()

@@ -192,6 +192,18 @@ t.test("a failure whose handle was lost is logged, once", function()
   t.eq(count(r.err, "lost handle"), 1, r.err)
 end)
 
+t.test("a failure that the collector has told of is not told again by the parent's end", function()
+  local r = program [[
+    loop.run(function()
+      collectgarbage "stop"
+      for i = 1, 3 do thread.spawn(error, "told early " .. i, 0) end
+      thread.spawn(error, setmetatable({}, { __tostring = function() return "told early 4" end }))
+      collectgarbage()
+    end)
+  ]]
+  for i = 1, 4 do t.eq(count(r.err, "told early " .. i), 1, r.err) end
+end)
+
 t.test("an object that nobody saw is logged by its tostring", function()
   local r = program [[
     loop.run(function()
