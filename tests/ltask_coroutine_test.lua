@@ -231,6 +231,37 @@ kit.both("twenty thousand forks at once all run, in order, in linear time", {
   out = { "20000\ttrue\ttrue" },
 })
 
+kit.both("forks of forks run before the next message, also when the slice has taken its time", {
+  services = { chain = [[
+    local S, log = {}, {}
+    function S.message() log[#log + 1] = "message" end
+    local function link(n)
+      log[#log + 1] = n
+      if n < 20 then ltask.fork(link, n + 1) end
+    end
+    function S.begin()
+      ltask.send(ltask.self(), "message")
+      -- Longer than a slice is to last.
+      local began = ltask.counter()
+      while ltask.counter() - began < 0.003 do end
+      link(1)
+    end
+    function S.log() return table.concat(log, " ") end
+    return S
+  ]] },
+  main = [[
+    local chain = ltask.spawn "chain"
+    for _ = 1, 3 do ltask.call(chain, "begin") end
+    say(ltask.call(chain, "log"))
+  ]],
+  out = function(out)
+    local links = {}
+    for i = 1, 20 do links[i] = i end
+    local one = table.concat(links, " ") .. " message"
+    t.eq(kit.lines(out), { table.concat({ one, one, one }, " ") })
+  end,
+})
+
 kit.both("an error of a fork takes only its own coroutine; its pending __close runs", {
   main = [[
     ltask.fork(function()
