@@ -56,6 +56,21 @@ k.test("tasks tells the status: running, ready, waiting", function()
   nested(2, function() t.eq(look(me).status, "running") end)
 end)
 
+k.test("the running task's traceback begins with the coroutine that looks, before and after a wait", function()
+  local me = loop.running()
+  for _ = 1, 2 do
+    nested(2, function()
+      local line = kit.line() local text = look(me).traceback
+      t.ok(text:find(("%s:%d:"):format(here, line), 1, true), text)
+      t.eq(select(2, text:gsub("resumed by", "")), 2, text)
+      loop.sleep(0)
+      line = kit.line() text = look(me).traceback
+      t.ok(text:find(("%s:%d:"):format(here, line), 1, true), text)
+      t.eq(select(2, text:gsub("resumed by", "")), 2, text)
+    end)
+  end
+end)
+
 k.test("a task's age grows from when it was made; the oldest comes first", function()
   local first = loop.fork(function() loop.wait "age" end)
   loop.sleep(0.002)
