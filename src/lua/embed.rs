@@ -163,12 +163,16 @@ const SERVICE: &[(&str, Function)] = &[
     ("ltask.more", open_compiled),
     ("ltask.request", open_compiled),
     ("ltask.loader", open_compiled),
+    ("skynet.errors", open_compiled),
     ("skynet.launch", open_compiled),
     ("skynet.message", open_compiled),
     ("skynet.names", open_compiled),
     ("skynet.packing", open_compiled),
+    ("skynet.protocol", open_compiled),
+    ("skynet.response", open_compiled),
     ("skynet.services", open_compiled),
     ("skynet.task", open_compiled),
+    ("skynet.time", open_compiled),
     ("skynet.trace", open_compiled),
 ];
 

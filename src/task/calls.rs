@@ -4,7 +4,7 @@
 //! `lua_xmove` alone.
 
 use super::core::{Core, How, Slot, Tag};
-use super::ends::abandon;
+use super::hooks::abandon;
 use super::lua::this;
 use super::refuse::raise_cannot_wait;
 use super::token::Token;

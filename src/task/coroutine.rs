@@ -22,7 +22,8 @@
 
 use super::chain::{Link, WAITS, settle_message};
 use super::core::{Core, Phase};
-use super::ends::{close_any, push_close};
+use super::ends::close_any;
+use super::hooks::push_close;
 use super::lua::this;
 use crate::lua::{Function, Text, args, raise};
 use mlua::ffi::{self, lua_State};

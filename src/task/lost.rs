@@ -12,7 +12,8 @@
 //! then in the phase `Waiting`, and its guard has not been finalized.
 
 use super::core::{Core, Phase, Slot, Tag};
-use super::ends::{Ended, GUARDS, LOST, complain, end_task, push_thread, tell_error};
+use super::ends::{Ended, end_task, push_thread};
+use super::hooks::{GUARDS, LOST, complain, tell_error};
 use super::pool::{push_anchors, push_coroutine};
 use super::token::Token;
 use crate::lua::object::{self, Key, Object, key};

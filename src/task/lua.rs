@@ -6,9 +6,8 @@
 
 use super::calls::{fork, interrupt, run_ready, spawn, start, wait, wakeup};
 use super::core::{Core, Slot};
-use super::ends::{
-    enter_close, enter_module, kill, kill_all, on_abandon, on_end, on_error, push_thread, watch_end,
-};
+use super::ends::{kill, kill_all, push_thread};
+use super::hooks::{enter_close, enter_module, on_abandon, on_end, on_error, watch_end};
 use super::look::{current, is_idle, look};
 use super::lost;
 use super::pool;

@@ -17,28 +17,27 @@
 //! - A panic would be a defect of the core; it is not caught here, and ends the process.
 //!
 //! Files: `token.rs` what is waited on; `core.rs` the books; `pool.rs` the coroutines; `run.rs` resumes;
-//! `lua.rs` the module that Lua sees, `calls.rs` and `ends.rs` its functions.
+//! `chain.rs` coroutines inside of a task's own; `coroutine.rs` the coroutine library; `ends.rs` kills and
+//! closes; `hooks.rs` who is told of ends; `lost.rs` waits that nothing can end; `lua.rs` the module that
+//! Lua sees, `calls.rs` and `look.rs` its functions; `refuse.rs` why a wait is refused.
 
 mod calls;
 mod chain;
-#[allow(dead_code, reason = "a part is for the scheduler only")]
 mod core;
 pub(crate) mod coroutine;
 mod ends;
+mod hooks;
 mod look;
 mod lost;
 pub(crate) mod lua;
 mod pool;
 mod refuse;
-#[allow(dead_code, reason = "a part is for the scheduler only")]
 mod run;
 mod token;
 
-#[allow(unused_imports, reason = "the scheduler uses them")]
 pub(crate) use self::core::{Core, Errand, Host, How, Slot, Tag};
 pub(crate) use look::tasks;
 pub(crate) use refuse::raise_cannot_wait;
-#[allow(unused_imports, reason = "the scheduler uses it")]
 pub(crate) use token::Token;
 
 #[cfg(all(test, feature = "vendored"))]

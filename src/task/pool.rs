@@ -18,7 +18,7 @@ const KEPT: usize = 16;
 const ROUNDS: u32 = 256;
 
 /// Registry key of the table that anchors the coroutines: slot + 1 → coroutine. What stands at the
-/// indices below 1 is named in ends.rs.
+/// indices below 1 is named in hooks.rs.
 pub(super) static ANCHORS: Key = Key::new(5);
 
 /// The free coroutines.

@@ -5,7 +5,7 @@
 
 use super::chain;
 use super::core::{Core, How, Phase, Slot, Tag};
-use super::ends::{report, tell_end};
+use super::hooks::{report, tell_end};
 use super::lost;
 use super::pool;
 use mlua::ffi::{self, lua_State};
