@@ -244,14 +244,6 @@ impl Core {
         self.task(slot).tag = tag;
     }
 
-    /// The tags of all living tasks that somebody waits for, for a host that must answer them at its end.
-    pub(crate) fn tags(&self) -> impl Iterator<Item = Tag> {
-        self.tasks
-            .iter()
-            .filter(|task| task.phase.is_living() && task.tag.session != 0)
-            .map(|task| task.tag)
-    }
-
     /// How many tasks wait on a session.
     pub(crate) fn sessions(&self) -> usize {
         let tokens = self.waiting.keys();
@@ -335,13 +327,6 @@ impl Core {
     pub(crate) fn slot_of(&self, thread: *mut lua_State) -> Option<Slot> {
         let &slot = self.threads.get(&thread.addr())?;
         (self.tasks[slot as usize].thread == thread).then_some(slot)
-    }
-
-    /// Somebody may have closed or resumed this coroutine himself: if it is a task's, that one ends.
-    pub(crate) fn notice(&mut self, thread: *mut lua_State) {
-        if let Some(&slot) = self.threads.get(&thread.addr()) {
-            self.is_living(slot);
-        }
     }
 
     /// Enters the running task as the waiter of `token`; the caller must then call `lua_yieldk` at once,
