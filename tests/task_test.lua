@@ -498,6 +498,26 @@ t.test("an interrupt does not reach the next wait of the same coroutine", functi
   t.eq({ first, second }, { false, "on" })
 end)
 
+t.test("an error in the function of on_abandon is written, and the task is closed all the same", function()
+  local r = errors_of [[
+    local task = require "lio.task"
+    task.on_abandon(function() error "from on_abandon" end)
+    local closed = 0
+    local function waits()
+      local _ <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+      task.wait {}
+    end
+    local a = task.fork(waits)
+    for _ = 1, 3 do task.fork(waits) end
+    task.run_ready()
+    print(pcall(task.kill, a))
+    print(pcall(task.kill_all))
+    print(closed, task.count())
+  ]]
+  t.eq(r.out, "true\ttrue\ntrue\n4\t0\n")
+  t.eq(select(2, r.err:gsub("error in on_abandon: [^\n]*from on_abandon\n", "")), 4, r.err)
+end)
+
 t.test("a task may wake, fork and kill while it is started", function()
   local seen = {}
   local victim = task.fork(function() task.wait "never" end)

@@ -2,7 +2,7 @@
 //! innermost outwards, as a stack would be unwound.
 
 use super::core::{Core, Phase, Slot};
-use super::hooks::{abandon, call_end, complain, push_close};
+use super::hooks::{abandon, call_end, complain_and_pop, push_close};
 use super::lua::{living, this};
 use super::pool;
 use super::run::tell_killed;
@@ -92,7 +92,7 @@ unsafe fn close_members(
             if ffi::lua_tothread(state, member) == own {
                 problem = true;
             } else {
-                complain_and_pop(state);
+                complain_and_pop(state, c"error while closing a task: ");
             }
         }
         problem
@@ -123,14 +123,6 @@ pub(super) unsafe fn close_any(core: *mut Core, state: *mut lua_State, index: c_
                 false
             }
         }
-    }
-}
-
-unsafe fn complain_and_pop(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        complain(state, c"error while closing a task: ");
-        ffi::lua_pop(state, 1);
     }
 }
 
@@ -258,7 +250,10 @@ pub(super) unsafe fn close(state: *mut lua_State, index: c_int) -> bool {
             return true;
         }
         ffi::lua_pushvalue(state, index);
-        ffi::lua_call(state, 1, 2);
+        // It raises where calls of C are too deep.
+        if ffi::lua_pcall(state, 1, 2, 0) != ffi::LUA_OK {
+            return false;
+        }
         if ffi::lua_toboolean(state, -2) != 0 {
             ffi::lua_pop(state, 2);
             return true;

@@ -57,7 +57,7 @@ pub(super) unsafe fn push_close(state: *mut lua_State) {
 /// Calls the function of `on_abandon` with the value at `index`.
 ///
 /// # Safety
-/// `state` is the running state, with 3 free stack slots; may raise.
+/// `state` is the running state, with 6 free stack slots.
 pub(super) unsafe fn abandon(state: *mut lua_State, index: c_int) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -67,7 +67,9 @@ pub(super) unsafe fn abandon(state: *mut lua_State, index: c_int) {
             return;
         }
         ffi::lua_pushvalue(state, index);
-        ffi::lua_call(state, 1, 0);
+        if ffi::lua_pcall(state, 1, 0, 0) != ffi::LUA_OK {
+            complain_and_pop(state, c"error in on_abandon: ");
+        }
         ffi::lua_pop(state, 1);
     }
 }
@@ -138,19 +140,36 @@ pub(super) unsafe fn call_end(state: *mut lua_State, index: c_int) {
         if ffi::lua_rawgeti(state, -1, END) != ffi::LUA_TNIL {
             ffi::lua_pushvalue(state, index);
             if ffi::lua_pcall(state, 1, 0, 0) != ffi::LUA_OK {
-                ffi::lua_pushcclosure(state, complain_of_end, 0);
-                ffi::lua_rotate(state, -2, 1);
-                ffi::lua_pcall(state, 1, 0, 0);
+                complain_and_pop(state, c"error in on_end: ");
             }
         }
         ffi::lua_settop(state, top);
     }
 }
 
-unsafe extern "C-unwind" fn complain_of_end(state: *mut lua_State) -> c_int {
-    // SAFETY: the error is on top.
+/// Writes `what` and the value on top to standard error, if there is memory for that, and pops it.
+///
+/// # Safety
+/// `state` is the running state, with 2 free stack slots.
+pub(super) unsafe fn complain_and_pop(state: *mut lua_State, what: &'static CStr) {
+    // SAFETY: pushing a light function allocates nothing, and the call is protected.
     unsafe {
-        complain(state, c"error in on_end: ");
+        let top = ffi::lua_gettop(state);
+        ffi::lua_pushcclosure(state, complain_of, 0);
+        ffi::lua_rotate(state, -2, 1);
+        ffi::lua_pushlightuserdata(state, what.as_ptr().cast_mut().cast());
+        ffi::lua_pcall(state, 2, 0, 0);
+        ffi::lua_settop(state, top - 1);
+    }
+}
+
+/// (value, what)
+unsafe extern "C-unwind" fn complain_of(state: *mut lua_State) -> c_int {
+    // SAFETY: called by `complain_and_pop`.
+    unsafe {
+        let what = ffi::lua_touserdata(state, 2).cast_const().cast();
+        ffi::lua_settop(state, 1);
+        complain(state, CStr::from_ptr(what));
         0
     }
 }

@@ -35,8 +35,9 @@ local function check(t, at, call)
 end
 
 local function check_function(f, at, call)
+  if type(f) == "function" then return end
   local meta = getmetatable(f)
-  if type(f) == "function" or meta and meta.__call then return end
+  if meta and meta.__call then return end
   error(("bad argument #%d to '%s' (function expected, got %s)"):format(at, call, type(f)), 3)
 end
 
@@ -98,7 +99,8 @@ end
 -- The result of a thread that has ended; whoever gets it is the last.
 local function reap(t)
   local result = t.result
-  t.result, t.trace = nil, nil
+  t.result = false
+  if t.trace then t.trace = nil end
   if not result then return nil, REAPED end
   return unpack(result, 1, result.n)
 end
@@ -134,13 +136,14 @@ local function finish(t, ...)
   local co = t.co
   if co then
     parents[co] = nil
-    t.co = nil
+    t.co = false
   end
   t.done = true
   local scope = t.scope
   if scope then scope:forget(t, ...) end
   tell(t, ...)
-  end_parent(t)
+  t.ended = true
+  if t.failed then end_parent(t) end
 end
 
 local function kill_off(t)
@@ -189,11 +192,26 @@ local function parent_of_new()
   return parent
 end
 
+-- A thread that has yet to run. Its fields are there from the begin, so that the table does not grow.
+local function new(parent, scope, before)
+  return setmetatable({
+    parent = parent,
+    scope = scope,
+    before = before,
+    co = false,
+    begun = false,
+    done = false,
+    result = false,
+    waited = false,
+    ended = false,
+  }, Thread)
+end
+
 -- `thread.spawn(f, …)` → the thread, which runs `f(…)`: at once, until its first wait. (More than 32
 -- inside each other: later.) Its parent is the running task; one that ends does not kill its threads.
 function M.spawn(f, ...)
   check_function(f, 1, "spawn")
-  return start(setmetatable({ parent = parent_of_new() }, Thread), f, ...)
+  return start(new(parent_of_new()), f, ...)
 end
 
 local function add_ticket(t, ticket)
@@ -247,8 +265,9 @@ end
 -- false, "killed"; nil, "already waited" when somebody else had that, or its parent has ended. Of those
 -- that have ended already, the first in the list.
 function M.wait(t, ...)
-  if ... or not is_thread(t) or t.tickets or is_waiting(t) then return wait_for_first(t, ...) end
+  if ... or not is_thread(t) then return wait_for_first(t, ...) end
   if t.done then return reap_late(t) end
+  if t.tickets or is_waiting(t) then return wait_for_first(t) end
   check_self(t, "wait")
   wait(t)
   return reap(t)
@@ -284,7 +303,7 @@ end
 
 -- For the other files of this folder.
 M.internal = {
-  Thread = Thread,
+  new = new,
   is_thread = is_thread,
   check_function = check_function,
   check_self = check_self,

@@ -89,7 +89,7 @@ function M.all(list)
   local results = {}
   for at, t in ipairs(threads) do
     local result = ticket.results[t]
-    results[at] = pack(unpack(result, 2, result.n))
+    results[at] = table.move(result, 2, result.n, 1, { n = result.n - 1 })
   end
   return true, results
 end

@@ -8,7 +8,7 @@ local wait <const>, wakeup <const> = task.wait, task.wakeup
 local internal <const> = core.internal
 local check_function <const>, start <const>, end_parent <const> =
   internal.check_function, internal.start, internal.end_parent
-local Thread <const>, kill_soon <const> = internal.Thread, internal.kill_soon
+local new <const>, kill_soon <const> = internal.new, internal.kill_soon
 
 local M = {}
 
@@ -34,7 +34,7 @@ end
 function Scope:spawn(f, ...)
   check_function(f, 1, "spawn")
   if self.ended then error("spawn: the scope is closed", 2) end
-  local t = setmetatable({ parent = self, scope = self, before = self.last }, Thread)
+  local t = new(self, self, self.last)
   if self.last then self.last.after = t else self.first = t end
   self.last = t
   self.count = self.count + 1
