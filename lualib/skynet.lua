@@ -1,65 +1,55 @@
 -- `require "skynet"`: skynet's words on the bundled scheduler, for programs that were written for skynet. Called by
 -- services; docs/skynet.md tells what differs.
 --
--- The table is put together here: lualib/skynet/message.lua, task.lua, services.lua, names.lua, packing.lua
--- and trace.lua have the functions.
+-- Every service has a VM of its own, so the table is filled by what is used: a part is loaded when the first of its
+-- words is.
 
 local ltask = require "ltask"
-local message = require "skynet.message"
-local names = require "skynet.names"
-local packing = require "skynet.packing"
-local services = require "skynet.services"
-local task = require "skynet.task"
-local trace = require "skynet.trace"
+local core = require "ltask.core"
 
 local skynet = {}
 
-local function take(from, list)
-  for name in list:gmatch "%S+" do skynet[name] = assert(from[name], name) end
+-- By part, its words, each between two blanks.
+local PARTS <const> = {
+  ["skynet.launch"] = " start init exit ",
+  ["skynet.message"] = " dispatch call send ret retpack ignoreret context ",
+  ["skynet.response"] = " response ",
+  ["skynet.protocol"] = " register_protocol rawcall rawsend"
+    .. " PTYPE_TEXT PTYPE_RESPONSE PTYPE_MULTICAST PTYPE_CLIENT PTYPE_SYSTEM PTYPE_HARBOR PTYPE_SOCKET"
+    .. " PTYPE_ERROR PTYPE_QUEUE PTYPE_DEBUG PTYPE_LUA PTYPE_SNAX PTYPE_TRACE ",
+  ["skynet.packing"] = " packstring tostring trash ",
+  ["skynet.task"] = " fork sleep yield wait wakeup timeout ",
+  ["skynet.services"] = " kill abort newservice uniqueservice queryservice ",
+  ["skynet.names"] = " localname name register getenv setenv ",
+  ["skynet.time"] = " now starttime time hpc ",
+  ["skynet.trace"] = " trace tracetag ",
+}
+
+local meta = {}
+
+function meta.__index(_, word)
+  if type(word) ~= "string" then return nil end
+  for part, words in pairs(PARTS) do
+    if words:find(" " .. word .. " ", 1, true) then
+      local value = require(part)[word]
+      skynet[word] = value
+      return value
+    end
+  end
 end
 
-take(message, "register_protocol dispatch call send rawcall rawsend ret retpack response ignoreret context")
-for name, value in pairs(message) do
-  if name:find "^PTYPE_" then skynet[name] = value end
-end
-take(task, "fork sleep yield wait wakeup timeout")
-take(services, "start init exit kill abort error newservice uniqueservice queryservice")
-take(names, "localname name register getenv setenv")
-take(packing, "pack unpack packstring tostring trash")
-take(trace, "trace tracetag")
-
--- Time ----------------------------------------------------------------------------------------
-
--- The clock counts from the begin of the process. Its first centisecond is the fraction of the second that the
--- process began in, as in skynet, so that `starttime` is whole and `time` exact.
-local epoch
-
-local function begin()
-  epoch = epoch or ltask.walltime() - math.floor(ltask.counter() * 100)
-  return epoch
+function meta.__pairs()
+  for _, words in pairs(PARTS) do
+    for word in words:gmatch "%S+" do skynet[word] = skynet[word] end
+  end
+  return next, skynet, nil
 end
 
--- `now()` → centiseconds since the process began.
-function skynet.now()
-  return math.floor(ltask.counter() * 100) + begin() % 100
-end
+-- `pack(…)` → pointer, size: the caller's, to be passed to `ret`, `rawsend` or `rawcall`, or to `trash`.
+skynet.pack = ltask.pack
 
--- `starttime()` → when that was: seconds since the epoch, an integer.
-function skynet.starttime()
-  return begin() // 100
-end
-
--- `time()` → seconds since the epoch, with centiseconds.
-function skynet.time()
-  return skynet.now() / 100 + skynet.starttime()
-end
-
--- `hpc()` → nanoseconds of a clock that only goes forward.
-function skynet.hpc()
-  return math.floor(ltask.counter() * 1e9)
-end
-
--- Addresses -----------------------------------------------------------------------------------
+-- `unpack(msg, sz)` → the values of a pointer, which is not freed, or of a string.
+skynet.unpack = ltask.unpack
 
 -- `self()` → this service's address.
 function skynet.self()
@@ -80,4 +70,11 @@ function skynet.genid()
   return last
 end
 
-return skynet
+-- `error(…)`: a line of the log, the values with spaces between them.
+function skynet.error(...)
+  local list = table.pack(...)
+  for i = 1, list.n do list[i] = tostring(list[i]) end
+  core.log("info", table.concat(list, " "))
+end
+
+return setmetatable(skynet, meta)

@@ -19,8 +19,9 @@ local web = require "lio.webserver"
 local INTERNAL <const> = {}
 for name in ([[ lio.stream lio.http lio.resolver lio.task.core lio.tasks lio.service lio.system ltask.core
   ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
-  ltask.service ltask.timer skynet.launch skynet.manager skynet.message skynet.names skynet.packing
-  skynet.registry skynet.services skynet.task skynet.trace ]]):gmatch "%S+" do
+  ltask.service ltask.timer skynet.errors skynet.launch skynet.manager skynet.message skynet.names
+  skynet.packing skynet.protocol skynet.registry skynet.response skynet.services skynet.task skynet.time
+  skynet.trace ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 

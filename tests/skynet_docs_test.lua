@@ -58,7 +58,7 @@ end)
 
 t.test("the events of traces are those of the code", function()
   local code = {}
-  for _, file in ipairs { "trace", "task", "message" } do
+  for _, file in ipairs { "trace", "task", "message", "protocol" } do
     local text = read_file(t.root .. "lualib/skynet/" .. file .. ".lua")
     for event in text:gmatch 'trace%.event "(%a+)"' do code[event] = true end
     for event in text:gmatch 'log%(tag, "(%a+)"' do code[event] = true end

@@ -4,6 +4,7 @@ package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 package.path = t.root .. "?.lua;" .. package.path
 local kit = require "tests.skynet.kit"
+local plain = require "tests.ltaskkit"
 
 kit.both("arguments reach the file as they are, and the start function runs behind the file", {
   services = {
@@ -244,6 +245,55 @@ kit.both("setenv makes a value known in all services, once", {
     say(math.type(skynet.getenv "key"), pcall(skynet.setenv, "key", 13))
   ]],
   out = { "nil", "12\tnil", "nil\tfalse\tsetenv: the key 'key' is set already" },
+})
+
+-- What a service loads -----------------------------------------------------------------------
+
+kit.both("words come into the table as they are used, and pairs lists all of them", {
+  main = [[
+    say(rawget(skynet, "fork"), rawget(skynet, "PTYPE_TEXT"))
+    say(type(skynet.fork), skynet.PTYPE_TEXT, rawget(skynet, "fork") == skynet.fork)
+    say(skynet.redirect, skynet["start init"], skynet[""], skynet[1])
+    function skynet.now() return "my own" end
+    local count = 0
+    for word, value in pairs(skynet) do
+      assert(type(word) == "string" and value ~= nil)
+      count = count + 1
+    end
+    say(count > 50, rawget(skynet, "tracetag") == skynet.tracetag, skynet.now())
+  ]],
+  out = { "nil\tnil", "function\t0\ttrue", "nil\tnil\tnil\tnil", "true\ttrue\tmy own" },
+})
+
+kit.both("an error is logged in skynet's words, whatever of the scheduler was in use before", {
+  services = { fails = [[
+    local early = ...
+    if early then say(type(ltask.log)) end
+    skynet.start(function()
+      skynet.dispatch("lua", function() error "no luck" end)
+    end)
+  ]] },
+  main = [[
+    for _, early in ipairs { true, false } do
+      say(pcall(skynet.call, skynet.newservice("fails", early), "lua") == false)
+    end
+  ]],
+  err = false,
+  out = function(out, err)
+    t.eq(kit.lines(out), { "table", "true", "true" })
+    local count = select(2, err:gsub("error in a request of :00000003, session %d+: [^\n]*no luck", ""))
+    t.eq(count, 2, err)
+  end,
+})
+
+plain.both("a file skynet.lua on package.path takes the place of the one that is built in", {
+  services = { one = [[ say((require "skynet").whose, ...) ]] },
+  modules = { skynet = [[ return { whose = "the program's" } ]] },
+  main = [[
+    say((require "skynet").whose)
+    require "skynet.services".newservice("one", "made by skynet's words")
+  ]],
+  out = { "the program's", "the program's\tmade by skynet's words" },
 })
 
 t.finish()

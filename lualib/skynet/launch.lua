@@ -1,16 +1,20 @@
--- A service that `newservice` makes begins here: its file runs, then the function that the file gave to
--- `skynet.start`, as skynet does it. A file without that is one of the scheduler's own.
+-- How a service of skynet's begins and ends: its file runs, then the function that the file gave to `start`. A file
+-- without that is one of the scheduler's own. Called by root's request for a service of skynet.services, and through
+-- lualib/skynet.lua.
 --
--- Invariant: who made the service hears of it when all that has run, or when it calls `skynet.exit` before.
+-- Invariant: who made the service hears of it when all that has run, or when it calls `exit` before.
 
+local ltask = require "ltask"
 local core = require "ltask.core"
 
 local M = {}
 
 local RESPONSE <const> = 2
 
--- Whether the file runs now, and the function that is to run behind it.
-M.loading, M.first = false, nil
+-- The module skynet.trace, once something is followed here: until then nobody looks.
+M.trace = false
+-- Whether `exit` was called.
+M.exiting = false
 
 -- The begin of this service is a request, of root's: its session, until it is answered.
 local from
@@ -18,35 +22,106 @@ M.session = nil
 
 -- The begin of this service is the running request: who made it waits for its end. False in a task that
 -- answers nobody.
-function M.enter()
+local function enter()
   from, M.session = core.current()
-  if M.session == 0 then M.leave() end
+  if M.session == 0 then M.session = nil end
   return M.session ~= nil
 end
 
 -- It has begun.
-function M.leave()
-  from, M.session = nil, nil
+local function leave()
+  M.session = nil
 end
 
--- The service ends now; if it had not begun, that is no failure.
-function M.answer()
-  if M.session then core.post(from, M.session, RESPONSE) end
-  M.leave()
-end
+-- Whether the file runs now, and the function that is to run behind it.
+local loading, first = false, nil
 
 -- `run(file, name, …)` → what the file returned.
 function M.run(file, name, ...)
   rawset(_G, "SERVICE_NAME", name)
-  M.enter()
-  M.loading = true
+  -- Loaded precompiled, unless there is a file of that name.
+  if not package.searchpath("skynet", package.path) then package.loaded.skynet = core.chunk "skynet"() end
+  enter()
+  loading = true
   local f, problem = loadfile(file)
   if not f then error(problem, 0) end
   local handlers = f(...)
-  M.loading = false
-  if M.first then M.first() end
-  M.leave()
+  loading = false
+  if first then first() end
+  leave()
   return handlers
+end
+
+-- `ltask.more` is loaded when something goes wrong, say: then what the log hears of it is skynet's.
+local function extend_errors()
+  local name <const> = "ltask.more"
+  local more = package.loaded[name]
+  if more then return require "skynet.errors".extend(more.hooks) end
+  package.loaded[name] = setmetatable({}, {
+    __index = function(_, key)
+      local loaded = core.chunk(name)()
+      require "skynet.errors".extend(loaded.hooks)
+      package.loaded[name] = loaded
+      return loaded[key]
+    end,
+  })
+end
+
+-- Functions of modules, to be run before the start function.
+local inits = {}
+local listens, started = false, false
+
+-- `init(f)`: `f` runs before the function of `start`, or at once when that has run.
+function M.init(f)
+  if started then return f() end
+  inits[#inits + 1] = f
+end
+
+local function run(f)
+  for _, init in ipairs(inits) do init() end
+  started, inits = true, {}
+  f()
+end
+
+-- What a service of the program waits on that is no request: see `start`.
+local SCRIPT <const> = "skynet.start"
+
+-- `start(f)`: makes this a service of skynet's, and runs `f` when its file has run. In a service that was not made
+-- by `newservice` or `skynet.start`, `f` runs at once; in a script the call ends with the service.
+function M.start(f)
+  if not ltask.call then
+    error("skynet.start: outside of a service; a system is booted by require 'skynet.start'", 2)
+  end
+  if type(f) ~= "function" then
+    error(("bad argument #1 to 'start' (function expected, got %s)"):format(type(f)), 2)
+  end
+  if listens then error("skynet.start: called a second time", 2) end
+  listens = true
+  -- Skynet's mailboxes have no bound.
+  ltask.on_full "wait"
+  extend_errors()
+  ltask.dispatch {
+    ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,
+  }
+  if loading then
+    first = function() run(f) end
+    return
+  end
+  local is_request = enter()
+  run(f)
+  leave()
+  if not is_request then ltask.wait(SCRIPT) end
+end
+
+-- `exit()`: ends this service, and does not return. Its coroutines are closed, and who waits for it gets an error.
+function M.exit()
+  M.exiting = true
+  -- If it had not begun, that is no failure.
+  if M.session then core.post(from, M.session, RESPONSE) end
+  leave()
+  require "lio.task".kill_all()
+  ltask.quit()
+  ltask.wait "skynet.exit"
 end
 
 return M

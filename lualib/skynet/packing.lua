@@ -1,5 +1,5 @@
 -- Messages as skynet programs pack them: pointers, which `skynet.pack` makes and sending takes, and strings of the same
--- bytes, which may be kept. Called by lualib/skynet.lua and by skynet.message.
+-- bytes, which may be kept. Called through lualib/skynet.lua, and by skynet.message and skynet.protocol.
 --
 -- Invariant: a pointer has one owner. What takes a message frees it, also when it raises.
 
@@ -7,12 +7,6 @@ local ltask = require "ltask"
 local core = require "ltask.core"
 
 local M = {}
-
--- `pack(…)` → pointer, size: the caller's, to be passed to `ret`, `rawsend` or `rawcall`, or to `trash`.
-M.pack = ltask.pack
-
--- `unpack(msg, sz)` → the values of a pointer, which is not freed, or of a string.
-M.unpack = ltask.unpack
 
 -- The bytes at a pointer, which is taken.
 local function take_bytes(msg, sz)

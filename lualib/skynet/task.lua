@@ -7,7 +7,7 @@
 
 local ltask = require "ltask"
 local task = require "lio.task"
-local trace = require "skynet.trace"
+local launch = require "skynet.launch"
 
 local running <const> = coroutine.running
 local status <const> = coroutine.status
@@ -124,14 +124,14 @@ local function enter(token, co, call)
   if sleeping[token] and task.is_waiting(token) then
     error(call .. ": somebody sleeps or waits on this token already", 3)
   end
-  if trace.on then trace.event "sleep" end
+  if launch.trace then launch.trace.event "sleep" end
   sleeping[token] = co
 end
 
 local function leave(token, co)
   if sleeping[token] == co then sleeping[token] = nil end
   if woken[token] == co then woken[token] = nil end
-  if trace.on then trace.event "resume" end
+  if launch.trace then launch.trace.event "resume" end
 end
 
 -- `sleep(centiseconds[, token])` → nothing, or "BREAK" when `wakeup` ended it. The token is the running coroutine

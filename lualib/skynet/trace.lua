@@ -7,17 +7,14 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local task = require "lio.task"
+local launch = require "skynet.launch"
 
 local M = {}
-
--- Whether a trace was ever begun here: until then nobody looks.
-M.on = false
 
 -- The request by which a tag travels.
 local REQUEST <const> = "skynet.trace"
 
-local this_task <const> = task.current
+local this_task <const> = require "lio.task".current
 
 local tags = setmetatable({}, { __mode = "k" }) -- a task's own coroutine → its tag
 local coming = {} -- address → the tag of its next request
@@ -42,7 +39,7 @@ end
 function M.trace(info)
   local co = this_task()
   if not co then error("trace: called where no coroutine of the service runs", 2) end
-  M.on = true
+  launch.trace = M
   count = count + 1
   local tag = (":%08x-%d"):format(ltask.self(), count)
   tags[co] = tag
@@ -62,7 +59,6 @@ end
 
 -- Before a call: → tag, or nil. `level` is whose line it is: 1 who calls this, 2 who called that.
 function M.call(to, level)
-  if not M.on then return end
   local tag = tags[this_task()]
   if not tag then return end
   log(tag, "call", level)
@@ -94,14 +90,10 @@ function M.failed(co)
   if tag then log(tag, "error") end
 end
 
--- This service takes tags from now on.
-function M.listen()
-  ltask.dispatch {
-    [REQUEST] = function(tag)
-      M.on = true
-      coming[core.current()] = tag
-    end,
-  }
+-- The tag of the next request of a service: what follows is followed here as well.
+function M.expect(from, tag)
+  launch.trace = M
+  coming[from] = tag
 end
 
 return M

@@ -1,0 +1,99 @@
+-- What few services use of skynet's messages: protocols with functions of their own, whose messages are strings, and
+-- messages that are packed already. Called through lualib/skynet.lua, and by skynet.message for what has strings.
+
+local ltask = require "ltask"
+local launch = require "skynet.launch"
+local message = require "skynet.message"
+local packing = require "skynet.packing"
+
+local M = {}
+
+-- Numbers of protocols, as in skynet.
+local NUMBERS <const> = {
+  TEXT = 0, RESPONSE = 1, MULTICAST = 2, CLIENT = 3, SYSTEM = 4, HARBOR = 5, SOCKET = 6, ERROR = 7, QUEUE = 8,
+  DEBUG = 9, LUA = 10, SNAX = 11, TRACE = 12,
+}
+for name, number in pairs(NUMBERS) do M["PTYPE_" .. name] = number end
+
+local protocols <const>, plain <const> = message.protocols, message.plain
+
+local function check(ok, ...)
+  if not ok then error("register_protocol: " .. string.format(...), 3) end
+end
+
+local function is_own(f, own)
+  return f == nil or f == own
+end
+
+-- `register_protocol{ name=, id=, pack=, unpack=, dispatch= }`: makes a kind of message known. `pack` gives a
+-- string, or what `skynet.pack` gave; `unpack` is called with a string and its length.
+function M.register_protocol(class)
+  check(type(class) == "table", "a table expected, got %s", type(class))
+  local name, id = class.name, class.id
+  check(type(name) == "string", "the name is no string")
+  check(math.type(id) == "integer" and id >= 0 and id <= 255, "%s: the id is no number from 0 to 255", name)
+  check(not protocols[name] and not protocols[id], "%s, %d: the name or the id is taken", name, id)
+  for _, field in ipairs { "pack", "unpack", "dispatch" } do
+    local kind = type(class[field])
+    check(kind == "nil" or kind == "function", "%s: %s is no function", name, field)
+  end
+  protocols[name], protocols[id] = class, class
+  if is_own(class.pack, ltask.pack) and is_own(class.unpack, ltask.unpack) then
+    plain[name], plain[id] = name, name
+  else
+    message.strings = M
+  end
+  if class.dispatch then message.dispatch(name, class.dispatch) end
+end
+
+-- The message of these values, of protocol `p`.
+function M.to_string(p, ...)
+  if not p.pack then error(("the protocol '%s' has no function pack"):format(p.name), 0) end
+  return packing.take_string(p.pack(...))
+end
+
+-- The values of a message, of protocol `p`.
+function M.from_string(p, text)
+  if not p.unpack then error(("the protocol '%s' has no function unpack"):format(p.name), 0) end
+  if text == nil then text = "" end
+  if type(text) ~= "string" then
+    error(("a string expected for the protocol '%s', got %s"):format(p.name, type(text)), 0)
+  end
+  return p.unpack(text, #text)
+end
+
+-- The answer to a `rawcall`.
+local function answered(p, tag, ...)
+  if tag then launch.trace.event "resume" end
+  local text
+  if plain[p.name] then text = packing.packstring(...) else text = (...) or "" end
+  return text, #text
+end
+
+-- What a packed message has to travel as.
+local function contents(p, msg, sz)
+  if plain[p.name] then return packing.take(msg, sz) end
+  return packing.take_string(msg, sz)
+end
+
+-- `rawcall(addr, protocol, msg, sz)` → msg, sz: passes a packed message, which is taken, and gives the answer as
+-- a string and its length.
+function M.rawcall(addr, typename, msg, sz)
+  local p = message.protocol(typename, "rawcall")
+  local to = message.address(addr, "rawcall")
+  local tag = launch.trace and launch.trace.call(to, 2)
+  return answered(p, tag, ltask.call(to, p.name, contents(p, msg, sz)))
+end
+
+-- `rawsend(addr, protocol, msg, sz)`: the same without an answer; results as `send`.
+function M.rawsend(addr, typename, msg, sz)
+  local p = message.protocol(typename, "rawsend")
+  local to, problem = message.find(addr)
+  if not to then
+    packing.trash(msg, sz)
+    return false, problem
+  end
+  return ltask.send(to, p.name, contents(p, msg, sz))
+end
+
+return M
