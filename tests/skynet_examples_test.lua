@@ -1,0 +1,63 @@
+-- The program of examples/skynet does what its first lines say, in this suite's host, with any number of workers, and
+-- from another folder than its own.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+package.path = t.root .. "?.lua;" .. package.path
+local kit = require "tests.ltaskkit"
+
+local here = t.run "pwd".out:gsub("\n", "")
+local root = t.root:find "^/" and t.root or here .. "/" .. t.root
+local folder = root .. "examples/skynet/"
+
+-- What services print are lines of the log, each with time, level and service.
+local said <const> = { "waited for:\tlarge", "colour\tred", "count\t10", "size\tlarge" }
+
+local function check(r)
+  t.eq({ r.err, r.code }, { "", 0 })
+  local lines = {}
+  for i, line in ipairs(kit.lines(r.out)) do
+    lines[i] = line:match "^%[[%d-]+ [%d:.]+%]%[INFO%]%(3 main%) (.*)$" or line
+  end
+  t.eq(lines, said)
+end
+
+t.test("run.lua boots the services beside it, which log what they fetched, and ends", function()
+  check(t.run(("cd / && timeout -k 1 20 %s %s"):format(kit.host(), t.quote(folder .. "run.lua"))))
+end)
+
+for _, workers in ipairs(kit.workers) do
+  t.test(("the services do the same on %d worker%s"):format(workers, workers > 1 and "s" or ""), function()
+    check(kit.program(([[
+      os.exit(require "skynet.start" {
+        start = "main", thread = %d, luaservice = %q, lua_path = package.path, lua_cpath = package.cpath,
+      }, true)
+    ]]):format(workers, folder .. "?.lua")))
+  end)
+end
+
+t.test("the store raises what is no command of its own, and goes on", function()
+  local r = kit.program(([[
+    local dir = %q
+    package.path = package.path .. ";" .. dir .. "?.lua"
+    require "ltask.start" {
+      service_path = dir .. "?.lua", lua_path = package.path, lua_cpath = package.cpath,
+      bootstrap = { { name = "asker", source = [=[
+        local ltask = require "ltask"
+        ltask.fork(function()
+          local store = ltask.spawn("store", "name", "value")
+          local ok, problem = pcall(ltask.call, store, "lua", "forget")
+          print(ok, problem.message:match "there is no command 'forget'$")
+          print(ltask.call(store, "lua", "set", "name", 2), ltask.call(store, "lua", "get", "name"))
+          ltask.send(1, "quit_ltask")
+        end)
+      ]=] } },
+    }
+  ]]):format(folder))
+  t.ok(r.err:find "%(4 store%) error in a request of :00000003, session %d+: .*there is no command 'forget'", r.err)
+  local lines = {}
+  for line in r.out:gmatch "%(3 asker%) ([^\n]*)" do lines[#lines + 1] = line end
+  t.eq(lines, { "false\tthere is no command 'forget'", "value\t2" })
+end)
+
+t.finish()
