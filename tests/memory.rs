@@ -34,7 +34,8 @@ unsafe extern "C" fn allocate(
     }
 }
 
-/// Runs `code` in a new VM where all allocations but the first `count` fail. Whether it came to its end.
+/// Runs `code` in a new VM where all allocations but the first `count` fail. Whether it came to its end with
+/// some of these left: one that catches errors may come there without.
 fn run(code: &CStr, count: i64) -> bool {
     // SAFETY: a state of its own, used and closed here; errors are caught by `lua_pcall`.
     unsafe {
@@ -48,13 +49,13 @@ fn run(code: &CStr, count: i64) -> bool {
         assert_eq!(ffi::luaL_loadstring(state, code.as_ptr()), ffi::LUA_OK);
         budget.0.set(count);
         let status = ffi::lua_pcall(state, 0, 0, 0);
-        budget.0.set(-1);
+        let left = budget.0.replace(-1);
         if status != ffi::LUA_OK {
             let message = CStr::from_ptr(ffi::lua_tostring(state, -1)).to_string_lossy();
             assert!(message.contains("not enough memory"), "{count}: {message}");
         }
         ffi::lua_close(state);
-        status == ffi::LUA_OK
+        status == ffi::LUA_OK && left > 0
     }
 }
 

@@ -31,6 +31,8 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{Ordering, compiler_fence};
 
+const NOT_SUSPENDED: &CStr = c"cannot resume non-suspended coroutine";
+
 /// What a resume came back with.
 enum Back {
     /// So many values, yielded or returned, were moved over.
@@ -61,9 +63,17 @@ unsafe fn pass(core: *mut Core, state: *mut lua_State, co: *mut lua_State, count
             if (*core).is_idle(slot) {
                 return refuse(state, count, WAITS);
             }
-            // A chain that runs: its outer ones are suspended as far as Lua knows.
-            if ffi::lua_status(co) == ffi::LUA_YIELD {
-                return refuse(state, count, c"cannot resume non-suspended coroutine");
+            // In a chain that runs, the outer ones are suspended as far as Lua knows.
+            return refuse(state, count, NOT_SUSPENDED);
+        }
+        // What `lua_resume` would refuse: it would make the message on a coroutine that does not run.
+        if ffi::lua_status(co) != ffi::LUA_YIELD {
+            let status = plain_status(co);
+            if status == c"dead" {
+                return refuse(state, count, c"cannot resume dead coroutine");
+            }
+            if status != c"suspended" {
+                return refuse(state, count, NOT_SUSPENDED);
             }
         }
         if ffi::lua_checkstack(co, count) == 0 {
