@@ -76,10 +76,11 @@ test-long: tools build module ## the soak runs of tests/long, each bounded in ti
 	$(CARGO) build --release --examples $(VENDORED)
 	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
 
-bench: build ## CPU per request beside a bare baseline (needs wrk)
+bench: build module ## CPU per request beside a bare baseline (needs wrk), the scheduler, coroutines
 	$(CARGO) build --release --examples $(VENDORED)
 	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' '$(BIN)' bench/http.lua
 	'$(BIN)' bench/ltask/run.lua
+	LUA54='$(LUA54)' '$(BIN)' bench/coroutine/run.lua
 
 install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'

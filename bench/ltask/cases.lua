@@ -11,6 +11,13 @@ local function pingpong(name, values, what, more)
   return { name = name, case = "pingpong", values = values, rows = rows }
 end
 
+-- Calls by skynet's words to a service, and how that answers.
+local function words(name, to, command, what)
+  return { name = name, case = "skynet_call", values = { "worker=1", "to=" .. to, "command=" .. command }, rows = {
+    { what, "rate", "/s" },
+  } }
+end
+
 local SWITCHES <const> = { "  thread switches per call", "switches", "", most = 0.01 }
 
 return {
@@ -99,5 +106,15 @@ return {
   { name = "linger", case = "burst", values = { "worker=2", "linger=20" }, rows = {
     { "the same, busy elsewhere for 20 ms: writes", "writes", "", most = 1.1 },
     { "  messages lost", "lost", "", most = 0 },
+  } },
+  words("skynet_ret", "words", "ret", "`skynet.call`, answered by `ret(pack(…))`"),
+  words("skynet_retpack", "words", "retpack", "`skynet.call`, answered by `retpack`"),
+  words("skynet_native", "lua", "x", "`skynet.call` to a service of the scheduler's own"),
+  { name = "skynet_new", case = "spawn", values = { "worker=2", "words=1" }, rows = {
+    { "`newservice` + `exit`, one after another", "rate", "/s" },
+  } },
+  { name = "skynet_memory", case = "memory", values = { "worker=2", "words=1" }, rows = {
+    { "idle service of skynet's, resident", "resident", "KiB" },
+    { "  its VM by `stat`", "vm", "KiB" },
   } },
 }

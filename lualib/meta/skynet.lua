@@ -183,8 +183,8 @@ function skynet.context() end
 ---@return integer sz
 function skynet.pack(...) end
 
----Unpacks values; does not free the message. Strings must be ones that this process packed: others raise, or are read as
----values that nobody packed.
+---Unpacks values; does not free the message. Strings must be ones that this process packed: others raise, or are read
+---as values that nobody packed.
 ---@param msg? string|lightuserdata
 ---@param sz? integer not for a string
 ---@return any ...

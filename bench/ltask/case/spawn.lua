@@ -1,14 +1,22 @@
--- Spawns services that quit at once, `width` at a time, until the last is gone.
+-- Spawns services that quit at once, `width` at a time, until the last is gone. `words`: by skynet's words.
 
 local ltask = require "ltask"
 local figures = require "figures"
 local options = ...
 
-local function rounds(n)
-  for _ = 1, n do
-    local id = ltask.spawn "idle"
-    ltask.call(id, "leave")
+local function one()
+  ltask.call(ltask.spawn "idle", "leave")
+end
+
+if options.words then
+  local skynet = require "skynet"
+  function one()
+    skynet.call(skynet.newservice "words", "lua", "leave")
   end
+end
+
+local function rounds(n)
+  for _ = 1, n do one() end
 end
 
 local function alive()

@@ -1,0 +1,122 @@
+-- Cases that need no scheduler: each is a function of a coroutine library, Lua's own or ours, and of how often
+-- it does its thing; it returns nanoseconds of CPU for one. child.lua runs them.
+
+local M = {}
+
+-- Times `f(n)`, which does a thing `n` times.
+function M.timed(n, f)
+  local start = os.clock()
+  f(n)
+  return (os.clock() - start) / n * 1e9
+end
+
+-- Runs `f` inside of `depth` new coroutines that resume each other; returns what it returns.
+function M.nested(co, depth, f)
+  if depth == 0 then return f() end
+  return co.wrap(M.nested)(co, depth - 1, f)
+end
+
+function M.resume(co, n)
+  local resume, yield = co.resume, co.yield
+  local other = co.create(function() while true do yield() end end)
+  resume(other)
+  return M.timed(n, function(times)
+    for _ = 1, times do resume(other) end
+  end)
+end
+
+function M.wrap(co, n)
+  local yield = co.yield
+  local other = co.wrap(function() while true do yield() end end)
+  other()
+  return M.timed(n, function(times)
+    for _ = 1, times do other() end
+  end)
+end
+
+-- Three values to the coroutine, three from it.
+function M.values(co, n)
+  local resume, yield = co.resume, co.yield
+  local other = co.create(function(a, b, c) while true do a, b, c = yield(a, b, c) end end)
+  resume(other)
+  return M.timed(n, function(times)
+    for i = 1, times do resume(other, i, i, i) end
+  end)
+end
+
+function M.resume3(co, n)
+  return M.nested(co, 3, function() return M.resume(co, n) end)
+end
+
+function M.wrap3(co, n)
+  return M.nested(co, 3, function() return M.wrap(co, n) end)
+end
+
+-- Items of a generator in a `for` loop.
+function M.items(co, n)
+  local yield = co.yield
+  return M.timed(n, function(times)
+    for _ in co.wrap(function() for i = 1, times do yield(i) end end) do end
+  end)
+end
+
+-- New coroutines that end at once.
+function M.create(co, n)
+  local create, resume = co.create, co.resume
+  local function ended() end
+  return M.timed(n, function(times)
+    for _ = 1, times do resume(create(ended)) end
+  end)
+end
+
+-- New coroutines that yield once.
+function M.create_yield(co, n)
+  local create, resume = co.create, co.resume
+  return M.timed(n, function(times)
+    for _ = 1, times do
+      local other = create(co.yield)
+      resume(other)
+      resume(other)
+    end
+  end)
+end
+
+-- Ten new coroutines that yield once; one after another they go on and end.
+function M.create_ten(co, n)
+  local create, resume = co.create, co.resume
+  return M.timed(n, function(times)
+    for _ = 1, times do
+      local list = {}
+      for i = 1, 10 do
+        list[i] = create(co.yield)
+        resume(list[i])
+      end
+      for i = 1, 10 do resume(list[i]) end
+    end
+  end)
+end
+
+-- Ten new coroutines that yield once and are closed there.
+function M.close_ten(co, n)
+  local create, resume, close = co.create, co.resume, co.close
+  return M.timed(n, function(times)
+    for _ = 1, times do
+      local list = {}
+      for i = 1, 10 do
+        list[i] = create(co.yield)
+        resume(list[i])
+      end
+      for i = 1, 10 do close(list[i]) end
+    end
+  end)
+end
+
+-- Ten new coroutines that resume each other, to the end.
+function M.chain(co, n)
+  local function ended() end
+  return M.timed(n, function(times)
+    for _ = 1, times do M.nested(co, 10, ended) end
+  end)
+end
+
+return M
