@@ -257,6 +257,12 @@ impl Core {
         !self.queue.is_empty()
     }
 
+    /// Whether all that is queued has yielded by itself, and so asked for nothing before the next message.
+    pub(crate) fn only_yielded(&self) -> bool {
+        let has_yielded = |slot: &Slot| self.tasks[*slot as usize].phase == Phase::Yielded;
+        self.queue.iter().all(has_yielded)
+    }
+
     /// How many coroutines were ever created for tasks.
     pub(crate) fn created(&self) -> u64 {
         self.pool.created

@@ -109,7 +109,8 @@ unsafe fn handle_batch(state: *mut lua_State) {
 }
 
 /// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
-/// message is taken only when it has, or when `ROUNDS_MOST` rounds have passed since the last one.
+/// message is taken only when it has, when what is left has yielded by itself, or when `ROUNDS_MOST` rounds
+/// have passed since the last one.
 unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) -> bool {
     // SAFETY: outside of any task.
     unsafe {
@@ -117,7 +118,7 @@ unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) -> bool 
         let mut quiet = true;
         while (*core).has_ready() && rounds < ROUNDS_MOST {
             if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
-                quiet = false;
+                quiet = (*core).only_yielded();
                 break;
             }
             Core::run_ready(core, state);
