@@ -29,6 +29,11 @@ check() {
   need timeout coreutils command -v timeout
   need script bsdutils command -v script
   need strace strace command -v strace
+  need curl curl command -v curl
+  need 'a python3 with h11 and requests' 'python3-h11 python3-requests' \
+    sh -c 'for python in "${PYTHON:-python3}" /usr/bin/python3; do
+      "$python" -c "import h11, requests" && exit
+    done; exit 1'
 }
 
 rust_is_complete() {
