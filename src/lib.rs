@@ -8,6 +8,7 @@
 //! - `socket`: sockets, endpoints, options
 //! - `stream`: one connection's buffers
 //! - `http`: request head and body framing, response writer, routes
+//! - `compress`: content codings
 //! - `timer`: the timer queue
 //! - `ltask`: the scheduler
 //! - `task`: the task core: coroutines that wait on tokens
@@ -21,6 +22,7 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 #[cfg(not(any(feature = "vendored", feature = "module")))]
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
+mod compress;
 mod http;
 mod ltask;
 mod lua;
@@ -82,6 +84,11 @@ entry!(
     /// Entry point of `require "lio.http"`.
     luaopen_lio_http,
     http::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.compress"`.
+    luaopen_lio_compress,
+    compress::lua::open_module
 );
 entry!(
     /// Entry point of `require "lio.json"`.

@@ -17,6 +17,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.signal", crate::selector::signal::open_module),
     ("lio.stream", crate::stream::lua::open_module),
     ("lio.http", crate::http::lua::open_module),
+    ("lio.compress", crate::compress::lua::open_module),
     ("lio.json", crate::http::json::open_module),
     ("lio.resolver", crate::socket::resolve::open_module),
     ("ltask", crate::ltask::lua::ltask::open_module),

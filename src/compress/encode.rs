@@ -1,0 +1,89 @@
+//! Encoders. Each writes into a vector of its own, which the caller empties after each step.
+
+use super::Coding;
+use brotli::CompressorWriter;
+use brotli::enc::BrotliEncoderParams;
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+use std::io::{self, Write};
+
+/// Brotli's window, as a power of two: 512 KiB, beyond which bodies made on the fly gain little.
+const WINDOW: i32 = 19;
+/// Brotli's own buffer, in bytes.
+const BUFFER: usize = 4096;
+
+enum Work {
+    Gzip(GzEncoder<Vec<u8>>),
+    Deflate(ZlibEncoder<Vec<u8>>),
+    Brotli(Box<CompressorWriter<Vec<u8>>>),
+    /// Finished; what came out at the end.
+    Done(Vec<u8>),
+}
+
+/// One body on its way out.
+pub(crate) struct Encoder(Work);
+
+impl Encoder {
+    /// `level` within what [`Coding::levels`] says.
+    pub(crate) fn new(coding: Coding, level: u32) -> Self {
+        Encoder(match coding {
+            Coding::Gzip => Work::Gzip(GzEncoder::new(Vec::new(), Compression::new(level))),
+            Coding::Deflate => Work::Deflate(ZlibEncoder::new(Vec::new(), Compression::new(level))),
+            Coding::Brotli => {
+                let params = BrotliEncoderParams {
+                    quality: level as i32,
+                    lgwin: WINDOW,
+                    ..Default::default()
+                };
+                let writer = CompressorWriter::with_params(Vec::new(), BUFFER, &params);
+                Work::Brotli(Box::new(writer))
+            }
+        })
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.0, Work::Done(_))
+    }
+
+    /// What came out and was not taken yet.
+    pub(crate) fn output(&mut self) -> &mut Vec<u8> {
+        match &mut self.0 {
+            Work::Gzip(writer) => writer.get_mut(),
+            Work::Deflate(writer) => writer.get_mut(),
+            Work::Brotli(writer) => writer.get_mut(),
+            Work::Done(out) => out,
+        }
+    }
+
+    /// Takes a piece; what comes out may lag behind.
+    pub(crate) fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        match &mut self.0 {
+            Work::Gzip(writer) => writer.write_all(data),
+            Work::Deflate(writer) => writer.write_all(data),
+            Work::Brotli(writer) => writer.write_all(data),
+            Work::Done(_) => Ok(()),
+        }
+    }
+
+    /// Lets out all that was taken, so that the peer can decode it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Work::Gzip(writer) => writer.flush(),
+            Work::Deflate(writer) => writer.flush(),
+            Work::Brotli(writer) => writer.flush(),
+            Work::Done(_) => Ok(()),
+        }
+    }
+
+    /// Ends the body and frees the encoder's memory.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        let out = match std::mem::replace(&mut self.0, Work::Done(Vec::new())) {
+            Work::Gzip(writer) => writer.finish()?,
+            Work::Deflate(writer) => writer.finish()?,
+            Work::Brotli(writer) => writer.into_inner(),
+            Work::Done(out) => out,
+        };
+        self.0 = Work::Done(out);
+        Ok(())
+    }
+}

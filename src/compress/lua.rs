@@ -1,0 +1,239 @@
+//! `lio.compress`: encoders and decoders of content codings. Each call does its work at once; nothing
+//! here waits.
+
+use super::Coding;
+use super::decode::{Decoder, Failure};
+use super::encode::Encoder;
+use crate::lua::object::{self, Key, Object, key};
+use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
+use mlua::ffi::lua_State;
+use std::convert::Infallible;
+use std::ffi::CStr;
+use std::os::raw::c_int;
+
+/// What one write to a decoder may let out unless the caller says otherwise: 16 MiB.
+const LIMIT: i64 = 16 << 20;
+/// An output buffer up to this size is kept for the next piece.
+const KEEP: usize = 64 * 1024;
+
+impl Object for Encoder {
+    const NAME: &'static CStr = c"lio.compress.encoder";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"write", encoder_write),
+        (c"flush", encoder_flush),
+        (c"finish", encoder_finish),
+    ];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+impl Object for Decoder {
+    const NAME: &'static CStr = c"lio.compress.decoder";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"write", decoder_write),
+        (c"flush", decoder_flush),
+        (c"finish", decoder_finish),
+    ];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+/// Argument 1, the name of a coding.
+unsafe fn coding(state: *mut lua_State) -> Coding {
+    // SAFETY: nothing that needs `Drop` is alive.
+    unsafe {
+        match Coding::of(args::bytes(state, 1)) {
+            Some(coding) => coding,
+            None => args::argument_error(
+                state,
+                1,
+                Text::new("coding must be 'gzip', 'deflate' or 'br'"),
+            ),
+        }
+    }
+}
+
+/// `compress.encoder(coding [, level])` → an encoder. `coding`: `"gzip"`, `"deflate"` or `"br"`; `level`:
+/// 1 to 9, of `"br"` 0 to 11.
+unsafe extern "C-unwind" fn encoder(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; the encoder is owned by Lua before anything can raise.
+    unsafe {
+        let coding = coding(state);
+        let (low, high, usual) = coding.levels();
+        let level = match args::is_none(state, 2) {
+            true => usual,
+            false => args::integer_in(state, 2, low.into(), high.into(), "level") as u32,
+        };
+        let Ok(_) = object::push_new(state, || Ok::<_, Infallible>(Encoder::new(coding, level)));
+        1
+    }
+}
+
+/// `compress.decoder(coding [, limit])` → a decoder; one call of `write` lets out at most `limit` bytes,
+/// 16 MiB when absent.
+unsafe extern "C-unwind" fn decoder(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `encoder`.
+    unsafe {
+        let coding = coding(state);
+        let limit = match args::is_none(state, 2) {
+            true => LIMIT,
+            false => args::integer_in(state, 2, 1, i64::MAX / 2, "limit"),
+        };
+        let made = || Ok::<_, Infallible>(Decoder::new(coding, limit as usize));
+        let Ok(_) = object::push_new(state, made);
+        1
+    }
+}
+
+/// Gives the bytes of a coder's output to Lua. A raise for want of memory leaves them where they are.
+unsafe fn push_output(state: *mut lua_State, out: &mut Vec<u8>) -> c_int {
+    // SAFETY: the vector belongs to the userdata at argument 1.
+    unsafe {
+        push_bytes(state, out);
+        match out.capacity() > KEEP {
+            true => *out = Vec::new(),
+            false => out.clear(),
+        }
+        1
+    }
+}
+
+/// The encoder at argument 1; raises when it is finished.
+unsafe fn open_encoder<'a>(state: *mut lua_State) -> &'a mut Encoder {
+    // SAFETY: the argument stays on the stack; Lua runs one call at a time.
+    unsafe {
+        let encoder = &mut *object::check::<Encoder>(state, 1);
+        if encoder.is_done() {
+            raise(state, Text::new("the encoder is finished"));
+        }
+        encoder
+    }
+}
+
+unsafe fn encode(
+    state: *mut lua_State,
+    act: impl FnOnce(&mut Encoder) -> std::io::Result<()>,
+) -> c_int {
+    // SAFETY: as for `open_encoder`; the error is dropped within the guard.
+    unsafe {
+        let encoder = open_encoder(state);
+        // Writing to a vector fails for no reason but a coder's own fault.
+        let done = guard(|| act(encoder).map_err(|_| Text::new("the encoder failed")));
+        settle(state, done);
+        push_output(state, encoder.output())
+    }
+}
+
+/// `encoder:write(bytes)` → what can go out already, often `""`.
+unsafe extern "C-unwind" fn encoder_write(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `encode`; the bytes stay on the stack.
+    unsafe {
+        let data = args::bytes(state, 2);
+        encode(state, |encoder| encoder.write(data))
+    }
+}
+
+/// `encoder:flush([bytes])` → all that is needed to decode what was written so far, `bytes` as well.
+unsafe extern "C-unwind" fn encoder_flush(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `encoder_write`.
+    unsafe {
+        let data = optional(state);
+        encode(state, |encoder| {
+            encoder.write(data)?;
+            encoder.flush()
+        })
+    }
+}
+
+/// `encoder:finish([bytes])` → the rest, after `bytes`; the encoder is of no use then.
+unsafe extern "C-unwind" fn encoder_finish(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `encoder_write`.
+    unsafe {
+        let data = optional(state);
+        encode(state, |encoder| {
+            encoder.write(data)?;
+            encoder.finish()
+        })
+    }
+}
+
+unsafe fn optional<'a>(state: *mut lua_State) -> &'a [u8] {
+    // SAFETY: as for `args::bytes`.
+    unsafe {
+        match args::is_none(state, 2) {
+            true => &[],
+            false => args::bytes(state, 2),
+        }
+    }
+}
+
+unsafe fn decode(
+    state: *mut lua_State,
+    call: &'static str,
+    act: impl FnOnce(&mut Decoder) -> Result<(), Failure>,
+) -> c_int {
+    // SAFETY: as for `encode`.
+    unsafe {
+        let decoder = &mut *object::check::<Decoder>(state, 1);
+        if decoder.is_done() {
+            raise(state, Text::new("the decoder is finished"));
+        }
+        match settle(state, guard(|| Ok(act(decoder)))) {
+            Ok(()) => push_output(state, decoder.output()),
+            Err(failure) => fault(call, failure).push(state),
+        }
+    }
+}
+
+fn fault(call: &'static str, failure: Failure) -> Fault {
+    match failure {
+        Failure::Corrupt => Fault::word(call, "the data is not what its coding allows", "corrupt"),
+        Failure::Truncated => Fault::word(call, "the data ends too early", "truncated"),
+        Failure::TooLong => Fault::word(call, "the decoded data is over the limit", "too long"),
+    }
+}
+
+/// `decoder:write(bytes)` → what they decode to; nil, message, code (`"corrupt"`, `"too long"`) when they
+/// cannot be, now and in every later call.
+unsafe extern "C-unwind" fn decoder_write(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `encoder_write`.
+    unsafe {
+        let data = args::bytes(state, 2);
+        decode(state, "write", |decoder| decoder.write(data))
+    }
+}
+
+/// `decoder:flush()` → `""`: decoders hold nothing back.
+unsafe extern "C-unwind" fn decoder_flush(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `decode`.
+    unsafe { decode(state, "flush", |decoder| decoder.write(&[])) }
+}
+
+/// `decoder:finish([bytes])` → what `bytes` decode to; nil, message, code as `write`, and `"truncated"`
+/// when the end is missing.
+unsafe extern "C-unwind" fn decoder_finish(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `encoder_write`.
+    unsafe {
+        let data = optional(state);
+        decode(state, "finish", |decoder| {
+            decoder.write(data)?;
+            decoder.finish()
+        })
+    }
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[(c"encoder", encoder), (c"decoder", decoder)];
+
+/// Pushes the module's table.
+///
+/// # Safety
+/// Called by Lua's `require`.
+pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        module::push(state, FUNCTIONS);
+        1
+    }
+}

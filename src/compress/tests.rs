@@ -1,0 +1,175 @@
+//! Encoders and decoders against each other, in pieces of any size.
+
+use super::Coding;
+use super::decode::{Decoder, Failure};
+use super::encode::Encoder;
+use proptest::prelude::*;
+
+const ALL: [Coding; 3] = [Coding::Gzip, Coding::Deflate, Coding::Brotli];
+
+fn encoded(coding: Coding, data: &[u8]) -> Vec<u8> {
+    let mut encoder = Encoder::new(coding, 4);
+    encoder.write(data).unwrap();
+    encoder.finish().unwrap();
+    std::mem::take(encoder.output())
+}
+
+fn decoded(coding: Coding, data: &[u8], piece: usize, limit: usize) -> Result<Vec<u8>, Failure> {
+    let mut decoder = Decoder::new(coding, limit);
+    let mut all = Vec::new();
+    for part in data.chunks(piece) {
+        decoder.write(part)?;
+        all.append(decoder.output());
+    }
+    decoder.finish()?;
+    all.append(decoder.output());
+    Ok(all)
+}
+
+#[test]
+fn a_step_lets_out_its_limit_and_not_a_byte_more() {
+    let zeros = vec![0; 100_000];
+    for coding in ALL {
+        let data = encoded(coding, &zeros);
+        assert_eq!(
+            decoded(coding, &data, data.len(), 100_000),
+            Ok(zeros.clone())
+        );
+        let over = decoded(coding, &data, data.len(), 99_999);
+        assert_eq!(over, Err(Failure::TooLong), "{coding:?}");
+    }
+}
+
+#[test]
+fn every_cut_of_a_body_is_found() {
+    for coding in ALL {
+        let data = encoded(coding, b"hello hello hello hello");
+        for end in 1..data.len() {
+            let got = decoded(coding, &data[..end], 3, 1000);
+            assert_eq!(got, Err(Failure::Truncated), "{coding:?} at {end}");
+        }
+    }
+}
+
+#[test]
+fn bytes_behind_the_end_are_refused_but_members_of_gzip_may_follow() {
+    for coding in ALL {
+        let mut data = encoded(coding, b"one");
+        data.push(7);
+        assert_eq!(
+            decoded(coding, &data, 100, 100),
+            Err(Failure::Corrupt),
+            "{coding:?}"
+        );
+        assert_eq!(
+            decoded(coding, &data, 1, 100),
+            Err(Failure::Corrupt),
+            "{coding:?}"
+        );
+    }
+    let two = [
+        encoded(Coding::Gzip, b"one "),
+        encoded(Coding::Gzip, b"two"),
+    ]
+    .concat();
+    for piece in 1..two.len() {
+        assert_eq!(
+            decoded(Coding::Gzip, &two, piece, 100),
+            Ok(b"one two".to_vec())
+        );
+    }
+}
+
+#[test]
+fn gzip_headers_with_all_their_fields_are_read() {
+    let plain = encoded(Coding::Gzip, b"body");
+    let mut data = vec![0x1f, 0x8b, 8, 2 + 4 + 8 + 16, 0, 0, 0, 0, 0, 3];
+    data.extend_from_slice(b"\x03\x00abcname\0comment\0\x12\x34");
+    data.extend_from_slice(&plain[10..]);
+    for piece in 1..data.len() {
+        assert_eq!(
+            decoded(Coding::Gzip, &data, piece, 100),
+            Ok(b"body".to_vec())
+        );
+    }
+    data[3] |= 0x20;
+    assert_eq!(
+        decoded(Coding::Gzip, &data, 100, 100),
+        Err(Failure::Corrupt)
+    );
+}
+
+#[test]
+fn a_wrong_sum_or_length_of_gzip_is_found() {
+    let good = encoded(Coding::Gzip, b"body");
+    for place in good.len() - 8..good.len() {
+        let mut data = good.clone();
+        data[place] ^= 1;
+        assert_eq!(decoded(Coding::Gzip, &data, 5, 100), Err(Failure::Corrupt));
+    }
+}
+
+#[test]
+fn a_gzip_header_without_end_is_refused() {
+    let mut data = vec![0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3];
+    data.resize(100_000, b'x');
+    assert_eq!(
+        decoded(Coding::Gzip, &data, 1000, 100),
+        Err(Failure::Corrupt)
+    );
+}
+
+#[test]
+fn deflate_without_its_frame_is_read_too() {
+    let framed = encoded(Coding::Deflate, b"hello hello");
+    let bare = &framed[2..framed.len() - 4];
+    for piece in 1..bare.len() {
+        assert_eq!(
+            decoded(Coding::Deflate, bare, piece, 100),
+            Ok(b"hello hello".to_vec())
+        );
+        assert_eq!(
+            decoded(Coding::Deflate, &framed, piece, 100),
+            Ok(b"hello hello".to_vec())
+        );
+    }
+}
+
+#[test]
+fn what_was_flushed_can_be_decoded() {
+    for coding in ALL {
+        let mut encoder = Encoder::new(coding, 4);
+        let mut decoder = Decoder::new(coding, 1000);
+        for piece in [&b"one"[..], b"two", b"three"] {
+            encoder.write(piece).unwrap();
+            encoder.flush().unwrap();
+            decoder.write(encoder.output()).unwrap();
+            encoder.output().clear();
+            assert_eq!(std::mem::take(decoder.output()), piece, "{coding:?}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_decodes_to_itself(
+        data in prop::collection::vec(0u8..4, 0..5000), piece in 1usize..2000
+    ) {
+        for coding in ALL {
+            let packed = encoded(coding, &data);
+            prop_assert_eq!(decoded(coding, &packed, piece, 5000), Ok(data.clone()));
+        }
+    }
+
+    #[test]
+    fn no_input_makes_a_decoder_panic_or_grow(
+        mut data in prop::collection::vec(any::<u8>(), 0..300), piece in 1usize..50
+    ) {
+        for coding in ALL {
+            if coding == Coding::Gzip && data.len() > 10 {
+                data[..10].copy_from_slice(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);
+            }
+            let _ = decoded(coding, &data, piece, 1000);
+        }
+    }
+}
