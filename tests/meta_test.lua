@@ -14,6 +14,7 @@ local socket = require "lio.socket"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
+local http_client = require "lio.http.client"
 
 -- What the library's own files call; no module for programs. The services' files are none either.
 local INTERNAL <const> = {}
@@ -131,6 +132,10 @@ local function gather()
     client:timeout(10, 10)
     client:send "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     seen.answer = client:recv "all"
+    local asking <close> = http_client.new()
+    add("lio.HttpClient", asking)
+    local response = assert(asking:get("http://127.0.0.1:" .. port))
+    all["lio.HttpResponse"] = upvalue(getmetatable(response).__index, "Response")
     server:stop()
   end)
   -- A request's `__index` looks in the fields it can make, then in the methods.
@@ -138,7 +143,6 @@ local function gather()
   seen.getters = upvalue(index, "getters")
   all["lio.Request"] = upvalue(index, "Request")
   all["lio.Response"] = methods_of(seen.res)
-  all["lio.Part"] = require "lio.web.part".Part
   return all, seen
 end
 
@@ -230,7 +234,7 @@ t.test("every class can be made and looked at", function()
 end, { leaks = true })
 
 t.test("every module of the library has definitions, and no other", function()
-  local there = { skynet = true }
+  local there = { skynet = true, ["lio.http.client"] = true }
   local native = read_file(t.root .. "src/lua/embed.rs"):match "const NATIVE: [^=]+= &(%b[]);"
   for name in native:gmatch '%("([%w_.]+)"' do there[name] = true end
   for _, folder in ipairs { "lio", "bee", "ltask", "skynet" } do

@@ -336,6 +336,28 @@ function M.new(selector, sched)
     sched.wait(token)
   end
 
+  local Parked = { stands_for = "its turn" }
+  Parked.__index = Parked
+  function Parked:expired() wakeup(self, "timeout") end
+
+  -- `api.ticket()` → what one task parks on.
+  function api.ticket()
+    return setmetatable({}, Parked)
+  end
+
+  -- `park(ticket [, seconds])`: waits for `unpark(ticket, value)`. → that value, or "timeout".
+  function api.park(ticket, seconds)
+    local id = seconds and timers:add(math.max(seconds, 0), ticket)
+    local value = turns.wait(ticket)
+    if id then timers:cancel(id) end
+    return value
+  end
+
+  -- `unpark(ticket, value)` → whether somebody waited.
+  function api.unpark(ticket, value)
+    return wakeup(ticket, value) == true
+  end
+
   local deferred, deferred_count = {}, 0
 
   -- `defer(f)`: runs `f` once, when the loop has gone through the events that it has. For `ready`, so

@@ -236,6 +236,22 @@ function net.step(seconds) end
 ---@param seconds number
 function net.rest(seconds) end
 
+---Makes what one task parks on. For protocol code.
+---@return table ticket
+function net.ticket() end
+
+---Waits for `unpark`. For protocol code.
+---@param ticket table
+---@param seconds? number
+---@return any value what `unpark` was given, or `"timeout"`
+function net.park(ticket, seconds) end
+
+---Wakes who parks on a ticket. For protocol code.
+---@param ticket table
+---@param value any
+---@return boolean whether somebody did
+function net.unpark(ticket, value) end
+
 ---Runs `f` once, when the loop has gone through the events that it has. For `attend`'s protocol code.
 ---@param f fun()
 function net.defer(f) end

@@ -7,7 +7,7 @@ use super::fields::Field;
 use super::head::{Head, Limits};
 use super::routes::{Found, Routes};
 use super::status::{Reject, reason};
-use super::{answer, form, request, routes, spool, uri};
+use super::{answer, client, request, routes, uri};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use crate::stream::{Filled, Stream};
@@ -115,21 +115,10 @@ impl Connection {
 ///
 /// # Safety
 /// Nothing that needs `Drop` may be alive; one reference at a time.
-#[inline]
 pub(crate) unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Connection {
-    // SAFETY: the caller's promise.
-    unsafe { check_at(state, 1) }
-}
-
-/// The connection at argument `index`.
-///
-/// # Safety
-/// As for [`check`].
-#[inline]
-pub(crate) unsafe fn check_at<'a>(state: *mut lua_State, index: c_int) -> &'a mut Connection {
     // SAFETY: the argument stays on the stack while the caller runs.
     unsafe {
-        let connection = object::check::<Connection>(state, index);
+        let connection = object::check::<Connection>(state, 1);
         if !(*connection).is_whole() {
             raise(state, Text::new("the exchange's stream or routes are gone"));
         }
@@ -493,20 +482,11 @@ unsafe extern "C-unwind" fn hand_over(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `http.pairs(text [, most])` → table of a urlencoded form: as `head:query()`; nil when it has more than
-/// `most` pairs.
+/// `http.pairs(text)` → table of a urlencoded form: as `head:query()`.
 unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
     unsafe {
-        let text = args::bytes(state, 1);
-        if !args::is_none(state, 2) {
-            let most = args::integer_in(state, 2, 0, i64::MAX, "number of pairs") as usize;
-            if uri::query_pairs(text).nth(most).is_some() {
-                ffi::lua_pushnil(state);
-                return 1;
-            }
-        }
-        request::push_pairs(state, text);
+        request::push_pairs(state, args::bytes(state, 1));
         1
     }
 }
@@ -567,9 +547,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
             &[
                 (c"exchange", exchange),
                 (c"routes", routes::new),
+                (c"answers", client::answers),
                 (c"pairs", pairs),
-                (c"multipart", form::new),
-                (c"spool", spool::new),
                 (c"reason", reason_of),
                 (c"escape", escape),
                 (c"check_field", check_field),

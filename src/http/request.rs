@@ -93,17 +93,90 @@ impl Request {
         unsafe { std::slice::from_raw_parts(object::tail(self).add(places), self.length) }
     }
 
-    fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        let bytes = self.bytes();
-        self.fields()
-            .iter()
-            .filter(move |field| field.name.of(bytes).eq_ignore_ascii_case(name))
-            .map(move |field| field.value.of(bytes))
+    fn table(&self) -> Table<'_> {
+        Table {
+            fields: self.fields(),
+            bytes: self.bytes(),
+        }
     }
 
     /// The raw path; CONNECT, which has none, counts as `/`.
     fn route_path(&self) -> &[u8] {
         route_path(&self.head, self.bytes())
+    }
+}
+
+/// The fields of a head that Lua holds, and the bytes that they are places in.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    pub(crate) fields: &'a [Field],
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Table<'a> {
+    /// The values of a field, in order; names are case-blind.
+    pub(crate) fn values(self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.fields
+            .iter()
+            .filter(move |field| field.name.of(self.bytes).eq_ignore_ascii_case(name))
+            .map(move |field| field.value.of(self.bytes))
+    }
+
+    /// Pushes all values of a field as one, or nil.
+    ///
+    /// # Safety
+    /// As for [`push_bytes`].
+    pub(crate) unsafe fn push_joined(self, state: *mut lua_State, name: &[u8]) {
+        // SAFETY: plain stack work.
+        unsafe {
+            let mut parts = 0;
+            for value in self.values(name) {
+                if parts > 0 {
+                    let cookie = name.eq_ignore_ascii_case(b"cookie");
+                    push_bytes(state, if cookie { b"; " } else { b", " });
+                    push_bytes(state, value);
+                    ffi::lua_concat(state, 3);
+                } else {
+                    push_bytes(state, value);
+                }
+                parts += 1;
+            }
+            if parts == 0 {
+                ffi::lua_pushnil(state);
+            }
+        }
+    }
+
+    /// Pushes the list of a field's values, in order.
+    ///
+    /// # Safety
+    /// As for [`push_bytes`].
+    pub(crate) unsafe fn push_all(self, state: *mut lua_State, name: &[u8]) {
+        // SAFETY: plain stack work.
+        unsafe {
+            ffi::lua_createtable(state, 1, 0);
+            for (index, value) in self.values(name).enumerate() {
+                push_bytes(state, value);
+                ffi::lua_rawseti(state, -2, index as i64 + 1);
+            }
+        }
+    }
+
+    /// Pushes a table of lower-case name to value; repeated ones joined.
+    ///
+    /// # Safety
+    /// As for [`push_bytes`].
+    pub(crate) unsafe fn push_table(self, state: *mut lua_State) {
+        // SAFETY: plain stack work.
+        unsafe {
+            ffi::lua_createtable(state, 0, self.fields.len() as c_int);
+            for field in self.fields {
+                let name = field.name.of(self.bytes);
+                push_lower(state, name);
+                self.push_joined(state, name);
+                ffi::lua_rawset(state, -3);
+            }
+        }
     }
 }
 
@@ -295,32 +368,9 @@ unsafe extern "C-unwind" fn upgrade(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn field(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
-        let request = check(state);
         let name = args::bytes(state, 2);
-        push_joined(state, request, name);
+        check(state).table().push_joined(state, name);
         1
-    }
-}
-
-/// Pushes all values of a field as one, or nil.
-unsafe fn push_joined(state: *mut lua_State, request: &Request, name: &[u8]) {
-    // SAFETY: as for `push_span`.
-    unsafe {
-        let mut parts = 0;
-        for value in request.values(name) {
-            if parts > 0 {
-                let cookie = name.eq_ignore_ascii_case(b"cookie");
-                push_bytes(state, if cookie { b"; " } else { b", " });
-                push_bytes(state, value);
-                ffi::lua_concat(state, 3);
-            } else {
-                push_bytes(state, value);
-            }
-            parts += 1;
-        }
-        if parts == 0 {
-            ffi::lua_pushnil(state);
-        }
     }
 }
 
@@ -328,13 +378,8 @@ unsafe fn push_joined(state: *mut lua_State, request: &Request, name: &[u8]) {
 unsafe extern "C-unwind" fn field_all(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
-        let request = check(state);
         let name = args::bytes(state, 2);
-        ffi::lua_createtable(state, 1, 0);
-        for (index, value) in request.values(name).enumerate() {
-            push_bytes(state, value);
-            ffi::lua_rawseti(state, -2, index as i64 + 1);
-        }
+        check(state).table().push_all(state, name);
         1
     }
 }
@@ -361,15 +406,7 @@ pub(crate) unsafe fn push_lower(state: *mut lua_State, name: &[u8]) {
 unsafe extern "C-unwind" fn fields(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
-        let request = check(state);
-        let bytes = request.bytes();
-        ffi::lua_createtable(state, 0, request.fields().len() as c_int);
-        for field in request.fields() {
-            let name = field.name.of(bytes);
-            push_lower(state, name);
-            push_joined(state, request, name);
-            ffi::lua_rawset(state, -3);
-        }
+        check(state).table().push_table(state);
         1
     }
 }

@@ -140,6 +140,12 @@ impl Stream {
         }
     }
 
+    /// Whether the peer has neither sent anything nor ended its side: asks the system.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.fresh = true;
+        self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
+    }
+
     fn read_later(&mut self) -> Filled {
         self.reads = 0;
         self.messages = 0;

@@ -43,11 +43,13 @@ struct Seen {
 
 /// The transfer codings so far, all lines joined.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Coding {
+pub(in crate::http) enum Coding {
+    /// None.
     #[default]
     Absent,
     /// Codings that we do not know, `chunked` not yet among them.
     Unknown,
+    /// `chunked` alone.
     Chunked,
     /// Ends with `chunked`, but something unknown is below it.
     ChunkedOverUnknown,
@@ -114,7 +116,7 @@ fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
 }
 
 /// The members of a comma list, without the white space around them.
-fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(in crate::http) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
     value.split(|&b| b == b',').map(move |member| {
         let start = member.iter().position(|b| !is_blank(b));
@@ -135,7 +137,7 @@ fn read_connection(value: &[u8], seen: &mut Seen) {
 }
 
 /// A length is repeated by some proxies, in one line or several; equal values are one value.
-fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
+pub(in crate::http) fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     for member in members(value) {
         let length = decimal(member).ok_or(Reject::bad("malformed Content-Length"))?;
         if before.is_some_and(|b| b != length) {
@@ -158,7 +160,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     (value <= i64::MAX as u64).then_some(value)
 }
 
-fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
+/// Adds the codings of one line to those of the lines before.
+pub(in crate::http) fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
     for member in members(value) {
         if matches!(coding, Coding::Chunked | Coding::ChunkedOverUnknown) {
             return Err(Reject::bad("chunked is not the last transfer coding"));

@@ -1,0 +1,70 @@
+-- What a request sends: a string, a list of strings, a function that gives pieces, or an open file. Part of
+-- `lio.http.client`. Fields of a body: `text` (all of it, when it is a string), `length` (bytes, when known),
+-- `begun` (whether pieces were taken).
+
+local PIECE <const> = 64 * 1024
+
+local M = {}
+
+local Body = {}
+Body.__index = Body
+
+-- `body:next()` → the next piece; nil at the end; nil and a message when it cannot be had.
+function Body:next()
+  self.begun = true
+  return self.read()
+end
+
+-- `body:rewind()` → whether the body can be sent from its start now.
+function Body:rewind()
+  if self.text or not self.begun then return true end
+  if not self.start then return false end
+  self.begun = false
+  return self.file:seek("set", self.start) ~= nil
+end
+
+local function of_file(file)
+  local body = setmetatable({ file = file, begun = false }, Body)
+  local start = file:seek "cur"
+  local length = start and file:seek "end"
+  if length then
+    file:seek("set", start)
+    body.start, body.length = start, length - start
+  end
+  -- A file that grows meanwhile is sent as far as was announced.
+  function body.read()
+    local most = PIECE
+    if body.length then most = math.min(most, body.length - (file:seek "cur" - start)) end
+    if most == 0 then return nil end
+    return file:read(most)
+  end
+  return body
+end
+
+local function of_function(f)
+  local body = setmetatable({ begun = false }, Body)
+  function body.read()
+    local piece, message = f()
+    if piece == nil then return nil, message end
+    if type(piece) ~= "string" then
+      error("the function of a request's body must give strings, not " .. type(piece), 0)
+    end
+    return piece
+  end
+  return body
+end
+
+-- `of(value)` → body, or nil when there is none. Raises for what can be no body.
+function M.of(value)
+  if value == nil then return nil end
+  local kind = type(value)
+  if kind == "function" then return of_function(value) end
+  if io.type(value) == "file" then return of_file(value) end
+  if kind == "table" then value = table.concat(value) end
+  if type(value) ~= "string" then
+    error("body must be a string, a list of strings, a function or an open file, not " .. (io.type(value) or kind), 0)
+  end
+  return setmetatable({ text = value, length = #value, begun = false }, Body)
+end
+
+return M

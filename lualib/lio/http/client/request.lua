@@ -1,0 +1,260 @@
+-- What goes out: options to a request's head, body and address. Part of `lio.http.client`. Invariant: no name or
+-- value gets into a head unchecked, so nothing that a program passes on can split a request in two.
+
+local http = require "lio.http"
+local body_of <const> = require("lio.http.client.body").of
+local urls = require "lio.http.client.url"
+
+local check_field <const> = http.check_field
+
+local M = {}
+
+local AGENT <const> = "lio"
+-- Methods that may be repeated without harm (RFC 9110 section 9.2.2).
+local IDEMPOTENT <const> = { GET = true, HEAD = true, PUT = true, DELETE = true, OPTIONS = true, TRACE = true }
+-- Methods for which a missing body is announced as an empty one (RFC 9110 section 8.6).
+local HAS_BODY <const> = { POST = true, PUT = true, PATCH = true }
+-- Set by the framing, which belongs to the client.
+local OURS <const> = { ["transfer-encoding"] = true, ["content-length"] = true, expect = true }
+
+local ALPHABET <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+-- RFC 4648 section 4.
+local function base64(text)
+  local out = {}
+  for at = 1, #text, 3 do
+    local a, b, c = text:byte(at, at + 2)
+    local bits = a << 16 | (b or 0) << 8 | (c or 0)
+    for place = 0, 3 do
+      local index = (bits >> (18 - 6 * place) & 63) + 1
+      out[#out + 1] = ALPHABET:sub(index, index)
+    end
+  end
+  local missing = -#text % 3
+  return table.concat(out, "", 1, #out - missing) .. ("="):rep(missing)
+end
+
+function M.basic(user, password)
+  return "Basic " .. base64(user .. ":" .. (password or ""))
+end
+
+-- Header fields in order, found by lower-case name.
+local Fields = {}
+Fields.__index = Fields
+
+local function new_fields()
+  return setmetatable({ names = {}, values = {}, seen = {} }, Fields)
+end
+
+function Fields:add(name, value)
+  if type(value) == "number" then value = tostring(value) end
+  local ok, message = pcall(check_field, name, value)
+  if not ok then error("headers: " .. message, 0) end
+  self.names[#self.names + 1], self.values[#self.values + 1] = name, value
+  self.seen[name:lower()] = value
+end
+
+function Fields:remove(lower)
+  if not self.seen[lower] then return end
+  self.seen[lower] = nil
+  for at = #self.names, 1, -1 do
+    if self.names[at]:lower() == lower then
+      table.remove(self.names, at)
+      table.remove(self.values, at)
+    end
+  end
+end
+
+function Fields:default(name, value)
+  if not self.seen[name:lower()] then self:add(name, value) end
+end
+
+local function each(headers, visit)
+  -- A list of { name, value } keeps its order and repetitions.
+  for _, pair in ipairs(headers) do
+    if type(pair) ~= "table" then error("headers: a list must hold { name, value }", 0) end
+    visit(pair[1], pair[2])
+  end
+  for name, value in pairs(headers) do
+    if type(name) == "string" then
+      for _, one in ipairs(type(value) == "table" and value or { value }) do visit(name, one) end
+    end
+  end
+end
+
+local function gather(defaults, headers)
+  local fields = new_fields()
+  each(headers or {}, function(name, value)
+    fields:add(name, value)
+    if OURS[name:lower()] and name:lower() ~= "content-length" then
+      error("headers: " .. name .. " is set by the client itself", 0)
+    end
+  end)
+  local own = {}
+  for lower in pairs(fields.seen) do own[lower] = true end
+  each(defaults or {}, function(name, value)
+    if type(name) ~= "string" or not own[name:lower()] then fields:add(name, value) end
+  end)
+  return fields
+end
+
+local function count_bodies(options)
+  local count = 0
+  for _, name in ipairs { "body", "json", "form" } do
+    if options[name] ~= nil then count = count + 1 end
+  end
+  if count > 1 then error("only one of body, json and form can be sent", 0) end
+end
+
+-- The body that the options ask for; its type goes to `fields`.
+local function make_body(options, fields)
+  count_bodies(options)
+  if options.json ~= nil then
+    fields:default("Content-Type", "application/json")
+    return body_of((require("lio.json").encode(options.json)))
+  end
+  if options.form ~= nil then
+    fields:default("Content-Type", "application/x-www-form-urlencoded")
+    return body_of(urls.encode(options.form))
+  end
+  return body_of(options.body)
+end
+
+-- The length that the body will be sent with: nil is chunked, false no body at all.
+local function length_of(fields, body, method)
+  local given = fields.seen["content-length"]
+  fields:remove "content-length"
+  if not body then
+    if given and given ~= "0" then error("headers: Content-Length without a body", 0) end
+    return (HAS_BODY[method] or given) and 0
+  end
+  local length = given and given:find "^%d+$" and math.tointeger(tonumber(given))
+  if given and not length then error("headers: malformed Content-Length", 0) end
+  if length and body.length and length ~= body.length then
+    error("headers: Content-Length differs from the length of the body", 0)
+  end
+  body.length = body.length or length
+  return body.length
+end
+
+local Request = {}
+Request.__index = Request
+
+local function check_method(method)
+  if type(method) ~= "string" or not method:find "^[%w!#$%%&'*+.^_`|~-]+$" then
+    error("method must be a token, not " .. tostring(method), 0)
+  end
+  if method == "CONNECT" then error("method CONNECT makes a tunnel, which this client has not", 0) end
+  return method
+end
+
+-- `address(options, base)` → url; nil, message. `base`: an address that relative ones count from.
+local function address(options, base)
+  local text = options.url
+  if type(text) ~= "string" then error("url must be a string, not " .. type(text), 0) end
+  if text:find "[%c]" then error("url has a control character", 0) end
+  local url, message
+  if base then
+    url, message = urls.resolve(base, text)
+  else
+    url, message = urls.parse(text)
+  end
+  if not url then return nil, message end
+  local query = options.query
+  if query == nil then return url end
+  if type(query) == "table" then query = urls.encode(query) end
+  if type(query) ~= "string" then error("query must be a string or a table, not " .. type(query), 0) end
+  if query:find "%c" then error("query has a control character", 0) end
+  return urls.with_query(url, query)
+end
+
+-- `new(options, defaults)` → request; or nil, message when the address is malformed. Raises for misuse.
+function M.new(options, defaults)
+  local url, message = address(options, defaults.base)
+  if not url then return nil, message end
+  local fields = gather(defaults.headers, options.headers)
+  local request = setmetatable({
+    url = url,
+    method = check_method(options.method or "GET"),
+    fields = fields,
+    is_idempotent = options.idempotent,
+    upgrades = fields.seen.upgrade ~= nil,
+  }, Request)
+  request.body = make_body(options, fields)
+  request.length = length_of(fields, request.body, request.method)
+  local expects = options.expect_continue
+  if expects and request.body then request.expects = expects == true and 1 or expects end
+  if request.is_idempotent == nil then
+    request.is_idempotent = IDEMPOTENT[request.method] or fields.seen["idempotency-key"] ~= nil
+  end
+  return request
+end
+
+-- `request:render(coding, proxy)` sets `head`. `coding`: the value of Accept-Encoding, or nil; `proxy`: the
+-- proxy's address, or nil.
+function Request:render(coding, proxy)
+  local url, fields = self.url, self.fields
+  local target = proxy and tostring(url) or url.target
+  local lines = {
+    self.method .. " " .. target .. " HTTP/1.1",
+    "Host: " .. (fields.seen.host or url.authority),
+  }
+  local function add(name, value)
+    if not fields.seen[name:lower()] then lines[#lines + 1] = name .. ": " .. value end
+  end
+  add("User-Agent", AGENT)
+  add("Accept", "*/*")
+  if coding and not fields.seen.range then add("Accept-Encoding", coding) end
+  if url.user then add("Authorization", M.basic(url.user, url.password)) end
+  if proxy and proxy.user then add("Proxy-Authorization", M.basic(proxy.user, proxy.password)) end
+  for at, name in ipairs(fields.names) do
+    if name:lower() ~= "host" then lines[#lines + 1] = name .. ": " .. fields.values[at] end
+  end
+  if self.length then
+    lines[#lines + 1] = "Content-Length: " .. self.length
+  elseif self.body then
+    lines[#lines + 1] = "Transfer-Encoding: chunked"
+  end
+  if self.expects then lines[#lines + 1] = "Expect: 100-continue" end
+  lines[#lines + 1] = "\r\n"
+  self.head = table.concat(lines, "\r\n")
+  self.is_head = self.method == "HEAD"
+end
+
+-- Drops the body and what described it.
+local function drop_body(self)
+  self.body, self.length, self.expects = nil, nil, nil
+  for _, name in ipairs { "content-type", "content-encoding", "content-language", "content-location", "digest",
+    "last-modified" } do
+    self.fields:remove(name)
+  end
+end
+
+local FOLLOWED <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
+
+-- `request:redirect(status, location)` → true when the request is now the one to be sent next (RFC 9110 section
+-- 15.4); false when the answer is to be returned as it is; nil, message when the location is malformed.
+function Request:redirect(status, location)
+  if not FOLLOWED[status] or not location then return false end
+  local method = self.method
+  if status == 303 and method ~= "HEAD" or (status == 301 or status == 302) and method == "POST" then
+    method = "GET"
+  elseif self.body and not self.body:rewind() then
+    return false
+  end
+  local url, message = urls.resolve(self.url, location)
+  if not url then return nil, message end
+  if method ~= self.method then
+    self.method, self.is_idempotent = method, true
+    drop_body(self)
+  end
+  if url:is_same_origin(self.url) then
+    url.user, url.password = url.user or self.url.user, url.password or self.url.password
+  else
+    for _, name in ipairs { "authorization", "cookie", "proxy-authorization", "host" } do self.fields:remove(name) end
+  end
+  self.url = url
+  return true
+end
+
+return M

@@ -1,0 +1,181 @@
+-- URLs of http requests: parsing, and references resolved against them (RFC 3986). Part of
+-- `lio.http.client`. Invariant: what `parse` returns can go into a request as it is: host, path and query
+-- have neither spaces nor control characters, nor anything else that must be escaped.
+
+local http = require "lio.http"
+
+local M = {}
+
+local PORTS <const> = { http = 80, https = 443 }
+
+-- Escapes what may not stand in a path or query as it is; what is escaped already stays.
+local function escape_rest(text)
+  text = text:gsub("[^%w%-._~!$&'()*+,;=:@/?%%%[%]|^]", function(c) return ("%%%02X"):format(c:byte()) end)
+  return (text:gsub("%%(%x?%x?)", function(digits)
+    if #digits < 2 then return "%25" .. digits end
+  end))
+end
+
+local function decode(text)
+  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+end
+
+-- RFC 3986 section 5.2.4.
+local function remove_dots(path)
+  local kept = {}
+  local is_folder = false
+  for segment in path:gmatch "/([^/]*)" do
+    local plain = segment:gsub("%%2[eE]", ".")
+    is_folder = plain == "." or plain == ".."
+    if plain == ".." then
+      kept[#kept] = nil
+    elseif plain ~= "." then
+      kept[#kept + 1] = segment
+    end
+  end
+  return "/" .. table.concat(kept, "/") .. (is_folder and #kept > 0 and "/" or "")
+end
+
+local function parse_port(text, scheme)
+  if text == "" then return PORTS[scheme] end
+  local port = #text <= 5 and math.tointeger(tonumber(text, 10))
+  if port and port >= 1 and port <= 65535 then return port end
+end
+
+-- `host`, `host:port`, `[v6]:port` → host as `net.connect` takes it, port; nil when it is malformed.
+local function parse_host(text, scheme)
+  local inner, port = text:match "^%[([%x:.]+)%]:?(%d*)$"
+  if inner then
+    -- An IPv6 address, which has at least two colons.
+    if not inner:find ":.*:" then return nil end
+    return inner:lower(), parse_port(port, scheme), "[" .. inner:lower() .. "]"
+  end
+  local host
+  host, port = text:match "^([%w%-._~]+):?(%d*)$"
+  if not host then return nil end
+  host = host:lower()
+  return host, parse_port(port, scheme), host
+end
+
+local function split_userinfo(authority)
+  local userinfo, rest = authority:match "^(.*)@([^@]*)$"
+  if not userinfo then return authority end
+  local user, password = userinfo:match "^([^:]*):?(.*)$"
+  return rest, decode(user), decode(password)
+end
+
+local Url = {}
+Url.__index = Url
+
+-- The address, without user and password.
+function Url:__tostring()
+  return self.scheme .. "://" .. self.authority .. self.target
+end
+
+-- Whether two addresses have scheme, host and port in common.
+function Url:is_same_origin(other)
+  return self.scheme == other.scheme and self.host == other.host and self.port == other.port
+end
+
+local function build(scheme, authority, path, query)
+  local rest, user, password = split_userinfo(authority)
+  local host, port, shown = parse_host(rest, scheme)
+  if not host then return nil, "malformed host" end
+  if not port then return nil, "port out of range" end
+  path = path == "" and "/" or remove_dots(escape_rest(path))
+  query = query and escape_rest(query)
+  return setmetatable({
+    scheme = scheme,
+    user = user,
+    password = password,
+    host = host,
+    port = port,
+    authority = port == PORTS[scheme] and shown or shown .. ":" .. port,
+    path = path,
+    query = query,
+    target = query and path .. "?" .. query or path,
+  }, Url)
+end
+
+local function split(text)
+  text = text:match "^[^#]*"
+  local scheme, rest = text:match "^(%a[%w+.-]*):(.*)$"
+  rest = rest or text
+  local authority, behind = rest:match "^//([^/?]*)(.*)$"
+  local path, query = (behind or rest):match "^([^?]*)%??(.*)$"
+  if not (behind or rest):find("?", 1, true) then query = nil end
+  return scheme and scheme:lower(), authority, path, query
+end
+
+-- `parse(text)` → url, or nil and what is wrong. `http` and `https` addresses with a host; fields `scheme`, `user`,
+-- `password`, `host`, `port`, `authority` (as Host has it), `path`, `query` (or nil), `target`.
+function M.parse(text)
+  local scheme, authority, path, query = split(text)
+  if not scheme then return nil, "scheme is missing" end
+  if not PORTS[scheme] then return nil, "unknown scheme" end
+  if not authority or authority == "" then return nil, "host is missing" end
+  return build(scheme, authority, path, query)
+end
+
+-- RFC 3986 section 5.2.3.
+local function merge(base, path)
+  return base.path:match "^(.*/)" .. path
+end
+
+-- `resolve(base, reference)` → url, or nil and what is wrong (RFC 3986 section 5.2).
+function M.resolve(base, reference)
+  if reference:find "%c" then return nil, "control character" end
+  local scheme, authority, path, query = split(reference)
+  if scheme and not PORTS[scheme] then return nil, "unknown scheme" end
+  if scheme and not authority then return nil, "host is missing" end
+  if authority then
+    if authority == "" then return nil, "host is missing" end
+    return build(scheme or base.scheme, authority, path, query)
+  end
+  if path == "" then
+    path, query = base.path, query or base.query
+  elseif path:sub(1, 1) ~= "/" then
+    path = merge(base, path)
+  end
+  local host = base.authority
+  return build(base.scheme, host, path, query)
+end
+
+local function add_pair(parts, key, value)
+  if type(value) ~= "string" and type(value) ~= "number" and type(value) ~= "boolean" then
+    error("the value of '" .. key .. "' must be a string, number, boolean or a list of them, not " .. type(value), 0)
+  end
+  parts[#parts + 1] = http.escape(key) .. "=" .. http.escape(tostring(value))
+end
+
+-- `encode(pairs)` → `a=b&c=d`, sorted by key; a list is a key that is repeated. Raises for other values.
+function M.encode(values)
+  local keys, parts = {}, {}
+  for key in pairs(values) do
+    if type(key) ~= "string" then error("keys must be strings, not " .. type(key), 0) end
+    keys[#keys + 1] = key
+  end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    local value = values[key]
+    if type(value) == "table" then
+      for _, one in ipairs(value) do add_pair(parts, key, one) end
+    else
+      add_pair(parts, key, value)
+    end
+  end
+  return table.concat(parts, "&")
+end
+
+-- `with_query(url, query)` → a copy of the address with more of a query.
+function M.with_query(url, query)
+  if query == "" then return url end
+  if url.query and url.query ~= "" then query = url.query .. "&" .. query end
+  local copy = {}
+  for key, value in pairs(url) do copy[key] = value end
+  copy.query = escape_rest(query)
+  copy.target = copy.path .. "?" .. copy.query
+  return setmetatable(copy, Url)
+end
+
+return M

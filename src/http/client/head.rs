@@ -1,0 +1,227 @@
+//! The head of an answer: from the bytes at the start of a stream's buffer to plain data.
+//!
+//! Called by `incoming` whenever bytes came in. Invariant: the outcome does not depend on how the bytes
+//! were split, and two readers that follow RFC 9112 section 6.3 cannot disagree with us on where the body
+//! ends.
+
+use super::super::fields::{self, Field, Fields, Section, Span};
+use super::super::head::{Coding, members, read_codings, read_length};
+use super::super::status::Reject;
+
+/// The most bytes of a status line.
+const MAX_LINE: usize = 8192;
+
+/// What counts of the request for the answer's framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// HEAD: no answer has a body.
+    Head,
+    /// Any other method.
+    Other,
+}
+
+/// How the body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// There is none.
+    None,
+    /// After so many bytes, at most `i64::MAX`.
+    Length(u64),
+    /// With the last chunk.
+    Chunked,
+    /// With the connection.
+    Close,
+}
+
+/// A complete head. Spans are offsets into the parsed buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// 100 to 999.
+    pub(super) status: u16,
+    /// May be empty.
+    pub(super) reason: Span,
+    /// 10 or 11.
+    pub(super) version: u8,
+    /// Number of fields written to the table.
+    pub(super) field_count: usize,
+    /// Bytes up to and with the blank line.
+    pub(super) head_len: usize,
+    /// How the body ends.
+    pub(super) ends: Ends,
+    /// Whether another request may follow on the connection.
+    pub(super) keep_alive: bool,
+}
+
+/// What is known about a head that is still coming in. Start each head with the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    searched: usize,
+    due: usize,
+}
+
+impl Progress {
+    /// Whether a parse of `buf` may tell more than the last one did. Bytes that trickle in one by one cost
+    /// a search of the new ones, and a parse whenever the buffer has doubled.
+    fn is_due(&mut self, buf: &[u8]) -> bool {
+        let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
+        buf.len() >= self.due || fields::is_worth_parsing(buf, from)
+    }
+}
+
+/// Parses the head at the start of `buf`; `None` when more bytes are needed. `limit`: bytes of the header
+/// section; `max`: number of fields.
+///
+/// # Errors
+/// Why the answer cannot be read; the status tells a passed limit (431) from a malformed head.
+pub(super) fn parse(
+    buf: &[u8],
+    asked: Asked,
+    (limit, max): (usize, usize),
+    progress: &mut Progress,
+    table: &mut Fields,
+) -> Result<Option<Head>, Reject> {
+    if !progress.is_due(buf) {
+        return Ok(None);
+    }
+    progress.due = (buf.len() * 2).max(64);
+    let Some(line) = parse_line(buf)? else {
+        return Ok(None);
+    };
+    let section = fields::parse_section(buf, line.end, limit, max, table)?;
+    let Section::Complete { end, count } = section else {
+        // A passed limit is told of at once.
+        progress.due = progress.due.min(line.end + limit + 1);
+        return Ok(None);
+    };
+    let facts = read_fields(buf, &table[..count])?;
+    let ends = facts.ends(asked, &line)?;
+    Ok(Some(Head {
+        status: line.status,
+        reason: line.reason,
+        version: line.version,
+        field_count: count,
+        head_len: end,
+        ends,
+        keep_alive: facts.persists(&line, ends),
+    }))
+}
+
+#[derive(Clone, Copy)]
+struct Line {
+    status: u16,
+    reason: Span,
+    version: u8,
+    end: usize,
+}
+
+/// `HTTP/1.x NNN reason`. The space behind the status may be missing when there is no reason: many
+/// servers send that, and it can be read in one way only.
+fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
+    let bad = Err(Reject::bad("malformed status line"));
+    let start = b"HTTP/1.";
+    let there = buf.len().min(start.len());
+    if buf[..there] != start[..there] {
+        let is_http = buf.starts_with(b"HTTP/") && buf.len() > 5 && buf[5].is_ascii_digit();
+        return match is_http {
+            true => Err(Reject::bad("unknown HTTP version")),
+            false => bad,
+        };
+    }
+    let Some(feed) = memchr::memchr(b'\n', &buf[..buf.len().min(MAX_LINE + 2)]) else {
+        return match buf.len() > MAX_LINE {
+            true => Err(Reject::new(431, "status line too long")),
+            false => Ok(None),
+        };
+    };
+    let [line @ .., b'\r'] = &buf[..feed] else {
+        return Err(Reject::bad("line feed without carriage return"));
+    };
+    let (Some(minor), Some(b' '), Some(digits)) = (line.get(7), line.get(8), line.get(9..12))
+    else {
+        return bad;
+    };
+    if !minor.is_ascii_digit() || !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
+        return bad;
+    }
+    let from = match line.get(12) {
+        None => 12,
+        Some(b' ') => 13,
+        Some(_) => return bad,
+    };
+    let is_text = |&b: &u8| b == b'\t' || b >= 0x20 && b != 0x7f;
+    if !line[from..].iter().all(is_text) {
+        return bad;
+    }
+    Ok(Some(Line {
+        status: digits
+            .iter()
+            .fold(0, |value, b| value * 10 + u16::from(b - b'0')),
+        reason: Span::new(from, line.len()),
+        version: if *minor == b'0' { 10 } else { 11 },
+        end: feed + 1,
+    }))
+}
+
+#[derive(Default)]
+struct Facts {
+    length: Option<u64>,
+    coding: Coding,
+    is_close: bool,
+    is_keep_alive: bool,
+}
+
+fn read_fields(buf: &[u8], fields: &[Field]) -> Result<Facts, Reject> {
+    let mut facts = Facts::default();
+    for field in fields {
+        let (name, value) = (field.name.of(buf), field.value.of(buf));
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for option in members(value) {
+                    facts.is_close |= option.eq_ignore_ascii_case(b"close");
+                    facts.is_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                facts.length = Some(read_length(value, facts.length)?);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                facts.coding = read_codings(value, facts.coding)?;
+            }
+            _ => (),
+        }
+    }
+    Ok(facts)
+}
+
+impl Facts {
+    /// RFC 9112 section 6.3.
+    fn ends(&self, asked: Asked, line: &Line) -> Result<Ends, Reject> {
+        if self.coding != Coding::Absent {
+            if self.length.is_some() {
+                return Err(Reject::bad("Content-Length with Transfer-Encoding"));
+            }
+            if line.version == 10 {
+                return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 answer"));
+            }
+            if self.coding != Coding::Chunked {
+                return Err(Reject::bad("unknown transfer coding"));
+            }
+        }
+        let is_bare = asked == Asked::Head || matches!(line.status, 100..=199 | 204 | 304);
+        Ok(match (is_bare, self.coding, self.length) {
+            (true, _, _) => Ends::None,
+            (false, Coding::Chunked, _) => Ends::Chunked,
+            (false, _, Some(0)) => Ends::None,
+            (false, _, Some(length)) => Ends::Length(length),
+            (false, _, None) => Ends::Close,
+        })
+    }
+
+    fn persists(&self, line: &Line, ends: Ends) -> bool {
+        // A 204 that announces a body comes from somebody who may send it, too.
+        let is_odd = line.status == 204
+            && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
+        let persists = line.version == 11 || self.is_keep_alive;
+        persists && !self.is_close && ends != Ends::Close && !is_odd
+    }
+}
