@@ -175,6 +175,19 @@ local function parse_address(where, opts)
   return addr, math.tointeger(tonumber(port))
 end
 
+-- → the server that gives the listener's connections to the app, and what web/connection.lua has for it.
+local function serve(self, net, listener)
+  local serving = connection.serving(self, net)
+  local server = net.serve(listener, serving.handle, {
+    max_connections = self.settings.connections,
+    on_stop = serving.stop,
+    attended = true,
+  })
+  serving.server = server
+  table.insert(self.servers, server)
+  return server, serving
+end
+
 -- `app:listen(where [, opts])` → server; only listens, the loop must run. `where`: a port,
 -- `"addr:port"`, or `"unix:/path"`; `opts`: those of `net.listen`, and `addr`. On failure nil and a
 -- message. `server.url` tells the address, `server:stop(grace)` ends it.
@@ -186,17 +199,16 @@ function App:listen(where, opts)
   if not listener then
     return nil, ("cannot listen on %s: %s"):format(port and addr .. ":" .. port or addr, message)
   end
-  local serving = connection.serving(self, net)
-  local server = net.serve(listener, serving.handle, {
-    max_connections = self.settings.connections,
-    on_stop = serving.stop,
-    attended = true,
-  })
+  local server, serving = serve(self, net, listener)
   listener.on_exhausted = serving.shed
-  serving.server = server
   server.url = address_text(listener, addr)
-  table.insert(self.servers, server)
   return server
+end
+
+-- `app:server()` → a server that listens nowhere: `server:admit(c)` serves a connection that came in another
+-- way, such as one end of a pair. `server:stop(grace)` ends it.
+function App:server()
+  return (serve(self, require("lio.net").instance))
 end
 
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or

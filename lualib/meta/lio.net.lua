@@ -161,7 +161,7 @@ function net.wrap(s) end
 
 ---Accepts in a task of its own, runs `handler(c)` as a task per connection and closes it afterwards; an
 ---error that it raises is logged with its traceback.
----@param listener lio.Listener
+---@param listener lio.Listener? nil: connections come by `server:admit` alone
 ---@param handler fun(c: lio.Connection)
 ---@param opts? lio.ServeOptions
 ---@return lio.Server server
@@ -530,7 +530,7 @@ function Udp:close() end
 
 ---A server: what `net.serve` and a web server's `listen` return.
 ---@class lio.Server
----@field listener lio.Listener
+---@field listener? lio.Listener
 ---@field count integer how many connections it has now
 ---@field url? string where a web server is reached, such as `http://127.0.0.1:8080/`
 local Server = {}
@@ -542,6 +542,11 @@ function Server:stop(grace) end
 
 ---Waits until the server has been stopped. Called from a task.
 function Server:wait() end
+
+---Serves a connection that was not accepted, as if it had been.
+---@param c lio.Connection
+---@return boolean admitted false when the server stops or is full; the connection is the caller's then
+function Server:admit(c) end
 
 ---Forgets a connection that somebody else has taken over.
 ---@param c lio.Connection

@@ -125,6 +125,11 @@ function App:not_found(f) end
 ---@return string? message
 function App:listen(where, opts) end
 
+---Makes a server that listens nowhere: `server:admit(c)` serves a connection that came in another way, such
+---as one end of a socket pair.
+---@return lio.Server server
+function App:server() end
+
 ---Listens, prints the address once, and serves until SIGINT, SIGTERM or `loop.stop`; inside a loop that
 ---runs already, until the server is stopped. Raises when it cannot listen.
 ---@param where integer|string as for `listen`

@@ -71,6 +71,15 @@ return function(api, host)
     end
   end
 
+  -- `server:admit(c)` → true: serves a connection that was not accepted, as if it had been; false when the
+  -- server stops or is full.
+  function Server:admit(c)
+    local most = self.max_connections
+    if self.stopping or most and self.count >= most then return false end
+    admit(self, c)
+    return true
+  end
+
   -- `server:release(c)`: the server forgets a connection, which somebody else has taken over.
   function Server:release(c)
     if not self.connections[c] then return end
@@ -97,8 +106,11 @@ return function(api, host)
     if self.stopping then return end
     self.stopping = true
     -- Who stands in the system's queue would be reset: they are served like the others.
-    for c in self.listener.take_waiting, self.listener do admit(self, c) end
-    self.listener:close()
+    local listener = self.listener
+    if listener then
+      for c in listener.take_waiting, listener do admit(self, c) end
+      listener:close()
+    end
     if self.forget_stop then self.forget_stop() end
     sched.wakeup(self)
     if self.on_stop then self.on_stop() end
@@ -123,7 +135,8 @@ return function(api, host)
   -- `serve(listener, handler [, opts])` → server. Forks `handler(c)` per connection and closes it
   -- afterwards; a raised error is logged with its traceback. `opts.max_connections`: beyond it accepting
   -- pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop begins.
-  -- With `opts.attended` the handler runs in the accept loop and must not wait; see `api.attend`.
+  -- With `opts.attended` the handler runs in the accept loop and must not wait; see `api.attend`. `listener`
+  -- nil: connections come by `server:admit` alone.
   function api.serve(listener, handler, opts)
     opts = opts or {}
     if type(handler) ~= "function" then
@@ -143,7 +156,7 @@ return function(api, host)
     if sched.on_stop then
       server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end)
     end
-    sched.fork(accept_loop, server)
+    if listener then sched.fork(accept_loop, server) end
     return server
   end
 end

@@ -1,0 +1,88 @@
+-- CGI modules of `lio.webservice`: loads them, and makes handlers of them. A module is a table of functions
+-- named as HTTP's methods in lower case, called `(path, query, header, body)` → code, body, headers.
+-- Invariant: of a module nothing is called but a function that it has itself, under a name in METHODS.
+
+local METHODS <const> = {
+  GET = "get", HEAD = "head", POST = "post", PUT = "put", PATCH = "patch", DELETE = "delete", OPTIONS = "options",
+}
+
+local M = {}
+
+local function is_there(name)
+  return package.loaded[name] ~= nil or package.preload[name] ~= nil
+    or package.searchpath(name, package.path) ~= nil
+end
+
+-- The module that `"module|name"` stands for: `module.name`, or the field `name` of `module`.
+local function find(text)
+  local module, name = text:match "^([^|]+)|([^|]+)$"
+  if not module then return require(text) end
+  local inner = name:gsub("%.lua$", ""):gsub("/", ".")
+  local path = module .. "." .. inner
+  if is_there(path) then return require(path) end
+  local outer = require(module)
+  local value = type(outer) == "table" and outer[name]
+  if value == nil or value == false then
+    error(("module '%s' not found, and '%s' has no field '%s'"):format(path, module, name), 0)
+  end
+  return value
+end
+
+-- `load(prefix, text)` → the module; raises, naming what is wrong.
+function M.load(prefix, text)
+  local ok, module = pcall(find, text)
+  if not ok then
+    error(("start: cgi['%s']: cannot load '%s': %s"):format(prefix, text, tostring(module)), 0)
+  end
+  if type(module) ~= "table" then
+    error(("start: cgi['%s']: '%s' must be a table of functions, not a %s"):format(prefix, text, type(module)), 0)
+  end
+  return module
+end
+
+-- Not through a metatable, which may have an answer to every name.
+local function exported(module, method)
+  local name = METHODS[method]
+  local f = name and rawget(module, name)
+  return type(f) == "function" and f or nil
+end
+
+local function allowed(module)
+  local set = { OPTIONS = true }
+  for method in pairs(METHODS) do
+    if exported(module, method) then set[method] = true end
+  end
+  if set.GET then set.HEAD = true end
+  local names = {}
+  for name in pairs(set) do names[#names + 1] = name end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+local function headers_of(req)
+  local header = {}
+  for name, value in pairs(req.headers) do header[name] = value end
+  return header
+end
+
+-- `handler(module)` → a handler of `lio.webserver` for paths that end in `*rest`, or at the prefix itself.
+function M.handler(module)
+  return function(req, res)
+    local method = req.method
+    local f = exported(module, method) or method == "HEAD" and exported(module, "GET")
+    if not f then
+      local code, text = 405, "Method Not Allowed\n"
+      if method == "OPTIONS" then code, text = 204, nil end
+      return code, text, { Allow = allowed(module) }
+    end
+    local body = req:body()
+    -- Refused: the refusal is the answer.
+    if not body then return res end
+    local code, content, headers = f(req.params.rest or "", req.query, headers_of(req), body)
+    local status = type(code) == "number" and math.tointeger(code)
+    if not status then error("a cgi function must return a status code first, not " .. tostring(code), 0) end
+    return status, content, headers
+  end
+end
+
+return M

@@ -1,0 +1,286 @@
+-- The service `lio.webservice` in redirect mode: what its tunnel is asked and told, and when sessions end. The
+-- tunnel is the main service of each system, which plays its clients itself.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+local cgi <const> = [[
+  local ltask = require "ltask"
+  return {
+    get = function(path, query)
+      if path == "slow" then ltask.sleep(tonumber(query.cs)) end
+      if path == "large" then return 200, ("x"):rep(tonumber(query.n)) end
+      return 200, path
+    end,
+    post = function(path, query, header, body) return 200, tostring(#body) .. body:sub(-3) end,
+  }
+]]
+
+-- What a main service as tunnel begins with.
+local before <const> = [[
+  local got, ends, opened = {}, {}, nil
+  local function changed() ltask.multi_wakeup "changed" end
+  local function until_(f)
+    local late
+    ltask.timeout(1000, function() late = true changed() end)
+    while not f() do
+      if late then error("nothing came within 10 s: " .. debug.traceback()) end
+      ltask.multi_wait "changed"
+    end
+  end
+  function S.tunnel_open(...) opened = table.pack(...) end
+  function S.tunnel_data(session, data)
+    got[session] = (got[session] or "") .. data
+    changed()
+  end
+  function S.tunnel_close(session)
+    ends[session] = (ends[session] or 0) + 1
+    changed()
+  end
+  function S.tunnel_end(...)
+    ends.all = table.pack(...)
+    changed()
+  end
+  local web = ltask.spawn "lio.webservice"
+  local conf = { mode = "redirect", addr = "here", port = 80, cgi = { cgi = "cgi" }, options = {} }
+  local function start() return ltask.call(web, "start", conf) end
+  local function data(session, ...) return ltask.call(web, "tunnel_data", session, ...) end
+  local function get(path, more) return "GET /cgi/" .. path .. " HTTP/1.1\r\nHost: x\r\n" .. (more or "") .. "\r\n" end
+  local function answered(session, text)
+    until_(function() return got[session] and got[session]:sub(-#text) == text end)
+  end
+]]
+
+local function test(name, main, out, more)
+  local spec = { main = before:gsub("\n%s*", " ") .. main, out = out, modules = { cgi = cgi } }
+  for k, v in pairs(more or {}) do spec[k] = v end
+  kit.both(name, spec)
+end
+
+test("the tunnel is asked to carry what comes for the address, and who asked for the start is it", [[
+  say(start() == "the tunnel of service " .. ltask.self())
+  say(opened[1], opened[2])
+  say(data(1, get "hello"))
+  answered(1, "\r\n\r\nhello")
+  say(got[1]:match "^HTTP/1.1 200 OK\r\n" ~= nil)
+]], { "true", "here\t80", "true", "true" })
+
+test("the tunnel may be named by address or by name, and say what start returns", [[
+  ltask.register "carrier"
+  function S.tunnel_open() return "over there", 7 end
+  conf.tunnel = "carrier"
+  say(start())
+  ltask.call(web, "quit")
+  web, conf.tunnel = ltask.spawn "lio.webservice", ltask.self()
+  say(start())
+]], { "over there\t7", "over there\t7" })
+
+test("a start fails with what a tunnel says that refuses, cannot, or is not there", [[
+  local function why() return select(2, pcall(start)) end
+  function S.tunnel_open() return false, "not today" end
+  say(tostring(why()):match "refused: [^\n]*")
+  function S.tunnel_open() error "broken" end
+  say(tostring(why()):match "broken")
+  conf.tunnel = 12345
+  say(tostring(why()):match "the tunnel, service 12345")
+  conf.tunnel = web
+  say(tostring(why()):match "cannot be this service itself")
+  conf.tunnel = nil
+  function S.tunnel_open() end
+  say(pcall(start))
+]], { "refused: not today", "broken", "the tunnel, service 12345", "cannot be this service itself",
+  "true\tthe tunnel of service 3" }, { out = function(out)
+  t.ok(out:find "refused: not today\nbroken\nthe tunnel, service 12345\ncannot be this service itself\ntrue\t", out)
+end })
+
+test("writes of any length keep their order, in both directions", [[
+  start()
+  local piece = {}
+  for i = 1, 5000 do piece[i] = ("%07d,"):format(i) end
+  local body = table.concat(piece):rep(20)
+  local text = "POST /cgi/x HTTP/1.1\r\nHost: x\r\nContent-Length: " .. #body .. "\r\n\r\n" .. body
+  local at, n = 1, 1
+  while at <= #text do
+    data("big", text:sub(at, at + n - 1))
+    at, n = at + n, n * 3
+  end
+  answered("big", "\r\n\r\n80000000,")
+  for i = 1, 20 do
+    ltask.send(web, "tunnel_data", "small", get(i):sub(1, 9))
+    ltask.send(web, "tunnel_data", "small", get(i):sub(10))
+  end
+  answered("small", "\r\n\r\n20")
+  local order = {}
+  for n in got.small:gmatch "\r\n\r\n(%d+)" do order[#order + 1] = n:sub(1, #tostring(#order + 1)) end
+  say(#order, order[7], order[20])
+  data("large", get "large?n=5000000")
+  until_(function() return got.large and #got.large > 5000000 end)
+  say(#got.large:match "\r\n\r\n(x+)$")
+]], { "20\t7\t20", "5000000" })
+
+test("a session ends when the server closes, and the tunnel is told once", [[
+  start()
+  data(1, get("x", "Connection: close\r\n"))
+  until_(function() return ends[1] end)
+  say(got[1]:match "Connection: close" ~= nil, ends[1])
+  say(ltask.call(web, "tunnel_close", 1))
+  data(2, "nonsense\r\n\r\n")
+  until_(function() return ends[2] end)
+  say(got[2]:match "^HTTP/1.1 400")
+]], { "true\t1", "false", "HTTP/1.1 400" })
+
+-- Bytes that are on their way when the server closes must not be taken for the beginning of another request.
+test("while the tunnel learns that a session is over its bytes are refused, and begin no new one", [[
+  start()
+  local release
+  function S.tunnel_close(session)
+    ends[session] = true
+    changed()
+    release = {}
+    ltask.wait(release)
+  end
+  data(1, get("x", "Connection: close\r\n"))
+  until_(function() return release end)
+  say(data(1, get "y"))
+  ltask.wakeup(release)
+  ltask.sleep(0)
+  got[1] = nil
+  say(data(1, get "z"))
+  answered(1, "z")
+]], { "false\tclosed", "true" })
+
+test("a session ends when the tunnel closes it, though a handler works", [[
+  start()
+  data(1, get "slow?cs=100000")
+  say(ltask.call(web, "tunnel_close", 1), ltask.call(web, "tunnel_close", 1))
+  say(data(1, get "again"))
+  answered(1, "again")
+  say(ends[1])
+]], { "true\tfalse", "true", "nil" })
+
+test("a client that has ended its sending is answered", [[
+  start()
+  data(1, get "slow?cs=1")
+  say(ltask.call(web, "tunnel_shutdown", 1))
+  until_(function() return ends[1] end)
+  say(got[1]:match "slow$")
+  say(ltask.call(web, "tunnel_shutdown", 1))
+]], { "true", "slow", "false" })
+
+-- The redirect mode kept every session for ever.
+test("sessions that are idle or do not send their request end", [[
+  conf.options = { keep_alive_time = 0.05, header_time = 0.05 }
+  start()
+  data(1, get "x")
+  data(2, "GET / HT")
+  until_(function() return ends[1] and ends[2] end)
+  say(got[2]:match "^HTTP/1.1 408")
+]], { "HTTP/1.1 408" })
+
+test("a thousand sessions leave nothing behind", [[
+  start()
+  local pid = io.open "/proc/self/stat":read "n"
+  local function open()
+    local n = 0
+    for _ in io.popen("ls /proc/" .. pid .. "/fd"):lines() do n = n + 1 end
+    return n
+  end
+  data(0, get("0", "Connection: close\r\n"))
+  until_(function() return ends[0] end)
+  local before = open()
+  for i = 1, 1000 do
+    data(i, get(i, i % 2 == 0 and "Connection: close\r\n" or nil))
+    if i % 2 == 0 then until_(function() return ends[i] end) else ltask.call(web, "tunnel_close", i) end
+  end
+  say(open() - before < 8)
+]], { "true" })
+
+test("a tunnel that does not answer loses the session, and later learns it", [[
+  conf.options = { write_time = 0.05 }
+  start()
+  local held
+  function S.tunnel_data() held = {} changed() ltask.wait(held) end
+  data(1, get "x")
+  until_(function() return ends[1] end)
+  say(held ~= nil)
+]], { "true" })
+
+test("a tunnel that does not take the bytes holds the server back", [[
+  start()
+  local held, bytes = nil, 0
+  function S.tunnel_data(_, piece)
+    bytes = bytes + #piece
+    if not held then
+      held = {}
+      ltask.wait(held)
+    end
+    changed()
+  end
+  data(1, get "large?n=3000000")
+  until_(function() changed() return held end)
+  ltask.sleep(5)
+  say(bytes < 1000000)
+  ltask.wakeup(held)
+  until_(function() return bytes > 3000000 end)
+]], { "true" })
+
+test("sessions and the service's state end with the tunnel's service", [[
+  local other = ltask.spawn("carrier", web)
+  conf.tunnel = other
+  start()
+  ltask.call(other, "begin", get "slow?cs=1")
+  ltask.kill(other)
+  conf.tunnel = nil
+  until_(function()
+    ltask.timeout(2, changed)
+    return (pcall(start))
+  end)
+  say(data(1, get "mine"))
+  answered(1, "mine")
+]], { "true" }, { services = { carrier = [[
+  local web = ...
+  local S = {}
+  function S.tunnel_open() end
+  function S.tunnel_data() end
+  function S.tunnel_close() end
+  function S.begin(text)
+    ltask.call(web, "tunnel_data", 1, text)
+    ltask.call(web, "tunnel_data", 2, "GET")
+  end
+  return S
+]] } })
+
+test("quit answers what is in work, ends the sessions, and tells the tunnel", [[
+  start()
+  data(1, get "slow?cs=5")
+  data(2, get "x")
+  answered(2, "x")
+  ltask.call(web, "quit")
+  say(got[1]:match "slow$", ends[1], ends[2])
+  say(ends.all[1], ends.all[2])
+  ltask.sleep(1)
+  say((pcall(ltask.call, web, "start", conf)))
+]], { "slow\t1\t1", "here\t80", "false" })
+
+test("quit waits no longer than the grace", [[
+  conf.options = { grace = 0.05 }
+  start()
+  data(1, get "slow?cs=100000")
+  ltask.call(web, "quit")
+  say(ends.all ~= nil)
+]], { "true" })
+
+test("misuse is named", [[
+  say(data(1, "GET"))
+  start()
+  for _, list in ipairs { { {}, "x" }, { 1.5, "x" }, { 1, 7 }, { 1 } } do
+    say((tostring(select(2, pcall(data, table.unpack(list)))):match "[^\n]*"))
+  end
+]], { "false\tclosed",
+  "bad argument #1 to 'tunnel_data' (session expected, got table)",
+  "bad argument #1 to 'tunnel_data' (session expected, got number)",
+  "bad argument #2 to 'tunnel_data' (string expected, got number)",
+  "bad argument #2 to 'tunnel_data' (string expected, got nil)" })
+
+t.finish()
