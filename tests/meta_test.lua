@@ -18,7 +18,7 @@ local http_client = require "lio.http.client"
 
 -- What the library's own files call; no module for programs. The services' files are none either.
 local INTERNAL <const> = {}
-for name in ([[ lio.stream lio.http lio.resolver lio.task.core lio.tasks lio.service lio.system ltask.core
+for name in ([[ lio.stream lio.http lio.resolver lio.task.core lio.tasks lio.service lio.guest lio.system ltask.core
   ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
   ltask.service ltask.timer skynet.errors skynet.launch skynet.manager skynet.message skynet.names
   skynet.packing skynet.protocol skynet.registry skynet.response skynet.services skynet.task skynet.time
@@ -278,8 +278,8 @@ end
 
 t.test("lio.NetInstance: definitions and the loop's instance are the same", function()
   local functions = defined(classes["lio.NetInstance"])
-  -- These two are of the module alone.
-  functions.new, functions.use = nil, nil
+  -- These are of the module alone.
+  functions.new, functions.use, functions.remote = nil, nil, nil
   local real, values = found(loop.net)
   t.eq(sorted(functions), sorted(real))
   local own = {}

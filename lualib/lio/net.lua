@@ -24,7 +24,7 @@ local is_closed <const> = Connection.is_closed
 -- What connections can do as methods.
 local METHODS <const> = {
   "recv", "send", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
-  "wait_closed",
+  "wait_closed", "transfer",
 }
 
 stream.metatable.__close = function(c) c:close() end
@@ -198,6 +198,7 @@ function M.new(selector, sched)
   -- or "closed".
   function api.wait_readable(c, seconds)
     if is_closed(c) then return nil, "closed", "closed" end
+    if c:buffered() > 0 then return true end
     c:arm(READ)
     local reason = api.wait_armed(c, false, seconds)
     if reason == "timeout" or reason == "closed" then return nil, reason, reason end
@@ -315,6 +316,12 @@ function M.new(selector, sched)
     adopt = adopt,
   }
 
+  -- Nobody waits on `c` here any more, and nothing is sent for it.
+  function host.forget(c)
+    turns.forget(c)
+    unflushed[c], flushing[c] = nil, nil
+  end
+
   -- `api.clock`: seconds of `lio.now` when the last round had its events; costs nothing to read.
   api.clock = now()
 
@@ -410,6 +417,7 @@ function M.new(selector, sched)
   require "lio.net.connect"(api, host)
   require "lio.net.udp"(api, host)
   require "lio.net.serve"(api, host)
+  require "lio.net.transfer"(api, host)
   make_methods(api)
   return api
 end
@@ -422,6 +430,11 @@ function M.use(api)
   end
   M.instance = api
   return M
+end
+
+-- `net.remote([io])` → these calls for a service without a loop, done by service `io`: see `lio.net.remote`.
+function M.remote(io)
+  return require "lio.net.remote"(io)
 end
 
 return setmetatable(M, {

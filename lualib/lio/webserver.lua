@@ -155,6 +155,7 @@ local function address_text(listener, addr)
   local ip, port, family = listener:address()
   if family == "unix" then return "unix:" .. tostring(ip) end
   local host = ip
+  addr = addr or ip
   if addr == "0.0.0.0" or addr == "::" then host = "127.0.0.1" end
   if host:find(":", 1, true) then host = "[" .. host .. "]" end
   return ("http://%s:%d/"):format(host, port)
@@ -165,6 +166,7 @@ local function parse_address(where, opts)
   if math.type(where) == "integer" then
     return opts.addr or "0.0.0.0", where
   end
+  if type(where) == "userdata" then return where, nil end
   if type(where) ~= "string" then
     error("listen: port or address expected, got " .. type(where), 3)
   end
@@ -189,15 +191,16 @@ local function serve(self, net, listener)
 end
 
 -- `app:listen(where [, opts])` → server; only listens, the loop must run. `where`: a port,
--- `"addr:port"`, or `"unix:/path"`; `opts`: those of `net.listen`, and `addr`. On failure nil and a
--- message. `server.url` tells the address, `server:stop(grace)` ends it.
+-- `"addr:port"`, `"unix:/path"`, or a socket that listens; `opts`: those of `net.listen`, and `addr`. On
+-- failure nil and a message. `server.url` tells the address, `server:stop(grace)` ends it.
 function App:listen(where, opts)
   opts = opts or {}
   local net = require("lio.net").instance
   local addr, port = parse_address(where, opts)
   local listener, message = net.listen(addr, port, opts)
   if not listener then
-    return nil, ("cannot listen on %s: %s"):format(port and addr .. ":" .. port or addr, message)
+    local what = port and addr .. ":" .. port or tostring(addr)
+    return nil, ("cannot listen on %s: %s"):format(what, message)
   end
   local server, serving = serve(self, net, listener)
   listener.on_exhausted = serving.shed

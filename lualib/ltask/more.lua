@@ -277,6 +277,16 @@ function hooks.inspect(what)
   return table.concat(list, "\n")
 end
 
+-- What `ltask.syscall(addr, "watch")` asks: it is not answered, so it ends with an error when this service
+-- dies.
+hooks.watches = {}
+function hooks.watch()
+  local token = {}
+  -- Who waits for what nobody refers to would be lost.
+  hooks.watches[token] = true
+  ltask.wait(token)
+end
+
 for _, name in ipairs { "async", "request", "parallel" } do
   M[name] = function(...)
     return require "ltask.request"[name](...)

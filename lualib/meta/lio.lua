@@ -40,6 +40,18 @@ function lio.now() end
 ---@return lio.TaskInfo[] list
 function lio.tasks() end
 
+---The sockets that the process was started with, after sd_listen_fds(3): variables `LISTEN_PID`, `LISTEN_FDS`
+---and `LISTEN_FDNAMES`. `net.listen` and `app:listen` take them. Each call, in each VM, gives duplicates of the
+---same sockets: to close one leaves the inherited socket open. Descriptors that are no sockets are left out.
+---@return lio.InheritedSockets? sockets empty when there are none, or the variables are for another process
+---@return string? message
+---@return string? code
+function lio.systemd() end
+
+---A list of `lio.Socket`, whose elements are at 1, 2, …
+---@class lio.InheritedSockets
+---@field names string[] the name of each; `"unknown"` without one
+
 ---One task. In what `ltask.call(addr, "tasks")` returns there is no `thread`.
 ---@class lio.TaskInfo
 ---@field thread thread its own coroutine

@@ -146,6 +146,60 @@ function net.wait_readable(c, seconds) end
 ---@return string? code
 function net.wait_closed(c, seconds) end
 
+---Moves a connection to the loop of another service, with what was received and not read and what is queued.
+---Waits of others on it end with `"closed"`.
+---@param c lio.Connection
+---@param service integer a service of `lio.service`
+---@param ... any goes to the function of its `on_transfer`
+---@return true|integer|nil result true when that function has it; else its handle there, which is this service's
+---@return string? message
+---@return string? code `"dead"`, `"refused"`: the connection is as before; `"closed"`: it is gone
+function net.transfer(c, service, ...) end
+
+---Sets what takes connections that other services transfer to this one: `f(c, …)` runs as a task and owns
+---`c`. Without such a function they become handles of who sends them.
+---@param f? fun(c: lio.Connection, ...: any)
+function net.on_transfer(f) end
+
+---Gives these calls for a service without a loop, done by the service `io`. Connections, listeners and
+---datagram sockets have the same methods, but for `handle`; calls for who drives a loop are missing.
+---@param io? integer a service of `lio.service`; default: the unique service `lio`
+---@return lio.RemoteNet api
+function net.remote(io) end
+
+---What `net.remote` returns: the calls of `lio.net`, and those for handles.
+---@class lio.RemoteNet: lio.net
+---@field connection fun(handle: integer): lio.Connection of a handle that another service has given to this one
+---@field listener fun(handle: integer): lio.Listener of a handle of another service, to accept from it
+---@field give fun(c: lio.Connection, service: integer): integer? its handle, which is that service's now
+
+---Makes requests to other services possible. For who drives.
+---@param call fun(service: integer, name: string, ...: any): ...: any
+function net.join(call) end
+
+---Takes a connection that was sent off. For who drives.
+---@param number integer
+---@return lio.Connection? connection
+---@return string? message
+---@return string? code
+function net.adopt(number) end
+
+---Hands a connection to the function of `on_transfer`. For who drives.
+---@param c lio.Connection
+---@param ... any
+---@return boolean taken whether there is one
+function net.receive(c, ...) end
+
+---Does what `transfer` does, on behalf of another service. For who drives.
+---@param c lio.Connection
+---@param service integer
+---@param owner? integer whose its handle becomes; default: this service
+---@param ... any
+---@return true|integer|nil result
+---@return string? message
+---@return string? code
+function net.send_off(c, service, owner, ...) end
+
 ---Makes a connection of a connected socket, which it takes over.
 ---@param s lio.Socket reads as closed afterwards
 ---@return lio.Connection|false connection
@@ -399,6 +453,14 @@ function Connection:wait_readable(seconds) end
 ---@return string? code
 function Connection:wait_closed(seconds) end
 
+---Moves it to the loop of another service; see `net.transfer`.
+---@param service integer
+---@param ... any
+---@return true|integer|nil result
+---@return string? message
+---@return string? code
+function Connection:transfer(service, ...) end
+
 ---Tells whether this side has closed it.
 ---@return boolean
 function Connection:is_closed() end
@@ -414,6 +476,14 @@ function Connection:buffered() end
 ---Tells the descriptor.
 ---@return lightuserdata handle
 function Connection:handle() end
+
+---What `transfer` stands on.
+---@private
+function Connection:send_off() end
+
+---Puts bytes before what is buffered, as if they had not been received yet.
+---@param bytes string
+function Connection:unread(bytes) end
 
 ---What `recv` stands on.
 ---@private

@@ -119,7 +119,7 @@ function App:not_found(f) end
 ---@field addr? string address for a `where` that is a port; default `"0.0.0.0"`
 
 ---Listens, and serves as long as the loop runs.
----@param where integer|string port, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`
+---@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
 ---@param opts? lio.WebListenOptions
 ---@return lio.Server? server
 ---@return string? message

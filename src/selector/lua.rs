@@ -678,6 +678,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"waker", take_waker),
                 (c"now", now),
                 (c"tasks", crate::task::tasks),
+                (c"systemd", crate::socket::inherit::systemd),
             ],
         );
         for (name, value) in [(c"SELECT_READ", READ), (c"SELECT_WRITE", WRITE)] {

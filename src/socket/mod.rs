@@ -3,10 +3,12 @@
 //! - `mod.rs`: the socket and its transfers, used by `lio.socket` and by streams
 //! - `endpoint.rs`: addresses, as values and as Lua objects
 //! - `option.rs`: socket options by name
+//! - `inherit.rs`: the sockets that the process was started with
 //! - `resolve.rs`: names looked up off-thread
 //! - `lua.rs`: `require "lio.socket"`; `methods.rs`: what its objects can do
 
 pub(crate) mod endpoint;
+pub(crate) mod inherit;
 pub(crate) mod lua;
 pub(crate) mod methods;
 mod option;
@@ -48,6 +50,25 @@ pub(crate) struct Socket {
     pub(crate) phase: Phase,
     watch: Rc<Watch>,
     owned: Rc<Owned>,
+}
+
+/// A socket without what belongs to a VM: on its way from one to another. Dropped, it is closed.
+pub(crate) struct Parts {
+    /// -1 once taken.
+    number: RawFd,
+    owns: bool,
+    domain: Domain,
+    stream: bool,
+    phase: Phase,
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        if self.number >= 0 && self.owns {
+            // SAFETY: whoever takes the number sets it to -1.
+            drop(unsafe { socket2::Socket::from_raw_fd(self.number) });
+        }
+    }
 }
 
 fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -333,6 +354,33 @@ impl Socket {
             watch: std::mem::replace(&mut self.watch, Rc::new(Watch::new())),
             owned: self.owned.clone(),
         }
+    }
+
+    /// Gives everything away but what belongs to this VM; selectors forget the socket, which reads as
+    /// closed. `None` when it is.
+    pub(crate) fn part(&mut self) -> Option<Parts> {
+        Some(Parts {
+            number: self.give_up(true)?,
+            owns: self.owns,
+            domain: self.domain,
+            stream: self.stream,
+            phase: self.phase,
+        })
+    }
+
+    /// A socket of this VM, of what [`part`](Self::part) gave.
+    pub(crate) fn from_parts(parts: &mut Parts, owned: &Rc<Owned>) -> Socket {
+        let number = std::mem::replace(&mut parts.number, -1);
+        // SAFETY: the parts owned the number, and have it no more.
+        let inner = unsafe { socket2::Socket::from_raw_fd(number) };
+        let (domain, stream) = (parts.domain, parts.stream);
+        Self::adopt(inner, domain, stream, parts.phase, parts.owns, owned)
+    }
+
+    /// Is again what [`part`](Self::part) gave away.
+    pub(crate) fn restore(&mut self, parts: &mut Parts) {
+        let owned = self.owned.clone();
+        *self = Self::from_parts(parts, &owned);
     }
 
     fn give_up(&mut self, tell_system: bool) -> Option<RawFd> {

@@ -31,6 +31,11 @@ impl Buffer {
         self.data.capacity() == 0
     }
 
+    /// How many bytes at the front of the memory were consumed.
+    pub(super) fn consumed(&self) -> usize {
+        self.start
+    }
+
     pub(crate) fn adopt(&mut self, data: Vec<u8>) {
         self.data = data;
         self.start = 0;

@@ -30,6 +30,8 @@ impl Object for Stream {
         (c"address", address),
         (c"set_option", option),
         (c"handle", handle),
+        (c"send_off", send_off),
+        (c"unread", unread),
     ];
     const META: &'static [(&'static CStr, Function)] = &[(c"__tostring", to_string)];
     fn key() -> &'static Key {
@@ -160,6 +162,80 @@ unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
             }
             Err(fault) => fault.push(state),
         }
+    }
+}
+
+/// `s:send_off()` → the number under which any VM of the process can take the connection, with its
+/// buffers; this stream reads as closed then. nil when it is closed.
+unsafe extern "C-unwind" fn send_off(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        let stream = check(state, 1);
+        match settle(state, guard(|| Ok(stream.send_off(0)))) {
+            Some(number) => ffi::lua_pushinteger(state, number as i64),
+            None => ffi::lua_pushnil(state),
+        }
+        1
+    }
+}
+
+/// `s:unread(bytes)`: puts bytes before what is buffered.
+unsafe extern "C-unwind" fn unread(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`; the bytes are an argument, which stays on the stack.
+    unsafe {
+        let stream = check(state, 1);
+        let bytes = args::bytes(state, 2);
+        if !stream.is_closed() {
+            settle(state, guard(|| Ok(stream.unread(bytes))));
+        }
+        0
+    }
+}
+
+/// `stream.adopt(selector, number)` → the stream that was sent off; `nil, message, code` when somebody
+/// has taken it, or the selector refuses it: then it is there for the sender to take back.
+unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        let pool = pool(state);
+        let number = args::integer_in(state, 2, 1, i64::MAX, "number") as u64;
+        let owned = &*descriptor::owned(state);
+        let made = object::push_new(state, || {
+            let gone = Fault::word("adopt", "the connection is gone", "closed");
+            Stream::of_parcel(number, pool, owned).ok_or(gone)
+        });
+        let stream = match made {
+            Ok(stream) => stream,
+            Err(fault) => return fault.push(state),
+        };
+        let at = ffi::lua_gettop(state);
+        let descriptor = descriptor_of(state, at);
+        ffi::lua_pushvalue(state, at);
+        match crate::selector::lua::attach(state, 1, at, descriptor, 0, Mode::Once) {
+            Ok(()) => 1,
+            Err(fault) => {
+                settle(state, guard(|| Ok((*stream).send_off(number))));
+                fault.push(state)
+            }
+        }
+    }
+}
+
+/// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;
+/// `nil, message, code` when somebody has taken it.
+unsafe extern "C-unwind" fn take_back(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        let stream = check(state, 2);
+        if !settle(state, guard(|| Ok(stream.take_back()))) {
+            return Fault::word("take_back", "the connection is gone", "closed").push(state);
+        }
+        ffi::lua_settop(state, 2);
+        let count = register(state);
+        if count == 1 {
+            ffi::lua_pushboolean(state, 1);
+        }
+        count
     }
 }
 
@@ -308,8 +384,13 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         let Ok(_) = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(PoolHolder(Rc::default()))
         });
-        let functions: [(&CStr, Function); 3] =
-            [(c"new", new), (c"accept", accept), (c"watch", watch)];
+        let functions: [(&CStr, Function); 5] = [
+            (c"new", new),
+            (c"accept", accept),
+            (c"watch", watch),
+            (c"adopt", adopt),
+            (c"take_back", take_back),
+        ];
         for (name, function) in functions {
             ffi::lua_pushvalue(state, -1);
             ffi::lua_pushcclosure(state, function, 1);

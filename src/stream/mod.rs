@@ -4,6 +4,7 @@
 //! - `transport.rs`: what a stream stands on: plain sockets now, TLS later
 //! - `receive.rs`: the forms of `recv`
 //! - `transfer.rs`: `take` and `put`, the calls that move bytes
+//! - `parcel.rs`: connections on their way to another VM
 //! - `lua.rs`: `lio.stream`, what `lualib/lio/net.lua` is built on
 //!
 //! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
@@ -11,6 +12,7 @@
 
 mod buffer;
 pub(crate) mod lua;
+mod parcel;
 mod receive;
 #[cfg(test)]
 mod tests;
@@ -64,6 +66,8 @@ pub(crate) struct Stream {
     reads: u32,
     /// Messages sent since the stream last had to wait for anything, the long ones counted several times.
     messages: u32,
+    /// The number under which it was sent off; 0 when it never was.
+    parcel: u64,
 }
 
 impl Stream {
@@ -80,6 +84,7 @@ impl Stream {
             sought: Vec::new(),
             reads: 0,
             messages: 0,
+            parcel: 0,
         }
     }
 
@@ -276,6 +281,9 @@ impl Stream {
         self.pool.put(std::mem::take(&mut self.output));
         self.output_done = 0;
         self.sought = Vec::new();
+        if self.parcel != 0 {
+            parcel::discard(std::mem::take(&mut self.parcel));
+        }
     }
 }
 

@@ -127,7 +127,13 @@ return function(api, host)
   -- `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
   function api.listen(addr, port, opts)
     opts = opts or {}
-    if type(addr) == "userdata" then return adopt(addr) end
+    if type(addr) == "userdata" then
+      -- As for those made here: inherited by what is accepted.
+      if not pcall(addr.option, addr, "nodelay", true) then
+        error("bad argument #1 to 'listen' (address or open socket expected)", 2)
+      end
+      return adopt(addr)
+    end
     check_arguments(addr, port, opts)
     local path = unix_path(addr)
     local s, endpoint, code, message, ok

@@ -1,7 +1,9 @@
 -- What is asked of a connection besides its bytes: time limits, shutdown, addresses, options. Part of
 -- `lio.net`. Listeners and datagram sockets have these calls too, as far as they mean something there.
 
-local is_closed <const> = require("lio.stream").methods.is_closed
+local methods <const> = require("lio.stream").methods
+-- Named as the call whose argument it checks.
+local is_closed <const>, shutdown <const> = methods.is_closed, methods.cut
 
 local function check_seconds(seconds, index)
   if seconds ~= nil and type(seconds) ~= "number" then
@@ -33,7 +35,9 @@ return function(api, host)
       local done, message, _, code = api.send(c)
       if not done then return nil, message, code end
     end
-    return c:cut(how)
+    local done, message, code = shutdown(c, how)
+    if done then return true end
+    return nil, message, code
   end
 
   -- `peer(c)`, `sock(c)` → ip, port, family of the other side and of this one; for unix: path, kind,

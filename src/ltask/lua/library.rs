@@ -248,6 +248,7 @@ pub(super) unsafe fn push_system_call(state: *mut lua_State) {
             b"quit" => ffi::lua_pushcclosure(state, quit, 0),
             b"inspect" => push_hook(state, c"inspect"),
             b"tasks" => push_hook(state, c"tasks"),
+            b"watch" => push_hook(state, c"watch"),
             _ => ffi::lua_pushnil(state),
         }
     }

@@ -1,0 +1,184 @@
+//! Connections on their way from one VM to another: `net.transfer` stands on this.
+//!
+//! A stream that is sent off leaves its socket and its bytes here, under a number that travels in a
+//! message. Whoever takes the number first has the connection: the receiver, or the sender again when
+//! the message failed. Invariant: each parcel is taken once, so no descriptor has two owners; one that
+//! nobody took is closed with the stream that sent it off.
+
+use super::{Buffer, Pool, Stream, Transport};
+use crate::selector::descriptor::Owned;
+use crate::socket::{Parts, Socket};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// What a stream is made of, without what belongs to a VM.
+struct Parcel {
+    socket: Parts,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Parcels {
+    last: u64,
+    waiting: HashMap<u64, Parcel>,
+}
+
+static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
+
+fn parcels() -> MutexGuard<'static, Parcels> {
+    PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Drops a parcel, if it is still here, which closes its socket.
+pub(super) fn discard(number: u64) {
+    let parcel = parcels().waiting.remove(&number);
+    drop(parcel);
+}
+
+impl Stream {
+    /// Leaves socket and bytes for whoever takes the number; this stream reads as closed then. `None`
+    /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
+    pub(super) fn send_off(&mut self, number: u64) -> Option<u64> {
+        let Transport::Plain(socket) = &mut self.transport;
+        let parcel = Parcel {
+            socket: socket.part()?,
+            input: self.input.release_unread(),
+            output: std::mem::take(&mut self.output).split_off(self.output_done),
+            ended: self.ended,
+        };
+        self.output_done = 0;
+        self.ended = true;
+        self.searched = 0;
+        self.sought = Vec::new();
+        let mut all = parcels();
+        let mut key = number;
+        if key == 0 {
+            all.last += 1;
+            key = all.last;
+            self.parcel = key;
+        }
+        all.waiting.insert(key, parcel);
+        Some(key)
+    }
+
+    fn unpack(&mut self, parcel: Parcel) {
+        self.input.adopt(parcel.input);
+        self.output = parcel.output;
+        self.output_done = 0;
+        self.ended = parcel.ended;
+        self.fresh = true;
+        (self.reads, self.messages) = (0, 0);
+    }
+
+    /// Is again what it was before it was sent off; false when somebody has taken that.
+    pub(super) fn take_back(&mut self) -> bool {
+        let number = std::mem::take(&mut self.parcel);
+        let Some(mut parcel) = parcels().waiting.remove(&number) else {
+            return false;
+        };
+        let Transport::Plain(socket) = &mut self.transport;
+        socket.restore(&mut parcel.socket);
+        self.unpack(parcel);
+        true
+    }
+
+    /// The stream that was sent off under that number; `None` when somebody has taken it.
+    pub(super) fn of_parcel(number: u64, pool: &Rc<Pool>, owned: &Rc<Owned>) -> Option<Stream> {
+        let mut parcel = parcels().waiting.remove(&number)?;
+        let socket = Socket::from_parts(&mut parcel.socket, owned);
+        let mut stream = Stream::new(Transport::Plain(socket), pool);
+        stream.unpack(parcel);
+        Some(stream)
+    }
+
+    /// Puts bytes before what is buffered, as if they had not been received yet.
+    pub(super) fn unread(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.searched = 0;
+        let mut data =
+            Vec::with_capacity(super::buffer::SIZE.max(bytes.len() + self.buffered().len()));
+        data.extend_from_slice(bytes);
+        data.extend_from_slice(self.buffered());
+        let before = std::mem::take(&mut self.input);
+        self.input.adopt(data);
+        self.pool.put({ before }.release());
+    }
+}
+
+impl Buffer {
+    /// Gives the bytes away that were not consumed; the buffer is vacant then.
+    fn release_unread(&mut self) -> Vec<u8> {
+        let start = self.consumed();
+        let mut data = self.release();
+        data.drain(..start);
+        data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Moved;
+    use std::mem::MaybeUninit;
+
+    fn pair() -> (Stream, Socket) {
+        let owned = Rc::new(Owned::default());
+        let (near, far) = Socket::pair(&owned).unwrap();
+        let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
+        (stream, far)
+    }
+
+    fn received(socket: &Socket) -> Vec<u8> {
+        let mut room = [MaybeUninit::<u8>::uninit(); 256];
+        let Ok(Moved::Done(count)) = socket.receive(&mut room) else {
+            panic!("nothing came");
+        };
+        // SAFETY: the socket has initialized `count` bytes.
+        room[..count]
+            .iter()
+            .map(|byte| unsafe { byte.assume_init() })
+            .collect()
+    }
+
+    #[test]
+    fn a_stream_arrives_with_its_bytes_in_another_vm() {
+        let (mut stream, far) = pair();
+        stream.unread(b"abcdef");
+        stream.consume(2);
+        stream.unread(b"B");
+        stream.queue().extend_from_slice(b"queued");
+        let number = stream.send_off(0).unwrap();
+        assert!(stream.is_closed() && stream.buffered().is_empty());
+        let (pool, owned) = (Rc::new(Pool::default()), Rc::new(Owned::default()));
+        let mut other = Stream::of_parcel(number, &pool, &owned).unwrap();
+        assert_eq!(other.buffered(), b"Bcdef");
+        assert!(other.send(&[b", sent"], &mut 0).unwrap());
+        assert_eq!(received(&far), b"queued, sent");
+        assert!(Stream::of_parcel(number, &pool, &owned).is_none());
+        assert!(!stream.take_back());
+    }
+
+    #[test]
+    fn what_nobody_took_comes_back_or_is_closed_with_the_stream() {
+        let (mut stream, far) = pair();
+        stream.unread(b"kept");
+        stream.send_off(0).unwrap();
+        assert!(stream.take_back());
+        assert_eq!(stream.buffered(), b"kept");
+        stream.send_off(0).unwrap();
+        drop(stream);
+        assert_eq!(received(&far), b"");
+    }
+
+    #[test]
+    fn a_closed_stream_cannot_be_sent_off() {
+        let (mut stream, _far) = pair();
+        stream.close();
+        assert!(stream.send_off(0).is_none());
+    }
+}

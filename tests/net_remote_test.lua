@@ -1,0 +1,339 @@
+-- `net.remote`: `lio.net`'s calls and connections in services that have no loop. The same program runs on
+-- `lio.net` itself, in a loop's own service, and on the calls of another one. Each test boots a system.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- What the tests' bodies have: `net`, `loop`-like waits, and a pair of connections.
+local head <const> = ([[
+  local function pair()
+    local l <close> = assert(net.listen("127.0.0.1", 0))
+    local _, port = l:address()
+    local a = assert(net.connect("127.0.0.1", port))
+    return a, assert(net.accept(l))
+  end
+  local function later(f, ...)
+    local token, done = {}, nil
+    ltask.fork(function(...)
+      done = table.pack(f(...))
+      ltask.wakeup(token)
+    end, ...)
+    return function()
+      while not done do ltask.wait(token) end
+      return table.unpack(done, 1, done.n)
+    end
+  end
+  local function crowded(net)
+    local l = assert(net.listen("127.0.0.1", 0, { backlog = 0 }))
+    local _, port = l:address()
+    local list = { l, (net.connect("127.0.0.1", port)) }
+    repeat
+      local c = net.connect("127.0.0.1", port, { timeout = 0.1 })
+      list[#list + 1] = c or nil
+    until not c
+    return port, list
+  end
+  local function raises(f, ...)
+    local ok, e = pcall(f, ...)
+    say(ok, type(e), (tostring(e):gsub("^[^:]*:%d+: ", "")))
+  end
+]]):gsub("\n", " ")
+
+local remote <const> = "local io = ltask.spawn 'lio' local net = require 'lio.net'.remote(io) "
+
+-- The body in a service without a loop, and, to compare, as the script of one with it.
+local function same(name, body, out)
+  kit.both(name .. ", remotely", { main = remote .. head .. body, out = out })
+  kit.both(name .. ", directly", {
+    main = [[
+      local dir = ...
+      local f = require "io".open(dir .. "/script.lua", "w")
+      f:write(]] .. ("%q"):format("local ltask = require 'ltask' local net = require 'lio.net' local say = print "
+        .. head .. body .. " io.stdout:flush()") .. [[)
+      f:close()
+      local server = ltask.spawn("lio", dir .. "/script.lua")
+      while pcall(ltask.call, server, "resolve", "127.0.0.1") do ltask.sleep(1) end
+    ]],
+    out = out,
+  })
+end
+
+local function remotely(name, body, out, services)
+  kit.both(name, { main = remote .. head .. body, out = out, services = services })
+end
+
+same("an echo server is the same program", [[
+  local listener = assert(net.listen("127.0.0.1", 0))
+  local server = net.serve(listener, function(c)
+    for data in function() return c:recv() end do c:send(data) end
+  end)
+  local _, port = listener:address()
+  for i = 1, 20 do
+    local c <close> = assert(net.connect("127.0.0.1", port))
+    assert(c:send("hello ", i, "\n"))
+    assert(c:recv "line" == "hello " .. i)
+  end
+  server:stop(1)
+  say(net.connect("127.0.0.1", port) == false, listener:is_closed(), server.count)
+]], { "true\ttrue\t0" })
+
+same("every form of recv gives the same, with bytes read ahead and without", [[
+  local a, b = pair()
+  a:send "one\r\ntwo\n\nthree|four||12345678rest"
+  say(b:recv "line")
+  say(b:recv("line", 3), b:recv "line", b:recv("until", "|"))
+  say(b:recv("until", "||", 4))
+  say(b:recv(3), b:recv(0) == "", b:recv(5))
+  say(b:recv())
+  a:send "half"
+  b:timeout(0.02)
+  say(b:recv "line")
+  say(b:recv(5))
+  a:send " a line\nand more"
+  say(b:recv "line")
+  say(b:recv("line", 4))
+  say(b:recv("until", ";", 3))
+  a:shutdown "w"
+  say(b:recv "line")
+  say(b:recv())
+  say(b:recv(1))
+  a:close() b:close()
+  say(b:recv())
+  local c, d = pair()
+  c:send "1\nall of it" c:close()
+  say(d:recv "line", d:recv("all", 100), d:recv "all", d:recv())
+]], {
+  "one", "two\t\tthree", "four", "123\ttrue\t45678", "rest",
+  "nil\ttimeout\tnil\ttimeout", "nil\ttimeout\tnil\ttimeout", "half a line",
+  "nil\ttoo long\tnil\ttoo long", "nil\ttoo long\tnil\ttoo long", "nil\tclosed\tand more\tclosed", "nil",
+  "nil\tclosed\t\tclosed", "nil\tclosed\tnil\tclosed", "1\tall of it\t\tnil",
+})
+
+same("a mebibyte in pieces comes in order, both ways at a time", [[
+  local a, b = pair()
+  local function stream(from, to, seed)
+    local sent = later(function()
+      for i = 1, 1024 do assert(from:send((("%d:%04d;"):format(seed, i)):rep(146), "xx")) end
+    end)
+    return function()
+      for i = 1, 1024 do
+        local piece = assert(to:recv(1024))
+        assert(piece == (("%d:%04d;"):format(seed, i)):rep(146) .. "xx", "piece " .. i)
+      end
+      sent()
+      return true
+    end
+  end
+  local one, two = later(stream(a, b, 1)), later(stream(b, a, 2))
+  say(one(), two())
+]], { "true\ttrue" })
+
+same("messages of concurrent senders are whole and in order", [[
+  local a, b = pair()
+  local waits = {}
+  for i = 1, 200 do waits[i] = later(function() return a:send(("%03d"):format(i), ":", ("x"):rep(i), "\n") end) end
+  for i = 1, 200 do assert(b:recv "line" == ("%03d:"):format(i) .. ("x"):rep(i)) end
+  for i = 1, 200 do assert(waits[i]() == true) end
+  say "whole"
+]], { "whole" })
+
+same("close wakes who waits, here and there", [[
+  local a, b = pair()
+  local first, second = later(b.recv, b), later(b.recv, b, "line")
+  local listener = assert(net.listen("127.0.0.1", 0))
+  local accepting = later(net.accept, listener)
+  ltask.sleep(2)
+  b:close() listener:close()
+  say(first()) say(second()) say(accepting())
+  say(b:send "x") say(a:recv()) say(b:close(), b:is_closed())
+  say(net.accept(listener))
+]], {
+  "nil\tclosed\tnil\tclosed", "nil\tclosed\tnil\tclosed", "false\tclosed\tclosed",
+  "nil\tclosed\t0\tclosed", "nil", "true\ttrue", "false\tclosed\tclosed",
+})
+
+same("the small calls give the same", [[
+  local a, b = pair()
+  say(a:peer() == "127.0.0.1", select(2, a:sock()) == select(2, b:peer()), select(3, a:sock()))
+  say(a:option "nodelay", a:option("keepalive", true), a:option "keepalive")
+  say(a:wait_readable(0.01))
+  b:send "two\nlines\n"
+  say(a:wait_readable(5), a:recv "line", a:buffered(), a:is_over())
+  say(a:wait_readable(5), a:recv "line", a:buffered())
+  say(a:wait_closed(0.01))
+  b:close()
+  say(a:wait_closed(5), a:is_over())
+  say(net.resolve "127.0.0.1"[1])
+  local u <close> = assert(net.udp("127.0.0.1", 0))
+  local v <close> = assert(net.udp("127.0.0.1", 0))
+  local ip, port = u:address()
+  say(v:sendto("datagram", ip, port), u:recvfrom() == "datagram")
+  u:timeout(0.01)
+  say(u:recvfrom())
+  local attempt = net.attempt()
+  local full, fill = crowded(net)
+  local connecting = later(net.connect, "127.0.0.1", full, { attempt = attempt, timeout = 30 })
+  ltask.sleep(1)
+  attempt:close()
+  say(connecting())
+  local l <close> = assert(net.listen("127.0.0.1", 0))
+  l:timeout(0.01)
+  say(l:accept())
+  say(net.connect("nowhere.invalid", 80) == false)
+  say(net.connect("127.0.0.1", 9, { attempt = attempt }))
+  for _, c in ipairs(fill) do c:close() end
+]], {
+  "true\ttrue\tinet", "true\ttrue\ttrue", "nil\ttimeout\ttimeout", "true\ttwo\t6\tfalse", "true\tlines\t0",
+  "nil\ttimeout\ttimeout", "true\ttrue", "127.0.0.1", "true\ttrue", "nil\ttimeout\ttimeout",
+  "false\tclosed\tclosed", "false\ttimeout\ttimeout", "true", "false\tclosed\tclosed",
+})
+
+same("misuse raises a string, naming the call and the argument", [[
+  local a = pair()
+  raises(a.recv, a, "word")
+  raises(a.recv, a, -1)
+  raises(a.send, a, "x", {})
+  raises(a.shutdown, a, "x")
+  raises(net.connect, "127.0.0.1")
+  raises(net.listen, "127.0.0.1", "x")
+  raises(net.serve, {}, "f")
+]], {
+  "false\tstring\tbad argument #2 to 'recv' (a size, 'line', 'until' or 'all' expected)",
+  "false\tstring\tbad argument #2 to 'recv' (size must be 0 to 4611686018427387903, not -1)",
+  "false\tstring\tbad argument #3 to 'send' (string expected, got table)",
+  "false\tstring\tbad argument #2 to 'shutdown' ('r', 'w' or 'rw' expected)",
+  "false\tstring\tbad argument #2 to 'connect' (port expected, got nil)",
+  "false\tstring\tbad argument #2 to 'listen' (port expected, got x)",
+  "false\tstring\tbad argument #2 to 'serve' (function expected, got string)",
+})
+
+remotely("misuse that the service finds is raised where the call was made", [[
+  local a = pair()
+  local ok, e = pcall(function() local x = a:recv "word" return x end)
+  say(ok, e:match "^[^:]*main%.lua:%d+: " ~= nil)
+  ok, e = pcall(function() local x = net.connect("127.0.0.1") return x end)
+  say(ok, e:match "^[^:]*main%.lua:%d+: " ~= nil)
+  raises(net.recv, 7)
+  raises(net.accept, a)
+]], {
+  "false\ttrue", "false\ttrue",
+  "false\tstring\tbad argument #1 to 'recv' (connection expected, got number)",
+  "false\tstring\tbad argument #1 to 'accept' (listener expected, got table)",
+})
+
+remotely("a burst of small messages costs few requests", [[
+  local a, b = pair()
+  local function messages() return ltask.call(1, "stat")[io].messages end
+  local lines = {}
+  for i = 1, 500 do lines[i] = i .. "\n" end
+  a:send(table.concat(lines))
+  b:wait_readable()
+  local before = messages()
+  for i = 1, 500 do assert(b:recv "line" == tostring(i)) end
+  say(messages() - before < 10)
+  before = messages()
+  local waits = {}
+  for i = 1, 500 do waits[i] = later(a.send, a, "x") end
+  for i = 1, 500 do waits[i]() end
+  say(messages() - before < 10)
+  say(#b:recv(500))
+]], { "true", "true", "500" })
+
+remotely("a task that is killed while it reads loses nothing, and the next one reads on", [[
+  local task = require "lio.task"
+  local a, b = pair()
+  a:send "first\nsec"
+  say(b:recv "line")
+  for _, form in ipairs { { "line" }, { 10 }, { "until", "|" }, { "all" } } do
+    local co = ltask.fork(function() b:recv(table.unpack(form)) end)
+    ltask.sleep(1)
+    local reader = later(b.recv, b, "line")
+    ltask.sleep(1)
+    task.kill(co)
+    a:send "ond\nsec"
+    say(form[1], reader())
+  end
+  local co = ltask.fork(function() b:recv(100) end)
+  local queued = ltask.fork(function() b:recv() end)
+  ltask.sleep(1)
+  task.kill(queued)
+  a:send "end"
+  a:shutdown "w"
+  task.kill(co)
+  ltask.sleep(1)
+  say(b:recv "all")
+]], {
+  "first", "line\tsecond", "10\tsecond", "until\tsecond", "all\tsecond", "secend",
+})
+
+remotely("a connection that a killed task would have accepted goes to the next", [[
+  local task = require "lio.task"
+  local listener = assert(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  local co = ltask.fork(function() net.accept(listener) end)
+  ltask.sleep(1)
+  task.kill(co)
+  local c = assert(net.connect("127.0.0.1", port))
+  assert(listener:accept()):send "here"
+  say(c:recv())
+]], { "here" })
+
+remotely("a connection that nobody refers to is closed", [[
+  local a, b = pair()
+  b = nil
+  collectgarbage()
+  collectgarbage()
+  say(a:recv())
+]], { "nil" })
+
+remotely("when the service is dead, calls fail and do not raise", [[
+  local a, b = pair()
+  local l = assert(net.listen("127.0.0.1", 0))
+  local waiting = later(b.recv, b)
+  ltask.sleep(1)
+  ltask.kill(io)
+  local dead = ("{service:%d} is dead"):format(io)
+  local result, _, _, code = waiting()
+  say(result, code == "dead" or code)
+  local function check(first, ...)
+    local list = table.pack(...)
+    say(first, list[list.n])
+  end
+  ltask.sleep(5)
+  check(a:send "x") check(a:recv()) check(l:accept()) check(net.connect("127.0.0.1", 80)) check(a:peer())
+  say(a:close())
+]], { "nil\ttrue", "nil\tdead", "nil\tdead", "false\tdead", "false\tdead", "nil\tdead", "true" })
+
+remotely("a connection can be given to another service, with what was read ahead", [[
+  local a, b = pair()
+  a:send "mine\nyours\n"
+  say(b:recv "line")
+  local other = ltask.spawn "other"
+  local handle = assert(b:give(other))
+  say(b:is_closed(), b:recv())
+  say(ltask.call(other, "line", io, handle))
+  ltask.kill(other)
+  say(a:recv())
+]], { "mine", "true\tnil\tclosed\tnil\tclosed", "yours", "nil" }, { other = [[
+  local S = {}
+  function S.line(io, handle) return require "lio.net.remote"(io).connection(handle):recv "line" end
+  return S
+]] })
+
+remotely("a socket of the service's own becomes a connection, or a listener", [[
+  local socket = require "lio.socket"
+  local near, far = socket.pair()
+  local c, d = assert(net.wrap(near)), assert(net.wrap(far))
+  c:send "through"
+  say(d:recv())
+  local s = assert(socket.create "tcp")
+  assert(s:bind("127.0.0.1", 0)) assert(s:listen())
+  local l = assert(net.listen(s))
+  local _, port = l:address()
+  local e = assert(net.connect("127.0.0.1", port))
+  assert(l:accept()):send "accepted"
+  say(e:recv())
+]], { "through", "accepted" })
+
+t.finish()

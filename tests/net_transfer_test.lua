@@ -1,0 +1,284 @@
+-- `net.transfer`: connections that move from one loop to another, with the bytes that are on their way. Each
+-- test boots a system with two services that own a loop, `left` and `right`, which run scripts.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+local k = require "tests.netkit"
+
+-- `left` runs the body; `right` the second script, which says what it likes too.
+local function two_loops(name, spec)
+  kit.both(name, {
+    services = spec.services,
+    main = [[
+      local dir = ...
+      local function write(name, source)
+        local f = require "io".open(dir .. "/" .. name, "w")
+        f:write(source)
+        f:close()
+        return dir .. "/" .. name
+      end
+      local head = [==[
+        local ltask, net, loop = require "ltask", require "lio.net", require "lio.loop"
+        local function say(...)
+          print(...)
+          io.stdout:flush()
+        end
+        local function pair()
+          local l <close> = assert(net.listen("127.0.0.1", 0))
+          local _, port = l:address()
+          return assert(net.connect("127.0.0.1", port)), assert(net.accept(l))
+        end
+        local function descriptors()
+          local count = 0
+          for fd = 0, 255 do
+            local f = io.open("/proc/self/fdinfo/" .. fd)
+            if f then count = count + 1 f:close() end
+          end
+          return count
+        end
+        local function eventually(f)
+          local deadline = loop.now() + 10
+          while not f() do
+            if loop.now() > deadline then return "never" end
+            loop.sleep(0.01)
+          end
+          return true
+        end
+      ]==]
+      local right = ltask.spawn("lio", write("right.lua", head .. ]] .. ("%q"):format(spec.right or "")
+        .. [[ .. " loop.run(function() loop.wait {} end)"))
+      local left = ltask.spawn("lio", write("left.lua", head .. " local right = ... loop.run(function() "
+        .. ]] .. ("%q"):format(spec.left) .. [[ .. " end)"), right)
+      while pcall(ltask.call, left, "resolve", "127.0.0.1") do ltask.sleep(1) end
+    ]],
+    out = spec.out,
+    err = spec.err,
+  })
+end
+
+local echo <const> = [[
+  net.on_transfer(function(c, greeting, t)
+    say("right has it", greeting, t and t.deep)
+    for line in function() return c:recv "line" end do c:send(line, "!\n") end
+    say "its end"
+    c:close()
+  end)
+]]
+
+two_loops("the receiver's function gets the connection and what was passed with it", {
+  right = echo,
+  left = [[
+    local a, b = pair()
+    a:send "before\nbehind\npart"
+    say(b:recv "line")
+    say(b:transfer(right, "hello", { deep = 1 }))
+    say(b:is_closed(), b:recv())
+    say(a:recv "line")
+    a:send "ial\n"
+    say(a:recv "line")
+    a:shutdown "w"
+    say(a:recv())
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    table.sort(lines)
+    t.eq(lines, { "before", "behind!", "its end", "nil", "partial!", "right has it\thello\t1", "true",
+      "true\tnil\tclosed\tnil\tclosed" })
+  end,
+})
+
+two_loops("a mebibyte that is pipelined both ways arrives in order while the connection moves back and forth", {
+  right = [[
+    net.on_transfer(function(c, home, n)
+      -- Reads a little, leaves what is buffered, and sends it back.
+      for _ = 1, 7 do assert(c:send(assert(c:recv "line"), "\n")) end
+      assert(net.transfer(c, home, n + 1))
+    end)
+  ]],
+  left = [[
+    local a, b = pair()
+    local LINES = 16384
+    local moves = 0
+    local function line(i) return ("%06d "):format(i) .. ("x"):rep(57) end
+    local function serve(c, n)
+      moves = n
+      if n < 40 then
+        for _ = 1, 5 do assert(c:send(assert(c:recv "line"), "\n")) end
+        return assert(net.transfer(c, right, ltask.self(), n + 1))
+      end
+      for data in function() return c:recv() end do assert(c:send(data)) end
+      c:close()
+    end
+    net.on_transfer(serve)
+    loop.fork(function()
+      for i = 1, LINES do assert(a:send(line(i), "\n")) end
+      a:shutdown "w"
+    end)
+    loop.fork(serve, b, 0)
+    for i = 1, LINES do
+      local got = assert(a:recv "line")
+      assert(got == line(i), "line " .. i)
+    end
+    say(moves, a:recv())
+  ]],
+  out = { "40\tnil" },
+})
+
+two_loops("what is queued for sending goes along, before what the receiver sends", {
+  right = [[ net.on_transfer(function(c) c:send "sent\n" c:close() end) ]],
+  left = [[
+    local http = require "lio.stream"
+    local a, b = pair()
+    -- A sender that is stopped in the middle of its message: the rest is its loss, and it is told.
+    local big = ("y"):rep(16 << 20)
+    local told
+    loop.fork(function() told = table.pack(b:send(big)) end)
+    loop.sleep(0.05)
+    say(b:transfer(right))
+    loop.sleep(0)
+    say(told[1], told[2], told[3] > 0 and told[3] < #big, told[4])
+    local data = a:recv "all"
+    say(#data == told[3] + 5, data:sub(-5) == "sent\n")
+    return http
+  ]],
+  out = { "true", "nil\tclosed\ttrue\tclosed", "true\ttrue" },
+})
+
+two_loops("waits of others end with closed, and time limits go along", {
+  right = [[ net.on_transfer(function(c) say(c:recv()) c:close() end) ]],
+  left = [[
+    local a, b = pair()
+    b:timeout(0.05, 7)
+    local results = {}
+    for i, call in ipairs { function() return b:wait_closed() end, function() return b:recv() end } do
+      if i == 2 then b:timeout(nil, 7) end
+      loop.fork(function() results[i] = table.pack(call()) end)
+    end
+    loop.sleep(0)
+    b:timeout(0.05, 7)
+    assert(b:transfer(right))
+    loop.sleep(0)
+    say(results[1][1], results[1][2], results[2][1], results[2][2])
+    a:recv()
+  ]],
+  out = { "nil\tclosed\tnil\tclosed", "nil\ttimeout\tnil\ttimeout" },
+})
+
+two_loops("without a function the connection is a handle of who sent it", {
+  left = [[
+    local a, b = pair()
+    a:send "one\ntwo\n"
+    b:recv "line"
+    local handle = assert(net.transfer(b, right))
+    say(math.type(handle), ltask.call(right, "recv", handle, "line"))
+    local c = net.remote(right).connection(handle)
+    c:send "three"
+    say(a:recv())
+    -- And back, to a handle of this loop's own service, which is us.
+    local again = assert(c:transfer(ltask.self()))
+    a:send "four"
+    say(again:recv())
+    again:close()
+    say(a:recv())
+  ]],
+  out = { "integer\ttwo", "three", "four", "nil" },
+})
+
+two_loops("when it fails the caller has the connection as before, and nothing is left open", {
+  services = { plain = "return {}" },
+  left = [[
+    local a, b = pair()
+    local before = descriptors()
+    b:timeout(5)
+    a:send "one\ntwo\n"
+    say(b:recv "line")
+    local plain = ltask.spawn "plain"
+    say(select(3, b:transfer(plain)), b:is_closed())
+    say(select(3, b:transfer(999999)), b:is_closed())
+    say(select(3, b:transfer(1)), b:is_closed())
+    say(pcall(b.transfer, b, right, function() end))
+    say(pcall(b.transfer, b, "right"))
+    say(b:recv "line")
+    a:send "three"
+    say(b:recv())
+    b:send "four"
+    say(a:recv(), descriptors() == before)
+    b:close()
+    say(b:transfer(right))
+  ]],
+  out = function(out)
+    t.eq(kit.lines((out:gsub("Unsupport[^\n]*", "…"))), {
+      "one", "refused\tfalse", "dead\tfalse", "refused\tfalse", "false\ttransfer: …",
+      "false\tbad argument #2 to 'transfer' (service expected, got string)", "two", "three",
+      "four\ttrue", "nil\tclosed\tclosed",
+    })
+  end,
+})
+
+two_loops("a receiver that raises is logged, and the connection closed", {
+  right = [[ net.on_transfer(function() error "no taste" end) ]],
+  left = [[
+    local a, b = pair()
+    say(b:transfer(right))
+    say(a:recv())
+  ]],
+  out = { "true", "nil" },
+  err = "error in the receiver of a connection: .*no taste",
+})
+
+two_loops("a target that dies leaves nothing open, whichever had the connection", {
+  left = [[
+    local before = descriptors()
+    local io = ltask.spawn "lio"
+    local ends = {}
+    for i = 1, 20 do
+      local a, b = pair()
+      ends[i] = a
+      loop.fork(function()
+        if not b:transfer(io) then b:close() end
+      end)
+    end
+    ltask.kill(io)
+    for _, a in ipairs(ends) do
+      a:recv()
+      a:close()
+    end
+    say(eventually(function() return descriptors() <= before end))
+  ]],
+  out = { "true" },
+})
+
+kit.both("a service without a loop moves its connection from one loop to another", {
+  main = [[
+    local left, right = ltask.spawn "lio", ltask.spawn "lio"
+    local net = require "lio.net".remote(left)
+    local l = assert(net.listen("127.0.0.1", 0))
+    local _, port = l:address()
+    local a = assert(net.connect("127.0.0.1", port))
+    local b = assert(l:accept())
+    a:send "one\ntwo\nthree\n"
+    say(b:recv "line")
+    local c = assert(b:transfer(right))
+    say(b:is_closed(), c:recv "line")
+    ltask.kill(left)
+    say(a:recv())
+    say(c:recv "line", c:recv())
+  ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.eq({ lines[1], lines[2], lines[4] }, { "one", "true\ttwo", "three\tnil" })
+    t.ok(lines[3]:find "^nil", lines[3])
+  end,
+})
+
+t.test("a loop that belongs to no service says so", function()
+  k.run(function()
+    local a, b = k.pair()
+    local _ <close> = k.closing(a, b)
+    t.raises("transfer: the loop belongs to no service", a.transfer, a, 5)
+    t.eq(a:is_closed(), false)
+  end)
+end)
+
+t.finish()
