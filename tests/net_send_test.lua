@@ -6,6 +6,7 @@ local k = require "tests.netkit"
 local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local socket = require "lio.socket"
 
 local function pack(...) return table.pack(...) end
 
@@ -95,6 +96,21 @@ k.pair_test("a write time-out says how much went; the connection stays usable", 
   drain(b, full + sent)
   t.eq(a:send "again", true)
   t.eq(b:recv(), "again")
+end)
+
+-- Regression: the system took a megabyte and more for each peer that did not read, and with a thousand of them it
+-- had no memory left for anybody's packets.
+k.test("for a peer that reads nothing the system takes no more than 128 KiB and what its window holds", function()
+  local listener <close> = t.ok(net.listen("127.0.0.1", 0))
+  local _, port = listener:address()
+  local small <close> = t.ok(socket.create "tcp")
+  small:option("rcvbuf", 4096)
+  t.ok(small:connect("127.0.0.1", port) ~= nil)
+  local c <close> = t.ok(net.accept(listener))
+  net.timeout(c, nil, 0.2)
+  local _, message, sent = c:send(("x"):rep(8 * 1024 * 1024))
+  t.eq(message, "timeout")
+  t.ok(sent < 300 * 1024, sent)
 end)
 
 k.pair_test("a sender that queues behind another is timed out too", function(a, b)

@@ -38,6 +38,12 @@ t.test("buffers are at least what was asked for", function()
   end
 end)
 
+t.test("what may be queued unsent is bytes", function()
+  local s <close> = socket.create "tcp"
+  keeps(s, "notsent_lowat", 131072)
+  t.eq(select(3, s:option("notsent_lowat", -1)), "EINVAL")
+end)
+
 t.test("linger is seconds, or false", function()
   local s <close> = socket.create "tcp"
   t.eq(s:option "linger", false)

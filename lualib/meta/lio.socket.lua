@@ -7,11 +7,13 @@
 
 ---The socket options. `reuseaddr`, `reuseport`, `nodelay`, `keepalive`, `broadcast` and `v6only` are
 ---flags; `sndbuf` and `rcvbuf` are bytes; `keepidle`, `keepintvl` and `linger` are whole seconds (`linger`
----false: off); `keepcnt`, `ttl` and `tos` are numbers.
+---false: off); `keepcnt`, `ttl` and `tos` are numbers; `notsent_lowat` (Linux) is how many bytes the system
+---takes from a sender beyond those it could send already.
 ---@alias lio.Option
 ---| "reuseaddr"
 ---| "reuseport"
 ---| "nodelay"
+---| "notsent_lowat"
 ---| "keepalive"
 ---| "broadcast"
 ---| "v6only"

@@ -11,6 +11,7 @@ pub(crate) enum Name {
     ReuseAddress,
     ReusePort,
     NoDelay,
+    UnsentMost,
     KeepAlive,
     SendBuffer,
     ReceiveBuffer,
@@ -54,6 +55,7 @@ impl Name {
             b"reuseaddr" => Name::ReuseAddress,
             b"reuseport" => Name::ReusePort,
             b"nodelay" => Name::NoDelay,
+            b"notsent_lowat" => Name::UnsentMost,
             b"keepalive" => Name::KeepAlive,
             b"sndbuf" => Name::SendBuffer,
             b"rcvbuf" => Name::ReceiveBuffer,
@@ -74,6 +76,26 @@ fn seconds(value: Value) -> io::Result<Duration> {
     Ok(Duration::from_secs(u64::from(value.number()?)))
 }
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn set_unsent_most(raw: &socket2::Socket, bytes: u32) -> io::Result<()> {
+    raw.set_tcp_notsent_lowat(bytes)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn unsent_most(raw: &socket2::Socket) -> io::Result<u32> {
+    raw.tcp_notsent_lowat()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn set_unsent_most(_: &socket2::Socket, _: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn unsent_most(_: &socket2::Socket) -> io::Result<u32> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Sets an option. Times are whole seconds; a linger of `false` is off.
 pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
     let raw = socket.raw()?;
@@ -82,6 +104,7 @@ pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
         Name::ReuseAddress => raw.set_reuse_address(value.flag()),
         Name::ReusePort => raw.set_reuse_port(value.flag()),
         Name::NoDelay => raw.set_tcp_nodelay(value.flag()),
+        Name::UnsentMost => set_unsent_most(raw, value.number()?),
         Name::KeepAlive => raw.set_keepalive(value.flag()),
         Name::SendBuffer => raw.set_send_buffer_size(value.number()? as usize),
         Name::ReceiveBuffer => raw.set_recv_buffer_size(value.number()? as usize),
@@ -115,6 +138,7 @@ pub(crate) fn get(socket: &Socket, name: Name) -> io::Result<Value> {
         Name::ReuseAddress => Value::Flag(raw.reuse_address()?),
         Name::ReusePort => Value::Flag(raw.reuse_port()?),
         Name::NoDelay => Value::Flag(raw.tcp_nodelay()?),
+        Name::UnsentMost => number(unsent_most(raw)?),
         Name::KeepAlive => Value::Flag(raw.keepalive()?),
         Name::SendBuffer => Value::Number(raw.send_buffer_size()? as i64),
         Name::ReceiveBuffer => Value::Number(raw.recv_buffer_size()? as i64),

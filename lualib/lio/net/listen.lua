@@ -12,6 +12,10 @@ local now <const> = require("lio").now
 local PAUSE <const>, COMPLAIN_AGAIN <const> = 0.1, 60
 local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM = true }
 
+-- So many bytes the system takes for a peer beyond those that can leave for it. Without a bound, a thousand peers
+-- that read slowly fill all memory that the system has for TCP, and nobody else's packets get through.
+local UNSENT_MOST <const> = 128 * 1024
+
 -- "unix:/path" → the path; "unix:@name" → the abstract name, which begins with NUL.
 local function unix_path(addr)
   local path = addr:match("^unix:(.+)$")
@@ -40,8 +44,9 @@ local function make_tcp_socket(ip, family, port, opts)
   s, message, code = lio_socket.create(family == "inet6" and "tcp6" or "tcp")
   if not s then return nil, message, code end
   s:option("reuseaddr", true)
-  -- Inherited by the accepted sockets, so it costs nothing per connection.
+  -- Both are inherited by the accepted sockets, so they cost nothing per connection.
   s:option("nodelay", true)
+  s:option("notsent_lowat", UNSENT_MOST)
   if opts.reuseport then s:option("reuseport", true) end
   if family == "inet6" then s:option("v6only", opts.v6only or false) end
   return s, endpoint
