@@ -143,6 +143,7 @@ local function gather()
   seen.getters = upvalue(index, "getters")
   all["lio.Request"] = upvalue(index, "Request")
   all["lio.Response"] = methods_of(seen.res)
+  all["lio.Part"] = require "lio.web.part".Part
   return all, seen
 end
 

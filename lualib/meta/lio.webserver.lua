@@ -190,12 +190,27 @@ function Request:stream(limit) end
 ---@return integer? status
 function Request:json(limit) end
 
----Reads and decodes a urlencoded form.
----@param limit? integer bytes; default: the app's `body`
+---What `req:form` takes: limits, each 413 when it is passed, and what becomes of files.
+---@class lio.FormOptions
+---@field body? number bytes of the whole body; default: the app's `body`
+---@field parts? number fields and files together; default `1000`
+---@field part_headers? number bytes of one part's headers, at most 2^30; default `8192`
+---@field field? number bytes of one field's value in a multipart form; default `1048576`
+---@field fields? number bytes of all fields, names and values; default `8388608`
+---@field file? number bytes of one file; default `math.huge`
+---@field files? number how many files; default `100`
+---@field dir? string folder whose file system has the temporary files; default `$TMPDIR`, else `/var/tmp` or `/tmp`
+---@field on_file? fun(part: lio.Part) called for each file as it begins to come in, in the place of storing it
+
+---Reads and decodes a form, urlencoded or multipart (RFC 7578). Files are stored in temporary files, which end
+---with the request; with `on_file` each is given to that instead, while it comes in, and what that leaves
+---unread is passed over. A file input without a choice is no file. Asked for twice, the same comes again.
+---What `on_file` raises, `form` raises.
+---@param opts? lio.FormOptions|integer a number is a limit for the body
 ---@return table<string, string|string[]>? fields repeated ones as lists
----@return string? reason
+---@return table|string files `lio.Part`s in order, and by name (a list for a repeated one); or the reason
 ---@return integer? status
-function Request:form(limit) end
+function Request:form(opts) end
 
 ---Gives the fields behind a chunked body.
 ---@return table<string, string> trailers by lower-case name; empty until the body was read
@@ -205,6 +220,53 @@ function Request:trailers() end
 ---it, and its time-outs are gone. For upgrades and tunnels. Raises when the request is answered already.
 ---@return lio.Connection connection
 function Request:take_over() end
+
+---A file of a multipart form: stored, or coming in (`on_file`). When the request has been answered it is gone,
+---unless it was moved; its calls raise then. A call that needs more of a body that is refused raises.
+---@class lio.Part
+---@field name string of the form's field
+---@field filename string as the client gave it, `""` for none: never use it as a path
+---@field basename string last component of `filename`, no control characters, 255 bytes at most; or `"file"`
+---@field content_type string as the client says; `"application/octet-stream"` when it does not
+---@field headers table<string, string> the part's headers by lower-case name
+---@field size integer bytes that have come
+---@field path string where this process and its children can open the file; once it was moved, its new place
+local Part = {}
+
+---`for piece in part:stream() do`: the content in pieces. Of a part that is coming in each is read when it is asked
+---for, and none is kept.
+---@return fun(): string? iterator
+function Part:stream() end
+
+---Reads the content as a whole.
+---@param limit? integer bytes; default: none but the form's
+---@return string? content
+---@return string? reason
+---@return integer? status 413
+function Part:read(limit) end
+
+---Stores a part that is coming in, as `form` does without `on_file`. Raises when it was read already.
+---@return lio.Part part itself
+function Part:keep() end
+
+---Opens the stored file.
+---@param mode? string as of `io.open`; default `"rb"`
+---@return file*? file
+---@return string? message
+---@return integer? code
+function Part:open(mode) end
+
+---Gives the stored file a name that stays, at once; on another file system by a copy. May be called for several
+---names. The file's permissions follow the umask.
+---@param path string
+---@param opts? { replace: boolean } whether a file that is there is replaced; default `false`
+---@return true? ok
+---@return string? message
+---@return string? code `"exists"`, `"not found"` …
+function Part:move(path, opts) end
+
+---Gives the temporary file back before the request ends. Idempotent.
+function Part:close() end
 
 ---A response. What is set is kept until the handler and its middleware have returned; `write` begins to
 ---send at once, and what sets something raises from then on.

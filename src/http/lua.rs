@@ -7,7 +7,7 @@ use super::fields::Field;
 use super::head::{Head, Limits};
 use super::routes::{Found, Routes};
 use super::status::{Reject, reason};
-use super::{answer, client, request, routes, uri};
+use super::{answer, client, form, request, routes, spool, uri};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use crate::stream::{Filled, Stream};
@@ -115,10 +115,21 @@ impl Connection {
 ///
 /// # Safety
 /// Nothing that needs `Drop` may be alive; one reference at a time.
+#[inline]
 pub(crate) unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Connection {
+    // SAFETY: the caller's promise.
+    unsafe { check_at(state, 1) }
+}
+
+/// The connection at argument `index`.
+///
+/// # Safety
+/// As for [`check`].
+#[inline]
+pub(crate) unsafe fn check_at<'a>(state: *mut lua_State, index: c_int) -> &'a mut Connection {
     // SAFETY: the argument stays on the stack while the caller runs.
     unsafe {
-        let connection = object::check::<Connection>(state, 1);
+        let connection = object::check::<Connection>(state, index);
         if !(*connection).is_whole() {
             raise(state, Text::new("the exchange's stream or routes are gone"));
         }
@@ -482,11 +493,20 @@ unsafe extern "C-unwind" fn hand_over(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `http.pairs(text)` → table of a urlencoded form: as `head:query()`.
+/// `http.pairs(text [, most])` → table of a urlencoded form: as `head:query()`; nil when it has more than
+/// `most` pairs.
 unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
     unsafe {
-        request::push_pairs(state, args::bytes(state, 1));
+        let text = args::bytes(state, 1);
+        if !args::is_none(state, 2) {
+            let most = args::integer_in(state, 2, 0, i64::MAX, "number of pairs") as usize;
+            if uri::query_pairs(text).nth(most).is_some() {
+                ffi::lua_pushnil(state);
+                return 1;
+            }
+        }
+        request::push_pairs(state, text);
         1
     }
 }
@@ -549,6 +569,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"routes", routes::new),
                 (c"answers", client::answers),
                 (c"pairs", pairs),
+                (c"multipart", form::new),
+                (c"spool", spool::new),
                 (c"reason", reason_of),
                 (c"escape", escape),
                 (c"check_field", check_field),

@@ -9,6 +9,9 @@
 //! | [`head`] | request line, header section, framing decision | 9112 sections 2, 3, 6, 9 |
 //! | [`fields`] | strict field lines, shared by heads and trailers | 9112 section 5 |
 //! | [`body`] | chunked transfer coding, decoding | 9112 section 7.1 |
+//! | [`multipart`] | forms with files, decoding | 2046 section 5.1, 7578 |
+//! | [`disposition`] | the parameters of their headers | 7578 section 4.2 |
+//! | [`spool`] | temporary files for uploads | |
 //! | [`response`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
 //! | [`status`] | reason phrases, and why a request is refused | 9110 section 15 |
 //! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
@@ -17,21 +20,25 @@
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
 //! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
-//! | `request`, `routes`, `lua` | what Lua sees: `lio.http` | |
+//! | `request`, `routes`, `form`, `lua` | what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
 pub(crate) mod body;
 mod client;
 pub(crate) mod date;
+pub(crate) mod disposition;
 pub(crate) mod exchange;
 pub(crate) mod fields;
+pub(crate) mod form;
 pub(crate) mod head;
 pub(crate) mod json;
 pub(crate) mod lua;
+pub(crate) mod multipart;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod router;
 pub(crate) mod routes;
+pub(crate) mod spool;
 pub(crate) mod status;
 pub(crate) mod uri;
 

@@ -150,10 +150,17 @@ local function process(self, handler, req, res)
   if not self.taken then res:finish(a, b, c) end
 end
 
+-- The temporary files of a form end with its request.
+local function close_form(self)
+  self.form:close()
+  self.form = false
+end
+
 -- Ends the connection.
 local function finish(self)
   local c, serving = self.c, self.serving
   self.busy = true -- whatever comes now is nobody's
+  if self.form then close_form(self) end
   serving.connections[c] = nil
   if self.timer then
     serving.timers:free(self.timer)
@@ -249,6 +256,7 @@ local function serve(self, head, id, more)
     if app.wrappers[1] then handler = wrap(app, req, res, handler) end
     local ok, problem = xpcall(process, caught, self, handler, req, res)
     if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
+    if self.form then close_form(self) end
     if self.taken or self.broken then return finish(self) end
     head, id, more = next_request(self.x)
   until not head
@@ -353,6 +361,7 @@ function M.serving(app, net)
       head_since = false,
       body_waited = 0,
       problem = false,
+      form = false,
       taken = false,
       gone = false,
       broken = false,

@@ -3,7 +3,7 @@
 -- `remote_port`, `is_tls`, `cookies`, `upgrade` (what the client offers to switch to, or nil). A handler
 -- or middleware may set fields of its own.
 
-local http = require "lio.http"
+local form = require "lio.web.form"
 
 local M = {}
 
@@ -123,11 +123,6 @@ function Request:stream(limit)
   end
 end
 
-local function media_type(self)
-  local kind = self[HEAD]:field("content-type") or ""
-  return kind:match("^%s*([^;%s]*)"):lower()
-end
-
 -- `req:json([limit])` → the decoded body, or nil, reason, status.
 function Request:json(limit)
   local body, reason, status = self:body(limit)
@@ -140,17 +135,15 @@ function Request:json(limit)
   return value
 end
 
--- `req:form([limit])` → the fields of a urlencoded form, repeated ones as lists; or nil, reason, status.
-function Request:form(limit)
-  local kind = media_type(self)
-  if kind ~= "application/x-www-form-urlencoded" then
-    local reason = "expected a urlencoded form, got '" .. kind .. "'"
-    self[CONNECTION].problem = { 415, reason }
-    return nil, reason, 415
-  end
-  local body, reason, status = self:body(limit)
-  if not body then return nil, reason, status end
-  return http.pairs(body)
+-- `req:form([opts])` → fields, files of a urlencoded or multipart form; or nil, reason, status. Called
+-- again it gives the same. See web/form.lua for `opts`; a number is a limit for the body in bytes.
+function Request:form(opts)
+  local known = rawget(self, "whole_form")
+  if known then return known[1], known[2] end
+  local kind = self[HEAD]:field("content-type") or ""
+  local fields, files, status = form.read(self, self[CONNECTION], opts, kind, rawget(self, "whole_body"))
+  if fields then rawset(self, "whole_form", { fields, files }) end
+  return fields, files, status
 end
 
 -- `req:take_over()` → the connection, with what is buffered of it; the server forgets it then, and the

@@ -8,6 +8,7 @@ mod head_accepts;
 mod head_framing;
 mod head_properties;
 mod head_refuses;
+mod multipart;
 mod response;
 mod router;
 mod uri;

@@ -1,0 +1,248 @@
+//! The parameters of `Content-Type` and of a part's `Content-Disposition` (RFC 7578 section 4.2).
+//!
+//! Called by `multipart`. Invariant: a value is read in one way only, or refused: a parameter that comes
+//! twice, or text that is no parameter, is 400, since others may read it differently.
+
+use super::fields::is_token_byte;
+use super::status::Reject;
+use super::uri;
+use std::borrow::Cow;
+
+/// The longest boundary (RFC 2046 section 5.1.1).
+const MAX_BOUNDARY: usize = 70;
+
+/// What a part's `Content-Disposition` says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Disposition {
+    /// The form field's name, decoded; may be empty.
+    pub(crate) name: Vec<u8>,
+    /// The file's name as the client gave it, decoded: never to be used as a path.
+    pub(crate) filename: Option<Vec<u8>>,
+}
+
+/// One `name=value`; the value without its quotes, still escaped.
+struct Parameter<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    quoted: bool,
+}
+
+/// The parameters behind a first word.
+struct Parameters<'a> {
+    rest: &'a [u8],
+}
+
+const MALFORMED: Reject = Reject::bad("malformed header parameter");
+
+fn skip_space(text: &[u8]) -> &[u8] {
+    let from = text.iter().position(|b| !matches!(b, b' ' | b'\t'));
+    &text[from.unwrap_or(text.len())..]
+}
+
+fn take_token(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|&b| !is_token_byte(b));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// The inside of the quoted string behind an opening quote, and what follows the closing one.
+fn take_quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
+    let mut at = 0;
+    loop {
+        match text.get(at) {
+            Some(b'"') => return Ok((&text[..at], &text[at + 1..])),
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return Err(MALFORMED),
+        }
+    }
+}
+
+impl<'a> Parameters<'a> {
+    fn next(&mut self) -> Result<Option<Parameter<'a>>, Reject> {
+        let text = skip_space(self.rest);
+        let [b';', behind @ ..] = text else {
+            return match text {
+                [] => Ok(None),
+                _ => Err(MALFORMED),
+            };
+        };
+        let text = skip_space(behind);
+        if text.is_empty() {
+            self.rest = text;
+            return Ok(None);
+        }
+        let (name, behind) = take_token(text);
+        let [b'=', behind @ ..] = behind else {
+            return Err(MALFORMED);
+        };
+        if name.is_empty() {
+            return Err(MALFORMED);
+        }
+        let (value, rest, quoted) = match behind {
+            [b'"', inside @ ..] => {
+                let (value, rest) = take_quoted(inside)?;
+                (value, rest, true)
+            }
+            _ => {
+                let (value, rest) = take_token(behind);
+                (value, rest, false)
+            }
+        };
+        if value.is_empty() && !quoted {
+            return Err(MALFORMED);
+        }
+        self.rest = rest;
+        Ok(Some(Parameter {
+            name,
+            value,
+            quoted,
+        }))
+    }
+}
+
+/// Stores the value of a parameter that may come once.
+fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Reject> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Reject::bad("a header parameter is there twice")),
+    }
+}
+
+/// Whether `boundary` is one (RFC 2046 section 5.1.1).
+fn is_boundary(boundary: &[u8]) -> bool {
+    let is_allowed = |b: &u8| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(b);
+    (1..=MAX_BOUNDARY).contains(&boundary.len())
+        && boundary.iter().all(is_allowed)
+        && !boundary.ends_with(b" ")
+}
+
+/// The boundary that the value of `Content-Type` names.
+///
+/// # Errors
+/// 415 for anything but `multipart/form-data`; 400 without a proper boundary.
+pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
+    let end = content_type
+        .iter()
+        .position(|b| matches!(b, b';' | b' ' | b'\t'))
+        .unwrap_or(content_type.len());
+    let (kind, rest) = content_type.split_at(end);
+    if !kind.eq_ignore_ascii_case(b"multipart/form-data") {
+        return Err(Reject::new(415, "expected a multipart form"));
+    }
+    let mut parameters = Parameters { rest };
+    let mut found = None;
+    while let Some(parameter) = parameters.next()? {
+        if parameter.name.eq_ignore_ascii_case(b"boundary") {
+            once(&mut found, parameter)?;
+        }
+    }
+    let Some(Parameter { value, quoted, .. }) = found else {
+        return Err(Reject::bad("the form's boundary is missing"));
+    };
+    let value = match quoted && value.contains(&b'\\') {
+        true => Cow::Owned(unquote(value)),
+        false => Cow::Borrowed(value),
+    };
+    match is_boundary(&value) {
+        true => Ok(value),
+        false => Err(Reject::bad("malformed boundary")),
+    }
+}
+
+/// A quoted string's text (RFC 9110 section 5.6.4).
+fn unquote(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let [first, behind @ ..] = rest {
+        rest = match (first, behind) {
+            (b'\\', [escaped, behind @ ..]) => {
+                out.push(*escaped);
+                behind
+            }
+            _ => {
+                out.push(*first);
+                behind
+            }
+        };
+    }
+    out
+}
+
+/// A name or file name as browsers and curl write it. A backslash escapes a quote or itself and is else
+/// part of the name, as in the paths that old browsers send; `%22`, `%0D` and `%0A` are what browsers
+/// write for a quote and for line ends, and no other `%` means anything.
+fn form_text(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let [first, behind @ ..] = rest {
+        let (byte, behind) = match (first, behind) {
+            (b'\\', [escaped @ (b'"' | b'\\'), behind @ ..]) => (*escaped, behind),
+            (b'%', [b'2', b'2', behind @ ..]) => (b'"', behind),
+            (b'%', [b'0', b'D' | b'd', behind @ ..]) => (b'\r', behind),
+            (b'%', [b'0', b'A' | b'a', behind @ ..]) => (b'\n', behind),
+            _ => (*first, behind),
+        };
+        out.push(byte);
+        rest = behind;
+    }
+    out
+}
+
+/// The text of `filename*`: `charset'language'percent-encoded` (RFC 5987 section 3.2), in UTF-8.
+fn extended_text(value: &[u8]) -> Result<Vec<u8>, Reject> {
+    const BAD: Reject = Reject::bad("malformed filename*");
+    let mut parts = value.splitn(3, |&b| b == b'\'');
+    let (Some(charset), Some(_), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(BAD);
+    };
+    let mut bytes = Vec::new();
+    uri::percent_decode(text, false, &mut bytes).map_err(|_| BAD)?;
+    if charset.eq_ignore_ascii_case(b"utf-8") {
+        return match std::str::from_utf8(&bytes) {
+            Ok(_) => Ok(bytes),
+            Err(_) => Err(BAD),
+        };
+    }
+    if charset.eq_ignore_ascii_case(b"iso-8859-1") {
+        let text: String = bytes.into_iter().map(char::from).collect();
+        return Ok(text.into_bytes());
+    }
+    Err(BAD)
+}
+
+/// Reads the value of a part's `Content-Disposition`. `filename*` counts before `filename`; parameters
+/// that are not known are passed over.
+///
+/// # Errors
+/// 400 for what is not `form-data`, has no name, or is malformed.
+pub(crate) fn disposition(value: &[u8]) -> Result<Disposition, Reject> {
+    let (kind, rest) = take_token(value);
+    if !kind.eq_ignore_ascii_case(b"form-data") {
+        return Err(Reject::bad("a part that is not form-data"));
+    }
+    let mut parameters = Parameters { rest };
+    let (mut name, mut plain, mut extended) = (None, None, None);
+    while let Some(parameter) = parameters.next()? {
+        let key = parameter.name;
+        if key.eq_ignore_ascii_case(b"name") {
+            once(&mut name, parameter)?;
+        } else if key.eq_ignore_ascii_case(b"filename") {
+            once(&mut plain, parameter)?;
+        } else if key.eq_ignore_ascii_case(b"filename*") {
+            once(&mut extended, parameter)?;
+        }
+    }
+    let text = |parameter: Parameter<'_>| match parameter.quoted {
+        true => form_text(parameter.value),
+        false => parameter.value.to_vec(),
+    };
+    let Some(name) = name.map(text) else {
+        return Err(Reject::bad("a part without a name"));
+    };
+    let filename = match extended {
+        Some(Parameter { quoted: true, .. }) => return Err(Reject::bad("malformed filename*")),
+        Some(parameter) => Some(extended_text(parameter.value)?),
+        None => plain.map(text),
+    };
+    Ok(Disposition { name, filename })
+}

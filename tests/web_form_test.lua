@@ -1,0 +1,473 @@
+-- Forms with files: fields, files in temporary files or streamed, limits, and what is malformed. Needs /proc.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local KIND <const> = "Content-Type: multipart/form-data; boundary=B"
+
+local function read_file(path)
+  local f <close> = assert(io.open(path, "rb"))
+  return f:read "a"
+end
+
+-- A part as browsers write it; `filename` nil for a field.
+local function part(name, data, filename, kind)
+  return table.concat {
+    "--B\r\nContent-Disposition: form-data; name=\"", name, '"',
+    filename and '; filename="' .. filename .. '"' or "",
+    filename and "\r\nContent-Type: " .. (kind or "text/plain") or "",
+    "\r\n\r\n", data, "\r\n",
+  }
+end
+
+local function form(...) return table.concat { ... } .. "--B--\r\n" end
+
+-- Posts a form to a handler; → the response.
+local function post(handler, body, options, fields)
+  local app, response = web.new(options), nil
+  app:post("/", handler)
+  http.with(app, function(open)
+    response = open():request("POST", "/", fields or { KIND }, body)
+  end)
+  return response
+end
+
+-- What `req:form(opts)` gives for a body, to be asserted in `check(fields, files, status)`.
+local function read(body, opts, check)
+  local checked
+  local logged = http.logged(function()
+    local r = post(function(req)
+      check(req:form(opts))
+      checked = true
+      return "checked"
+    end, body)
+    t.eq(r.body, "checked")
+  end)
+  t.ok(checked, logged)
+end
+
+-- The status and text with which a form is refused.
+local function refused(body, opts, fields)
+  local got
+  local r = post(function(req)
+    got = table.pack(req:form(opts))
+  end, body, nil, fields)
+  t.eq({ got[1], got.n }, { nil, 3 })
+  t.eq(got[3], r.status)
+  return r.status, got[2], r
+end
+
+-- How many descriptors this process has open, but for sockets and the like: temporary files, most of all.
+local function open_files()
+  local count = 0
+  for fd in pairs((t.descriptors())) do
+    local info = read_file("/proc/self/fdinfo/" .. fd)
+    if info:match "flags:%s*%d+" and tonumber(info:match "flags:%s*(%d+)", 8) & tonumber("020000000", 8) ~= 0 then
+      count = count + 1 -- O_TMPFILE
+    end
+  end
+  return count
+end
+
+t.test("fields are strings, repeated ones lists, in the bytes that were sent", function()
+  local body = form(part("a", "one"), part("b", ""), part("a", "two\r\n--\r\n"), part("ü", "\0\255"), part("a", "3"))
+  read(body, nil, function(fields, files)
+    t.eq(fields, { a = { "one", "two\r\n--\r\n", "3" }, b = "", ["ü"] = "\0\255" })
+    t.eq(files, {})
+  end)
+end)
+
+t.test("files are in temporary files, in order and by name", function()
+  local body = form(part("x", "field"), part("f", "first", "a.txt"), part("g", "second", "b.png", "image/png"),
+    part("f", "", "c.txt"))
+  read(body, nil, function(fields, files)
+    t.eq(fields, { x = "field" })
+    t.eq(#files, 3)
+    t.eq(files.g, files[2])
+    t.eq(files.f, { files[1], files[3] })
+    local f = files[1]
+    t.eq({ f.name, f.filename, f.content_type, f.size }, { "f", "a.txt", "text/plain", 5 })
+    t.eq(files.g.headers, {
+      ["content-type"] = "image/png", ["content-disposition"] = 'form-data; name="g"; filename="b.png"',
+    })
+    t.eq({ f:read(), f:read(), files[3]:read() }, { "first", "first", "" })
+    t.eq(read_file(f.path), "first")
+    local handle <close> = f:open()
+    t.eq(handle:read "a", "first")
+    t.eq(t.run("cat " .. t.quote(f.path)).out, "first", "other programs reach it, too")
+    local pieces = {}
+    for piece in f:stream() do pieces[#pieces + 1] = piece end
+    t.eq(pieces, { "first" })
+  end)
+end)
+
+t.test("a file input without a choice is no file", function()
+  read(form(part("f", "", ""), part("x", "1")), nil, function(fields, files)
+    t.eq({ fields, files }, { { x = "1" }, {} })
+  end)
+  read(form(part("f", "content", "")), nil, function(_, files)
+    t.eq({ files[1]:read(), files[1].filename, files[1].basename }, { "content", "", "file" })
+  end)
+end)
+
+t.test("a form may have no parts at all", function()
+  read("--B--\r\n", nil, function(fields, files) t.eq({ fields, files }, { {}, {} }) end)
+end)
+
+t.test("names are read as browsers and curl write them", function()
+  local sent = { 'a\\"b', "a%22b", "Größe.txt", "C:\\dir\\x.txt" }
+  local want = { 'a"b', 'a"b', "Größe.txt", "C:\\dir\\x.txt" }
+  for i, filename in ipairs(sent) do
+    read(form(part("f", "x", filename)), nil, function(_, files) t.eq(files[1].filename, want[i]) end)
+  end
+end)
+
+t.test("basename is what is left when nothing is trusted", function()
+  for filename, want in pairs {
+    ["../../etc/passwd"] = "passwd", ["/abs/x.txt"] = "x.txt", ["C:\\dir\\x.txt"] = "x.txt", [".."] = "file",
+    ["a/.."] = "file", ["dir/"] = "file", [" x%0D%0Ay "] = "xy", [".profile"] = ".profile",
+    [("ä"):rep(200) .. ".jpeg"] = ("ä"):rep(125) .. ".jpeg", [("x"):rep(300)] = ("x"):rep(255),
+  } do
+    read(form(part("f", "x", filename)), nil, function(_, files) t.eq(files[1].basename, want) end)
+  end
+end)
+
+t.test("a form may come byte by byte", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local fields, files = req:form()
+    return fields.a .. files.f:read() .. files.f.size
+  end)
+  local body = form(part("a", "one\r\n--B"  .. "\r"), part("f", "two\r\n-", "x"))
+  body = body:gsub("%-%-B\r\r\n", "--C\r\r\n")
+  http.with(app, function(open)
+    local c = open()
+    c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for byte in body:gmatch "." do c:send("1\r\n", byte, "\r\n") end
+    c:send "0\r\n\r\n"
+    t.eq(c:response().body, "one\r\n--C\rtwo\r\n-6")
+    t.eq(c:request("POST", "/", { KIND }, body).status, 200, "the connection goes on")
+  end)
+end)
+
+t.test("a form can be asked for twice, and after the body was", function()
+  local body = form(part("a", "1"), part("f", "x", "y"))
+  local function twice(before)
+    return post(function(req)
+      if before then req:body() end
+      local fields, files = req:form()
+      local again, same = req:form()
+      return tostring(fields == again and files == same) .. fields.a .. files.f:read()
+    end, body).body
+  end
+  t.eq(twice(false), "true1x")
+  t.eq(twice(true), "true1x")
+  local r = post(function(req)
+    req:body()
+    req:form { body = 3 }
+  end, body)
+  t.eq(r.status, 413)
+end)
+
+t.test("a urlencoded form has no files, and its own limits", function()
+  local kind = { "Content-Type: application/x-www-form-urlencoded" }
+  t.eq(post(function(req)
+    local fields, files = req:form()
+    return fields.a[2] .. fields.b .. #files
+  end, "a=1&a=+%41&b", nil, kind).body, " A0")
+  t.eq(refused("a=1&b=2&c=3", { parts = 2 }, kind), 413)
+  t.eq(refused("a=1&b=2&c=3", { fields = 10 }, kind), 413)
+  t.eq(refused("a=1&b=2&c=3", 10, kind), 413)
+  t.eq(refused("a=1", nil, { "Content-Type: multipart/mixed; boundary=B" }), 415)
+end)
+
+t.test("on_file gets each file as it comes, and nothing is stored", function()
+  local seen = {}
+  read(form(part("a", "1"), part("f", "one", "x"), part("g", "two", "y"), part("b", "2")), {
+    on_file = function(p)
+      local pieces = {}
+      for piece in p:stream() do pieces[#pieces + 1] = piece end
+      seen[#seen + 1] = { p.name, p.filename, table.concat(pieces), p.size }
+    end,
+  }, function(fields, files)
+    t.eq(fields, { a = "1", b = "2" })
+    t.eq(seen, { { "f", "x", "one", 3 }, { "g", "y", "two", 3 } })
+    t.eq({ #files, files.g.size, files.g.file }, { 2, 3, false })
+    t.raises("keep: the part was read already", files.f.keep, files.f)
+  end)
+end)
+
+t.test("on_file may pass a file over, in the middle too, or keep it", function()
+  local data = ("0123456789"):rep(50000)
+  read(form(part("f", data, "skip"), part("f", data, "half"), part("f", "kept", "keep"), part("f", data, "read")), {
+    on_file = function(p)
+      if p.filename == "half" then p:stream()() end
+      if p.filename == "keep" then p:keep() end
+      if p.filename == "read" then t.eq(p:read(), data) end
+    end,
+  }, function(_, files)
+    t.eq(#files, 4)
+    t.eq({ files[1].size, files[3].size, files[4].size }, { 0, 4, #data })
+    t.ok(files[2].size < #data)
+    t.eq(files[3]:read(), "kept")
+    t.eq(files[1]:read(), "", "what was passed over is gone")
+    t.raises("keep: the part was read already", function() return files[1].path end)
+  end)
+end)
+
+t.test("on_file is called before the rest of the file has come, and reads no faster than it takes", function()
+  local app, gate, first, total = web.new { body = 2 ^ 40 }, {}, nil, 0
+  app:post("/", function(req)
+    assert(req:form { on_file = function(p)
+      for piece in p:stream() do
+        total = total + #piece
+        if not first then
+          first = true
+          loop.wait(gate)
+        end
+      end
+    end })
+    return tostring(total)
+  end)
+  http.with(app, function(open)
+    local c, size, sent = open(), 64 * 1024 * 1024, 0
+    local head, tail = part("f", "", "big"):sub(1, -3), "\r\n--B--\r\n"
+    c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: ", tostring(#head + size + #tail), "\r\n\r\n")
+    c:send(head)
+    loop.fork(function()
+      local piece = ("x"):rep(65536)
+      while sent < size do
+        c:send(piece)
+        sent = sent + #piece
+      end
+      c:send(tail)
+    end)
+    local before
+    repeat
+      before = sent
+      loop.sleep(0.05)
+    until first and before == sent
+    t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were taken from a sender that nobody reads")
+    loop.wakeup(gate)
+    t.eq(c:response().body, tostring(size))
+  end)
+end)
+
+t.test("a file of many pieces is stored bit for bit", function()
+  local pieces = {}
+  for i = 1, 3000 do pieces[i] = string.pack("<I4", i * 2654435761 & 0xffffffff):rep(256) .. "\r\n--b" end
+  local data = table.concat(pieces)
+  read(form(part("f", data, "big")), nil, function(_, files)
+    t.eq(files.f.size, #data)
+    t.ok(files.f:read() == data)
+    local streamed = {}
+    for piece in files.f:stream() do
+      t.ok(#piece <= 65536)
+      streamed[#streamed + 1] = piece
+    end
+    t.ok(table.concat(streamed) == data)
+    local none, reason, status = files.f:read(1000)
+    t.eq({ none, reason, status }, { nil, "the file is larger than allowed", 413 })
+  end)
+end)
+
+t.test("move gives a file a name that stays, and replaces another only when told to", function()
+  local dir = t.tmp()
+  read(form(part("f", "new", "x"), part("g", "other", "y")), nil, function(_, files)
+    t.eq(files.f:move(dir .. "/a"), true)
+    t.eq(files.f.path, dir .. "/a")
+    t.eq(files.f:move(dir .. "/b"), true, "a second name")
+    local ok, message, code = files.g:move(dir .. "/a")
+    t.eq({ ok, code }, { nil, "exists" })
+    t.ok(message:find "^move: ", message)
+    t.eq(read_file(dir .. "/a"), "new")
+    t.eq(files.g:move(dir .. "/a", { replace = true }), true)
+    t.eq(files.g:move(dir .. "/a", { replace = true }), true, "itself")
+    ok, message, code = files.f:move(dir .. "/none/a")
+    t.eq({ ok, code }, { nil, "not found" }, message)
+    t.eq(files.f:read(), "new", "it can be read still")
+  end)
+  t.eq({ read_file(dir .. "/a"), read_file(dir .. "/b") }, { "other", "new" })
+  t.eq(t.run("ls -A " .. t.quote(dir)).out, "a\nb\n", "nothing else is there")
+end)
+
+t.test("move copies to another file system", function()
+  local other = "/dev/shm"
+  local probe = io.open(other .. "/.")
+  if not probe or t.run("stat -c %d " .. other .. " .").out:match "^(%d+)\n%1\n" then return end
+  probe:close()
+  local target = other .. "/lio-form-test-" .. t.run("mktemp -u XXXXXXXX").out:match "%w+"
+  local data = ("x"):rep(3000000) .. "end"
+  read(form(part("f", data, "x")), { dir = t.tmp() }, function(_, files)
+    t.eq(files.f:move(target), true)
+    local _, _, code = files.f:move(target)
+    t.eq(code, "exists")
+    t.ok(read_file(target) == data)
+  end)
+  os.remove(target)
+end)
+
+t.test("temporary files are made where `dir` says; a folder that is not there is 500 and says no more", function()
+  local dir = t.tmp()
+  read(form(part("f", "x", "y")), { dir = dir }, function(_, files)
+    t.eq(t.run("stat -c %d " .. dir .. "; stat -Lc %d " .. files.f.path).out:match "^(%d+)\n%1\n" ~= nil, true)
+  end)
+  local status, reason, r = refused(form(part("f", "x", "y")), { dir = dir .. "/none" })
+  t.eq({ status, r.body }, { 500, "the upload cannot be stored\n" })
+  t.ok(reason:find "^store: ", reason)
+end)
+
+t.test("temporary files end with the request: after an answer, an error, a refusal and a cut", function()
+  local app, count = web.new(), nil
+  app:post("/:how", function(req)
+    local fields = req:form { parts = 3 }
+    count = open_files()
+    if req.params.how == "raise" then error "on purpose" end
+    if fields then return "stored" end
+  end)
+  app:get("/", function() return tostring(open_files()) end)
+  local files = part("f", "1", "a") .. part("g", "2", "b")
+  http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      for how, want in pairs { answer = 200, raise = 500 } do
+        t.eq(c:request("POST", "/" .. how, { KIND }, form(files)).status, want)
+        t.eq(count, 2)
+        t.eq(c:request("GET", "/").body, "0", how)
+      end
+      t.eq(c:request("POST", "/refuse", { KIND }, form(files, files)).status, 413)
+      t.eq(c:request("GET", "/").body, "0", "refused")
+      t.eq(c:request("POST", "/refuse", { KIND }, files .. "--Bx").status, 400)
+      t.eq(c:request("GET", "/").body, "0", "malformed")
+      count = nil
+      c:send("POST /cut HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: 100000\r\n\r\n", files)
+      c.c:shutdown "w"
+      t.eq(c:response().status, 400)
+      t.eq(count, 0, "the form was closed when it failed")
+    end)
+  end)
+end)
+
+t.test("after its request a part can be used no more, but what was moved stays", function()
+  local kept
+  post(function(req)
+    local _, files = req:form()
+    kept = files.f
+    return "x"
+  end, form(part("f", "1", "a")))
+  for _, call in ipairs { "read", "stream", "open", "keep" } do
+    t.raises(call .. ": the part is gone", kept[call], kept)
+  end
+  t.raises("move: the part is gone", kept.move, kept, "x")
+  kept:close()
+end)
+
+t.test("close gives a temporary file back early", function()
+  read(form(part("f", "1", "a")), nil, function(_, files)
+    t.eq(open_files(), 1)
+    files.f:close()
+    t.eq(open_files(), 0)
+  end)
+end)
+
+t.test("every limit is 413", function()
+  local two = form(part("a", "12345"), part("f", "12345", "x"))
+  for name, value in pairs { body = 50, parts = 1, part_headers = 40, field = 4, fields = 5, file = 4, files = 0 } do
+    t.eq(refused(two, { [name] = value }), 413, name)
+    local nothing = function() end
+    if name ~= "file" then t.eq(refused(two, { [name] = value, on_file = nothing }), 413, name) end
+  end
+  read(two, { body = #two, parts = 2, part_headers = 90, field = 5, fields = 6, file = 5, files = 1 }, function(fields)
+    t.eq(fields, { a = "12345" })
+  end)
+  t.eq(refused(two, 50), 413, "a number is a limit of the body")
+  t.eq(post(function(req) req:form() end, two, { body = 50 }).status, 413, "the app's limit")
+end)
+
+t.test("a form over the body's limit is refused before it has come", function()
+  local app = web.new { body = 1000 }
+  app:post("/", function(req) req:form() end)
+  http.with(app, function(open)
+    local c = open()
+    c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: 1001\r\nExpect: 100-continue\r\n\r\n")
+    t.eq(c:response().status, 413)
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("what is malformed is 400, and the connection goes on", function()
+  local app = web.new()
+  app:post("/", function(req)
+    local fields = req:form()
+    return fields and "ok"
+  end)
+  local good = form(part("a", "1"))
+  http.with(app, function(open)
+    local c = open()
+    for _, body in ipairs {
+      "", "x", good:sub(1, -6), (good:gsub("\r\n", "\n")), (good:gsub("form%-data", "mixed")),
+      (good:gsub("name", "nam")),
+      (good:gsub('"a"', '"a"; name="b"')), part("a", "1"), "--Bx\r\n" .. good,
+    } do
+      t.eq(c:request("POST", "/", { KIND }, body).status, 400, body)
+      t.eq(c:request("POST", "/", { KIND }, good).status, 200)
+    end
+    t.eq(c:request("POST", "/", { "Content-Type: multipart/form-data" }, good).status, 400)
+    t.eq(c:request("POST", "/", { 'Content-Type: multipart/form-data; boundary="B"' }, good).status, 200)
+  end)
+end)
+
+t.test("what on_file raises is the handler's error, with its place", function()
+  local logged = http.logged(function()
+    t.eq(post(function(req) req:form { on_file = function() error "on purpose" end } end,
+      form(part("f", "x", "y"))).status, 500)
+  end)
+  t.ok(logged:find "web_form_test.lua:%d+: on purpose", logged)
+end)
+
+t.test("a handler that catches what a stream raises still cannot read on in a refused form", function()
+  local caught, r
+  r = post(function(req)
+    local fields = req:form { file = 3, on_file = function(p) caught = not pcall(p.read, p) end }
+    t.is_nil(fields)
+  end, form(part("f", "12345", "x"), part("a", "1")))
+  t.eq({ caught, r.status }, { true, 413 })
+end)
+
+t.test("misuse raises and names the option", function()
+  local function misuse(pattern, opts)
+    post(function(req)
+      t.raises(pattern, req.form, req, opts)
+      return "x"
+    end, form())
+  end
+  misuse("unknown option 'boddy'", { boddy = 1 })
+  misuse("'file' must be a number", { file = "1" })
+  misuse("'file' must not be negative", { file = -1 })
+  misuse("'on_file' must be a function", { on_file = 1 })
+  misuse("table or number expected, got string", "x")
+end)
+
+t.test("curl sends files as it always does", function()
+  if t.run("curl --version").code ~= 0 then return end
+  local app, got = web.new(), nil
+  app:post("/", function(req)
+    local fields, files = req:form()
+    got = { fields.a, files[1].filename, files[1].content_type, files[1]:read(), files[2].filename }
+    return "ok"
+  end)
+  local dir = t.tmp()
+  t.write(dir .. "/a b.txt", ("line\r\n"):rep(1000))
+  http.with(app, function(_, server)
+    local child <close> = t.spawn(("curl -sS -F 'a=x y' -F 'f=@%s/a b.txt' -F 'f=@%s/a b.txt;filename=q\"\\ü' %s")
+      :format(dir, dir, server.url))
+    while not got do loop.sleep(0.01) end
+    t.eq(child:all(), "ok")
+  end)
+  t.eq(got, { "x y", "a b.txt", "text/plain", ("line\r\n"):rep(1000), 'q"\\ü' })
+end)
+
+t.finish()
