@@ -1,0 +1,151 @@
+-- File upload: `lio examples/upload.lua`, then open http://127.0.0.1:8080/ in a browser, drop files on the page,
+-- or send some by `curl -F file=@photo.jpg http://127.0.0.1:8080/`. What was uploaded is listed and can be fetched.
+-- Another port and folder: `lio examples/upload.lua 8081 photos`; the folder is made when it is not there.
+
+local web = require "lio.webserver"
+
+local port, folder = tonumber((...) or 8080), select(2, ...) or "uploads"
+local LARGEST <const> = 1024 * 1024 * 1024 -- bytes of one upload
+
+assert(os.execute("mkdir -p '" .. folder:gsub("'", "'\\''") .. "'"))
+
+local app = web.new { body = LARGEST }
+local uploads = {} -- in order: { name =, size =, kind = }
+local by_name = {}
+
+local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
+local function escape(text) return (text:gsub("[&<>\"']", ESCAPES)) end
+
+local function escape_url(text)
+  return (text:gsub("[^%w%-._~]", function(c) return ("%%%02X"):format(c:byte()) end))
+end
+
+-- A name that no client can turn into anything but a plain file: letters, digits, `-`, `_`, dots inside. What is
+-- not UTF-8 and what has a meaning anywhere becomes `_`.
+local function safe_name(basename)
+  local name = utf8.len(basename) and basename or basename:gsub("[\128-\255]", "_")
+  name = name:gsub("[^%w%-_.\128-\255]", "_"):gsub("^%.+", ""):sub(-200)
+  -- The cut may have left the rest of a character.
+  name = name:gsub("^[\128-\191]+", "")
+  return name ~= "" and name or "file"
+end
+
+-- Moves a part to the folder, under another name when its own is taken. → the name, or nil and a message.
+local function store(part)
+  local name = safe_name(part.basename)
+  local stem, extension = name:match("^(.+)(%.[^.]*)$")
+  for number = 1, 1000 do
+    local tried = number == 1 and name or ("%s-%d%s"):format(stem or name, number, extension or "")
+    local ok, message, code = part:move(folder .. "/" .. tried)
+    if ok then return tried end
+    if code ~= "exists" then return nil, message end
+  end
+  return nil, "too many files of that name"
+end
+
+local PAGE <const> = [[
+<!doctype html>
+<html lang=en>
+<meta charset=utf-8>
+<meta name=viewport content="width=device-width">
+<title>Upload</title>
+<style>
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem; color: #223 }
+  form { border: 2px dashed #9ab; border-radius: 12px; padding: 2rem; text-align: center; background: #f7f9fb }
+  form.over { border-color: #27c; background: #eaf2fc }
+  button { font: inherit; padding: .4rem 1.4rem; border: 0; border-radius: 8px; background: #27c; color: #fff }
+  progress { width: 100%; margin-top: 1rem }
+  table { width: 100%; margin-top: 2rem; border-collapse: collapse }
+  td { padding: .4rem; border-top: 1px solid #dde; overflow-wrap: anywhere }
+  td + td { text-align: right; white-space: nowrap; color: #678 }
+</style>
+<h1>Upload</h1>
+<form method=post enctype=multipart/form-data>
+  <p>Drop files here, or choose some.</p>
+  <p><input type=file name=file multiple required> <button>Upload</button></p>
+  <progress value=0 max=1 hidden></progress>
+  <div role=status></div>
+</form>
+<table>
+%s</table>
+<script>
+  const form = document.querySelector("form"), bar = form.querySelector("progress")
+  const status = form.querySelector("[role=status]")
+  function send(data) {
+    const request = new XMLHttpRequest()
+    request.open("POST", "/")
+    request.upload.onprogress = e => { bar.hidden = false; bar.value = e.loaded / e.total }
+    request.onload = () => {
+      if (request.status < 400) location.reload()
+      else { bar.hidden = true; status.textContent = request.responseText }
+    }
+    request.onerror = () => { bar.hidden = true; status.textContent = "The connection broke." }
+    request.send(data)
+  }
+  form.onsubmit = e => { e.preventDefault(); send(new FormData(form)) }
+  form.ondragover = e => { e.preventDefault(); form.classList.add("over") }
+  form.ondragleave = () => form.classList.remove("over")
+  form.ondrop = e => {
+    e.preventDefault()
+    form.classList.remove("over")
+    const data = new FormData()
+    for (const file of e.dataTransfer.files) data.append("file", file)
+    send(data)
+  }
+</script>
+</html>
+]]
+
+local function size_text(size)
+  for _, unit in ipairs { "bytes", "KiB", "MiB" } do
+    if size < 1024 then return (unit == "bytes" and "%d %s" or "%.1f %s"):format(size, unit) end
+    size = size / 1024
+  end
+  return ("%.1f GiB"):format(size)
+end
+
+app:get("/", function(_, res)
+  local rows = {}
+  for _, upload in ipairs(uploads) do
+    rows[#rows + 1] = ('<tr><td><a href="/files/%s">%s</a><td>%s\n'):format(
+      escape_url(upload.name), escape(upload.name), size_text(upload.size))
+  end
+  local list = table.concat(rows)
+  res:header("Content-Type", "text/html; charset=utf-8")
+  return (PAGE:gsub("%%s", function() return list end))
+end)
+
+app:post("/", function(req, res)
+  local _, files = req:form { dir = folder }
+  if not _ then return end -- the answer says why
+  if #files == 0 then return 400, "No file was chosen.\n" end
+  local names = {}
+  for _, part in ipairs(files) do
+    local name, message = store(part)
+    if not name then error("cannot store an upload: " .. message) end
+    by_name[name] = { name = name, size = part.size }
+    table.insert(uploads, by_name[name])
+    names[#names + 1] = name
+  end
+  -- A browser goes back to the list, a program is told what became of its files.
+  if (req.headers.accept or ""):find("text/html", 1, true) then return res:redirect("/", 303) end
+  return 201, table.concat(names, "\n") .. "\n"
+end)
+
+-- Only what was uploaded can be fetched, and nothing of it runs on a page of ours.
+app:get("/files/:name", function(req, res)
+  local upload = by_name[req.params.name]
+  local file = upload and io.open(folder .. "/" .. upload.name, "rb")
+  if not file then return 404, "Not Found\n" end
+  res:header("Content-Type", "application/octet-stream")
+  res:header("X-Content-Type-Options", "nosniff")
+  res:header("Content-Disposition", "attachment; filename*=UTF-8''" .. escape_url(upload.name))
+  res:header("Content-Length", upload.size)
+  local _ <close> = file
+  while true do
+    local piece = file:read(65536)
+    if not piece or not res:write(piece) then return end
+  end
+end)
+
+app:run("127.0.0.1:" .. port)
