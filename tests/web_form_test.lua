@@ -351,6 +351,32 @@ t.test("temporary files end with the request: after an answer, an error, a refus
   end)
 end)
 
+t.test("a handler that is killed loses its connection and its temporary files", function()
+  local app, task = web.new(), nil
+  app:post("/", function(req)
+    assert(req:form())
+    task = coroutine.running()
+    loop.sleep(100)
+  end)
+  http.with(app, function(open, server)
+    -- The first request of a connection, and a later one, which another task serves.
+    for _, before in ipairs { 0, 1 } do
+      local c = open()
+      for _ = 1, before do t.eq(c:request("GET", "/").status, 405) end
+      local body = form(part("f", "x", "y"))
+      c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: ", tostring(#body), "\r\n\r\n", body)
+      while not task do loop.sleep(0) end
+      t.eq(open_files(), 1)
+      t.ok(loop.kill(task))
+      task = nil
+      t.eq(open_files(), 0)
+      t.ok(c:ended())
+      t.eq(server.count, 0)
+      c:close()
+    end
+  end)
+end)
+
 t.test("after its request a part can be used no more, but what was moved stays", function()
   local kept
   post(function(req)

@@ -263,12 +263,28 @@ local function serve(self, head, id, more)
   return rest(self, head, id, more)
 end
 
+-- What a task works on: `{ connection }`, or `{ false }` between two. A task that is killed meanwhile takes
+-- its connection with it, as nobody would answer there any more.
+local Work = {}
+
+function Work.__close(work)
+  local self = work[1]
+  if self then finish(self) end
+end
+
+-- `serve` as a task of its own.
+local function serve_alone(self, head, id, more)
+  local work <close> = setmetatable({ self }, Work)
+  serve(self, head, id, more)
+  work[1] = false
+end
+
 -- Looks what has come to a new connection. Called in the accept loop's task.
 local function begin(self)
   local head, id, more = next_request(self.x)
   if not head then return rest(self, head, id, more) end
   self.busy = true
-  return self.net.start(serve, self, head, id, more)
+  return self.net.start(serve_alone, self, head, id, more)
 end
 
 -- The connections whose requests are to be served in this round of the loop.
@@ -284,11 +300,14 @@ end
 -- A task that serves one after another. When a handler waits, the task is that handler's, and the next
 -- one goes on behind it: so there is one change of coroutine a round, not one a request.
 local function serve_due()
+  local work <close> = setmetatable({ false }, Work)
   while first_due <= last_due do
     local self = take_due()
     local head = self.head
     self.head = false
+    work[1] = self
     serve(self, head, self.route, self.more)
+    work[1] = false
   end
 end
 
@@ -336,7 +355,7 @@ function M.serving(app, net)
         net.start(serve_due)
       else
         local self = take_due()
-        net.start(serve, self, self.head, self.route, self.more)
+        net.start(serve_alone, self, self.head, self.route, self.more)
       end
     end
   end
