@@ -236,6 +236,7 @@ function Client:request(options)
   if responses.settle(response) then
     if not options.stream then response.body = "" end
   elseif not options.stream and response.status ~= 101 then
+    local _ <close> = response
     local text
     text, message, code = response:text()
     if not text then return nil, message, code end

@@ -28,6 +28,7 @@ function M.new(net, c, options)
     idle = false,
     both = false,
     sending = false,
+    is_last = false,
     broken = false,
     interim = 0,
   }, Connection)
@@ -65,7 +66,7 @@ end
 
 -- Whether another request may be sent on it.
 function Connection:is_reusable()
-  return not (self.broken or self.sending) and self.x:is_reusable()
+  return not (self.broken or self.sending or self.is_last) and self.x:is_reusable()
 end
 
 local function expired(what)
@@ -240,10 +241,12 @@ local function send_request(self, timing, request)
 end
 
 -- `request(timing, request)` → status, head of the final answer; or nil, message, code. Of `request`: `head`
--- (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or nil).
+-- (text), `is_head`, `body`, `length` (nil: chunked), `upgrades`, `expects` (seconds or nil), `is_last` (it asks
+-- to close).
 function Connection:request(timing, request)
   self.uses = self.uses + 1
   self.interim, self.continued, self.upgrades, self.rest = 0, false, request.upgrades, nil
+  self.is_last = request.is_last
   request.left = request.length
   self.x:expect(request.is_head)
   local ok, status, head = send_request(self, timing, request)

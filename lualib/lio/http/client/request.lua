@@ -137,6 +137,13 @@ local function length_of(fields, body, method)
   return body.length
 end
 
+local function has_member(list, wanted)
+  for member in (list or ""):gmatch "[^,%s]+" do
+    if member:lower() == wanted then return true end
+  end
+  return false
+end
+
 local Request = {}
 Request.__index = Request
 
@@ -179,6 +186,7 @@ function M.new(options, defaults)
     fields = fields,
     is_idempotent = options.idempotent,
     upgrades = fields.seen.upgrade ~= nil,
+    is_last = has_member(fields.seen.connection, "close"),
   }, Request)
   request.body = make_body(options, fields)
   request.length = length_of(fields, request.body, request.method)

@@ -198,6 +198,7 @@ end
 
 -- Reads what is left of an answer that nobody wants, if that is cheap.
 function M.discard(self, most)
+  local _ <close> = self
   self.decoder, self.limit = nil, most
   if not self.conn.x:is_complete() then read_whole(self) else let_go(self) end
 end

@@ -1,0 +1,410 @@
+-- lio.http.client: connections that are kept, shared, awaited, noticed to be stale, and never reused in doubt.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.clientkit"
+local netkit = require "tests.netkit"
+local client = require "lio.http.client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local ok, always, fails = kit.ok, kit.always, kit.fails
+
+-- Lets I/O go on until `f()` holds.
+local function await(f)
+  local deadline = loop.now() + 5
+  while not f() do
+    if loop.now() > deadline then error("this did not happen", 2) end
+    loop.sleep(0.002)
+  end
+end
+
+kit.test("requests in turn share one connection", function(c, number)
+  while kit.read_request(c) do c:send(ok(tostring(number))) end
+end, function(http, url)
+  for _ = 1, 3 do t.eq(http:get(url).body, "1") end
+  t.eq(http:post(url, { body = "x" }).body, "1")
+  t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 3 })
+end)
+
+kit.test("requests at once have connections of their own, all of them kept", function(c)
+  while kit.read_request(c) do
+    loop.sleep(0.01)
+    c:send(ok "x")
+  end
+end, function(http, url)
+  local waits = {}
+  for at = 1, 5 do waits[at] = netkit.promise(http.get, http, url) end
+  for at = 1, 5 do t.eq(waits[at]().body, "x") end
+  t.eq(http:counts(), { open = 5, idle = 5, opened = 5, reused = 0 })
+end)
+
+kit.test("servers have connections of their own", always(ok "x"), function(http, url, port)
+  http:get(url)
+  http:get("http://localhost:" .. port)
+  t.eq(http:counts().opened, 2)
+end)
+
+kit.test("beyond max_per_host requests wait for their turn, in order", function(c, number)
+  while true do
+    local head = kit.read_request(c)
+    if not head then return end
+    loop.sleep(0.002)
+    c:send(ok(number .. head:match "/(%d)"))
+  end
+end, function(http, url)
+  local order, waits = {}, {}
+  for at = 1, 6 do
+    waits[at] = netkit.promise(function()
+      local body = http:get(url .. "/" .. at).body
+      order[#order + 1] = at
+      return body
+    end)
+  end
+  for at = 1, 6 do t.eq(waits[at](), "1" .. at) end
+  t.eq(order, { 1, 2, 3, 4, 5, 6 })
+  t.eq(http:counts(), { open = 1, idle = 1, opened = 1, reused = 5 })
+end, { max_per_host = 1 })
+
+kit.test("who waits for a connection gets the place of one that failed", function(c, number)
+  kit.read_request(c)
+  loop.sleep(0.01)
+  if number > 1 then c:send(ok "x") end
+end, function(http, url)
+  local first, second = netkit.promise(http.post, http, url), netkit.promise(http.post, http, url)
+  fails("truncated", ".", first())
+  t.eq(second().body, "x")
+  t.eq(http:counts().opened, 2)
+end, { max_per_host = 1 })
+
+kit.test("the wait for a connection ends with the time-out", function(c)
+  kit.read_request(c)
+  c:wait_closed(5)
+end, function(http, url)
+  local first = netkit.promise(http.get, http, url)
+  netkit.settle()
+  fails("timeout", "waiting for a connection", http:get(url, { connect_timeout = 0.02 }))
+  fails("timeout", "waiting for a connection", http:get(url, { timeout = 0.02 }))
+  http:close()
+  fails("closed", "closed", first())
+end, { max_per_host = 1 })
+
+kit.test("a task that is killed leaves neither its place nor its turn taken", function(c, number)
+  while kit.read_request(c) do
+    if number > 1 then c:send(ok(tostring(number))) end
+  end
+end, function(http, url)
+  local tasks = {}
+  for at = 1, 3 do tasks[at] = loop.fork(function() http:get(url) end) end
+  local last = netkit.promise(http.get, http, url)
+  await(function() return http:counts().open == 1 end)
+  netkit.settle()
+  loop.kill(tasks[2])
+  loop.kill(tasks[3])
+  loop.kill(tasks[1])
+  t.eq(last().body, "2")
+  t.eq(http:counts(), { open = 1, idle = 1, opened = 2, reused = 0 })
+end, { max_per_host = 1 })
+
+kit.test("a task killed between its turn's grant and its run hands it on", function(c)
+  while kit.read_request(c) do c:send(ok "x") end
+end, function(http, url)
+  http:get(url)
+  -- All is in use: of two that wait, the first is granted the connection and killed before it runs.
+  local port = math.tointeger(tonumber(url:match ":(%d+)"))
+  local conn = assert(http.pool:acquire({ key = "127.0.0.1 " .. port, addr = "127.0.0.1", port = port }, {}))
+  local first = loop.fork(function() http:get(url) end)
+  netkit.settle()
+  local second = netkit.promise(http.get, http, url)
+  netkit.settle()
+  http.pool:release(conn)
+  loop.kill(first)
+  t.eq(second().body, "x")
+  t.eq(http:counts().open, 1)
+end, { max_per_host = 1 })
+
+kit.test("an idle connection that the server ends is noticed at once", function(c)
+  kit.read_request(c)
+  c:send(ok "x")
+end, function(http, url)
+  http:get(url)
+  await(function() return http:counts().open == 0 end)
+end)
+
+kit.test("an idle connection that the server speaks on is closed", function(c)
+  kit.read_request(c)
+  c:send(ok "x")
+  loop.sleep(0.01)
+  c:send(ok "unasked")
+  t.is_nil(c:recv())
+end, function(http, url)
+  http:get(url)
+  await(function() return http:counts().open == 0 end)
+end)
+
+kit.test("one that was ended since the loop looked last is noticed before it is used", function(c, number)
+  kit.read_request(c)
+  c:send(ok(tostring(number)))
+  if number == 1 then return end
+  kit.read_request(c)
+end, function(http, url)
+  local res = http:get(url, { stream = true })
+  for _ = 1, 5 do loop.sleep(0) end
+  t.eq(res:text(), "1")
+  -- In this very round: the loop has had no chance to tell. A POST would not be repeated.
+  t.eq(http:post(url, { body = "x" }).body, "2")
+end)
+
+-- Answers a first request and ends the connection when the second has come.
+local function ends_at_second(seen)
+  return function(c, number)
+    kit.read_request(c)
+    c:send(ok(tostring(number)))
+    local head, body = kit.read_request(c)
+    if head then seen[#seen + 1] = head:match "^%u+" .. body end
+  end
+end
+
+for _, case in ipairs {
+  { "a GET", { method = "GET" }, true },
+  { "a DELETE", { method = "DELETE" }, true },
+  { "a PUT with a body", { method = "PUT", body = "b" }, true },
+  { "a POST with an Idempotency-Key", { method = "POST", body = "b", headers = { ["Idempotency-Key"] = "1" } }, true },
+  { "a POST that is said to be idempotent", { method = "POST", body = "b", idempotent = true }, true },
+  { "a POST", { method = "POST", body = "b" }, false },
+  { "a PUT whose body cannot be had again", { method = "PUT", body = function() end }, false },
+} do
+  local seen = {}
+  kit.test((case[3] and "sent once more" or "not sent again") .. " when a kept connection is lost: " .. case[1],
+    ends_at_second(seen), function(http, url)
+      http:get(url)
+      case[2].url = url
+      local res, _, code = http:request(case[2])
+      if case[3] then
+        t.eq({ res.body, #seen }, { "2", 1 })
+      else
+        t.eq({ res, code }, { nil, "truncated" })
+      end
+    end)
+end
+
+kit.test("not sent again on a new connection, nor once bytes of an answer have come", function(c, number)
+  if number == 2 then
+    kit.read_request(c)
+    c:send(ok "x")
+    kit.read_request(c)
+    c:send "HTTP/1.1 2"
+    return
+  end
+  kit.read_request(c)
+end, function(http, url)
+  fails("truncated", ".", http:get(url))
+  t.eq(http:get(url).body, "x")
+  fails("truncated", ".", http:get(url))
+  t.eq(http:counts().opened, 2)
+end)
+
+kit.test("a request is repeated once, not for ever", function(c, number)
+  if number > 1 then return kit.read_request(c) end
+  kit.read_request(c)
+  c:send(ok "x")
+  kit.read_request(c)
+end, function(http, url)
+  http:get(url)
+  fails("truncated", ".", http:get(url))
+  t.eq(http:counts().opened, 2)
+end)
+
+kit.test("idle connections are closed after their time", always(ok "x"), function(http, url)
+  http:get(url)
+  t.eq(http:counts().idle, 1)
+  await(function() return http:counts().open == 0 end)
+end, { idle_timeout = 0.01 })
+
+kit.test("no more idle connections are kept than is allowed", function(c)
+  while kit.read_request(c) do
+    loop.sleep(0.01)
+    c:send(ok "x")
+  end
+end, function(http, url)
+  local waits = {}
+  for at = 1, 4 do waits[at] = netkit.promise(http.get, http, url) end
+  for at = 1, 4 do waits[at]() end
+  t.eq(http:counts().open, 2)
+  http:close_idle()
+  t.eq(http:counts().open, 0)
+end, { max_idle_per_host = 2 })
+
+kit.test("no more idle connections are kept in all than is allowed", always(ok "x"), function(http, url, port)
+  http:get(url)
+  http:get("http://localhost:" .. port)
+  t.eq(http:counts().open, 1)
+end, { max_idle = 1 })
+
+for _, case in ipairs {
+  { "Connection: close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx" },
+  { "HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx" },
+} do
+  kit.test("an answer ends its connection: " .. case[1], always(case[2]), function(http, url)
+    t.eq(http:get(url).body, "x")
+    t.eq(http:counts().open, 0)
+  end)
+end
+
+kit.test("HTTP/1.0 with keep-alive keeps it", always(
+  "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx"), function(http, url)
+  t.eq(http:get(url).body, "x")
+  t.eq(http:counts().idle, 1)
+end)
+
+kit.test("a request with Connection: close is the last of its connection", always(ok "x"), function(http, url)
+  http:get(url, { headers = { Connection = "close" } })
+  t.eq(http:counts().open, 0)
+end)
+
+-- Time-outs and other ends -----------------------------------------------------------------------
+
+local function silent(c)
+  kit.read_request(c)
+  c:wait_closed(5)
+end
+
+kit.test("a server that does not answer, and one that stops within its answer, are timed out", function(c, number)
+  kit.read_request(c)
+  if number == 2 then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
+  c:wait_closed(5)
+end, function(http, url)
+  fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.02 }))
+  fails("timeout", "reading the body: timeout", http:get(url, { read_timeout = 0.02 }))
+  fails("timeout", "timeout", http:get(url, { timeout = 0.02 }))
+  t.eq(http:counts().open, 0)
+end)
+
+kit.test("a head that trickles in is timed out", function(c)
+  kit.read_request(c)
+  while c:send "H" and false do end
+  c:send "TTP/1.1 200 OK\r\nA: "
+  while c:send "x" do loop.sleep(0.005) end
+end, function(http, url)
+  fails("timeout", "waiting for the answer", http:get(url, { read_timeout = 0.05 }))
+end)
+
+kit.test("a body that trickles in is ended by the time-out of all", function(c)
+  kit.read_request(c)
+  c:send "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+  while c:send "x" do loop.sleep(0.005) end
+end, function(http, url)
+  fails("timeout", "reading the body", http:get(url, { timeout = 0.05 }))
+  local res = http:get(url, { timeout = 0.05, stream = true })
+  local piece, message, code
+  repeat piece, message, code = res:piece() until not piece
+  fails("timeout", "reading the body", piece, message, code)
+end)
+
+kit.test("a server that does not read is timed out", function(c)
+  c:wait_closed(5)
+end, function(http, url)
+  fails("timeout", "sending: timeout", http:post(url, { body = ("x"):rep(32 * 1024 * 1024), write_timeout = 0.02 }))
+end)
+
+kit.test("a server that cannot be connected to is an error", silent, function(http)
+  fails("refused", "refused", http:get("http://127.0.0.1:" .. netkit.dead_port()))
+  local _, _, code = http:get "http://name.invalid/"
+  t.eq(code, "unresolved")
+  t.eq(http.pool.hosts, {})
+end)
+
+kit.test("close ends requests that go on, and refuses later ones", silent, function(http, url)
+  local waiting = netkit.promise(http.get, http, url)
+  await(function() return http:counts().open == 1 end)
+  netkit.settle()
+  http:close()
+  fails("closed", "closed", waiting())
+  fails("closed", "closed", http:get(url))
+  t.eq(http:counts().open, 0)
+end)
+
+kit.test("a killed request closes its connection, wherever it waits", function(c, number)
+  if number == 1 then return c:wait_closed(5) end
+  kit.read_request(c)
+  if number == 3 then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
+  c:wait_closed(5)
+end, function(http, url)
+  for _, options in ipairs { { body = ("x"):rep(32 * 1024 * 1024) }, {}, {} } do
+    local co = loop.fork(function() http:post(url, options) end)
+    await(function() return http:counts().open == 1 end)
+    loop.sleep(0.01)
+    loop.kill(co)
+    await(function() return http:counts().open == 0 end)
+  end
+end)
+
+kit.test("a task that is killed while it reads a stream closes the connection", function(c)
+  kit.read_request(c)
+  c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"
+  c:wait_closed(5)
+end, function(http, url)
+  local co = loop.fork(function()
+    for _ in http:get(url, { stream = true }):stream() do end
+  end)
+  await(function() return http:counts().open == 1 end)
+  loop.sleep(0.01)
+  loop.kill(co)
+  t.eq(http:counts().open, 0)
+end)
+
+netkit.test("the functions of the module share one client", function()
+  kit.serving(always(ok "x"), function(url)
+    t.eq(client.get(url).body, "x")
+    t.eq(client.request({ url = url, method = "PUT" }).body, "x")
+    t.eq({ client.counts().opened, client.counts().reused }, { 1, 1 })
+    client.close_idle()
+    t.eq(client.counts().open, 0)
+  end)
+end)
+
+netkit.test("a request goes through a unix socket", function()
+  local path = t.tmp() .. "/socket"
+  local listener <close> = assert(net.listen("unix:" .. path))
+  loop.fork(function()
+    local c <close> = net.accept(listener)
+    t.eq(kit.field(kit.read_request(c), "host"), "somewhere")
+    c:send(ok "x")
+    t.ok(kit.read_request(c))
+    c:send "HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n"
+  end)
+  local http <close> = client.new { socket = path }
+  t.eq(http:get("http://somewhere/").body, "x")
+  fails("redirect", "another server", http:get "http://somewhere/")
+end)
+
+netkit.test("a request goes through a proxy, with the whole address and the proxy's password", function()
+  kit.serving(function(c)
+    while true do
+      local head = kit.read_request(c)
+      if not head then return end
+      local line = head:match "^(.-)\r\n"
+      c:send(ok(line .. "|" .. kit.field(head, "host") .. "|" .. kit.field(head, "proxy-authorization")))
+    end
+  end, function(url)
+    local http <close> = client.new { proxy = url:gsub("//", "//u:p@") }
+    t.eq(http:get("http://one.invalid:81/x?y").body, "GET http://one.invalid:81/x?y HTTP/1.1|one.invalid:81|Basic dTpw")
+    t.eq(http:get("http://two.invalid/").body, "GET http://two.invalid/ HTTP/1.1|two.invalid|Basic dTpw")
+    t.eq(http:counts().opened, 1)
+    local _, _, code = http:get("http://one.invalid/", { proxy = false })
+    t.eq(code, "unresolved")
+  end)
+end)
+
+netkit.test("an IPv6 address is connected to, and named in brackets", function()
+  local listener <close> = assert(net.listen("::1", 0))
+  local _, port = listener:address()
+  loop.fork(function()
+    local c <close> = net.accept(listener)
+    c:send(ok(kit.field(kit.read_request(c), "host")))
+  end)
+  local http <close> = client.new()
+  t.eq(http:get("http://[::1]:" .. port .. "/").body, "[::1]:" .. port)
+end)
+
+t.finish()
