@@ -178,7 +178,7 @@ local function send_pieces(send, self, timing, request)
     end
     local ok, message, code = send_piece(send, self, timing, request, piece)
     if not ok then return ok, message, code end
-    if send ~= send_behind then
+    if send ~= send_behind and request.left ~= 0 then
       -- A server that refuses need not be sent the rest.
       local status, head, why = self:look()
       if status then return false, status, head end

@@ -1,0 +1,135 @@
+-- A reverse proxy: `lio examples/reverse_proxy.lua 8000 http://127.0.0.1:8080` answers on port 8000 with what the
+-- server at that address says. Bodies go through in pieces both ways, connections to the server are kept, and what
+-- switches protocols (WebSocket) becomes a tunnel. With port 0 the system chooses one.
+
+local http = require "lio.http.client"
+local web = require "lio.webserver"
+local loop = require "lio.loop"
+
+local port, origin = ...
+port, origin = math.tointeger(tonumber(port or 8000)), origin or "http://127.0.0.1:8080"
+
+local upstream = http.new {
+  redirects = 0, -- are the client's to follow
+  decode = false, -- codings are between the two ends
+  connect_timeout = 5,
+  max_per_host = 256,
+}
+
+-- Fields that concern one connection only (RFC 9110 section 7.6.1), and those that are set anew.
+local HOP_BY_HOP <const> = {}
+for name in ([[ connection proxy-connection keep-alive proxy-authenticate proxy-authorization te trailer
+  transfer-encoding upgrade ]]):gmatch "%S+" do
+  HOP_BY_HOP[name] = true
+end
+
+-- The names that must not be passed on: the above, and what Connection lists.
+local function dropped(connection)
+  local names = setmetatable({}, { __index = HOP_BY_HOP })
+  for name in (connection or ""):gmatch "[^,%s]+" do names[name:lower()] = true end
+  return names
+end
+
+local function append(list, item)
+  return list and list .. ", " .. item or item
+end
+
+local function request_headers(req)
+  local gone, headers = dropped(req.headers.connection), {}
+  for name, value in pairs(req.headers) do
+    if not gone[name] and name ~= "host" and name ~= "expect" then headers[name] = value end
+  end
+  headers["x-forwarded-for"] = append(headers["x-forwarded-for"], req.remote_addr or "unknown")
+  headers["x-forwarded-host"] = req.host
+  headers["x-forwarded-proto"] = "http"
+  headers.via = append(headers.via, req.version .. " lio")
+  if req.upgrade then headers.connection, headers.upgrade = "upgrade", req.upgrade end
+  return headers
+end
+
+-- The request's body as a function of pieces, nil when it has none; `state.unread` until it was read.
+local function request_body(req, state)
+  local length = req.headers["content-length"]
+  if not req.headers["transfer-encoding"] and (not length or length == "0") then return nil end
+  state.unread = true
+  local pieces = req:stream(math.maxinteger)
+  return function()
+    local piece = pieces()
+    if not piece then state.unread = false end
+    return piece
+  end
+end
+
+-- Sends what comes from one side to the other, until it ends.
+local function pump(from, to)
+  for data in function() return from:recv() end do
+    if not to:send(data) then break end
+  end
+  to:shutdown "w"
+end
+
+-- Both sides have agreed on another protocol: bytes go through as they are.
+local function tunnel(req, answer)
+  local server <close> = answer:take_over()
+  local client <close> = req:take_over()
+  local head = { "HTTP/1.1 101 Switching Protocols" }
+  local list = answer:header_list()
+  for at = 1, #list, 2 do head[#head + 1] = list[at] .. ": " .. list[at + 1] end
+  if not client:send(table.concat(head, "\r\n"), "\r\n\r\n") then return end
+  local done = {}
+  loop.fork(function()
+    pump(server, client)
+    done.ended = true
+    loop.wakeup(done)
+  end)
+  pump(client, server)
+  if not done.ended then loop.wait(done) end
+end
+
+local function failure(res, message, code)
+  io.stderr:write("reverse_proxy: ", message, "\n")
+  if code == "timeout" then return res:status(504):send "Gateway Timeout\n" end
+  return res:status(502):send "Bad Gateway\n"
+end
+
+-- Passes the answer on. Leaving it unread closes its connection.
+local function pass_on(res, answer, state)
+  local _ <close> = answer
+  if answer.status > 599 then return failure(res, "status " .. answer.status, "protocol") end
+  local piece, message, code = answer:piece()
+  if message then return failure(res, message, code) end
+  res:status(answer.status)
+  local gone, list = dropped(answer.headers.connection), answer:header_list()
+  for at = 1, #list, 2 do
+    if not gone[list[at]:lower()] then res:add_header(list[at], list[at + 1]) end
+  end
+  res:add_header("Via", answer.version .. " lio")
+  -- The server had enough of a body that still comes in.
+  if state.unread then res:header("Connection", "close") end
+  while piece do
+    if not res:write(piece) then return end
+    piece, message = answer:piece()
+  end
+  -- Cutting the answer short is all that tells the client.
+  if message then error("the server's answer broke off: " .. message, 0) end
+end
+
+local function proxy(req, res)
+  if req.method == "CONNECT" then return 405, "Method Not Allowed\n" end
+  local state = {}
+  local answer, message, code = upstream:request {
+    url = origin .. req.raw_path .. (req.raw_query and "?" .. req.raw_query or ""),
+    method = req.method,
+    headers = request_headers(req),
+    body = request_body(req, state),
+    stream = true,
+  }
+  if not answer then return failure(res, message, code) end
+  if answer.status == 101 then return tunnel(req, answer) end
+  return pass_on(res, answer, state)
+end
+
+local app = web.new()
+app:any("/", proxy)
+app:any("/*path", proxy)
+app:run("127.0.0.1:" .. port)
