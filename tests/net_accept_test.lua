@@ -259,4 +259,20 @@ t.test("out of descriptors: all clients are served, little CPU, one line in the 
   t.ok(cpu < 1, "it used " .. cpu .. " s of CPU")
 end)
 
+t.test("bind opens a socket that another listen takes, and names what is wrong", function()
+  local s = assert(net.bind("127.0.0.1", 0))
+  local _, port = s:info "socket":value()
+  local taken, message, code = net.bind("127.0.0.1", port)
+  t.is_nil(taken)
+  t.eq(code, "in use", message)
+  t.raises("bad argument #2 to 'bind' %(port expected, got 70000%)", net.bind, "127.0.0.1", 70000)
+  loop.run(function()
+    local listener <close> = assert(net.listen(s))
+    local c <close> = assert(net.connect("127.0.0.1", port))
+    local other <close> = assert(listener:accept())
+    c:send "x"
+    t.eq(other:recv(), "x")
+  end)
+end)
+
 t.finish()

@@ -334,6 +334,11 @@ function M.drives()
   return active or attached ~= false
 end
 
+-- `loop.is_stopping()` → whether a graceful stop has begun and not ended yet.
+function M.is_stopping()
+  return active and stopping
+end
+
 -- `loop.is_running()` → whether `run` is active in this VM.
 function M.is_running()
   return active

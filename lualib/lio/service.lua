@@ -37,37 +37,15 @@ loop.net.join(ltask.call)
 
 -- The service's `quit`: servers stop gracefully.
 function S.quit()
-  loop.stop()
+  -- A second stop would end it at once.
+  if not loop.is_stopping() then loop.stop() end
   while loop.is_running() do ltask.sleep(1) end
 end
 
--- A script's output is its own, not the log's.
-local function print_line(...)
-  local list = table.pack(...)
-  for i = 1, list.n do list[i] = tostring(list[i]) end
-  io.stdout:write(table.concat(list, "\t", 1, list.n), "\n")
-end
-
-local function traceback(message)
-  if type(message) ~= "string" then
-    local meta = getmetatable(message)
-    if meta and meta.__tostring then return tostring(message) end
-    message = ("(error object is a %s value)"):format(type(message))
-  end
-  return debug.traceback(message, 2)
-end
-
 local function run_script(script, ...)
-  rawset(_G, "print", print_line)
-  rawset(_G, "arg", { [0] = script, ... })
-  local f, problem = loadfile(script)
-  local ok = f ~= nil
-  if ok then ok, problem = xpcall(f, traceback, ...) end
-  if not ok then
-    io.stdout:flush()
-    io.stderr:write("lio: ", problem, "\n")
-    if core then ltask.call(1, "exit_code", 1) end
-  end
+  local function load_script() return loadfile(script) end
+  local ok = require("lio.service.script").run(script, load_script, ...)
+  if not ok and core then ltask.call(1, "exit_code", 1) end
   -- A signal asked the whole program to end, not this service alone.
   if loop.was_signalled() then ltask.send(1, "quit_ltask") end
   ltask.quit()

@@ -33,6 +33,15 @@ M.defaults = {
 -- What counts something, and so cannot be a fraction; `fields` is bounded by the parser's table.
 local WHOLE <const> = { request_line = 2 ^ 30, headers = 2 ^ 30, fields = 256, body = math.huge }
 
+-- `web.worker()` → this worker's number and how many there are; nil where the program does not run in one of
+-- several (see `app:run`).
+function M.worker()
+  local workers = package.loaded["lio.web.workers"]
+  local share = workers and workers.share
+  if not share then return nil end
+  return share.index, share.count
+end
+
 local App = {}
 App.__index = App
 App.__name = "lio.webserver"
@@ -151,8 +160,10 @@ function App.is_below(path, prefix)
   return #path == #prefix or path:sub(#prefix + 1, #prefix + 1) == "/"
 end
 
-local function address_text(listener, addr)
-  local ip, port, family = listener:address()
+-- The address of a listener or a socket that listens.
+local function address_text(listening, addr)
+  local where = listening.address and { listening:address() } or { listening:info("socket"):value() }
+  local ip, port, family = table.unpack(where, 1, 3)
   if family == "unix" then return "unix:" .. tostring(ip) end
   local host = ip
   addr = addr or ip
@@ -161,8 +172,9 @@ local function address_text(listener, addr)
   return ("http://%s:%d/"):format(host, port)
 end
 
--- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`.
+-- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`; a socket that listens is what it is.
 local function parse_address(where, opts)
+  if type(where) == "userdata" then return where end
   if math.type(where) == "integer" then
     return opts.addr or "0.0.0.0", where
   end
@@ -190,6 +202,10 @@ local function serve(self, net, listener)
   return server, serving
 end
 
+local function cannot_listen(addr, port, message)
+  return ("cannot listen on %s: %s"):format(port and tostring(addr) .. ":" .. port or tostring(addr), message)
+end
+
 -- `app:listen(where [, opts])` → server; only listens, the loop must run. `where`: a port,
 -- `"addr:port"`, `"unix:/path"`, or a socket that listens; `opts`: those of `net.listen`, and `addr`. On
 -- failure nil and a message. `server.url` tells the address, `server:stop(grace)` ends it.
@@ -199,8 +215,7 @@ function App:listen(where, opts)
   local addr, port = parse_address(where, opts)
   local listener, message = net.listen(addr, port, opts)
   if not listener then
-    local what = port and addr .. ":" .. port or tostring(addr)
-    return nil, ("cannot listen on %s: %s"):format(what, message)
+    return nil, cannot_listen(addr, port, message)
   end
   local server, serving = serve(self, net, listener)
   listener.on_exhausted = serving.shed
@@ -214,17 +229,39 @@ function App:server()
   return (serve(self, require("lio.net").instance))
 end
 
+local function announce(url)
+  io.stdout:write("lio: serving ", url, "\n")
+  io.stdout:flush()
+end
+
+local function start_workers(app, where, opts, count)
+  if require("lio.loop").drives() then
+    error("run: workers: they are started by a program's main chunk, not inside of a loop or a service", 3)
+  end
+  local addr, port = parse_address(where, opts)
+  local ok, message = require("lio.web.workers").start(addr, port, opts, count, app.settings.grace, function(socket)
+    announce(address_text(socket, addr))
+  end)
+  if not ok then error(cannot_listen(addr, port, message), 3) end
+end
+
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or
 -- `lio.loop`'s `stop`. Inside a task of a loop that runs already it serves until the server stops.
+-- `opts.workers`: so many services of the scheduler serve the address, each of which runs the program.
 function App:run(where, opts)
   local loop = require "lio.loop"
-  if opts and opts.workers and opts.workers ~= 1 then
-    error("run: more than one worker needs the scheduler, which this version does not have", 2)
+  local count = opts and opts.workers ~= nil and require("lio.web.workers").check(opts.workers) or 1
+  if count > 1 then
+    local workers = require "lio.web.workers"
+    local is_worker, socket = workers.take()
+    if not is_worker then return start_workers(self, where, opts, count) end
+    -- Another call is the starting VM's to begin, or is done.
+    if not socket then return end
+    where = socket
   end
   local server, message = self:listen(where, opts)
   if not server then error(message, 2) end
-  io.stdout:write("lio: serving ", server.url, "\n")
-  io.stdout:flush()
+  if count == 1 then announce(server.url) end
   if loop.is_running() then return server:wait() end
   loop.grace = self.settings.grace
   return loop.run(server.wait, server)

@@ -21,6 +21,10 @@ function loop.run(f, ...) end
 ---@return boolean
 function loop.is_running() end
 
+---Tells whether a graceful stop has begun and not ended yet.
+---@return boolean
+function loop.is_stopping() end
+
 ---Tells whether waits on this loop come to an end: `run` is active, or a service owns the loop.
 ---@return boolean
 function loop.drives() end

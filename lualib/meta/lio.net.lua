@@ -28,6 +28,15 @@ local net = {}
 ---@return string? code
 function net.listen(addr, port, opts) end
 
+---Opens a socket that listens, and leaves it to `listen`, of this VM or, by the socket's `detach`, of another.
+---@param addr string as for `listen`
+---@param port? integer
+---@param opts? lio.ListenOptions
+---@return lio.Socket? socket
+---@return string? message
+---@return string? code
+function net.bind(addr, port, opts) end
+
 ---Takes a connection, waiting for one. Out of descriptors it complains once, pauses and goes on.
 ---@param listener lio.Listener
 ---@return lio.Connection|false connection

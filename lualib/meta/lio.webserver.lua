@@ -32,6 +32,11 @@ local web = {}
 ---@return lio.App app
 function web.new(options) end
 
+---This worker's number, and how many there are; nil where the program runs in none, see `app:run`.
+---@return integer? index from 1
+---@return integer? count
+function web.worker() end
+
 ---A web application.
 ---
 ---Patterns: `/users/:id` has a parameter for one segment, `/files/*path` one for the rest of the path;
@@ -130,10 +135,17 @@ function App:listen(where, opts) end
 ---@return lio.Server server
 function App:server() end
 
+---@class lio.WebRunOptions: lio.WebListenOptions
+---@field workers? integer services that serve the address, 1 to 1024; default 1: this VM does
+
 ---Listens, prints the address once, and serves until SIGINT, SIGTERM or `loop.stop`; inside a loop that
 ---runs already, until the server is stopped. Raises when it cannot listen.
----@param where integer|string as for `listen`
----@param opts? lio.WebListenOptions
+---
+---With several workers this VM opens the sockets and boots the scheduler; the program's file runs once more in each
+---worker, an exclusive service with a loop of its own, up to this call, which serves there. What stands behind
+---`run` is executed in each worker and then here. Raises when a worker's program failed.
+---@param where integer|string|lio.Socket as for `listen`
+---@param opts? lio.WebRunOptions
 function App:run(where, opts) end
 
 ---Tells whether a decoded path lies below a prefix.

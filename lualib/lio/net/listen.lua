@@ -73,17 +73,17 @@ local function bind(s, endpoint, path, opts)
   return ok, message, code
 end
 
-local function check_arguments(addr, port, opts)
+local function check_arguments(addr, port, opts, call)
   if type(addr) ~= "string" then
-    error("bad argument #1 to 'listen' (address expected, got " .. type(addr) .. ")", 3)
+    error("bad argument #1 to '" .. call .. "' (address expected, got " .. type(addr) .. ")", 3)
   end
   local known = math.type(port) == "integer" and port >= 0 and port <= 65535
   if not known and not unix_path(addr) then
-    error("bad argument #2 to 'listen' (port expected, got " .. tostring(port) .. ")", 3)
+    error("bad argument #2 to '" .. call .. "' (port expected, got " .. tostring(port) .. ")", 3)
   end
   local mode = opts.mode
   if mode ~= nil and (math.type(mode) ~= "integer" or mode < 0 or mode > 511) then
-    error("bad argument #3 to 'listen' (mode: permission bits expected, such as tonumber('660', 8))", 3)
+    error("bad argument #3 to '" .. call .. "' (mode: permission bits expected, such as tonumber('660', 8))", 3)
   end
 end
 
@@ -126,6 +126,23 @@ return function(api, host)
     return resolver.is_numeric(list[1])
   end
 
+  -- Opens a socket that listens. → the socket and its path, or nil, message, code.
+  local function open_socket(addr, port, opts)
+    local path = unix_path(addr)
+    local s, endpoint, code, message, ok
+    if path then
+      s, endpoint, code = make_unix_socket(path)
+    else
+      local ip, family, why = find_address(addr)
+      if not ip then return nil, family, why end
+      s, endpoint, code = make_tcp_socket(ip, family, port, opts)
+    end
+    if not s then return nil, endpoint, code end
+    ok, message, code = bind(s, endpoint, path, opts)
+    if not ok then return nil, message, code end
+    return s, path
+  end
+
   -- `listen(addr, port [, opts])` → listener, or `false, message, code`. `addr`: an IP address or host
   -- name, `"unix:/path"` (or `"unix:@name"` for an abstract one; `port` nil), or a `lio.socket` that
   -- listens already. `port` 0: the system chooses, see `listener:address()`. `opts`: `backlog` (1024),
@@ -139,20 +156,20 @@ return function(api, host)
       end
       return adopt(addr)
     end
-    check_arguments(addr, port, opts)
-    local path = unix_path(addr)
-    local s, endpoint, code, message, ok
-    if path then
-      s, endpoint, code = make_unix_socket(path)
-    else
-      local ip, family, why = find_address(addr)
-      if not ip then return false, family, why end
-      s, endpoint, code = make_tcp_socket(ip, family, port, opts)
-    end
-    if not s then return false, endpoint, code end
-    ok, message, code = bind(s, endpoint, path, opts)
-    if not ok then return false, message, code end
+    check_arguments(addr, port, opts, "listen")
+    local s, path, code = open_socket(addr, port, opts)
+    if not s then return false, path, code end
     return adopt(s, path)
+  end
+
+  -- `bind(addr, port [, opts])` → a `lio.socket` that listens, or `nil, message, code`; as for `listen`. Nobody
+  -- accepts from it until it is given to `listen`, of this VM or, by its descriptor, of another one.
+  function api.bind(addr, port, opts)
+    opts = opts or {}
+    check_arguments(addr, port, opts, "bind")
+    local s, message, code = open_socket(addr, port, opts)
+    if not s then return nil, message, code end
+    return s
   end
 
   local function exhausted(listener, message)

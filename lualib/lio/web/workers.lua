@@ -1,0 +1,106 @@
+-- Several workers for one app: `app:run(where, { workers = n })`, which calls this.
+--
+-- The VM that runs the program opens n listening sockets that share the address, and boots the scheduler with n
+-- exclusive services, each with a loop of its own (web/worker.lua). In every one of them the program runs once
+-- more, up to the same call of `run`, which serves from the worker's socket. Where sockets cannot share an
+-- address (unix), the workers accept from one. Invariant: the sockets are this VM's until a worker takes its own.
+
+local M = {}
+
+local MOST <const> = 1024
+
+-- How many calls for several workers there were in this VM. The n-th one here is the n-th one in a worker.
+local calls = 0
+
+-- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`.
+M.share = nil
+
+-- Checks the option `workers` of `run`.
+function M.check(count)
+  if math.type(count) ~= "integer" or count < 1 or count > MOST then
+    error(("run: workers: an integer from 1 to %d expected, got %s"):format(MOST, tostring(count)), 3)
+  end
+  return count
+end
+
+-- `take()` → whether this is a worker, and the socket that is this call's, or nil when the call is none that
+-- began a system.
+function M.take()
+  local share = M.share
+  if not share then return false end
+  calls = calls + 1
+  if calls ~= share.call then return true end
+  return true, require("lio.socket").fd(share.descriptor, share.shared)
+end
+
+-- Opens sockets for an address: `count` that share it, or one. → list, or nil and a message.
+local function open_sockets(net, addr, port, opts, count)
+  if type(addr) == "userdata" then return { addr } end
+  local first, message = net.bind(addr, port, opts)
+  if not first then return nil, message end
+  if addr:match "^unix:" then return { first } end
+  -- That it could be opened alone shows that nobody else has the port, be it with `reuseport`.
+  local _, chosen = first:info("socket"):value()
+  first:close()
+  local shared = setmetatable({ reuseport = true }, { __index = opts })
+  local sockets = {}
+  for i = 1, count do
+    sockets[i], message = net.bind(addr, chosen, shared)
+    if not sockets[i] then
+      for _, s in ipairs(sockets) do s:close() end
+      return nil, message
+    end
+  end
+  return sockets
+end
+
+-- What the workers run: the program's file, or the embedded one that `opts.module` names.
+local function find_program(opts)
+  if opts.module then return { module = opts.module, args = opts.args or {} } end
+  local arg = rawget(_G, "arg")
+  local script = arg and arg[0]
+  if not (script and loadfile(script)) then
+    error("run: workers: they run the program's file, and this program is none", 4)
+  end
+  return { script = script, args = table.pack(table.unpack(arg)) }
+end
+
+-- `start(where…, opts, count, grace)`: serves with `count` workers until they have ended. `shown(socket)` is called
+-- before they begin. → true; nil and a message when the address cannot be listened on.
+function M.start(addr, port, opts, count, grace, shown)
+  local core, start = require "ltask.core", require "ltask.start"
+  local program = find_program(opts)
+  local net = require("lio.net").instance
+  local sockets, message = open_sockets(net, addr, port, opts, count)
+  if not sockets then return nil, message end
+  shown(sockets[1])
+  calls = calls + 1
+  local source, chunkname = core.embedded "lio.web.worker"
+  local keeper, keeper_name = core.embedded "lio.web.keeper"
+  local exclusive = {}
+  for i = 1, count do
+    local s = sockets[i] or sockets[1]
+    exclusive[i] = { name = "worker" .. i, source = source, chunkname = chunkname, args = { {
+      index = i, count = count, call = calls, program = program,
+      descriptor = #sockets > 1 and s:detach() or s:handle(), shared = #sockets == 1,
+    } } }
+  end
+  local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"
+  local code = start {
+    service_path = folder .. "?.lua;./?.lua",
+    lua_path = package.path,
+    lua_cpath = package.cpath,
+    grace = grace + 1,
+    exclusive = exclusive,
+    bootstrap = { { name = "keeper", source = keeper, chunkname = keeper_name, args = { count } } },
+  }
+  if #sockets == 1 then
+    sockets[1]:close()
+    local path = type(addr) == "string" and addr:match "^unix:(.+)$"
+    if path and path:sub(1, 1) ~= "@" then os.remove(path) end
+  end
+  if code ~= 0 then error("run: a worker has failed", 3) end
+  return true
+end
+
+return M

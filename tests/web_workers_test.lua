@@ -1,0 +1,211 @@
+-- `app:run(where, { workers = n })`: the program in several services whose sockets share an address.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local WORKERS <const> = 3
+
+-- Starts a server with workers whose routes `body` sets up. Returns the child and its port.
+local function start(body, where, more)
+  local script = t.write(t.tmp() .. "/server.lua", table.concat({
+    'local web, loop = require "lio.webserver", require "lio.loop"',
+    "local app = web.new { keep_alive_time = 30, grace = 5 }",
+    'app:get("/", function() return tostring(web.worker()) end)',
+    body or "",
+    ("app:run(%s, { workers = %d %s })"):format(where or '"127.0.0.1:0"', WORKERS, more or ""),
+    'io.stderr:write("after run in " .. tostring(web.worker()) .. "\\n")',
+  }, "\n"))
+  local child = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local line = child:expect "^lio: serving (.*)$"
+  return child, math.tointeger(tonumber(line:match ":(%d+)/$")), line
+end
+
+local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+-- Asks on new connections until every worker has answered; raises after 10 seconds. Returns the connections.
+local function meet_all(port)
+  local met, count, open = {}, 0, {}
+  local deadline = loop.now() + 10
+  while count < WORKERS do
+    if loop.now() > deadline then error("met only " .. count .. " workers") end
+    local c = http.open(port)
+    open[#open + 1] = c
+    local who = c:ask(GET).body
+    if not met[who] then met[who], count = true, count + 1 end
+  end
+  return open, met
+end
+
+local function close_all(open)
+  for _, c in ipairs(open) do c:close() end
+end
+
+t.test("every worker serves the one address, which is printed once", function()
+  local child <close>, port = start()
+  loop.run(function()
+    local open, met = meet_all(port)
+    t.eq(met, { ["1"] = true, ["2"] = true, ["3"] = true })
+    close_all(open)
+  end)
+  child:kill()
+  local rest = child:all()
+  t.eq(child:close(), 0)
+  local lines = {}
+  for line in rest:gmatch "[^\n]+" do lines[#lines + 1] = line end
+  table.sort(lines)
+  t.eq(lines, { "after run in 1", "after run in 2", "after run in 3", "after run in nil" })
+end)
+
+t.test("a stop answers what has arrived in every worker, and idle ones do not cut the others short", function()
+  local child <close>, port = start [[
+    app:get("/slow", function()
+      loop.sleep(0.4)
+      return "slow " .. web.worker()
+    end)
+  ]]
+  loop.run(function()
+    local idle = meet_all(port)
+    local slow = {}
+    for i = 1, 12 do
+      slow[i] = http.open(port)
+      slow[i]:send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    end
+    loop.sleep(0.15)
+    child:kill()
+    for _, c in ipairs(slow) do
+      local r = c:response()
+      t.eq(r.status, 200)
+      t.ok(r.body:find "^slow %d$", r.body)
+    end
+    close_all(slow)
+    close_all(idle)
+  end)
+  child:all()
+  t.eq(child:close(), 0)
+end)
+
+t.test("a handler in a worker calls other services", function()
+  local folder = t.tmp()
+  t.write(folder .. "/adder.lua", "local S = {} function S.add(a, b) return a + b end return S")
+  local script = t.write(folder .. "/server.lua", [[
+    local web = require "lio.webserver"
+    local app = web.new()
+    app:get("/sum/:a/:b", function(req)
+      local ltask = require "ltask"
+      local adder = ltask.uniqueservice "adder"
+      return tostring(ltask.call(adder, "add", tonumber(req.params.a), tonumber(req.params.b)))
+    end)
+    app:run("127.0.0.1:0", { workers = 2 })
+  ]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script))
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+  loop.run(function()
+    for i = 1, 8 do
+      local c <close> = http.open(port)
+      t.eq(c:ask("GET /sum/" .. i .. "/40 HTTP/1.1\r\nHost: x\r\n\r\n").body, tostring(i + 40))
+    end
+  end)
+  child:kill()
+  child:all()
+  t.eq(child:close(), 0)
+end)
+
+t.test("workers accept from one unix socket, whose file is gone afterwards", function()
+  local path = t.tmp() .. "/web.sock"
+  local child <close>, _, line = start(nil, ("%q"):format("unix:" .. path))
+  t.eq(line, "unix:" .. path)
+  loop.run(function()
+    for _ = 1, 8 do
+      local c <close> = assert(net.connect("unix:" .. path))
+      c:send "GET / HTTP/1.0\r\n\r\n"
+      t.ok(c:recv "all":find "\r\n\r\n[123]$")
+    end
+  end)
+  child:kill()
+  child:all()
+  t.eq(child:close(), 0)
+  t.is_nil(io.open(path))
+end)
+
+t.test("a port that is taken is an error before any worker begins", function()
+  local listener <close> = assert(net.listen("127.0.0.1", 0, { reuseport = true }))
+  local _, port = listener:address()
+  local script = t.write(t.tmp() .. "/server.lua", ([[
+    require("lio.webserver").new():run("127.0.0.1:%d", { workers = 2 })
+  ]]):format(port))
+  local r = t.run(t.lio() .. " " .. t.quote(script))
+  t.eq(r.code, 1)
+  t.ok(r.err:find(("cannot listen on 127.0.0.1:%d: "):format(port), 1, true), r.err)
+end)
+
+t.test("a program that fails in a worker ends all of them with exit code 1", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web = require "lio.webserver"
+    if web.worker() == 2 then error "not in this one" end
+    web.new():run("127.0.0.1:0", { workers = 2 })
+  ]])
+  local r = t.run(t.lio() .. " " .. t.quote(script))
+  t.eq(r.code, 1)
+  t.ok(r.err:find "server.lua:2: not in this one", r.err)
+  t.ok(r.err:find "run: a worker has failed", r.err)
+end)
+
+t.test("arguments reach the workers", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web = require "lio.webserver"
+    local app = web.new()
+    local first, second = ...
+    app:get("/", function() return table.concat({ arg[0]:match "[^/]*$", arg[1], arg[2], first, second }, " ") end)
+    app:run("127.0.0.1:0", { workers = 2 })
+  ]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " one 'two words'")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+  loop.run(function()
+    local c <close> = http.open(port)
+    t.eq(c:ask(GET).body, "server.lua one two words one two words")
+  end)
+  child:kill()
+  child:all()
+  t.eq(child:close(), 0)
+end)
+
+t.test("what run begins second waits for the end of the first", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web = require "lio.webserver"
+    local app = web.new()
+    app:get("/", function() return arg[1] end)
+    app:run("127.0.0.1:0", { workers = 2 })
+    app:run("127.0.0.1:0", { workers = 2 })
+  ]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " x")
+  for _ = 1, 2 do
+    local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+    loop.run(function()
+      local c <close> = http.open(port)
+      t.eq(c:ask(GET).body, "x")
+    end)
+    child:kill()
+  end
+  t.eq(child:all(), "")
+  t.eq(child:close(), 0)
+end)
+
+t.test("a wrong number of workers, and workers inside a loop, are named", function()
+  local app = require("lio.webserver").new()
+  t.raises("run: workers: an integer from 1 to 1024 expected, got 0", app.run, app, 0, { workers = 0 })
+  t.raises("run: workers: an integer from 1 to 1024 expected, got many", app.run, app, 0, { workers = "many" })
+  loop.run(function()
+    t.raises("run: workers: they are started by a program's main chunk", app.run, app, 0, { workers = 2 })
+  end)
+end)
+
+t.test("a program without a file is told that workers need one", function()
+  local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
+  t.eq(r.code, 1)
+  t.ok(r.err:find("run: workers: they run the program's file, and this program is none", 1, true), r.err)
+end)
+
+t.finish()
