@@ -28,12 +28,16 @@ local function is_kind(value, wanted)
   return false
 end
 
+local function with_article(kind)
+  return (kind:find "^[aeiou]" and "an " or "a ") .. kind
+end
+
 local function check_field(conf, name, value)
   local wanted = FIELDS[name]
   if not wanted then error(("start: unknown field '%s'"):format(tostring(name)), 0) end
   if not is_kind(value, wanted) then
     local got = math.type(value) or type(value)
-    error(("start: field '%s' must be a %s, not a %s"):format(name, wanted, got), 0)
+    error(("start: field '%s' must be %s, not %s"):format(name, with_article(wanted), with_article(got)), 0)
   end
   if wanted ~= "table" or name == "options" then return end
   for key, one in pairs(conf[name]) do

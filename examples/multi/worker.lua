@@ -1,0 +1,23 @@
+-- A service of main.lua beside it: counts primes of a range, which takes a while.
+
+local S = {}
+
+local function is_prime(n)
+  if n < 4 then return n > 1 end
+  if n % 2 == 0 then return false end
+  for divisor = 3, math.floor(math.sqrt(n)), 2 do
+    if n % divisor == 0 then return false end
+  end
+  return true
+end
+
+-- How many primes there are from `first` to `last`.
+function S.count(first, last)
+  local count = 0
+  for n = first, last do
+    if is_prime(n) then count = count + 1 end
+  end
+  return count
+end
+
+return S
