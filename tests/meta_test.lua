@@ -101,6 +101,7 @@ local function gather()
   local watcher <close> = assert(require("lio.signal").open "SIGUSR1")
   add("lio.SignalWatcher", watcher)
   add("lio.Timers", require("lio.timer").new())
+  add("lio.Log", web.log { file = function() end })
   add("lio.Encoder", require("lio.compress").encoder "gzip")
   add("lio.Decoder", require("lio.compress").decoder "gzip")
   add("lio.Scope", require("lio.thread").scope())
@@ -117,9 +118,11 @@ local function gather()
     next()
     seen.req, seen.res = req, res
   end)
+  app:get("/events", function(_, res) add("lio.Events", res:sse()) end)
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
+    t.ok(web.compress and web.log) -- loaded when they are first asked for
     add("lio.Listener", listener)
     local udp <close> = assert(net.udp("127.0.0.1", 0))
     add("lio.Udp", udp)
@@ -130,6 +133,8 @@ local function gather()
     local _, port = server.listener:address()
     local client <close> = assert(net.connect("127.0.0.1", port, { timeout = 10 }))
     client:timeout(10, 10)
+    client:send "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"
+    client:recv("until", "0\r\n\r\n")
     client:send "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     seen.answer = client:recv "all"
     local asking <close> = http_client.new()

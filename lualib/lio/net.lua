@@ -229,18 +229,20 @@ function M.new(selector, sched)
   end
 
   -- What is queued on `c` goes out before the loop waits, so that small writes share a system call.
+  -- `before`: called just then, to queue what was held back.
   local unflushed, flushing = {}, {}
-  function api.flush_later(c)
-    unflushed[c] = true
+  function api.flush_later(c, before)
+    unflushed[c] = before or unflushed[c] or true
   end
 
   local function flush()
-    local c = next(unflushed)
+    local c, before = next(unflushed)
     while c do
       unflushed[c] = nil
+      if before ~= true then before() end
       -- One that is full goes on when there is room, unless somebody sends and takes it along.
       if not is_closed(c) and send(c, 0) == 0 then flushing[c] = true end
-      c = next(unflushed)
+      c, before = next(unflushed)
     end
   end
 
@@ -299,7 +301,7 @@ function M.new(selector, sched)
       local token = write_tokens[x]
       if not (token and wakeup(token, true)) and flushing[x] then
         flushing[x] = nil
-        unflushed[x] = true
+        unflushed[x] = unflushed[x] or true
       end
     end
     if events & OVER ~= 0 then

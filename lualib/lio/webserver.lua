@@ -10,6 +10,7 @@
 
 local http = require "lio.http"
 local connection = require "lio.web.connection"
+local mounting = require "lio.web.mount"
 
 local M = {}
 
@@ -48,7 +49,16 @@ App.__name = "lio.webserver"
 
 -- `web.new([options])` → an app. Options are the names of `web.defaults`.
 function M.new(options)
-  local app = { entries = {}, handlers = {}, wrappers = {}, settings = {}, servers = {} }
+  local app = {
+    entries = {}, -- by the route's id
+    listed = {}, -- the same in the order of adding
+    handlers = {},
+    wrappers = {},
+    settings = {},
+    servers = {},
+    mounts = {}, -- apps in this one
+    mounted_in = {}, -- places of this one in others
+  }
   for name, value in pairs(M.defaults) do app.settings[name] = value end
   for name, value in pairs(options or {}) do
     if M.defaults[name] == nil then error("new: unknown option '" .. tostring(name) .. "'", 2) end
@@ -89,11 +99,11 @@ local function sequence(handlers)
 end
 
 -- Lua would find fault with a constraint only when a request comes.
-local function check_constraints(routes, id, pattern)
+local function check_constraints(routes, id, pattern, level)
   for name, constraint in pairs(routes:constraints(id) or {}) do
     local ok, message = pcall(string.find, "", "^" .. constraint .. "$")
     if not ok then
-      error(("route: the constraint of '%s' in '%s': %s"):format(name, pattern, message), 3)
+      error(("route: the constraint of '%s' in '%s': %s"):format(name, pattern, message), level)
     end
   end
 end
@@ -105,11 +115,33 @@ function App:route(method, pattern, ...)
   local handlers = { ... }
   if #handlers == 0 then error("route: a handler is missing", 2) end
   for index, handler in ipairs(handlers) do check_function(handler, "route", index + 2) end
+  return self:add_entry(method, pattern, sequence(handlers), 3)
+end
+
+-- Adds a route with one handler, here and in the apps above. An error is blamed on `level`.
+function App:add_entry(method, pattern, handler, level)
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
-  if not ok then error(id, 2) end
-  check_constraints(self.routes, id, pattern)
-  self.handlers[id] = sequence(handlers)
-  self.entries[id] = { method = method, pattern = pattern, handler = self.handlers[id] }
+  if not ok then error(id, level) end
+  check_constraints(self.routes, id, pattern, level + 1)
+  self.handlers[id] = handler
+  local entry = { method = method, pattern = pattern, handler = handler }
+  self.entries[id] = entry
+  self.listed[#self.listed + 1] = entry
+  mounting.spread(self, entry, level + 1)
+  return self
+end
+
+-- `app:mount(prefix, other)` → app: the routes of another app, below `prefix`, which may have parameters.
+-- Its handlers and middleware see `req.path` without the prefix; its `on_error` and `not_found` count below
+-- the prefix, its options do not. What is added to it later comes along.
+function App:mount(prefix, other)
+  if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" or prefix:find("/*", 1, true) then
+    error("bad argument #1 to 'mount' (prefix must begin with '/' and have no '*')", 2)
+  end
+  if getmetatable(other) ~= App then
+    error(("bad argument #2 to 'mount' (app expected, got %s)"):format(type(other)), 2)
+  end
+  mounting.mount(self, prefix:gsub("/+$", ""), other, 3)
   return self
 end
 
@@ -131,7 +163,8 @@ end
 -- is in `res` then and goes out when the outermost has returned. → app.
 function App:use(prefix, middleware)
   if middleware == nil then prefix, middleware = "/", prefix end
-  check_function(middleware, "use", 2)
+  local meta = getmetatable(middleware)
+  if type(meta) ~= "table" or not meta.__call then check_function(middleware, "use", 2) end
   if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" then
     error("bad argument #1 to 'use' (prefix must begin with '/')", 2)
   end
@@ -152,12 +185,6 @@ function App:not_found(f)
   check_function(f, "not_found", 1)
   self.not_found_handler = f
   return self
-end
-
--- Whether a decoded path lies below a prefix.
-function App.is_below(path, prefix)
-  if path:sub(1, #prefix) ~= prefix then return false end
-  return #path == #prefix or path:sub(#prefix + 1, #prefix + 1) == "/"
 end
 
 -- The address of a listener or a socket that listens.
@@ -267,4 +294,14 @@ function App:run(where, opts)
   return loop.run(server.wait, server)
 end
 
-return M
+-- Middleware of the library's own is loaded when it is first asked for.
+local LAZY <const> = { compress = "lio.web.compress", log = "lio.web.log" }
+
+return setmetatable(M, {
+  __index = function(_, name)
+    local module = LAZY[name]
+    if not module then return nil end
+    M[name] = require(module)
+    return M[name]
+  end,
+})

@@ -35,6 +35,10 @@ function lio.waker(handle) end
 ---@return number seconds
 function lio.now() end
 
+---Reads the system's clock, with fractions; it may be set back.
+---@return number seconds since 1970
+function lio.wall() end
+
 ---Lists what each task of this VM is doing, the oldest first. For people who look after a program, not for its
 ---logic.
 ---@return lio.TaskInfo[] list

@@ -367,7 +367,8 @@ function net.ready(c, events) end
 
 ---Sends what is queued on a connection before the loop waits next. For protocol code.
 ---@param c lio.Connection
-function net.flush_later(c) end
+---@param before? fun() called just then, to queue what was held back
+function net.flush_later(c, before) end
 
 ---Waits on a connection that a call which would block has armed. For protocol code.
 ---@param c lio.Connection

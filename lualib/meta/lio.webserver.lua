@@ -148,14 +148,24 @@ function App:server() end
 ---@param opts? lio.WebRunOptions
 function App:run(where, opts) end
 
----Tells whether a decoded path lies below a prefix.
+---Makes the routes of another app reachable below a prefix. Its handlers and middleware see `req.path`
+---without the prefix; its `on_error` and `not_found` count below the prefix, its options do not. What is added
+---to it later comes along.
+---@param prefix string begins with `/`; may have parameters
+---@param other lio.App
+---@return lio.App app itself
+function App:mount(prefix, other) end
+
+---Adds a route with one handler.
 ---@private
-function App.is_below(path, prefix) end
+function App:add_entry(method, pattern, handler, level) end
 
 ---A request. Its fields are made when they are first read; a handler may set fields of its own.
 ---@class lio.Request
 ---@field method string as sent
----@field path string decoded
+---@field path string decoded; in a mounted app without the prefix
+---@field base string the prefix of the mounted app, else `""`
+---@field original_path string decoded, with the prefix
 ---@field raw_path string as sent
 ---@field target string request target as sent
 ---@field raw_query? string what stands behind the `?`
@@ -356,6 +366,29 @@ function Response:write(piece) end
 ---@return string? message when the peer is gone
 function Response:flush() end
 
+---Begins a stream of server-sent events; the head goes out at once. The handler has to stay as long as the
+---stream is to live.
+---@param opts? lio.SseOptions
+---@return lio.Events events
+function Response:sse(opts) end
+
+---Calls `f` once when the answer is settled and before its head goes out, the last moment for headers. The
+---latest given runs first.
+---@param f fun(res: lio.Response, body?: string) `body` is nil when it comes in pieces
+---@return lio.Response res itself
+function Response:on_head(f) end
+
+---Calls `f` when the answer is out or its client gone. It must not wait. The latest given runs first.
+---@param f fun(req: lio.Request, res: lio.Response)
+---@return lio.Response res itself
+function Response:on_end(f) end
+
+---Tells what went out; for `on_end`.
+---@return integer? status nil when there was no answer
+---@return integer bytes of the body, with the framing of chunks
+---@return boolean cut whether the answer was cut short
+function Response:sent() end
+
 ---Forgets what was set.
 ---@private
 function Response:reset() end
@@ -367,5 +400,116 @@ function Response:take(a, b, c) end
 ---Sends the answer.
 ---@private
 function Response:finish(a, b, c) end
+
+---@class lio.SseOptions
+---@field ping? number|false seconds between comments that keep the stream open in proxies; default `15`
+---@field retry? integer milliseconds the client is to wait before it reconnects
+
+---A stream of server-sent events. Once the client is gone, the server stops, or `close` was called, every call
+---says so, and a handler's loop ends.
+---@class lio.Events
+local Events = {}
+
+---Sends an event.
+---@param data? string|number|table lines become fields of their own; a table becomes JSON
+---@param event? string
+---@param id? string|integer what the client sends as `Last-Event-ID` when it reconnects
+---@param retry? integer milliseconds
+---@return true? ok
+---@return string? message `"closed"`
+function Events:send(data, event, id, retry) end
+
+---Sends a comment, which browsers ignore.
+---@param text? string
+---@return true? ok
+---@return string? message `"closed"`
+function Events:comment(text) end
+
+---Waits until nothing can be sent any more.
+---@param seconds? number the longest wait
+---@return false? ok false after the time, else nil
+---@return string reason `"closed"` or `"timeout"`
+function Events:wait(seconds) end
+
+---Tells whether nothing can be sent any more.
+---@return boolean closed
+function Events:is_closed() end
+
+---Ends the stream. Browsers reconnect then.
+---@return true ok
+function Events:close() end
+
+---Frees what the stream holds.
+---@private
+function Events:finish() end
+
+---Looks whether the client is gone.
+---@private
+function Events:ready() end
+
+---Sends a ping.
+---@private
+function Events:expired() end
+
+---@class lio.WebCompressOptions
+---@field min? integer bytes that a body of known length must have; default `1024`
+---@field types? string[]|fun(type: string): boolean media types, `"text/*"` for a group; default: what shrinks
+---@field level? integer|table<lio.Coding, integer> as of `lio.compress.encoder`
+---@field codings? lio.Coding[] those to use, the best first; default `{ "br", "gzip", "deflate" }`
+
+---Makes middleware that compresses bodies when the client accepts it.
+---@param options? lio.WebCompressOptions
+---@return lio.Handler middleware
+function web.compress(options) end
+
+---What is known about a request in its line of the log.
+---@class lio.WebLogEntry
+---@field time integer seconds since 1970 when the request came
+---@field ms integer milliseconds of that second
+---@field duration number seconds
+---@field method string
+---@field target string as sent
+---@field path string decoded
+---@field version string
+---@field status? integer nil when there was no answer
+---@field bytes integer of the body that were sent
+---@field aborted boolean whether the answer was cut short
+---@field remote? string
+---@field agent? string
+---@field referer? string
+---@field user? any `req.user`, when the program has set it
+---@field request_id? any `req.request_id`, when the program has set it, or the header `X-Request-Id`
+
+---@class lio.WebLogOptions
+---@field format? "combined"|"json"|fun(entry: lio.WebLogEntry, req: lio.Request, res: lio.Response): string?
+---@field file? string|file*|table|fun(text: string) path or what has `write`; default: standard output
+
+---Makes middleware that logs each request when its answer is out. Raises when the file cannot be opened.
+---@param options? lio.WebLogOptions
+---@return lio.Log log
+function web.log(options) end
+
+---An access log: middleware with methods. Lines are written together, 0.2 seconds after the first at the
+---latest.
+---@class lio.Log
+---@overload fun(req: lio.Request, res: lio.Response, next: fun())
+local Log = {}
+
+---Writes what is kept.
+---@return true? ok
+---@return string? message
+function Log:flush() end
+
+---Opens the file by its name again, after it was moved away. On failure the old one stays.
+---@return true? ok
+---@return string? message
+function Log:reopen() end
+
+---Writes what is kept and closes the file that `web.log` has opened.
+function Log:close() end
+
+---Writes what is kept.
+---@private
+function Log:expired() end
 
 return web

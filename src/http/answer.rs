@@ -243,6 +243,7 @@ unsafe fn end(
             }
             response::connection(out, keep_alive, version);
             response::finish(out);
+            exchange.body_from = Some(stream.written + stream.queued() as u64);
             Ok(())
         });
         settle(state, ended);

@@ -136,6 +136,8 @@ pub(crate) struct Exchange {
     expects: bool,
     /// The current request is answered, or the answer has begun.
     pub(crate) answered: bool,
+    /// Where the body of the current answer begins, as the stream counts what it sends.
+    pub(crate) body_from: Option<u64>,
     /// No request after the current one.
     pub(crate) closing: bool,
 }
@@ -156,6 +158,7 @@ impl Exchange {
             last_of_client: false,
             expects: false,
             answered: true,
+            body_from: None,
             closing: false,
         }
     }
@@ -244,6 +247,7 @@ impl Exchange {
         self.keep_alive = head.keep_alive && head.method_id != Method::Connect;
         self.expects = head.expect_continue && !matches!(self.body, Body::Done);
         self.answered = false;
+        self.body_from = None;
     }
 
     /// Drops what has come of an unread body; true when nothing of it is left.

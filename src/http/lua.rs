@@ -46,6 +46,7 @@ impl Object for Connection {
         (c"is_closing", is_closing),
         (c"is_answered", is_answered),
         (c"is_head", is_head),
+        (c"body_sent", body_sent),
         (c"leaves_unread", leaves_unread),
         (c"hand_over", hand_over),
     ];
@@ -392,6 +393,21 @@ unsafe extern "C-unwind" fn refuse(state: *mut lua_State) -> c_int {
         });
         settle(state, queued);
         0
+    }
+}
+
+/// `x:body_sent(gone)` → bytes of the current answer behind its head, framing included. With `gone`, what
+/// the system took of them; else what is queued counts as well.
+unsafe extern "C-unwind" fn body_sent(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let gone = ffi::lua_toboolean(state, 2) != 0;
+        let (exchange, stream) = check(state).parts();
+        let queued = if gone { 0 } else { stream.queued() as u64 };
+        let end = stream.written + queued;
+        let from = exchange.body_from.unwrap_or(end);
+        ffi::lua_pushinteger(state, end.saturating_sub(from) as i64);
+        1
     }
 }
 

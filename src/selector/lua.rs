@@ -664,6 +664,16 @@ unsafe extern "C-unwind" fn now(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `lio.wall()` → seconds since 1970 of the system's clock, as a float.
+unsafe extern "C-unwind" fn wall(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `create`.
+    unsafe {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        ffi::lua_pushnumber(state, since.map_or(0.0, |span| span.as_secs_f64()));
+        1
+    }
+}
+
 /// Opens `lio`.
 ///
 /// # Safety
@@ -677,6 +687,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"create", create),
                 (c"waker", take_waker),
                 (c"now", now),
+                (c"wall", wall),
                 (c"tasks", crate::task::tasks),
                 (c"systemd", crate::socket::inherit::systemd),
             ],

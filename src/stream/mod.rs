@@ -68,6 +68,8 @@ pub(crate) struct Stream {
     messages: u32,
     /// The number under which it was sent off; 0 when it never was.
     parcel: u64,
+    /// Bytes that the system took, in all.
+    pub(crate) written: u64,
 }
 
 impl Stream {
@@ -85,6 +87,7 @@ impl Stream {
             reads: 0,
             messages: 0,
             parcel: 0,
+            written: 0,
         }
     }
 
@@ -199,6 +202,7 @@ impl Stream {
                 self.transport.arm(WRITE);
                 return Ok(false);
             };
+            self.written += count as u64;
             let of_queue = count.min(self.queued());
             self.output_done += of_queue;
             if self.queued() == 0 && self.output.capacity() > 0 {

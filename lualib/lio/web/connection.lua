@@ -7,6 +7,8 @@
 local http = require "lio.http"
 local lio = require "lio"
 local find_handler <const> = require "lio.web.lookup"
+local mount = require "lio.web.mount"
+local wrap <const> = require "lio.web.middleware"
 local request = require "lio.web.request"
 local response = require "lio.web.response"
 
@@ -38,9 +40,9 @@ function Connection:send(...)
   return true
 end
 
--- Sends what is queued before the loop waits next.
-function Connection:flush_later()
-  self.net.flush_later(self.c)
+-- Sends what is queued before the loop waits next; `before` may queue more then.
+function Connection:flush_later(before)
+  self.net.flush_later(self.c, before)
 end
 
 -- Waits for more of a body; the rate must not fall below the minimum. What the handler does between two
@@ -85,23 +87,6 @@ local function caught(value)
   return { value = value, text = debug.traceback(shown, 2) }
 end
 
--- Wraps the middleware whose prefix fits around a handler.
-local function wrap(app, req, res, handler)
-  local path = req.path
-  for index = #app.wrappers, 1, -1 do
-    local wrapper = app.wrappers[index]
-    if app.is_below(path, wrapper.prefix) then
-      local inner = handler
-      handler = function()
-        return wrapper.run(req, res, function()
-          res:take(inner(req, res))
-        end)
-      end
-    end
-  end
-  return handler
-end
-
 local function log_error(req, text)
   io.stderr:write("lio: error in ", req.method, " ", req.target, ": ", text, "\n")
 end
@@ -120,7 +105,7 @@ local function fail(self, req, res, problem)
   end
   res:reset()
   if self.problem then return res:finish() end
-  local custom = self.app.error_handler
+  local custom = mount.error_handler(self.app, req)
   if custom then
     local ok, second = xpcall(function()
       res:finish(custom(problem.value, req, res, problem.text))
@@ -133,10 +118,16 @@ local function fail(self, req, res, problem)
     end
     res:reset()
   end
-  if self.app.settings.debug then
-    res:finish(500, response.error_page(req, problem.text), { ["Content-Type"] = "text/html; charset=utf-8" })
-  else
-    res:finish(500, "Internal Server Error\n")
+  res:finish(require("lio.web.page").failure(req, problem.text, self.app.settings.debug))
+end
+
+-- The request is over: tells whom `res:on_end` has named.
+local function tell_end(self, req, res)
+  local hooks = self.hooks
+  self.hooks = false
+  for index = #hooks, 1, -1 do
+    local ok, problem = xpcall(hooks[index], caught, req, res)
+    if not ok then log_error(req, problem.text) end
   end
 end
 
@@ -257,6 +248,7 @@ local function serve(self, head, id, more)
     local ok, problem = xpcall(process, caught, self, handler, req, res)
     if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
     if self.form then close_form(self) end
+    if self.hooks then tell_end(self, req, res) end
     if self.taken or self.broken then return finish(self) end
     head, id, more = next_request(self.x)
   until not head
@@ -313,7 +305,10 @@ end
 
 -- The loop has events. While a task works on a request, they are for what it waits on.
 function Connection:ready(events)
-  if self.busy then return self.net.ready(self.c, events) end
+  if self.busy then
+    if self.events then self.events:ready() end
+    return self.net.ready(self.c, events)
+  end
   local head, id, more = next_request(self.x)
   if not head then return rest(self, head, id, more) end
   self.busy, self.head, self.route, self.more = true, head, id, more
@@ -383,6 +378,8 @@ function M.serving(app, net)
       form = false,
       taken = false,
       gone = false,
+      hooks = false, -- of the current request
+      events = false, -- its server-sent events
       broken = false,
     }, Connection)
     self.timer = net.timers:create(self)
@@ -399,6 +396,8 @@ function M.serving(app, net)
     local idle = {}
     for _, self in pairs(serving.connections) do
       if not self.busy and self.waits == "idle" then idle[#idle + 1] = self end
+      -- These have no end of their own.
+      if self.events then self.events:finish() end
     end
     for _, self in ipairs(idle) do finish(self) end
   end

@@ -1,6 +1,10 @@
 -- The handler for a request that the routes could not settle at once: constraints, 404, 405, OPTIONS.
 -- Called by web/connection.lua; reads the app and the head, changes neither.
 
+local mounting = require "lio.web.mount"
+
+local NO_CHAIN <const> = {}
+
 -- The methods a path has, for `Allow` (RFC 9110 section 10.2.1).
 local function allow_text(allowed)
   if allowed.GET then allowed.HEAD = true end
@@ -11,8 +15,12 @@ local function allow_text(allowed)
   return table.concat(names, ", ")
 end
 
-local function not_found()
-  return 404, "Not Found\n"
+local function brief(...)
+  return require("lio.web.page").brief(...)
+end
+
+local function not_found(req)
+  return brief(req, 404)
 end
 
 local function options_handler(allowed)
@@ -22,14 +30,14 @@ end
 
 local function not_allowed_handler(allowed)
   local text = allow_text(allowed)
-  return function() return 405, "Method Not Allowed\n", { Allow = text } end
+  return function(req) return brief(req, 405, { Allow = text }) end
 end
 
 -- Whether a route's parameters satisfy its constraints.
-local function satisfies(app, head, id)
-  local constraints = app.routes:constraints(id)
+local function satisfies(routes, head, id)
+  local constraints = routes:constraints(id)
   if not constraints then return true end
-  local params = head:params(app.routes, id)
+  local params = head:params(routes, id)
   for name, pattern in pairs(constraints) do
     if not (params[name] or ""):find("^" .. pattern .. "$") then return false end
   end
@@ -51,7 +59,7 @@ local function look_closer(app, head)
     if id == 0 then
       -- Less specific patterns follow.
       if fallback then return fallback, fallback_id end
-    elseif satisfies(app, head, id) then
+    elseif satisfies(app.routes, head, id) then
       local entry = app.entries[id]
       if entry.method == method then return entry.handler, id end
       local serves = entry.method == "" and method ~= "CONNECT"
@@ -61,9 +69,16 @@ local function look_closer(app, head)
       found = true
     end
   end
-  if not found then return app.not_found_handler or not_found end
-  if method == "OPTIONS" then return options_handler(allowed) end
-  return not_allowed_handler(allowed)
+  local chain = mounting.chain_at(app, head, satisfies) or NO_CHAIN
+  local handler
+  if not found then
+    handler = mounting.not_found(chain) or app.not_found_handler or not_found
+  elseif method == "OPTIONS" then
+    handler = options_handler(allowed)
+  else
+    handler = not_allowed_handler(allowed)
+  end
+  return mounting.around(chain, handler)
 end
 
 -- `find_handler(app, head)` → handler, and its route's id unless the handler is one of the server's own. What

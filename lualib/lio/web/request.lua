@@ -35,6 +35,10 @@ function getters.version(req) return req[HEAD]:version() end
 function getters.host(req) return req[HEAD]:host() end
 function getters.is_tls() return false end
 
+-- These two differ from `""` and `path` in an app that is mounted in another one (web/mount.lua).
+function getters.base() return "" end
+function getters.original_path(req) return req.path end
+
 function getters.headers(req)
   return setmetatable({ req[HEAD] }, Headers)
 end

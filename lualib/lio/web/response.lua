@@ -140,10 +140,39 @@ function Response:redirect(url, status)
   return self
 end
 
+-- Runs what `on_head` was given, the innermost first; `body` is nil when it comes in pieces.
+local function settle_head(self, body)
+  local hooks = self.head_hooks
+  self.head_hooks = nil
+  for index = #hooks, 1, -1 do hooks[index](self, body) end
+end
+
 local function begin(self)
   self.touched = true
-  local mode, length = self.connection.x:start(self.code or 200, self.kind or TEXT, self.fields)
+  if self.head_hooks then settle_head(self) end
+  local code = self.code or 200
+  self.sent_code = code
+  local mode, length = self.connection.x:start(code, self.kind or TEXT, self.fields)
   self.mode, self.left = mode, length
+end
+
+-- Queues what an encoder let out. → bytes queued.
+local function queue_encoded(self, bytes)
+  return self.connection.x:chunk(bytes, self.mode == "chunked")
+end
+
+-- Writes a piece of a body that is compressed. All pieces of one moment go into one block.
+local function write_encoded(self, piece)
+  local connection, encoder = self.connection, self.encoder
+  local queued = queue_encoded(self, encoder:write(piece))
+  if queued >= FLUSH_AT then
+    if connection:send("") then return true end
+    return nil, "closed"
+  end
+  connection:flush_later(function()
+    if self.encoder == encoder and not connection.broken then queue_encoded(self, encoder:flush()) end
+  end)
+  return true
 end
 
 -- `res:write(piece)` → true, or nil and a message when the peer is gone. Sends the head first, and
@@ -159,6 +188,7 @@ function Response:write(piece)
     begin(self)
   end
   if self.mode == "none" then return true end
+  if self.encoder then return write_encoded(self, piece) end
   if self.left then
     self.left = self.left - #piece
     if self.left < 0 then
@@ -180,14 +210,58 @@ function Response:flush()
     check_open(self, "flush")
     begin(self)
   end
-  if not self.connection:send("") then return nil, "closed" end
+  local connection = self.connection
+  if connection.broken then return nil, "closed" end
+  if self.encoder then queue_encoded(self, self.encoder:flush()) end
+  if not connection:send("") then return nil, "closed" end
   return true
+end
+
+-- `res:sse([opts])` → a stream of server-sent events, see web/sse.lua.
+function Response:sse(opts)
+  check_open(self, "sse")
+  return require("lio.web.sse")(self, opts)
+end
+
+-- `res:on_head(f)` → res: `f(res, body)` runs once, when the answer is settled and before its head goes out:
+-- the last moment for headers. `body` is a string, or nil when it comes in pieces. The latest runs first.
+function Response:on_head(f)
+  check_open(self, "on_head")
+  if type(f) ~= "function" then error("on_head: function expected, got " .. type(f), 2) end
+  self.head_hooks = self.head_hooks or {}
+  table.insert(self.head_hooks, f)
+  return self
+end
+
+-- `res:on_end(f)` → res: `f(req, res)` runs when the answer is out or its client gone; then `sent()` counts.
+-- It must not wait. The latest runs first.
+function Response:on_end(f)
+  self.touched = true
+  if type(f) ~= "function" then error("on_end: function expected, got " .. type(f), 2) end
+  local connection = self.connection
+  connection.hooks = connection.hooks or {}
+  table.insert(connection.hooks, f)
+  return self
+end
+
+-- `res:sent()` → status (nil when there is no answer), bytes of its body that were sent, whether the answer
+-- was cut short.
+function Response:sent()
+  local connection = self.connection
+  if connection.taken then return self.sent_code, 0, false end
+  local cut = connection.broken or connection.gone
+  return self.sent_code, connection.x:body_sent(cut), cut
 end
 
 -- Ends a body that was written in pieces.
 local function finish_pieces(self)
   local connection = self.connection
   if connection.broken then return end
+  local encoder = self.encoder
+  if encoder then
+    self.encoder = nil
+    queue_encoded(self, encoder:finish())
+  end
   if self.mode == "chunked" then
     connection.x:last_chunk()
   elseif self.left and self.left > 0 then
@@ -258,24 +332,15 @@ function Response:finish(a, b, c)
   local body = self.body
   if type(body) == "function" then return send_pieces(self, body) end
   local code = self.code or (body and 200 or 204)
+  if self.head_hooks then
+    self.code = code
+    settle_head(self, body or "")
+    body = self.body
+  end
+  self.sent_code = code
   if not x:answer(code, self.kind or TEXT, body, self.fields) then
     connection:send(body)
   end
-end
-
-local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
-
--- The page that `debug = true` shows for a handler that raised.
-function M.error_page(req, message)
-  local function escape(text) return (text:gsub('[&<>"]', ESCAPES)) end
-  local first, rest = message:match("^(.-)\n(.*)$")
-  return table.concat {
-    "<!doctype html><html lang=en><meta charset=utf-8><title>Error</title>",
-    "<style>body{font:16px/1.5 system-ui,sans-serif;margin:3rem auto;max-width:60rem;padding:0 1rem}",
-    "pre{background:#f4f4f4;padding:1rem;overflow:auto}h1{font-size:1.3rem;color:#b00}</style>",
-    "<h1>", escape(first or message), "</h1><p>", escape(req.method), " ", escape(req.target),
-    "</p><pre>", escape(rest or ""), "</pre></html>\n",
-  }
 end
 
 -- The metatable of responses, which are made in connection.lua: `{ connection =, touched = false }`.

@@ -1,0 +1,184 @@
+-- `web.compress`: middleware that compresses what handlers answer, when the client accepts it.
+--
+-- It decides when the head is settled (`res:on_head`), so bodies of any kind pass: strings are compressed as
+-- a whole, pieces as they come (`res.encoder`). Bodies that have a coding or are part of something stay as
+-- they are. The choice follows RFC 9110 section 12.5.3.
+
+local compress = require "lio.compress"
+
+local ORDER <const> = { "br", "gzip", "deflate" }
+local NO_BODY <const> = { [204] = true, [205] = true, [304] = true, [206] = true }
+
+-- Types that are not `text/…`, `…+json` or `…+xml`, and shrink all the same.
+local SHRINKS <const> = {
+  ["application/json"] = true,
+  ["application/javascript"] = true,
+  ["application/xml"] = true,
+  ["application/x-ndjson"] = true,
+  ["application/x-javascript"] = true,
+  ["application/x-www-form-urlencoded"] = true,
+  ["application/wasm"] = true,
+  ["application/rtf"] = true,
+  ["font/ttf"] = true,
+  ["font/otf"] = true,
+  ["image/bmp"] = true,
+  ["image/x-icon"] = true,
+  ["image/vnd.microsoft.icon"] = true,
+}
+
+local function is_compressible(kind)
+  return SHRINKS[kind] or kind:find "^text/" ~= nil or kind:find "%+json$" ~= nil or kind:find "%+xml$" ~= nil
+end
+
+-- What a field's value says of each coding: name to quality.
+local function qualities(value)
+  local found = {}
+  for item in value:gmatch "[^,]+" do
+    local name, parameters = item:match "^%s*([^;%s]+)%s*(.-)%s*$"
+    if name then
+      local q = parameters:match "^;%s*[qQ]%s*=%s*([%d.]+)"
+      name = name:lower()
+      if name == "x-gzip" then name = "gzip" end
+      found[name] = q and tonumber(q) or (parameters == "" and 1 or 0)
+    end
+  end
+  return found
+end
+
+-- The best coding of `order` for an `Accept-Encoding`, or nil: the one the client likes best, of those the
+-- first. Nil, too, when the client would rather have the body as it is.
+local function choose(value, order)
+  local accepted = qualities(value)
+  local any = accepted["*"] or 0
+  local best, best_quality = nil, 0
+  for _, coding in ipairs(order) do
+    local quality = accepted[coding] or any
+    if quality > best_quality then best, best_quality = coding, quality end
+  end
+  -- Unless it is named, plain is what is left when nothing else fits.
+  if best and (accepted.identity or 0) > best_quality then return nil end
+  return best
+end
+
+-- `choose` with a memory: clients send one of a few texts.
+local function chooser(order)
+  local known, count = {}, 0
+  return function(value)
+    if not value then return nil end
+    local coding = known[value]
+    if coding == nil then
+      coding = choose(value, order) or false
+      if count == 64 then known, count = {}, 0 end
+      known[value], count = coding, count + 1
+    end
+    return coding or nil
+  end
+end
+
+local function type_test(types)
+  if types == nil then return is_compressible end
+  if type(types) == "function" then return types end
+  local exact, groups = {}, {}
+  for _, kind in ipairs(types) do
+    if type(kind) ~= "string" then error("compress: types must be strings", 4) end
+    local group = kind:lower():match "^([^/]+/)%*$"
+    if group then groups[group] = true else exact[kind:lower()] = true end
+  end
+  return function(kind)
+    return exact[kind] or groups[kind:match "^[^/]*/?"] or false
+  end
+end
+
+local function order_of(codings)
+  if codings == nil then return ORDER end
+  local known = { br = true, gzip = true, deflate = true }
+  for _, coding in ipairs(codings) do
+    if not known[coding] then error("compress: unknown coding '" .. tostring(coding) .. "'", 4) end
+  end
+  return { table.unpack(codings) }
+end
+
+-- Level by coding; a wrong one raises now.
+local function levels_of(level)
+  local levels = {}
+  for _, coding in ipairs(ORDER) do
+    local one = level
+    if type(level) == "table" then one = level[coding] end
+    levels[coding] = one
+    local ok, message = pcall(compress.encoder, coding, one)
+    if not ok then error("compress: " .. tostring(message), 4) end
+  end
+  return levels
+end
+
+local OPTIONS <const> = { min = "number", types = true, level = true, codings = "table" }
+
+local function read_options(options)
+  for name, value in pairs(options) do
+    local want = OPTIONS[name]
+    if not want then error("compress: unknown option '" .. tostring(name) .. "'", 3) end
+    if want ~= true and type(value) ~= want then error("compress: option '" .. name .. "' must be a " .. want, 3) end
+  end
+  return {
+    min = options.min or 1024,
+    fits = type_test(options.types),
+    choose = chooser(order_of(options.codings)),
+    levels = levels_of(options.level),
+  }
+end
+
+local function add_vary(res)
+  local vary = res:get_header "vary"
+  if not vary then return res:header("Vary", "Accept-Encoding") end
+  local lower = vary:lower()
+  if lower:find("*", 1, true) or lower:find("accept-encoding", 1, true) then return end
+  res:header("Vary", vary .. ", Accept-Encoding")
+end
+
+-- Whether the answer as such may be compressed, whoever asks.
+local function is_candidate(settings, res, body)
+  if NO_BODY[res.code or 200] or res:get_header "content-encoding" or res:get_header "content-range" then
+    return false
+  end
+  local length = body and #body or math.tointeger(tonumber(res:get_header "content-length" or ""))
+  if length and length < settings.min then return false end
+  local control = res:get_header "cache-control"
+  if control and control:lower():find("no-transform", 1, true) then return false end
+  local kind = res:get_header "content-type" or res.kind or "text/plain"
+  return settings.fits(kind:match "^%s*([^;%s]*)":lower()) and true or false
+end
+
+-- A body that is made anew each time is not the same byte for byte (RFC 9110 section 8.8.3.3).
+local function weaken_etag(res)
+  local etag = res:get_header "etag"
+  if etag and etag:sub(1, 1) == '"' then res:header("ETag", "W/" .. etag) end
+end
+
+local function on_head(settings, req, res, body)
+  if not is_candidate(settings, res, body) then return end
+  add_vary(res)
+  local coding = settings.choose(req:header "accept-encoding")
+  if not coding then return end
+  weaken_etag(res)
+  res:header("Content-Encoding", coding)
+  res:header("Content-Length", nil)
+  -- A checksum of the plain body is of no use any more, nor can parts of it be asked for.
+  res:header("Accept-Ranges", nil)
+  res:header("Content-MD5", nil)
+  if body then
+    res.body = compress.encoder(coding, settings.levels[coding]):finish(body)
+  elseif req.method ~= "HEAD" then
+    res.encoder = compress.encoder(coding, settings.levels[coding])
+  end
+end
+
+-- `web.compress([options])` → middleware. `min`: bytes a body of known length must have, 1024 when absent;
+-- `types`: list of media types, `"text/*"` for a group, or a function of the type; `level`: 1 to 9, or a
+-- table by coding; `codings`: those to use, the best first, of `"br"`, `"gzip"` and `"deflate"`.
+return function(options)
+  local settings = read_options(options or {})
+  return function(req, res, next)
+    res:on_head(function(r, body) on_head(settings, req, r, body) end)
+    return next()
+  end
+end

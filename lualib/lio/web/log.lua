@@ -1,0 +1,230 @@
+-- `web.log`: middleware that writes a line per request when its answer is out or its client gone.
+--
+-- Lines are kept and written together: when there are 64 KiB of them, a moment after the first, and at once
+-- while the server stops. What a client sent is escaped, so that no line can be forged.
+
+local lio = require "lio"
+
+local Log = {}
+Log.__index = Log
+Log.__name = "lio.log"
+
+-- Bytes of lines after which they are written at once, and seconds after which they are in any case.
+local FULL <const> = 64 * 1024
+local DELAY <const> = 0.2
+
+local MONTHS <const> = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
+
+-- As Apache and nginx: quotes, backslashes and what is not printable ASCII as `\xHH`.
+local function escape_byte(byte)
+  return ("\\x%02X"):format(byte:byte())
+end
+
+local function quoted(text)
+  if not text then return "-" end
+  if not text:find '[^ !#-Z%[%]^-~]' then return text end
+  return (text:gsub('[^ !#-Z%[%]^-~]', escape_byte))
+end
+
+-- One field without quotes: nothing that could end it.
+local function bare(text)
+  if not text or text == "" then return "-" end
+  return (text:gsub("[^!#-Z%[%]^-~]", escape_byte))
+end
+
+-- `[21/Nov/2026:14:48:48 +0000]`, made once a second.
+local common_at, common_text = nil, nil
+local function common_time(seconds)
+  if seconds ~= common_at then
+    local d = os.date("!*t", seconds)
+    common_at = seconds
+    common_text = ("[%02d/%s/%04d:%02d:%02d:%02d +0000]"):format(
+      d.day, MONTHS[d.month], d.year, d.hour, d.min, d.sec)
+  end
+  return common_text
+end
+
+local iso_at, iso_text = nil, nil
+local function iso_time(seconds, ms)
+  if seconds ~= iso_at then iso_at, iso_text = seconds, os.date("!%Y-%m-%dT%H:%M:%S", seconds) end
+  return ("%s.%03dZ"):format(iso_text, ms)
+end
+
+local function user_of(entry)
+  return entry.user and bare(tostring(entry.user)) or "-"
+end
+
+local formats = {}
+
+-- The Combined Log Format of Apache's httpd.
+function formats.combined(entry)
+  return ('%s - %s %s "%s %s HTTP/%s" %s %s "%s" "%s"'):format(
+    bare(entry.remote), user_of(entry), common_time(entry.time), quoted(entry.method), quoted(entry.target),
+    entry.version, entry.status or "-", entry.bytes > 0 and entry.bytes or "-",
+    quoted(entry.referer), quoted(entry.agent))
+end
+
+-- Text that is not UTF-8 would make the whole line no JSON.
+local function utf8_text(text)
+  if text and not utf8.len(text) then return (text:gsub("[\128-\255]", escape_byte)) end
+  return text
+end
+
+function formats.json(entry)
+  return require("lio.json").encode({
+    time = iso_time(entry.time, entry.ms),
+    method = entry.method,
+    path = utf8_text(entry.target),
+    version = entry.version,
+    status = entry.status,
+    bytes = entry.bytes,
+    duration = math.floor(entry.duration * 1000000 + 0.5) / 1000,
+    remote = entry.remote,
+    agent = utf8_text(entry.agent),
+    referer = utf8_text(entry.referer),
+    user = entry.user and utf8_text(tostring(entry.user)),
+    request_id = entry.request_id and utf8_text(tostring(entry.request_id)),
+    aborted = entry.aborted or nil,
+  }, { sort = true })
+end
+
+local function complain(self, message)
+  -- Once per cause: a full disk must not fill standard error as well.
+  if self.complained == message then return end
+  self.complained = message
+  io.stderr:write("lio: access log: ", tostring(message), "\n")
+end
+
+-- `log:flush()`: writes what is kept. → true, or nil and a message.
+function Log:flush()
+  if self.size == 0 then return true end
+  local text = table.concat(self.lines, "\n", 1, self.count) .. "\n"
+  self.lines, self.count, self.size = {}, 0, 0
+  local ok, done, message = pcall(self.write, text)
+  if ok and done then
+    self.complained = nil
+    return true
+  end
+  message = ok and message or done
+  complain(self, message)
+  return nil, message
+end
+
+-- The time for what is kept has come.
+function Log:expired()
+  self.timer = nil
+  self:flush()
+end
+
+-- `log:reopen()` → true, or nil and a message: opens the file by its name again, after it was moved away. On
+-- failure the old one stays.
+function Log:reopen()
+  self:flush()
+  if not self.path then return true end
+  local file, message = io.open(self.path, "a")
+  if not file then return nil, message end
+  if self.file then self.file:close() end
+  self.file = file
+  return true
+end
+
+-- `log:close()`: writes what is kept, and closes a file that `log` opened.
+function Log:close()
+  self:flush()
+  if self.path and self.file then
+    self.file:close()
+    self.file = nil
+  end
+end
+Log.__close = Log.close
+Log.__gc = Log.close
+
+local function add(self, line, connection)
+  self.count = self.count + 1
+  self.lines[self.count] = line
+  self.size = self.size + #line + 1
+  if self.size >= FULL or connection.serving.stopping then return self:flush() end
+  if self.timer then return end
+  self.timer = connection.net.timers:add(DELAY, self)
+end
+
+-- What a line is made of; also what a format function gets.
+local function entry_of(req, res, began, wall)
+  local status, bytes, aborted = res:sent()
+  return {
+    time = math.floor(wall),
+    ms = math.floor(wall % 1 * 1000),
+    duration = lio.now() - began,
+    method = req.method,
+    target = req.target,
+    path = req.original_path,
+    version = req.version,
+    status = status,
+    bytes = bytes,
+    aborted = aborted,
+    remote = req.log_remote,
+    agent = req:header "user-agent",
+    referer = req:header "referer",
+    user = rawget(req, "user"),
+    request_id = rawget(req, "request_id") or req:header "x-request-id",
+  }
+end
+
+-- Runs around the request.
+function Log:__call(req, res, next)
+  local began, wall = lio.now(), self.clock()
+  -- Nobody knows it any more once the client is gone.
+  req.log_remote = req.remote_addr
+  res:on_end(function()
+    local line = self.format(entry_of(req, res, began, wall), req, res)
+    if line then add(self, line, res.connection) end
+  end)
+  return next()
+end
+
+local function open_writer(self, target)
+  if target == nil then target = io.stdout end
+  if type(target) == "string" then
+    self.path = target
+    local file, message = io.open(target, "a")
+    if not file then error("log: " .. message, 4) end
+    self.file = file
+  elseif type(target) == "function" then
+    self.write = function(text)
+      target(text)
+      return true
+    end
+    return
+  elseif type(target) == "userdata" or type(target) == "table" then
+    self.file = target
+  else
+    error("log: file must be a path, a function or something with write", 4)
+  end
+  self.write = function(text)
+    local file = self.file
+    if not file then return nil, "the log is closed" end
+    local ok, message = file:write(text)
+    if not ok then return nil, message end
+    if file.flush then return file:flush() end
+    return true
+  end
+end
+
+local OPTIONS <const> = { format = true, file = true }
+
+-- `web.log([options])` → middleware with `flush`, `reopen` and `close`. `format`: `"combined"`, `"json"`, or a
+-- function of a table of what is known, the request and the response, that returns a line or nil for none;
+-- `file`: a path, something with `write`, or a function; standard output when absent.
+return function(options)
+  options = options or {}
+  for name in pairs(options) do
+    if not OPTIONS[name] then error("log: unknown option '" .. tostring(name) .. "'", 2) end
+  end
+  local format = options.format or "combined"
+  if type(format) ~= "function" then
+    format = formats[format] or error("log: unknown format '" .. tostring(format) .. "'", 2)
+  end
+  local self = { format = format, lines = {}, count = 0, size = 0, clock = lio.wall }
+  open_writer(self, options.file)
+  return setmetatable(self, Log)
+end

@@ -1,0 +1,169 @@
+-- Apps below a prefix of another app: `app:mount(prefix, other)`.
+--
+-- The routes of a mounted app are also routes of the app above, with the prefix before them, so one look-up
+-- finds them and 404, 405 and OPTIONS see them all. What runs for one of them is wrapped: it makes
+-- `req.path` relative, and runs the middleware of the mounted app. Called by webserver.lua,
+-- web/lookup.lua and web/connection.lua.
+
+local http = require "lio.http"
+local wrap <const> = require "lio.web.middleware"
+
+local M = {}
+
+-- Where a request keeps the frame of the innermost mounted app that works on it.
+local FRAME <const> = {}
+-- The name of the tail in the patterns that tell what lies below a prefix; no route can have it.
+local REST <const> = "lio_below"
+
+local function decode(raw)
+  return (raw:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+end
+
+-- The first `count` segments of a path, and the rest, which begins with a slash.
+local function split(path, count)
+  local at = 1
+  for _ = 1, count do at = path:find("/", at + 1, true) or #path + 1 end
+  local rest = path:sub(at)
+  return path:sub(1, at - 1), rest == "" and "/" or rest
+end
+
+-- Enters a mounted app. → what `leave` needs.
+local function enter(mount, req)
+  local frame = {
+    mount = mount,
+    above = rawget(req, FRAME),
+    path = req.path,
+    raw_path = req.raw_path,
+    base = req.base,
+  }
+  local raw_base, raw_rest = split(frame.raw_path, mount.segments)
+  rawset(req, "original_path", req.original_path)
+  rawset(req, "path", decode(raw_rest))
+  rawset(req, "raw_path", raw_rest)
+  rawset(req, "base", frame.base .. decode(raw_base))
+  rawset(req, FRAME, frame)
+  return frame
+end
+
+local function leave(req, frame)
+  rawset(req, "path", frame.path)
+  rawset(req, "raw_path", frame.raw_path)
+  rawset(req, "base", frame.base)
+  rawset(req, FRAME, frame.above)
+end
+
+-- A handler as it runs below a mount. An error leaves the request inside, so that `error_handler` finds the
+-- mounted app.
+local function inside(mount, handler)
+  local app = mount.app
+  return function(req, res)
+    local frame = enter(mount, req)
+    local run = handler
+    if app.wrappers[1] then run = wrap(app, req, res, handler) end
+    local a, b, c = run(req, res)
+    leave(req, frame)
+    return a, b, c
+  end
+end
+
+-- Adds a route of a mounted app to the app above. Its `/` is the prefix with a slash behind it as without, and
+-- so is an empty tail.
+local function carry(mount, entry, level)
+  local handler = inside(mount, entry.handler)
+  mount.above:add_entry(entry.method, mount.prefix .. entry.pattern, handler, level)
+  if mount.prefix == "" then return end
+  local tail = entry.pattern:match "^/%*([%w_]+)$"
+  if entry.pattern ~= "/" and not tail then return end
+  mount.above:add_entry(entry.method, mount.prefix, not tail and handler or function(req, res)
+    req.params[tail] = ""
+    return handler(req, res)
+  end, level)
+end
+
+-- Whether `app` is `other` or mounted somewhere in it.
+local function holds(other, app)
+  if app == other then return true end
+  for _, mount in ipairs(other.mounts) do
+    if holds(mount.app, app) then return true end
+  end
+  return false
+end
+
+-- Lets an app, and those above it, know the mounts on the way to what lies below a prefix. Of two at one
+-- prefix the first counts.
+local function declare(app, prefix, chain, level)
+  app.below = app.below or { routes = http.routes(), chains = {}, declared = {} }
+  local below = app.below
+  table.insert(below.declared, { prefix = prefix, chain = chain })
+  local patterns = { prefix .. "/*" .. REST }
+  if prefix ~= "" then patterns[2] = prefix end
+  for _, pattern in ipairs(patterns) do
+    local ok, id = pcall(below.routes.add, below.routes, "", pattern)
+    if ok then
+      below.chains[id] = chain
+    elseif not id:find "already$" then
+      error(id, level)
+    end
+  end
+  for _, mount in ipairs(app.mounted_in) do
+    declare(mount.above, mount.prefix .. prefix, { mount, table.unpack(chain) }, level + 1)
+  end
+end
+
+-- `mount(app, prefix, other, level)`. An error is blamed on `level`.
+function M.mount(app, prefix, other, level)
+  if holds(other, app) then error("mount: an app cannot be mounted in itself", level) end
+  local _, segments = prefix:gsub("/", "")
+  local mount = { above = app, app = other, prefix = prefix, segments = segments }
+  declare(app, prefix, { mount }, level + 1)
+  for _, one in ipairs(other.below and other.below.declared or {}) do
+    declare(app, prefix .. one.prefix, { mount, table.unpack(one.chain) }, level + 1)
+  end
+  for _, entry in ipairs(other.listed) do carry(mount, entry, level + 2) end
+  table.insert(app.mounts, mount)
+  table.insert(other.mounted_in, mount)
+end
+
+-- A new route of an app goes to the apps that it is mounted in.
+function M.spread(app, entry, level)
+  for _, mount in ipairs(app.mounted_in) do carry(mount, entry, level + 2) end
+end
+
+-- The mounts, outermost first, that lead to where a path lies, or nil. `satisfies(routes, head, id)` tells
+-- whether the constraints of a prefix hold.
+function M.chain_at(app, head, satisfies)
+  local below = app.below
+  if not below then return nil end
+  for _, id in ipairs(head:matches(below.routes)) do
+    if id ~= 0 and satisfies(below.routes, head, id) then return below.chains[id] end
+  end
+end
+
+-- The `not_found` of the innermost app that has one.
+function M.not_found(chain)
+  for index = #chain, 1, -1 do
+    local handler = chain[index].app.not_found_handler
+    if handler then return handler end
+  end
+end
+
+-- A handler as it runs below all mounts of a chain.
+function M.around(chain, handler)
+  for index = #chain, 1, -1 do handler = inside(chain[index], handler) end
+  return handler
+end
+
+-- The `on_error` of the innermost app that was at work on a request and has one. The request leaves the apps
+-- that have none.
+function M.error_handler(app, req)
+  local frame = rawget(req, FRAME)
+  while frame do
+    local handler = frame.mount.app.error_handler
+    if handler then return handler end
+    leave(req, frame)
+    frame = frame.above
+  end
+  return app.error_handler
+end
+
+return M

@@ -1,0 +1,172 @@
+-- Server-sent events: `res:sse([opts])` → a stream with `send`, `comment`, `wait` and `close` (HTML Living
+-- Standard, section 9.2).
+--
+-- The loop tells when the client goes away (`ready`), without a task that waits for it. From then on, and when
+-- the server stops, every call returns nil and "closed", so a handler's loop ends by itself.
+
+local Events = {}
+Events.__index = Events
+Events.__name = "lio.events"
+
+-- Seconds between comments that keep proxies from closing a silent stream.
+local PING <const> = 15
+
+-- The selector's word for "the peer has ended, or the connection failed".
+local END <const> = 4
+
+-- One field; several lines of a value become several fields.
+local function add_field(parts, name, value)
+  value = value:gsub("\r\n?", "\n")
+  for line in (value .. "\n"):gmatch "(.-)\n" do
+    parts[#parts + 1] = name .. line .. "\n"
+  end
+end
+
+local function one_line(value, name)
+  if type(value) ~= "string" and type(value) ~= "number" then
+    error(("send: %s must be a string, not a %s"):format(name, type(value)), 3)
+  end
+  value = tostring(value)
+  if value:find "[\r\n%z]" then error("send: " .. name .. " must be one line", 3) end
+  return value
+end
+
+local function write(self, text)
+  if self.closed then return nil, "closed" end
+  local ok = self.res:write(text)
+  if not ok then
+    self:finish()
+    return nil, "closed"
+  end
+  return true
+end
+
+-- `events:send(data [, event [, id [, retry]]])` → true, or nil and "closed". `data`: a string of any lines,
+-- a number, or a table, which becomes JSON; nil sends the other fields alone. `retry` in milliseconds.
+function Events:send(data, event, id, retry)
+  local parts = {}
+  if event ~= nil then parts[#parts + 1] = "event: " .. one_line(event, "event") .. "\n" end
+  if id ~= nil then parts[#parts + 1] = "id: " .. one_line(id, "id") .. "\n" end
+  if retry ~= nil then
+    if math.type(retry) ~= "integer" or retry < 0 then
+      error("send: retry must be an integer of milliseconds", 2)
+    end
+    parts[#parts + 1] = "retry: " .. retry .. "\n"
+  end
+  if type(data) == "table" then data = require("lio.json").encode(data) end
+  if data ~= nil then
+    if type(data) ~= "string" and type(data) ~= "number" then
+      error("send: data must be a string, a number or a table, not a " .. type(data), 2)
+    end
+    add_field(parts, "data: ", tostring(data))
+  end
+  if #parts == 0 then error("send: nothing to send", 2) end
+  parts[#parts + 1] = "\n"
+  return write(self, table.concat(parts))
+end
+
+-- `events:comment([text])` → as `send`. Browsers ignore it.
+function Events:comment(text)
+  local parts = {}
+  add_field(parts, ": ", tostring(text or ""))
+  parts[#parts + 1] = "\n"
+  return write(self, table.concat(parts))
+end
+
+-- `events:wait([seconds])`: waits until the client is gone or the server stops, so long at most. → nil and
+-- "closed", or false and "timeout".
+function Events:wait(seconds)
+  if self.closed then return nil, "closed" end
+  if self.waiting then error("wait: another task waits on this stream", 2) end
+  local net = self.net
+  self.waiting = net.ticket()
+  local reason = net.park(self.waiting, seconds)
+  self.waiting = nil
+  if reason == "timeout" then return false, "timeout" end
+  return nil, "closed"
+end
+
+-- `events:is_closed()` → whether nothing can be sent any more.
+function Events:is_closed()
+  return self.closed
+end
+
+-- `events:close()` → true: ends the stream. The client reconnects unless it was told not to.
+function Events:close()
+  self:finish()
+  return true
+end
+
+-- No more events: frees the timer, wakes who waits.
+function Events:finish()
+  if self.closed then return end
+  self.closed = true
+  if self.connection.events == self then self.connection.events = false end
+  if self.timer then self.net.timers:free(self.timer) end
+  if self.waiting then self.net.unpark(self.waiting, "closed") end
+end
+
+-- The loop has news of the connection.
+function Events:ready()
+  local c = self.connection.c
+  if not c:is_over() then return c:arm(END) end
+  self.connection.gone, self.connection.broken = true, true
+  self:finish()
+end
+
+-- The time for a ping has come.
+function Events:expired()
+  if self.closed then return end
+  -- Who does not read what there is needs no ping on top.
+  if self.connection.x:chunk("", false) == 0 then self:comment() end
+  if not self.closed then self.net.timers:set(self.timer, self.ping) end
+end
+
+local OPTIONS <const> = { ping = true, retry = true }
+
+local function check(opts)
+  for name in pairs(opts) do
+    if not OPTIONS[name] then error("sse: unknown option '" .. tostring(name) .. "'", 4) end
+  end
+  local ping = opts.ping
+  if ping == nil then return PING end
+  if ping == false then return nil end
+  if type(ping) ~= "number" or ping ~= ping or ping <= 0 then
+    error("sse: ping must be a number of seconds, or false", 4)
+  end
+  return ping
+end
+
+-- `res:sse([opts])`: sends the head. `opts`: `ping` (seconds between comments, 15 when absent; false: none),
+-- `retry` (milliseconds the client is to wait before it reconnects).
+return function(res, opts)
+  opts = opts or {}
+  local ping = check(opts)
+  local connection = res.connection
+  local net = connection.net
+  res:header("Content-Type", "text/event-stream")
+  if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
+  -- nginx would hold events back.
+  res:header("X-Accel-Buffering", "no")
+  local self = setmetatable({
+    res = res,
+    connection = connection,
+    net = net,
+    ping = ping,
+    closed = false,
+  }, Events)
+  local ok = res:flush()
+  if not ok or connection.x:is_head() or connection.serving.stopping then
+    self.closed = true
+    return self
+  end
+  connection.events = self
+  self:ready()
+  if ping and not self.closed then
+    self.timer = net.timers:create(self)
+    net.timers:set(self.timer, ping)
+  end
+  res:on_end(function() self:finish() end)
+  if opts.retry then self:send(nil, nil, nil, opts.retry) end
+  return self
+end

@@ -1,0 +1,264 @@
+-- `web.log`: what a line says, when it is written, and that nobody can forge one.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local json = require "lio.json"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local function read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read "a"
+end
+
+-- Serves an app with a log in `format` that `build` has set up, runs `f(open)`, and returns the lines.
+local function logged(format, build, f)
+  local lines, app = {}, web.new()
+  local log = web.log { format = format, file = function(text)
+    for line in text:gmatch "[^\n]*\n" do lines[#lines + 1] = line:sub(1, -2) end
+  end }
+  app:use(log)
+  build(app)
+  http.with(app, f)
+  log:flush()
+  return lines
+end
+
+local DATE <const> = "%[%d%d/%a%a%a/%d%d%d%d:%d%d:%d%d:%d%d %+0000%]"
+
+t.test("a line of the Combined Log Format", function()
+  local lines = logged("combined", function(app)
+    app:get("/a", function() return "hello" end)
+  end, function(open)
+    open():request("GET", "/a?q=1", { "User-Agent: tester/1.0 (x; y)", "Referer: http://x/" })
+  end)
+  t.eq(#lines, 1)
+  t.ok(lines[1]:find("^127%.0%.0%.1 %- %- " .. DATE ..
+    ' "GET /a%?q=1 HTTP/1%.1" 200 5 "http://x/" "tester/1%.0 %(x; y%)"$'), lines[1])
+end)
+
+t.test("what is missing is a dash, and so are no bytes", function()
+  local lines = logged("combined", function(app)
+    app:get("/", function() return 204 end)
+  end, function(open)
+    open():request("GET", "/")
+    open():request("HEAD", "/none")
+  end)
+  t.ok(lines[1]:find '" 204 %- "%-" "%-"$', lines[1])
+  t.ok(lines[2]:find '"HEAD /none HTTP/1.1" 404 %- "%-" "%-"$', lines[2])
+end)
+
+t.test("no client can end a field or a line", function()
+  local lines = logged("combined", function(app)
+    app:get("/*rest", function() return "x" end)
+  end, function(open)
+    open():request("GET", '/a"b\\c', { 'User-Agent: x" 200 1 "evil\\', "Referer: t\tb\xE4\xFF" })
+  end)
+  t.eq(#lines, 1)
+  t.ok(lines[1]:find([["GET /a\x22b\x5Cc HTTP/1.1" 200 1 "t\x09b\xE4\xFF" "x\x22 200 1 \x22evil\x5C"]], 1, true),
+    lines[1])
+end)
+
+t.test("a user that the program has found is named, on one line and without blanks", function()
+  local lines = logged("combined", function(app)
+    app:get("/", function(req)
+      req.user = "jo e\n"
+      return "x"
+    end)
+  end, function(open) open():request("GET", "/") end)
+  t.ok(lines[1]:find "^127%.0%.0%.1 %- jo\\x20e\\x0A %[", lines[1])
+end)
+
+t.test("a line as JSON", function()
+  local lines = logged("json", function(app)
+    app:get("/", function(req)
+      req.request_id = "r1"
+      return "hello"
+    end)
+  end, function(open)
+    open():request("GET", "/?a=b", { 'User-Agent: x"y\xFF' })
+  end)
+  local entry = assert(json.decode(lines[1]))
+  t.ok(entry.time:find "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d%d%dZ$", entry.time)
+  t.ok(entry.duration >= 0 and entry.duration < 10000)
+  entry.time, entry.duration = nil, nil
+  t.eq(entry, { method = "GET", path = "/?a=b", version = "1.1", status = 200, bytes = 5,
+    remote = "127.0.0.1", agent = 'x"y\\xFF', request_id = "r1" })
+end)
+
+t.test("a function makes its own line, or none", function()
+  local lines = logged(function(entry, req, res)
+    t.eq({ req.path, res:sent() }, { entry.path, entry.status, entry.bytes, false })
+    return entry.path ~= "/quiet" and entry.status .. " " .. entry.path or nil
+  end, function(app) app:get("/*rest", function() return "x" end) end, function(open)
+    local c = open()
+    for _, target in ipairs { "/loud", "/quiet", "/end" } do c:request("GET", target) end
+  end)
+  t.eq(lines, { "200 /loud", "200 /end" })
+end)
+
+local function short(entry)
+  return ("%s %s %s %s%s"):format(entry.method, entry.path, entry.status, entry.bytes, entry.aborted and " cut" or "")
+end
+
+t.test("streams, long bodies, HEAD, errors, 404 and 405 are logged with what was sent of them", function()
+  local lines
+  http.logged(function()
+    lines = logged(short, function(app)
+      app:get("/pieces", function(_, res)
+        res:header("Content-Length", 10)
+        res:write "01234"
+        res:write "56789"
+      end)
+      app:get("/chunks", function(_, res) res:write "hello" end)
+      app:get("/long", function() return ("x"):rep(300000) end)
+      app:get("/raise", function() error "x" end)
+    end, function(open)
+      local c = open()
+      for _, target in ipairs { "/pieces", "/chunks", "/long", "/raise", "/none" } do c:request("GET", target) end
+      c:request("HEAD", "/long")
+      c:request("POST", "/long")
+    end)
+  end)
+  t.eq(lines, {
+    "GET /pieces 200 10", "GET /chunks 200 15", "GET /long 200 300000", "GET /raise 500 22", "GET /none 404 10",
+    "HEAD /long 200 0", "POST /long 405 19",
+  })
+end)
+
+t.test("pipelined requests are logged in order, each with its own bytes", function()
+  local lines = logged(short, function(app)
+    app:get("/:n", function(req) return ("x"):rep(tonumber(req.params.n)) end)
+  end, function(open)
+    local c = open():send(("GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"):rep(3):format(1, 20, 300))
+    for _ = 1, 3 do c:response "GET" end
+  end)
+  t.eq(lines, { "GET /1 200 1", "GET /20 200 20", "GET /300 200 300" })
+end)
+
+t.test("an answer that its client broke off counts what was taken of it, and says so", function()
+  local done, app, entry = {}, web.new(), nil
+  app:use(web.log { file = function() end, format = function(e)
+    entry = e
+    loop.wakeup(done)
+  end })
+  app:get("/", function(_, res)
+    while res:write(("x"):rep(50000)) do end
+  end)
+  http.with(app, function(open)
+    local c = open():send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    c:read_head()
+    c:close()
+    loop.wait(done)
+    t.eq({ entry.status, entry.aborted }, { 200, true })
+    t.ok(entry.bytes > 0)
+    t.eq(entry.remote, "127.0.0.1")
+  end)
+end)
+
+t.test("lines are kept for a moment and written together", function()
+  local writes, app = {}, web.new()
+  local written = {}
+  app:use(web.log { format = short, file = function(text)
+    writes[#writes + 1] = text
+    loop.wakeup(written)
+  end })
+  app:get("/", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    for _ = 1, 20 do c:request("GET", "/") end
+    t.ok(#writes <= 1)
+    while #table.concat(writes) < 20 * #"GET / 200 1\n" do loop.wait(written) end
+    t.eq(table.concat(writes), ("GET / 200 1\n"):rep(20))
+  end)
+end)
+
+t.test("many lines are written before the moment is over", function()
+  local size, app = 0, web.new()
+  app:use(web.log { format = function() return ("x"):rep(40000) end, file = function(text) size = size + #text end })
+  app:get("/", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    for _ = 1, 2 do c:request("GET", "/") end
+    t.eq(size, 80002)
+  end)
+end)
+
+t.test("a stop loses no line", function()
+  local lines, app, go = {}, web.new(), {}
+  app:use(web.log { format = short, file = function(text) lines[#lines + 1] = text end })
+  app:get("/slow", function()
+    loop.wait(go)
+    return "x"
+  end)
+  http.with(app, function(open, server)
+    local c = open():send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    loop.fork(function()
+      while not server.stopping do loop.sleep(0.001) end
+      loop.wakeup(go)
+    end)
+    server:stop(10)
+    t.eq(c:response("GET").body, "x")
+    t.eq(table.concat(lines), "GET /slow 200 1\n")
+  end)
+end)
+
+t.test("a file is appended to, and reopened by its name after it was moved", function()
+  local path = t.tmp() .. "/access.log"
+  t.write(path, "before\n")
+  local app = web.new()
+  local log <close> = web.log { format = short, file = path }
+  app:use(log)
+  app:get("/:x", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    c:request("GET", "/1")
+    assert(os.rename(path, path .. ".1"))
+    c:request("GET", "/2")
+    t.eq(log:reopen(), true)
+    c:request("GET", "/3")
+    log:flush()
+  end)
+  t.eq(read(path .. ".1"), "before\nGET /1 200 1\nGET /2 200 1\n")
+  t.eq(read(path), "GET /3 200 1\n")
+end)
+
+t.test("a writer that fails is told of once, and requests are answered all the same", function()
+  local app = web.new()
+  local log = web.log { format = short, file = { write = function() return nil, "disk full" end } }
+  app:use(log)
+  app:get("/", function() return "x" end)
+  local text = http.logged(function()
+    http.with(app, function(open)
+      for _ = 1, 3 do
+        t.eq(open():request("GET", "/").body, "x")
+        local ok, message = log:flush()
+        t.eq({ ok, message }, { nil, "disk full" })
+      end
+    end)
+  end)
+  t.eq(text, "lio: access log: disk full\n")
+end)
+
+t.test("a format that raises costs its line only", function()
+  local app = web.new()
+  app:use(web.log { format = function() error "bad format" end, file = function() end })
+  app:get("/", function() return "x" end)
+  local text = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      for _ = 1, 2 do t.eq(c:request("GET", "/").body, "x") end
+    end)
+  end)
+  t.ok(text:find "bad format")
+end)
+
+t.test("wrong options raise where they are given", function()
+  t.raises("web_log_test.*log: unknown option 'path'", function() web.log { path = "x" } end)
+  t.raises("log: unknown format 'xml'", web.log, { format = "xml" })
+  t.raises("log: /nonexistent/x: ", web.log, { file = "/nonexistent/x" })
+  t.raises("log: file must be", web.log, { file = 1 })
+end)
+
+t.finish()

@@ -1,0 +1,204 @@
+-- `res:sse()`: the bytes of events, and how a stream ends.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local ASK <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+-- What a handler that gets the stream sends, as a client reads it until the end.
+local function sent(f, opts)
+  return http.once(function(app)
+    app:get("/", function(req, res) f(res:sse(opts), req) end)
+  end, "GET", "/")
+end
+
+-- Reads one chunk.
+local function chunk(c)
+  local data = c.c:recv(tonumber(c.c:recv("until", "\r\n"), 16))
+  c.c:recv(2)
+  return data
+end
+
+t.test("an event is its fields and a blank line", function()
+  local r = sent(function(events)
+    t.eq(events:send "hello", true)
+    events:send("x", "tick", 7, 2500)
+    events:send({ a = 1 }, "json")
+    events:send(12)
+    events:send(nil, "bare")
+    events:send ""
+  end)
+  t.eq(r.body, "data: hello\n\nevent: tick\nid: 7\nretry: 2500\ndata: x\n\n" ..
+    'event: json\ndata: {"a":1}\n\ndata: 12\n\nevent: bare\n\ndata: \n\n')
+  t.eq({ r.headers["content-type"], r.headers["cache-control"] }, { "text/event-stream", "no-cache" })
+end)
+
+t.test("each line of the data is a field, whatever ends it, so that no field can be smuggled in", function()
+  local r = sent(function(events)
+    events:send "a\nb\r\nc\rid: 9\n"
+    events:comment "x\ny"
+    events:comment()
+  end)
+  t.eq(r.body, "data: a\ndata: b\ndata: c\ndata: id: 9\ndata: \n\n: x\n: y\n\n: \n\n")
+end)
+
+t.test("names and ids of more than one line raise, as does what is no data", function()
+  sent(function(events)
+    t.raises("send: event must be one line", events.send, events, "x", "a\nb")
+    t.raises("send: id must be one line", events.send, events, "x", nil, "a\0")
+    t.raises("send: retry must be an integer", events.send, events, "x", nil, nil, 1.5)
+    t.raises("send: nothing to send", events.send, events)
+    t.raises("send: data must be a string", events.send, events, true)
+  end)
+  http.once(function(app)
+    app:get("/", function(_, res)
+      t.raises("sse: unknown option 'pings'", res.sse, res, { pings = 1 })
+      t.raises("sse: ping must be a number", res.sse, res, { ping = 0 })
+      res:sse()
+      t.raises("sse: the response has begun already", res.sse, res)
+    end)
+  end, "GET", "/")
+end)
+
+t.test("the head and each event leave at once, and Last-Event-ID can be read", function()
+  local app, go = web.new(), {}
+  app:get("/", function(req, res)
+    local events = res:sse { retry = 100 }
+    loop.wait(go)
+    events:send("from " .. req:header "last-event-id")
+    loop.wait(go)
+  end)
+  http.with(app, function(open)
+    local c = open():send "GET / HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 41\r\n\r\n"
+    t.eq(c:read_head().status, 200)
+    t.eq(chunk(c), "retry: 100\n\n")
+    loop.wakeup(go)
+    t.eq(chunk(c), "data: from 41\n\n")
+    loop.wakeup(go)
+    t.eq(c.c:recv "line", "0")
+  end)
+end)
+
+t.test("a handler that only waits learns that its client is gone", function()
+  local app, got, done = web.new(), nil, {}
+  app:get("/", function(_, res)
+    local events = res:sse()
+    events:send "x"
+    got = { events:wait(10) }
+    got[3] = events:is_closed()
+    got[4] = select(2, events:send "y")
+    loop.wakeup(done)
+  end)
+  http.with(app, function(open, server)
+    local c = open():send(ASK)
+    c:read_head()
+    chunk(c)
+    c:close()
+    loop.wait(done)
+    t.eq(got, { nil, "closed", true, "closed" })
+    while server.count > 0 do loop.sleep(0) end
+  end)
+end)
+
+t.test("a loop of sends ends when the client goes away", function()
+  local app, done = web.new(), {}
+  app:get("/", function(_, res)
+    local events = res:sse()
+    while events:send(("x"):rep(1000)) do loop.sleep(0.001) end
+    loop.wakeup(done)
+  end)
+  http.with(app, function(open)
+    local c = open():send(ASK)
+    c:read_head()
+    chunk(c)
+    c:close()
+    loop.wait(done)
+  end)
+end)
+
+t.test("wait ends after its time, and the stream goes on", function()
+  local r = sent(function(events)
+    local ok, reason = events:wait(0.01)
+    t.eq({ ok, reason }, { false, "timeout" })
+    events:send "on"
+  end)
+  t.eq(r.body, "data: on\n\n")
+end)
+
+t.test("a silent stream gets comments, if it is not told otherwise", function()
+  local app, go = web.new(), {}
+  app:get("/", function(_, res)
+    res:sse { ping = 0.01 }
+    loop.wait(go)
+  end)
+  http.with(app, function(open)
+    local c = open():send(ASK)
+    c:read_head()
+    t.eq(chunk(c), ": \n\n")
+    t.eq(chunk(c), ": \n\n")
+    loop.wakeup(go)
+  end)
+end)
+
+t.test("close ends the stream, and the connection serves on", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    local events = res:sse()
+    events:send "last"
+    t.eq(events:close(), true)
+    local ok, message = events:send "late"
+    t.eq({ ok, message }, { nil, "closed" })
+  end)
+  http.with(app, function(open)
+    local c = open()
+    for _ = 1, 2 do t.eq(c:request("GET", "/").body, "data: last\n\n") end
+  end)
+end)
+
+t.test("a server that stops ends its streams, and does not wait for its grace", function()
+  local app, reason = web.new(), nil
+  app:get("/", function(_, res)
+    reason = select(2, res:sse():wait())
+  end)
+  http.with(app, function(open, server)
+    local c = open():send(ASK)
+    c:read_head()
+    server:stop(60)
+    t.eq(reason, "closed")
+    t.eq(c.c:recv "line", "0")
+  end)
+end)
+
+t.test("a client that does not read holds the sender back, and ends it by going away", function()
+  local app, count, done = web.new(), 0, {}
+  app:get("/", function(_, res)
+    local events, data = res:sse(), ("x"):rep(60000)
+    while events:send(data) do count = count + 1 end
+    loop.wakeup(done)
+  end)
+  http.with(app, function(open)
+    local c = open():send(ASK)
+    c:read_head()
+    local before
+    repeat
+      before = count
+      loop.sleep(0.05)
+    until count == before
+    t.ok(count < 400, "sent " .. count)
+    c:close()
+    loop.wait(done)
+  end)
+end)
+
+t.test("HEAD has the head of a stream, and no stream", function()
+  local closed
+  local r = http.once(function(app)
+    app:get("/", function(_, res) closed = res:sse():is_closed() end)
+  end, "HEAD", "/")
+  t.eq({ r.status, r.headers["content-type"], closed }, { 200, "text/event-stream", true })
+end)
+
+t.finish()
