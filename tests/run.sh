@@ -3,14 +3,15 @@
 #   LIO_BIN=path/to/lio [LUA54=lua5.4] tests/run.sh [--long] [WORD]
 # Every tests/*_test.lua whose name contains WORD runs in the executable and, when LUA54 is set, in that
 # interpreter with build/lio.so; --long runs tests/long/*.lua (but *_server.lua) and *.sh instead. A suite
-# that crashes, hangs or prints no closing line counts as one failure. The last line is "N passed, M failed".
+# that crashes, hangs or prints no closing line counts as one failure. LIO_TEST_JOBS suites run at a time (2; those
+# of --long one by one). The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-folder=tests pattern='*_test.lua' limit=${LIO_TEST_SECONDS:-120}
+folder=tests pattern='*_test.lua' limit=${LIO_TEST_SECONDS:-120} jobs=${LIO_TEST_JOBS:-2}
 if [ "${1:-}" = --long ]; then
   shift
-  folder=tests/long pattern='*' limit=${LIO_TEST_SECONDS:-900}
+  folder=tests/long pattern='*' limit=${LIO_TEST_SECONDS:-900} jobs=1
 fi
 word=${1:-}
 
@@ -31,21 +32,21 @@ fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export LIO_BIN LIO_TEST_STATE=$scratch/state
+export LIO_BIN
 # Nothing from the outside decides what the suites load.
 unset LUA_INIT LUA_INIT_5_4 LUA_INIT_5_5 LUA_PATH_5_4 LUA_PATH_5_5 LUA_CPATH LUA_CPATH_5_4 LUA_CPATH_5_5
 export LUA_PATH="$root/?.lua;;"
-passed=0 failed=0 ran=0
+started=0 running=0
 
-# run_suite HOST FILE COMMAND...: runs the command with FILE, prints a line, adds to the totals.
+# run_suite HOST FILE COMMAND...: runs the command with FILE, prints a line, notes how many tests passed and failed.
 run_suite() {
-  local host=$1 file=$2 log=$scratch/log status closing p f what= started=$SECONDS
+  local host=$1 file=$2 job=$scratch/$started log status closing p f what= began=$SECONDS
   shift 2
-  rm -f "$LIO_TEST_STATE"
+  log=$job.log
+  export LIO_TEST_STATE=$job.state
   # timeout leads a process group, so what a suite started ends with it.
   timeout -k 5 "$limit" "$@" "$file" >"$log" 2>&1 </dev/null
   status=$?
-  ran=$((ran + 1))
   closing=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed$')
   p=0 f=0
   if [ -n "$closing" ]; then
@@ -65,12 +66,16 @@ run_suite() {
     f=$((f + 1))
     if [ -s "$LIO_TEST_STATE" ]; then what="$what, in the test: $(cat "$LIO_TEST_STATE")"; fi
   fi
-  passed=$((passed + p)) failed=$((failed + f))
-  printf '%-8s %-40s %4d ok' "$host" "$file" "$p"
-  if [ "$f" != 0 ]; then printf ', %d FAILED' "$f"; fi
-  printf '  (%d s)\n' $((SECONDS - started))
-  if [ "$f" != 0 ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/    /' "$log"; fi
-  if [ -n "$what" ]; then echo "    FAILED: $what"; fi
+  {
+    printf '%-8s %-40s %4d ok' "$host" "$file" "$p"
+    if [ "$f" != 0 ]; then printf ', %d FAILED' "$f"; fi
+    printf '  (%d s)\n' $((SECONDS - began))
+    if [ "$f" != 0 ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/    /' "$log"; fi
+    if [ -n "$what" ]; then echo "    FAILED: $what"; fi
+  } >"$job.report"
+  # In one piece: others print as well.
+  cat "$job.report"
+  echo "$p $f" >"$job.count"
 }
 
 in_lio() {
@@ -79,6 +84,16 @@ in_lio() {
 
 in_stock() {
   LIO_HOST=$stock LUA_CPATH="$root/build/?.so;;" run_suite "$(basename "$stock")" "$1" "$stock"
+}
+
+# begin COMMAND...: runs it in the background, when fewer than $jobs run.
+begin() {
+  if [ "$running" = "$jobs" ]; then
+    wait -n
+    running=$((running - 1))
+  fi
+  started=$((started + 1)) running=$((running + 1))
+  "$@" &
 }
 
 echo "executable: $("$LIO_BIN" -v)"
@@ -90,15 +105,24 @@ for file in "$folder"/$pattern; do
     *_server.lua) ;; # no suite: what a script beside it starts
     *"$word"*.lua)
       [ -e "$file" ] || continue
-      in_lio "$file"
-      if [ -n "$stock" ]; then in_stock "$file"; fi
+      begin in_lio "$file"
+      if [ -n "$stock" ]; then begin in_stock "$file"; fi
       ;;
-    *"$word"*.sh) run_suite sh "$file" bash ;;
+    *"$word"*.sh) begin run_suite sh "$file" bash ;;
   esac
 done
-if [ "$ran" = 0 ]; then
+wait
+
+passed=0 failed=0
+if [ "$started" = 0 ]; then
   echo "no suite matches $folder/$pattern '$word'"
-  failed=$((failed + 1))
+  failed=1
 fi
+for ((job = 1; job <= started; job++)); do
+  # A suite whose runner died counts as well.
+  p=0 f=1
+  if [ -s "$scratch/$job.count" ]; then read -r p f <"$scratch/$job.count"; fi
+  passed=$((passed + p)) failed=$((failed + f))
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -205,7 +205,6 @@ local function parse_address(where, opts)
   if math.type(where) == "integer" then
     return opts.addr or "0.0.0.0", where
   end
-  if type(where) == "userdata" then return where, nil end
   if type(where) ~= "string" then
     error("listen: port or address expected, got " .. type(where), 3)
   end
