@@ -14,7 +14,7 @@ local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM
 
 -- So many bytes the system takes for a peer beyond those that can leave for it. Without a bound, a thousand peers
 -- that read slowly fill all memory that the system has for TCP, and nobody else's packets get through.
-local UNSENT_MOST <const> = 128 * 1024
+local UNSENT_MOST <const> = 256 * 1024
 
 -- "unix:/path" → the path; "unix:@name" → the abstract name, which begins with NUL.
 local function unix_path(addr)

@@ -49,7 +49,8 @@ local function look_closer(app, head)
   local method = head:method()
   local allowed, found = {}, false
   local fallback, fallback_id
-  if head:target() == "*" then
+  -- The target `*`, or a bare `http://host`, which means the same (RFC 9112 section 3.2.4).
+  if head:raw_path() == "*" then
     for _, entry in pairs(app.entries) do
       if entry.method ~= "" then allowed[entry.method] = true end
     end

@@ -1,0 +1,177 @@
+-- Rules of message framing that the other web suites leave out, in bytes: trailers, the bounds of chunk lines,
+-- empty lines, forms of targets, Connection's lists, and what happens to bodies nobody reads.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local web = require "lio.webserver"
+
+local CHUNKED <const> = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+local NEXT <const> = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+
+local function app_of_bodies(options)
+  local app = web.new(options)
+  app:post("/", function(req)
+    local body = req:body()
+    if not body then return end
+    local names = {}
+    for name, value in pairs(req:trailers()) do names[#names + 1] = name .. "=" .. value end
+    table.sort(names)
+    return body .. "|" .. table.concat(names, ",") .. "|" .. tostring(req:header "x-sum")
+  end)
+  app:post("/unread", function() return "unread" end)
+  app:any("/*rest", function(req) return req.method .. " " .. req.path end)
+  return app
+end
+
+t.test("trailers are told apart from headers, in lower case, and only to their own request", function()
+  http.with(app_of_bodies(), function(open)
+    local c = open()
+    t.eq(c:ask(CHUNKED .. "2\r\nab\r\n0\r\nX-Sum: 1\r\nx-more:  2 \r\n\r\n").body, "ab|x-more=2,x-sum=1|nil")
+    t.eq(c:ask(CHUNKED .. "1\r\nc\r\n0\r\n\r\n").body, "c||nil")
+    t.eq(c:request("POST", "/", nil, "d").body, "d||nil")
+  end)
+end)
+
+t.test("a trailer frames nothing and names no host", function()
+  http.with(app_of_bodies(), function(open)
+    local c = open()
+    c:send(CHUNKED, "1\r\na\r\n0\r\nContent-Length: 99\r\nTransfer-Encoding: gzip\r\nHost: y\r\nHost: z\r\n\r\n", NEXT)
+    t.eq(c:response().status, 200)
+    t.eq(c:response().body, "GET /next")
+  end)
+end)
+
+local function refused(app, status, ...)
+  local bytes = table.concat { ... }
+  http.with(app, function(open)
+    local c = open()
+    c:send(bytes, NEXT)
+    local r = c:response()
+    t.eq({ r.status, r.headers.connection }, { status, "close" }, bytes:sub(1, 120))
+    t.ok(c:ended())
+  end)
+end
+
+t.test("trailers are bounded: 8 KiB and 64 fields", function()
+  refused(app_of_bodies(), 431, CHUNKED, "0\r\nX: ", ("a"):rep(9000), "\r\n\r\n")
+  refused(app_of_bodies(), 431, CHUNKED, "0\r\n", ("X: a\r\n"):rep(65), "\r\n")
+  http.with(app_of_bodies(), function(open)
+    t.eq(open():ask(CHUNKED .. "0\r\n" .. ("X: a\r\n"):rep(64) .. "\r\n").status, 200)
+  end)
+end)
+
+t.test("extensions are bounded: 4 KiB in a line, and all of them together by the data they come with", function()
+  refused(app_of_bodies(), 400, CHUNKED, "1;", ("e"):rep(4097), "\r\nx\r\n0\r\n\r\n")
+  refused(app_of_bodies(), 400, CHUNKED, ("1;" .. ("e"):rep(1000) .. "\r\nx\r\n"):rep(20), "0\r\n\r\n")
+  http.with(app_of_bodies(), function(open)
+    t.eq(open():ask(CHUNKED .. "1;" .. ("e"):rep(4000) .. "\r\nx\r\n0\r\n\r\n").body, "x||nil")
+  end)
+end)
+
+t.test("chunk sizes are hexadecimal in either case, with leading zeros up to 16 digits", function()
+  http.with(app_of_bodies(), function(open)
+    local c = open()
+    t.eq(c:ask(CHUNKED .. "a\r\n0123456789\r\nA\r\n0123456789\r\n000\r\n\r\n").body, ("0123456789"):rep(2) .. "||nil")
+    t.eq(c:ask(CHUNKED .. "0000000000000001\r\nx\r\n0\r\n\r\n").body, "x||nil")
+  end)
+end)
+
+t.test("two chunks whose sizes add up over every integer are refused", function()
+  refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "1\r\nx\r\n7fffffffffffffff\r\n")
+  refused(app_of_bodies { body = math.huge }, 400, CHUNKED, "ffffffffffffffff\r\n")
+end)
+
+t.test("a body larger than all integers is refused even where nothing limits bodies", function()
+  refused(app_of_bodies { body = math.huge }, 400,
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n")
+end)
+
+t.test("up to two empty lines may stand before a request, and not more", function()
+  http.with(app_of_bodies(), function(open)
+    t.eq(open():ask("\r\n\r\n" .. NEXT, "GET").body, "GET /next")
+  end)
+  refused(app_of_bodies(), 400, "\r\n\r\n\r\n", NEXT)
+end)
+
+t.test("OPTIONS of a bare http://host asks about the server as * does; any other * is 400", function()
+  http.with(app_of_bodies(), function(open)
+    local star = open():request("OPTIONS", "*")
+    local bare = open():request("OPTIONS", "http://example.org")
+    t.eq({ star.status, star.headers.allow }, { bare.status, bare.headers.allow })
+    t.eq(star.status, 204)
+    t.eq(open():request("OPTIONS", "http://example.org/").body, "OPTIONS /")
+    t.eq(open():request("POST", "*").status, 400)
+    t.eq(open():request("OPTIONS", "*a").status, 400)
+  end)
+end)
+
+t.test("in an absolute form the host of the target counts, but Host is required all the same", function()
+  local app = web.new()
+  app:get("/", function(req) return req.host end)
+  http.with(app, function(open)
+    t.eq(open():ask("GET http://a.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n").body, "a.example")
+    t.eq(open():ask("GET http://a.example/ HTTP/1.1\r\n\r\n").status, 400)
+    t.eq(open():ask("GET http://a.example/ HTTP/1.0\r\n\r\n").body, "a.example")
+  end)
+end)
+
+t.test("CONNECT needs host and port, and nothing after its head is taken for a request", function()
+  local app = app_of_bodies()
+  http.with(app, function(open)
+    t.eq(open():ask("CONNECT /path HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
+    t.eq(open():ask("CONNECT example.org HTTP/1.1\r\nHost: x\r\n\r\n").status, 400)
+    local c = open()
+    c:send("CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n", NEXT)
+    local r = c:response()
+    t.eq(r.headers.connection, "close", r.status)
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("close wins over keep-alive, in one Connection field or in two", function()
+  http.with(app_of_bodies(), function(open)
+    for _, field in ipairs { "Connection: keep-alive, close", "Connection: keep-alive\r\nConnection: close" } do
+      local c = open()
+      t.eq(c:ask("GET / HTTP/1.1\r\nHost: x\r\n" .. field .. "\r\n\r\n").headers.connection, "close", field)
+      t.ok(c:ended())
+      c = open()
+      t.eq(c:ask("GET / HTTP/1.0\r\n" .. field .. "\r\n\r\n").headers.connection, "close", field)
+      t.ok(c:ended())
+    end
+  end)
+end)
+
+t.test("an unread body is passed over, by length as in chunks, and what follows it is the next request", function()
+  http.with(app_of_bodies(), function(open)
+    local c = open()
+    local smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+    c:send("POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: ", tostring(#smuggled), "\r\n\r\n", smuggled, NEXT)
+    t.eq({ c:response().body, c:response().body }, { "unread", "GET /next" })
+    c:send("POST /unread HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+      ("%x\r\n%s\r\n0\r\nX: y\r\n\r\n"):format(#smuggled, smuggled), NEXT)
+    t.eq({ c:response().body, c:response().body }, { "unread", "GET /next" })
+  end)
+end)
+
+t.test("an unread body that breaks the chunk grammar ends the connection after the answer", function()
+  http.with(app_of_bodies(), function(open)
+    local c = open()
+    c:send("POST /unread HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", NEXT)
+    t.eq(c:response().body, "unread")
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("GET and HEAD may have bodies, which are no requests", function()
+  http.with(app_of_bodies(), function(open)
+    local c = open()
+    for _, method in ipairs { "GET", "HEAD", "DELETE", "OPTIONS" } do
+      c:send(method, " /a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nGET ", NEXT)
+      t.eq(c:response(method).status < 300, true, method)
+      t.eq(c:response().body, "GET /next", method)
+    end
+  end)
+end)
+
+t.finish()
