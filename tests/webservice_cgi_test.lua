@@ -215,4 +215,20 @@ kit.both("a body in many small pieces arrives whole", spec, function(s)
   end)
 end)
 
+local narrow <const> = setmetatable({ errors = true, descriptors = 200 }, { __index = spec })
+
+-- 1,025 of them made the selector raise, and the server was no more.
+kit.both("half-open requests, more than there are descriptors, do not end the server", narrow, function(s)
+  loop.run(function()
+    local clients = {}
+    for i = 1, 300 do
+      clients[i] = s:open()
+      pcall(clients[i].send, clients[i], "GET /answers/pl")
+    end
+    for _, client in ipairs(clients) do client:close() end
+    local c <close> = s:open()
+    t.eq(c:request("GET", "/answers/plain").body, "plain")
+  end)
+end)
+
 t.finish()

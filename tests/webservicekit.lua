@@ -33,7 +33,8 @@ local System = {}
 System.__index = System
 
 --- Starts a system. `spec.conf`: the table for `start` as text, `DIR` in it stands for the folder `dir`;
--- `spec.modules`: Lua modules by name; `spec.after`: what the main script does once it serves. → system.
+-- `spec.modules`: Lua modules by name; `spec.descriptors`: how many the system may have open; `spec.after`:
+-- what the main script does once it serves. → system.
 function kit.start(mode, spec)
   local dir = spec.dir or t.tmp()
   local sources = { services = spec.services, modules = {}, config = spec.config or {} }
@@ -51,7 +52,8 @@ function kit.start(mode, spec)
       folder .. "/control.lua", dir, mode, tunnel)
   end)
   t.write(folder .. "/program.lua", program)
-  local command = ("cd %s && exec timeout --foreground -k 1 60 %s program.lua 2>errors"):format(
+  local limit = spec.descriptors and ("ulimit -n %d && "):format(spec.descriptors) or ""
+  local command = limit .. ("cd %s && exec timeout --foreground -k 1 60 %s program.lua 2>errors"):format(
     t.quote(folder), ltaskkit.host())
   local child = t.spawn("sh -c " .. t.quote(command))
   local ok, port = pcall(child.expect, child, "^port (%d+)")
