@@ -12,6 +12,7 @@ usage: lio [options] [script [args]]
   -         run standard input
   -e CODE   run CODE, may be repeated; a script given as well runs after it
   --service run the script inside the scheduler, in a service that owns a loop
+  --watch   run the script, and restart it when a file that it has loaded changes
   -v        show the versions
   -h        show this help
   --        stop handling options
@@ -23,6 +24,7 @@ pub(crate) struct Command {
     pub(crate) help: bool,
     pub(crate) version: bool,
     pub(crate) program: Program,
+    pub(crate) watch: bool,
     pub(crate) chunks: Vec<Vec<u8>>,
     /// Where the script stands among the arguments.
     pub(crate) script: Option<usize>,
@@ -77,6 +79,7 @@ impl Command {
             match argument.as_slice() {
                 b"-h" | b"--help" => command.help = true,
                 b"-v" | b"--version" => command.version = true,
+                b"--watch" => command.watch = true,
                 b"--service" => command.program = Program::Service,
                 b"--" => {
                     command.script = (index < count).then_some(index);

@@ -12,10 +12,11 @@
 //! - `timer`: the timer queue
 //! - `ltask`: the scheduler
 //! - `task`: the task core: coroutines that wait on tokens
+//! - `watched`: what a program and the `lio --watch` that runs it tell each other
 //!
 //! Dependencies run one way: selector ← socket ← stream ← http; the files of `lualib/` tie them.
 //!
-//! Public here are only Lua's entry points, which the C side of Lua calls.
+//! Public here are only Lua's entry points, which the C side of Lua calls, and what the executable needs.
 
 #[cfg(not(any(feature = "lua54", feature = "lua55")))]
 compile_error!("choose one of the features `lua54` and `lua55`");
@@ -31,6 +32,7 @@ mod socket;
 mod stream;
 mod task;
 mod timer;
+pub mod watched;
 
 use mlua::ffi::lua_State;
 use std::os::raw::c_int;
@@ -145,5 +147,6 @@ pub unsafe fn install(state: *mut lua_State) {
     unsafe {
         lua::embed::install(state, Some(3));
         task::coroutine::install(state);
+        watched::lua::install(state);
     }
 }

@@ -5,9 +5,11 @@
 //!
 //! - `command.rs`: what the command line asks for
 //! - `script.rs`: runs it in a VM
+//! - `watch`: runs it in a process of its own, again when its files change
 
 mod command;
 mod script;
+mod watch;
 
 use command::{Command, Program, USAGE};
 use mlua::ffi;
@@ -40,6 +42,13 @@ fn main() -> ExitCode {
         complain(format_args!("lio: '--service' needs a script\n{USAGE}"));
         return ExitCode::FAILURE;
     }
+    if command.watch {
+        if !command.names_script() {
+            complain(format_args!("lio: '--watch' needs a script\n{USAGE}"));
+            return ExitCode::FAILURE;
+        }
+        return watch::run(&command);
+    }
     let idle = command.chunks.is_empty() && command.script.is_none();
     if idle && command.version {
         return ExitCode::SUCCESS;
@@ -47,6 +56,13 @@ fn main() -> ExitCode {
     if idle && std::io::stdin().is_terminal() {
         complain(format_args!("lio: no script given\n{USAGE}"));
         return ExitCode::FAILURE;
+    }
+    // SAFETY: there are no other threads yet.
+    unsafe { lio::watched::join() };
+    if let Some(script) = command.script
+        && command.names_script()
+    {
+        lio::watched::loads(command.arguments[script].as_bytes());
     }
     match script::run(&mut command) {
         true => ExitCode::SUCCESS,

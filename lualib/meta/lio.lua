@@ -39,6 +39,13 @@ function lio.now() end
 ---@return number seconds since 1970
 function lio.wall() end
 
+---Names a file that the program uses and that is not Lua code, such as a template. When `lio --watch` runs the
+---program, it restarts when the file changes, is replaced, or appears. What `require`, `dofile` and `loadfile`
+---load, and the files of services, need no call.
+---@param path string a file, which need not be there yet; relative to the current folder
+---@return boolean watched whether `lio --watch` runs the program
+function lio.watch(path) end
+
 ---Lists what each task of this VM is doing, the oldest first. For people who look after a program, not for its
 ---logic.
 ---@return lio.TaskInfo[] list

@@ -208,6 +208,7 @@ impl Service {
     pub(crate) fn load_file(&mut self, path: &CStr) -> Result<(), String> {
         // SAFETY: as for `load`.
         unsafe {
+            crate::watched::lua::loads(path.as_ptr());
             let loaded = ffi::luaL_loadfilex(self.base, path.as_ptr(), std::ptr::null());
             self.finish_load(loaded)
         }
@@ -455,6 +456,7 @@ unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
         ffi::luaL_openlibs(state);
         embed::install(state, Some(3));
         embed::install_first(state);
+        crate::watched::lua::install(state);
         ffi::lua_newthread(state);
         1
     }

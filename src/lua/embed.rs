@@ -28,6 +28,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.task.core", crate::task::lua::open_module),
     ("lio.coroutine", crate::task::coroutine::open_module),
     ("lio.timer", crate::timer::lua::open_module),
+    ("lio.watched", crate::watched::lua::open_module),
 ];
 
 /// Pushes the loader of a built-in module, and its name for error messages; false when there is none.

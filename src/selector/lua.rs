@@ -690,6 +690,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"wall", wall),
                 (c"tasks", crate::task::tasks),
                 (c"systemd", crate::socket::inherit::systemd),
+                (c"watch", crate::watched::lua::watch),
             ],
         );
         for (name, value) in [(c"SELECT_READ", READ), (c"SELECT_WRITE", WRITE)] {

@@ -6,6 +6,8 @@ local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
 local now <const> = require("lio").now
+-- Under `lio --watch`: where sockets outlive the program; else false.
+local watched <const> = require "lio.watched"
 
 -- How long accepting pauses when the process is out of descriptors or the system out of memory, and how
 -- long the next complaint about it waits.
@@ -52,9 +54,29 @@ local function make_tcp_socket(ip, family, port, opts)
   return s, endpoint
 end
 
--- Binds and listens. On failure nothing is left behind.
-local function bind(s, endpoint, path, opts)
+-- Binds, under `lio --watch` also while the program before this one still leaves the address.
+local function bind_free(s, endpoint, key)
   local ok, message, code = s:bind(endpoint)
+  while not ok and code == "in use" and key and watched.is_taken(key) do
+    ok, message, code = s:bind(endpoint)
+  end
+  return ok, message, code
+end
+
+-- Takes over a socket that listens already; its permissions and backlog may be others now.
+local function resume(s, path, opts)
+  local ok, message, code = true, nil, nil
+  if opts.mode and is_file(path) then
+    ok, message, code = lio_socket.chmod(path, opts.mode)
+  end
+  if ok then ok, message, code = s:listen(opts.backlog or 1024) end
+  if not ok then s:close() end
+  return ok, message, code
+end
+
+-- Binds and listens. On failure nothing is left behind.
+local function bind(s, endpoint, path, opts, key)
+  local ok, message, code = bind_free(s, endpoint, key)
   if not ok and code == "in use" and is_file(path) and resolver.is_stale(path) then
     -- Left by a process that died.
     os.remove(path)
@@ -100,14 +122,14 @@ return function(api, host)
     return "listener (" .. (self.closed and "closed" or self.text) .. ")"
   end
 
-  local function adopt(s, path)
+  local function adopt(s, path, key)
     local ok, message, code = stream.watch(selector, s)
     if not ok then
       s:close()
       return false, message, code
     end
     local here = s:info("socket")
-    return setmetatable({ socket = s, path = path, text = here and tostring(here) or "?" }, Listener)
+    return setmetatable({ socket = s, path = path, key = key, text = here and tostring(here) or "?" }, Listener)
   end
 
   -- An address as ip and family. A name is looked up off-thread where the caller can wait; before the
@@ -126,20 +148,33 @@ return function(api, host)
     return resolver.is_numeric(list[1])
   end
 
-  -- Opens a socket that listens. → the socket and its path, or nil, message, code.
+  -- Opens a socket that listens, under `lio --watch` that of the program before this one if there is one. → the
+  -- socket, the path of a file to be removed, and the key of who watches; or nil, message, code.
   local function open_socket(addr, port, opts)
     local path = unix_path(addr)
-    local s, endpoint, code, message, ok
+    local s, endpoint, code, message, ok, key
     if path then
       s, endpoint, code = make_unix_socket(path)
+      key = watched and "unix " .. path
     else
       local ip, family, why = find_address(addr)
       if not ip then return nil, family, why end
       s, endpoint, code = make_tcp_socket(ip, family, port, opts)
+      key = watched and ("%s %s %d %s %s"):format(family, ip, port, opts.reuseport or false, opts.v6only or false)
     end
     if not s then return nil, endpoint, code end
-    ok, message, code = bind(s, endpoint, path, opts)
+    local kept = key and watched.wants(key)
+    if kept then
+      s:close()
+      s = kept
+      ok, message, code = resume(s, path, opts)
+    else
+      ok, message, code = bind(s, endpoint, path, opts, key)
+      if ok and key then watched.made(key, s) end
+    end
     if not ok then return nil, message, code end
+    -- Who watches removes the file, when nobody listens any more.
+    if key then return s, nil, key end
     return s, path
   end
 
@@ -157,9 +192,9 @@ return function(api, host)
       return adopt(addr)
     end
     check_arguments(addr, port, opts, "listen")
-    local s, path, code = open_socket(addr, port, opts)
-    if not s then return false, path, code end
-    return adopt(s, path)
+    local s, path, key = open_socket(addr, port, opts)
+    if not s then return false, path, key end
+    return adopt(s, path, key)
   end
 
   -- `bind(addr, port [, opts])` → a `lio.socket` that listens, or `nil, message, code`; as for `listen`. Nobody
@@ -247,6 +282,9 @@ return function(api, host)
   function Listener:close()
     if self.closed then return true end
     self.closed = true
+    -- Who watches has it open as well, so that the system would go on with events.
+    if watched then selector:event_del(self.socket) end
+    if self.key then watched.closed(self.key) end
     self.socket:close()
     turns.forget(self.socket)
     if is_file(self.path) then os.remove(self.path) end

@@ -3,6 +3,8 @@
 local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
+-- Under `lio --watch`: where sockets outlive the program; else false.
+local watched <const> = require "lio.watched"
 
 local READ <const>, WRITE <const> = 1, 2
 -- So many datagrams in a row without a wait; then others get their turn.
@@ -24,16 +26,23 @@ return function(api, host)
     end
     local ip, family = resolver.is_numeric(addr)
     if not ip then return false, "udp: not an address: " .. addr, "EINVAL" end
-    local s, message, code = lio_socket.create(family == "inet6" and "udp6" or "udp")
-    if not s then return false, message, code end
-    local ok
-    ok, message, code = s:bind(ip, port)
+    local key = watched and port ~= 0 and ("udp %s %d"):format(ip, port)
+    local s, message, code = key and watched.wants(key), nil, nil
+    local ok = s and true
+    if not s then
+      s, message, code = lio_socket.create(family == "inet6" and "udp6" or "udp")
+      if not s then return false, message, code end
+      repeat
+        ok, message, code = s:bind(ip, port)
+      until ok or not key or code ~= "in use" or not watched.is_taken(key)
+      if ok and key then watched.made(key, s) end
+    end
     if ok then ok, message, code = stream.watch(selector, s) end
     if not ok then
       s:close()
       return false, message, code
     end
-    return setmetatable({ socket = s, family = family, burst = 0 }, Udp)
+    return setmetatable({ socket = s, family = family, burst = 0, key = key }, Udp)
   end
 
   -- Waits until the socket is ready for `bit`, with the turn. → true, or "timeout", "closed".
@@ -143,6 +152,11 @@ return function(api, host)
   function Udp:close()
     if self.closed then return true end
     self.closed = true
+    if self.key then
+      -- Others have it open as well, so that the system would go on with events.
+      selector:event_del(self.socket)
+      watched.closed(self.key)
+    end
     self.socket:close()
     turns.forget(self.socket)
     return true

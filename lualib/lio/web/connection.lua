@@ -6,6 +6,7 @@
 
 local http = require "lio.http"
 local lio = require "lio"
+local watched <const> = require "lio.watched"
 local find_handler <const> = require "lio.web.lookup"
 local mount = require "lio.web.mount"
 local wrap <const> = require "lio.web.middleware"
@@ -391,7 +392,9 @@ function M.serving(app, net)
   -- A stop: what has arrived by now is answered, then connections close as they fall idle.
   function serving.stop()
     serving.stopping = true
-    net.rest(0.05) -- lets the loop take what the system holds
+    -- Lets the loop take what the system holds. Where another process listens by now, clients have the time to
+    -- learn from an answer that the connection ends.
+    net.rest(watched and watched.is_replaced() and 1 or 0.05)
     serving.settled = true
     local idle = {}
     for _, self in pairs(serving.connections) do

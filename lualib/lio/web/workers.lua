@@ -5,6 +5,9 @@
 -- more, up to the same call of `run`, which serves from the worker's socket. Where sockets cannot share an
 -- address (unix), the workers accept from one. Invariant: the sockets are this VM's until a worker takes its own.
 
+-- Under `lio --watch`, which has the sockets of the program before this one and looks after a unix socket's file.
+local watched <const> = require "lio.watched"
+
 local M = {}
 
 local MOST <const> = 1024
@@ -36,15 +39,19 @@ end
 -- Opens sockets for an address: `count` that share it, or one. → list, or nil and a message.
 local function open_sockets(net, addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
-  local first, message = net.bind(addr, port, opts)
-  if not first then return nil, message end
-  if addr:match "^unix:" then return { first } end
-  -- That it could be opened alone shows that nobody else has the port, be it with `reuseport`.
-  local _, chosen = first:info("socket"):value()
-  first:close()
+  local is_unix = addr:match "^unix:"
   local shared = setmetatable({ reuseport = true }, { __index = opts })
-  local sockets = {}
-  for i = 1, count do
+  local first, message = net.bind(addr, port, watched and not is_unix and shared or opts)
+  if not first then return nil, message end
+  if is_unix then return { first } end
+  local _, chosen = first:info("socket"):value()
+  local sockets = { first }
+  if not watched then
+    -- That it could be opened alone shows that nobody else has the port, be it with `reuseport`.
+    first:close()
+    sockets[1] = nil
+  end
+  for i = #sockets + 1, count do
     sockets[i], message = net.bind(addr, chosen, shared)
     if not sockets[i] then
       for _, s in ipairs(sockets) do s:close() end
@@ -97,7 +104,7 @@ function M.start(addr, port, opts, count, grace, shown)
   if #sockets == 1 then
     sockets[1]:close()
     local path = type(addr) == "string" and addr:match "^unix:(.+)$"
-    if path and path:sub(1, 1) ~= "@" then os.remove(path) end
+    if path and path:sub(1, 1) ~= "@" and not watched then os.remove(path) end
   end
   if code ~= 0 then error("run: a worker has failed", 3) end
   return true

@@ -134,6 +134,9 @@ unsafe fn search(state: *mut lua_State) -> bool {
             crate::lua::push_bytes(state, template);
             let file = ffi::lua_tostring(state, 5);
             let file = ffi::luaL_gsub(state, ffi::lua_tostring(state, 7), c"?".as_ptr(), file);
+            if crate::watched::is_watched() && is_there(file) {
+                crate::watched::lua::loads(file);
+            }
             match ffi::luaL_loadfilex(state, file, std::ptr::null()) {
                 ffi::LUA_OK => return true,
                 status if status == ffi::LUA_ERRFILE && !is_there(file) => {}

@@ -1,0 +1,167 @@
+//! The listening sockets that a script has made, kept open from one process to the next. Each has a key, the
+//! address and options as the script gave them, and at most one owner, the newest process that uses it.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// One socket.
+struct Kept {
+    key: Vec<u8>,
+    descriptor: OwnedFd,
+    owner: Option<u32>,
+    /// Who had it before its owner.
+    before: Option<u32>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Sockets {
+    list: Vec<Kept>,
+}
+
+/// The path of a unix socket that is a file.
+fn path(key: &[u8]) -> Option<&[u8]> {
+    let path = key.strip_prefix(b"unix ")?;
+    (!path.starts_with(b"\0")).then_some(path)
+}
+
+/// The port of an internet socket as the script gave it, and what kind of port that is.
+fn port(key: &[u8]) -> Option<(bool, u16)> {
+    let mut words = key.split(|&byte| byte == b' ');
+    let datagrams = match words.next()? {
+        b"udp" => true,
+        b"inet" | b"inet6" => false,
+        _ => return None,
+    };
+    let text = std::str::from_utf8(words.nth(1)?).ok()?;
+    Some((datagrams, text.parse().ok()?))
+}
+
+impl Kept {
+    fn is_unused_by(&self, process: u32) -> bool {
+        self.owner != Some(process)
+    }
+
+    /// The port that the system gave it.
+    fn bound_port(&self) -> Option<u16> {
+        let address = socket2::SockRef::from(&self.descriptor).local_addr().ok()?;
+        Some(address.as_socket()?.port())
+    }
+
+    fn remove(self, keep_file: bool) {
+        drop(self.descriptor);
+        if !keep_file && let Some(path) = path(&self.key) {
+            let _ = fs::remove_file(std::ffi::OsStr::from_bytes(path));
+        }
+    }
+}
+
+impl Sockets {
+    /// A process has made a socket.
+    pub(super) fn add(&mut self, process: u32, key: Vec<u8>, descriptor: OwnedFd) {
+        let owner = Some(process);
+        // A new socket at the path of an older one: that one cannot be reached any more.
+        if path(&key).is_some() {
+            self.list.retain(|kept| kept.key != key);
+        }
+        self.list.push(Kept {
+            key,
+            descriptor,
+            owner,
+            before: None,
+        });
+    }
+
+    /// Gives a socket of this key to a process that does not have it yet.
+    pub(super) fn take(&mut self, process: u32, key: &[u8]) -> Option<BorrowedFd<'_>> {
+        let mut list = self.list.iter_mut();
+        let kept = list.find(|kept| kept.key == key && kept.is_unused_by(process))?;
+        if let Some(path) = path(key)
+            && fs::symlink_metadata(std::ffi::OsStr::from_bytes(path)).is_err()
+        {
+            // Somebody removed the file: nobody can connect to this one.
+            return None;
+        }
+        kept.before = kept.owner.replace(process);
+        Some(kept.descriptor.as_fd())
+    }
+
+    /// A process has failed while the one before goes on, which has its sockets again.
+    pub(super) fn give_back(&mut self, process: u32) {
+        self.close_if(|kept| kept.owner == Some(process) && kept.before.is_none());
+        for kept in &mut self.list {
+            if kept.owner == Some(process) {
+                kept.owner = kept.before.take();
+            }
+        }
+    }
+
+    /// A process has closed one of its own. With `forget` nobody is to have it any more.
+    pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
+        let mut list = self.list.iter_mut();
+        let mine = |kept: &&mut Kept| kept.key == key && kept.owner == Some(process);
+        let Some(kept) = list.find(mine) else { return };
+        kept.owner = None;
+        if forget {
+            let is_mine = |kept: &Kept| kept.key == key && kept.owner.is_none();
+            if let Some(index) = self.list.iter().position(is_mine) {
+                self.list.swap_remove(index).remove(false);
+            }
+        }
+    }
+
+    /// Whether one that `process` does not use stands in the way of an address.
+    pub(super) fn stand_in_the_way(&self, process: u32, key: &[u8]) -> bool {
+        let mut list = self.list.iter();
+        list.any(|kept| kept.is_unused_by(process) && is_in_the_way(kept, key))
+    }
+
+    /// Closes those that stand in the way of an address and that `process` does not use.
+    pub(super) fn make_way(&mut self, process: u32, key: &[u8]) {
+        self.close_if(|kept| kept.is_unused_by(process) && is_in_the_way(kept, key));
+    }
+
+    /// Closes what `process` has left over of the sockets of one address: it has fewer workers.
+    pub(super) fn close_surplus(&mut self, process: u32) {
+        let mine = self
+            .list
+            .iter()
+            .filter(|kept| kept.owner == Some(process))
+            .map(|kept| kept.key.clone())
+            .collect::<Vec<_>>();
+        self.close_if(|kept| kept.is_unused_by(process) && mine.contains(&kept.key));
+    }
+
+    /// Closes what `process` does not use.
+    pub(super) fn close_unused(&mut self, process: u32) {
+        self.close_if(|kept| kept.is_unused_by(process));
+    }
+
+    /// Closes all, and removes the files of unix sockets.
+    pub(super) fn close_all(&mut self) {
+        self.close_if(|_| true);
+    }
+
+    fn close_if(&mut self, mut is_over: impl FnMut(&Kept) -> bool) {
+        for index in (0..self.list.len()).rev() {
+            if is_over(&self.list[index]) {
+                let kept = self.list.swap_remove(index);
+                let shared = self.list.iter().any(|other| other.key == kept.key);
+                kept.remove(shared);
+            }
+        }
+    }
+}
+
+fn is_in_the_way(kept: &Kept, key: &[u8]) -> bool {
+    if path(key).is_some() {
+        return kept.key == key;
+    }
+    match (port(key), port(&kept.key)) {
+        (Some((wanted_kind, wanted)), Some((kind, _))) => {
+            wanted != 0 && kind == wanted_kind && kept.bound_port() == Some(wanted)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,413 @@
+//! What to do when. A change starts a new process, which gets the listening sockets as it asks for them; when
+//! it has listened, the one before is asked to end, and serves what it has begun. A process that does not
+//! listen ends before the next one starts.
+//!
+//! Invariant: at most one process runs and one starts; all others were told to end.
+
+use super::child::{self, Child, Phase};
+use super::files::Files;
+use super::sockets::Sockets;
+use super::{Event, signals};
+use crate::complain;
+use lio::watched::fingerprint::Fingerprint;
+use lio::watched::wire::{self, Frame};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// A change is acted upon when nothing has happened for so long, or at the latest after that.
+const QUIET: Duration = Duration::from_millis(60);
+const PATIENCE: Duration = Duration::from_millis(500);
+/// A process that has listened goes on for so long before it takes the place of another.
+const PROVEN: Duration = Duration::from_millis(50);
+/// One that does not listen has loaded by then, if nobody waits for it.
+const LOADED: Duration = Duration::from_millis(300);
+/// A process that does not listen takes the place of one that does after so long.
+const SILENT: Duration = Duration::from_secs(10);
+/// Sockets that the new process has not asked for by then are closed.
+const UNUSED: Duration = Duration::from_secs(2);
+/// How long a new process may try to bind an address that the one before has.
+const LEAVING: Duration = Duration::from_secs(5);
+/// The time to end: for one that serves what it has begun, for one that the next waits for, and after a
+/// second signal.
+const DRAIN: Duration = Duration::from_secs(30);
+const BRIEF: Duration = Duration::from_secs(5);
+const SECOND: Duration = Duration::from_secs(1);
+/// How often files are looked at when folders cannot be watched.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The state of `lio --watch`.
+pub(super) struct Supervisor {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    name: String,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+    files: Files,
+    sockets: Sockets,
+    children: Vec<Child>,
+    newest: u32,
+    /// The next process starts when the one that was told to end has ended.
+    waits: bool,
+    /// When something happened on the disk, first and last, that was not looked at.
+    disturbed: Option<(Instant, Instant)>,
+    /// When sockets without a user are closed.
+    tidy: Option<Instant>,
+    /// Which process wants an address that the one before has, and until when it may try.
+    leaving: Option<(u32, Instant)>,
+    /// How many files were last told of.
+    told: usize,
+    had_terminal: bool,
+    /// A signal has come to end it all.
+    ending: bool,
+    code: u8,
+}
+
+impl Supervisor {
+    /// A supervisor of the executable with these arguments; `name` is for messages.
+    pub(super) fn new(arguments: Vec<OsString>, name: String) -> io::Result<Supervisor> {
+        let (sender, events) = mpsc::channel();
+        signals::start(sender.clone())?;
+        Ok(Supervisor {
+            program: std::env::current_exe()?,
+            arguments,
+            name,
+            files: Files::new(sender.clone()),
+            sender,
+            events,
+            sockets: Sockets::default(),
+            children: Vec::new(),
+            newest: 0,
+            waits: false,
+            disturbed: None,
+            tidy: None,
+            leaving: None,
+            told: 0,
+            had_terminal: signals::has_terminal(),
+            ending: false,
+            code: 0,
+        })
+    }
+
+    /// Runs until a signal has ended it and all processes are gone. The exit code.
+    pub(super) fn run(mut self) -> io::Result<u8> {
+        self.start();
+        while !(self.ending && self.children.is_empty()) {
+            let event = match self.next_deadline() {
+                None => self.events.recv().ok(),
+                Some(due) => {
+                    let left = due.saturating_duration_since(Instant::now());
+                    match self.events.recv_timeout(left) {
+                        Ok(event) => Some(event),
+                        Err(RecvTimeoutError::Timeout) => None,
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    }
+                }
+            };
+            match event {
+                Some(Event::Said(number, frame)) => self.said(number, frame),
+                Some(Event::Ended(number)) => self.ended(number)?,
+                Some(Event::Signal(number, from_terminal)) => self.signal(number, from_terminal),
+                Some(Event::Disk) => self.disturb(),
+                None => {}
+            }
+            self.act(Instant::now());
+        }
+        self.sockets.close_all();
+        Ok(self.code)
+    }
+
+    fn start(&mut self) {
+        self.waits = false;
+        self.newest += 1;
+        self.files.begin();
+        match Child::start(self.newest, &self.program, &self.arguments, &self.sender) {
+            Ok(child) => self.children.push(child),
+            Err(error) => {
+                complain(format_args!("lio: cannot start {}: {error}\n", self.name));
+                self.files.fail();
+            }
+        }
+    }
+
+    fn disturb(&mut self) {
+        let now = Instant::now();
+        let first = self.disturbed.map_or(now, |(first, _)| first);
+        self.disturbed = Some((first, now));
+    }
+
+    /// When there is something to do although nothing happens.
+    fn next_deadline(&self) -> Option<Instant> {
+        let looks = self
+            .disturbed
+            .map(|(first, last)| (first + PATIENCE).min(last + QUIET));
+        let polls = self.files.must_poll().then(|| Instant::now() + POLL);
+        let phases = self.children.iter().filter_map(|child| match child.phase {
+            Phase::Starting(since) => Some(since + self.load_time()),
+            Phase::Listening(since) => Some(since + PROVEN),
+            Phase::Running => None,
+            Phase::Ending(due) => Some(due),
+        });
+        let all = [looks, polls, self.tidy].into_iter().flatten();
+        all.chain(phases).min()
+    }
+
+    /// How long a process that does not listen counts as starting.
+    fn load_time(&self) -> Duration {
+        let active = self.children.iter().filter(|child| !child.is_ending());
+        if active.count() > 1 { SILENT } else { LOADED }
+    }
+
+    /// Does what is due.
+    fn act(&mut self, now: Instant) {
+        let load_time = self.load_time();
+        for index in 0..self.children.len() {
+            match self.children[index].phase {
+                Phase::Starting(since) if now >= since + load_time => self.take_over(index),
+                Phase::Listening(since) if now >= since + PROVEN => self.take_over(index),
+                Phase::Ending(due) if now >= due => {
+                    complain(format_args!("lio: a process does not end, killing it\n"));
+                    self.children[index].signal(libc::SIGKILL);
+                    self.children[index].phase = Phase::Ending(now + DRAIN);
+                }
+                _ => {}
+            }
+        }
+        if self.tidy.is_some_and(|due| now >= due) {
+            self.tidy = None;
+            self.sockets.close_unused(self.newest);
+        }
+        let is_due =
+            |(first, last): (Instant, Instant)| now >= last + QUIET || now >= first + PATIENCE;
+        if self.disturbed.is_some_and(is_due)
+            || self.disturbed.is_none() && self.files.must_poll() && !self.ending
+        {
+            self.disturbed = None;
+            let changed = self.files.changed();
+            if !changed.is_empty() && !self.ending {
+                complain(format_args!("lio: {}, restarting\n", describe(&changed)));
+                self.restart();
+            }
+        }
+    }
+
+    /// A process runs: those before it are asked to end.
+    fn take_over(&mut self, index: usize) {
+        let number = self.children[index].number;
+        self.children[index].phase = Phase::Running;
+        // While the one before still has them open, so that it answers who waits there.
+        self.sockets.close_surplus(number);
+        self.retire_others(number);
+        self.tidy = Some(Instant::now() + UNUSED);
+        self.files.settle();
+        let count = self.files.count();
+        if count != self.told {
+            self.told = count;
+            let plural = if count == 1 { "" } else { "s" };
+            complain(format_args!("lio: watching {count} file{plural}\n"));
+        }
+    }
+
+    fn retire_others(&mut self, number: u32) {
+        for child in &mut self.children {
+            if child.number != number && !child.is_ending() {
+                child.replaced = true;
+                child.end(DRAIN);
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        if self.waits {
+            return;
+        }
+        let active = |child: &&mut Child| !child.is_ending();
+        let mut active: Vec<_> = self.children.iter_mut().filter(active).collect();
+        // One that starts while another runs is not needed any more.
+        for child in active.iter_mut().skip(1) {
+            child.end(BRIEF);
+        }
+        let numbers: Vec<_> = active.iter().map(|child| child.number).collect();
+        let first = active.into_iter().next();
+        for &failed in numbers.iter().skip(1) {
+            self.sockets.give_back(failed);
+        }
+        match first {
+            Some(old) if old.listens => self.start(),
+            Some(old) => {
+                old.end(BRIEF);
+                self.waits = true;
+            }
+            None => self.start(),
+        }
+    }
+
+    fn child(&mut self, number: u32) -> Option<&mut Child> {
+        self.children
+            .iter_mut()
+            .find(|child| child.number == number)
+    }
+
+    fn listens(&mut self, number: u32) {
+        let Some(child) = self.child(number) else {
+            return;
+        };
+        child.listens = true;
+        if let Phase::Starting(_) | Phase::Listening(_) = child.phase {
+            child.phase = Phase::Listening(Instant::now());
+        }
+    }
+
+    fn said(&mut self, number: u32, frame: Frame) {
+        match frame.kind {
+            wire::LOADS if number == self.newest => {
+                if let Some((fingerprint, path)) = Fingerprint::decode(&frame.text) {
+                    let path = PathBuf::from(OsStr::from_bytes(path));
+                    self.files.add(path, fingerprint);
+                    // It may have changed before its folder was watched.
+                    self.disturb();
+                }
+            }
+            wire::WANTS => self.wants(number, &frame.text),
+            wire::MADE => {
+                if let Some(socket) = frame.descriptor {
+                    self.sockets.add(number, frame.text, socket);
+                    self.listens(number);
+                }
+            }
+            wire::CLOSED => self.closed(number, &frame.text),
+            wire::TAKEN => self.taken(number, &frame.text),
+            wire::REPLACED => {
+                if let Some(child) = self.child(number) {
+                    let word = if child.replaced { wire::YES } else { wire::NO };
+                    child.answer(word, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wants(&mut self, number: u32, key: &[u8]) {
+        let mut children = self.children.iter();
+        let Some(child) = children.find(|child| child.number == number) else {
+            return;
+        };
+        let wanted = number == self.newest && !child.is_ending();
+        match wanted.then(|| self.sockets.take(number, key)).flatten() {
+            Some(socket) => {
+                child.answer(wire::HERE, Some(socket));
+                self.listens(number);
+            }
+            None => child.answer(wire::NO, None),
+        }
+    }
+
+    /// A process closes a socket: one that stays does not want it any more, one that ends has to.
+    fn closed(&mut self, number: u32, key: &[u8]) {
+        let mut active = self.children.iter().filter(|child| !child.is_ending());
+        let only = active.next().is_none_or(|child| child.number == number);
+        let forget = only && active.next().is_none();
+        let ends = self.child(number).is_none_or(|child| child.is_ending());
+        self.sockets
+            .closed(number, key, self.ending || forget && !ends);
+    }
+
+    /// A new process cannot bind an address. When the one before is what stands in the way, it has to go first.
+    fn taken(&mut self, number: u32, key: &[u8]) {
+        let now = Instant::now();
+        if number == self.newest && self.sockets.stand_in_the_way(number, key) {
+            self.sockets.make_way(number, key);
+            self.retire_others(number);
+            self.leaving = Some((number, now + LEAVING));
+        }
+        let again = self
+            .leaving
+            .is_some_and(|(who, due)| who == number && now < due);
+        if let Some(child) = self.child(number) {
+            child.answer(if again { wire::YES } else { wire::NO }, None);
+        }
+    }
+
+    fn ended(&mut self, number: u32) -> io::Result<()> {
+        let mut children = self.children.iter();
+        let Some(index) = children.position(|child| child.number == number) else {
+            return Ok(());
+        };
+        let mut child = self.children.remove(index);
+        let status = child.reap()?;
+        if self.ending {
+            if number == self.newest {
+                self.code = child::exit_code(status);
+            }
+        } else if !child.is_ending() {
+            self.failed(&child, status);
+        } else if self.waits && !self.children.iter().any(|child| !child.replaced) {
+            self.start();
+        }
+        Ok(())
+    }
+
+    /// A process has ended by itself.
+    fn failed(&mut self, child: &Child, status: ExitStatus) {
+        let what = child::describe(status);
+        if child.number != self.newest {
+            return complain(format_args!("lio: the {} before {what}\n", self.name));
+        }
+        self.code = child::exit_code(status);
+        self.files.fail();
+        self.told = 0;
+        if self.children.iter().any(|other| !other.is_ending()) {
+            self.sockets.give_back(child.number);
+            complain(format_args!(
+                "lio: {} {what}; the one before goes on\n",
+                self.name
+            ));
+        } else {
+            complain(format_args!(
+                "lio: {} {what}; waiting for a change\n",
+                self.name
+            ));
+        }
+    }
+
+    fn signal(&mut self, number: i32, from_terminal: bool) {
+        if number == libc::SIGHUP && (!self.had_terminal || signals::has_terminal()) {
+            if !self.ending {
+                complain(format_args!("lio: SIGHUP, restarting\n"));
+                self.restart();
+            }
+            return;
+        }
+        let now = Instant::now();
+        let again = std::mem::replace(&mut self.ending, true);
+        self.waits = false;
+        for child in &mut self.children {
+            if child.is_ending() && !again {
+                continue;
+            }
+            if !from_terminal {
+                child.signal(number);
+            }
+            child.phase = Phase::Ending(now + if again { SECOND } else { DRAIN });
+        }
+    }
+}
+
+/// The changed files for a message.
+fn describe(changed: &[PathBuf]) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let short = |path: &PathBuf| {
+        let short = path.strip_prefix(&here).unwrap_or(path);
+        short.display().to_string()
+    };
+    match changed {
+        [] => String::new(),
+        [one] => format!("{} changed", short(one)),
+        [one, other] => format!("{} and {} changed", short(one), short(other)),
+        [one, rest @ ..] => format!("{} and {} others changed", short(one), rest.len()),
+    }
+}

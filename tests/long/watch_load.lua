@@ -1,0 +1,31 @@
+-- `lio --watch` under load for longer: 64 connections hammer a server, half of them with a new connection for
+-- each request, while it restarts 50 times, by changes and by SIGHUP. No connection may be refused, and no
+-- request may be left without its answer.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.watchkit"
+
+local CLIENTS <const>, RESTARTS <const> = 64, 50
+
+local function version(i) return kit.server(('"version %d"'):format(i)) end
+
+t.test("64 connections and 50 restarts: nothing is refused, nothing lost", function()
+  local p <close> = kit.start { ["server.lua"] = version(1) }
+  local port = p:serving()
+  p:settled()
+  local count = kit.hammer(port, CLIENTS, function(count)
+    for i = 1, RESTARTS do
+      if i > 1 then p:write("server.lua", version(i)) end
+      kit.until_counted(count, "version " .. i, 200)
+      if i % 5 == 0 then
+        p.child:kill "HUP"
+        kit.until_counted(count, "version " .. i, 600)
+      end
+    end
+  end)
+  print(count.answered .. " requests were answered")
+  t.eq((p:stop "INT"), 0)
+end)
+
+t.finish()

@@ -1,0 +1,315 @@
+-- `lio --watch`: sockets that outlive the processes, under load and when the script's addresses change, and
+-- the ways in which editors save. The executable is tested, whichever host runs this suite.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local kit = require "tests.watchkit"
+
+local function version(i) return kit.server(('"version %d"'):format(i)) end
+
+t.test("under load no connection is refused and no answer lost, over five restarts", function()
+  local p <close> = kit.start { ["server.lua"] = version(1) }
+  local port = p:serving()
+  p:settled()
+  local count = kit.hammer(port, 32, function(count)
+    for i = 1, 6 do
+      if i > 1 then p:write("server.lua", version(i)) end
+      kit.until_counted(count, "version " .. i, 100)
+    end
+  end)
+  t.ok(count.answered >= 600)
+  t.eq((p:stop "INT"), 0)
+end)
+
+t.test("a restart by SIGHUP under load loses nothing either, and slow requests are answered", function()
+  local p <close> = kit.start { ["server.lua"] = version(1) }
+  local port = p:serving()
+  p:settled()
+  kit.hammer(port, 8, function(count)
+    local slow <close> = http.open(port)
+    local idle <close> = http.open(port)
+    t.eq(idle:ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n").body, "version 1")
+    slow:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    loop.sleep(0.1)
+    p:write("server.lua", version(2))
+    t.eq(slow:response().body, "version 1", "by the process that had it")
+    kit.until_counted(count, "version 2", 20)
+    -- It was idle all the while: it has a moment to learn that its connection ends.
+    local r = idle:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq({ r.body, r.headers.connection }, { "version 1", "close" })
+    p.child:kill "HUP"
+    local before = count["version 2"]
+    kit.until_counted(count, "version 2", before + 100)
+  end)
+  t.eq((p:stop "TERM"), 0)
+end)
+
+t.test("descriptors do not become more with restarts, neither here nor there", function()
+  local server = kit.server '#"x" .. " " .. io.open("/proc/self/stat"):read("a"):match("%d+")'
+  local p <close> = kit.start { ["server.lua"] = server }
+  local port = p:serving()
+  p:settled()
+  local function process() return tonumber(kit.get(port):match "%d+$") end
+  local function restart()
+    local before = process()
+    p.child:kill "HUP"
+    p:serving()
+    kit.wait_for(function() return process() ~= before end, "a new process answers")
+    kit.wait_for(function() return not kit.descriptors(before) end, "the one before ends")
+  end
+  for _ = 1, 2 do restart() end
+  local here, there = kit.descriptors(p.child.pid), kit.descriptors(process())
+  for _ = 1, 18 do restart() end
+  t.eq({ kit.descriptors(p.child.pid), kit.descriptors(process()) }, { here, there })
+end)
+
+t.test("a unix socket's file stays through a restart, and goes at the end", function()
+  local path = t.tmp() .. "/socket"
+  local p <close> = kit.start { ["server.lua"] = kit.server('"one"', "", "unix:" .. path) }
+  p:expect "^lio: serving unix:"
+  p:settled()
+  local function get()
+    return loop.run(function()
+      local c <close> = assert(net.connect("unix:" .. path))
+      c:timeout(10, 10)
+      c:send "GET / HTTP/1.0\r\n\r\n"
+      return c:recv "all":match "\r\n\r\n(.*)"
+    end)
+  end
+  t.eq(get(), "one")
+  p:write("server.lua", kit.server('"two"', "", "unix:" .. path))
+  p:expect "^lio: serving unix:"
+  kit.wait_for(function() return get() == "two" end, "the new one answers")
+  -- The one before has gone, and left the file alone.
+  loop.run(function() loop.sleep(1.2) end)
+  t.eq(get(), "two")
+  t.eq((p:stop "INT"), 0)
+  t.eq({ io.open(path) }, { nil, path .. ": No such file or directory", 2 })
+end)
+
+local function is_refused(port)
+  return loop.run(function()
+    local c, _, code = net.connect("127.0.0.1", port)
+    if c then c:close() end
+    return code == "refused"
+  end)
+end
+
+t.test("a script that listens elsewhere now is there, and no more where it was", function()
+  local p <close> = kit.start { ["server.lua"] = version(1) }
+  local port = p:serving()
+  p:settled()
+  -- The same port in other words cannot be bound beside the one before: that one has to go first.
+  p:write("server.lua", kit.server('"all"', "", "0.0.0.0:" .. port))
+  t.eq(p:serving(), port)
+  kit.until_answer(port, "all")
+  local path = t.tmp() .. "/socket"
+  p:write("server.lua", kit.server('"unix"', "", "unix:" .. path))
+  p:expect "^lio: serving unix:"
+  kit.wait_for(function() return is_refused(port) end, "nobody listens there any more")
+  p:write("server.lua", version(2))
+  kit.until_answer(p:serving(), "version 2")
+  kit.wait_for(function() return not io.open(path) end, "the file of the unix socket is removed")
+end)
+
+t.test("a port that somebody else has is an error, and the one before goes on", function()
+  local taken = loop.run(function() return assert(net.listen("127.0.0.1", 0)) end)
+  local _, theirs = taken:address()
+  local p <close> = kit.start { ["server.lua"] = version(1) }
+  local port = p:serving()
+  p:settled()
+  p:write("server.lua", kit.server('"none"', "", "127.0.0.1:" .. theirs))
+  p:expect "cannot listen on 127.0.0.1:%d+: .*in use"
+  p:expect "the one before goes on$"
+  t.eq(kit.get(port), "version 1")
+  taken:close()
+end)
+
+t.test("a listener that the script closes is closed", function()
+  local p <close> = kit.start { ["server.lua"] = kit.HEAD .. [[
+    local loop, net = require "lio.loop", require "lio.net"
+    loop.run(function()
+      local listener = assert(net.listen("127.0.0.1", 0))
+      local _, port = listener:address()
+      print("lio: serving http://127.0.0.1:" .. port .. "/")
+      io.stdout:flush()
+      local c <close> = assert(listener:accept())
+      listener:close()
+      c:recv "line"
+    end)]] }
+  local port = p:serving()
+  loop.run(function()
+    local c <close> = assert(net.connect("127.0.0.1", port))
+    loop.fork(function() c:send "x" end)
+    repeat
+      local other, _, code = net.connect("127.0.0.1", port)
+      if other then other:close() end
+      loop.sleep(0.01)
+    until code == "refused"
+    c:send "\n"
+  end)
+  local ok, problem = pcall(p.settled, p)
+  t.ok(ok or problem:find "has ended; waiting", problem)
+end)
+
+t.test("several listeners that share a port get a socket each, or new ones beside them", function()
+  local function script(count, word)
+    return kit.HEAD .. ([[
+      local loop, net = require "lio.loop", require "lio.net"
+      loop.run(function()
+        local port = tonumber(arg[1])
+        for i = 1, %d do
+          local listener = assert(net.listen("127.0.0.1", port, { reuseport = true }))
+          net.serve(listener, function(c) c:send(%q) c:recv() end)
+        end
+        print("lio: serving http://127.0.0.1:" .. port .. "/")
+        io.stdout:flush()
+      end)]]):format(count, word)
+  end
+  local port = loop.run(function()
+    local listener <close> = assert(net.listen("127.0.0.1", 0))
+    return (select(2, listener:address()))
+  end)
+  local p <close> = kit.start({ ["server.lua"] = script(2, "a") }, nil, tostring(port))
+  p:serving()
+  p:settled()
+  for word, count in pairs { b = 3, c = 1, d = 4 } do
+    p:write("server.lua", script(count, word))
+    p:serving()
+    local seen = 0
+    loop.run(function()
+      local deadline = loop.now() + 10
+      while seen < 20 do
+        assert(loop.now() < deadline, "the new one alone answers")
+        local c <close> = assert(net.connect("127.0.0.1", port))
+        c:timeout(10, 10)
+        seen = assert(c:recv(1)) == word and seen + 1 or 0
+        if seen == 0 then loop.sleep(0.01) end
+      end
+    end)
+  end
+end)
+
+t.test("a datagram that comes between two processes is answered", function()
+  local script = [[
+    local loop, net = require "lio.loop", require "lio.net"
+    loop.run(function()
+      local u = assert(net.udp("127.0.0.1", tonumber(arg[1])))
+      print "ready"
+      io.stdout:flush()
+      while true do
+        local data, ip, port = u:recvfrom()
+        if data == "die" then os.exit(1) end
+        u:sendto("%s " .. data, ip, port)
+      end
+    end)]]
+  local port = loop.run(function()
+    local u <close> = assert(net.udp("127.0.0.1", 0))
+    return (select(2, u.socket:info "socket":value()))
+  end)
+  local p <close> = kit.start({ ["server.lua"] = script:format "one" }, nil, tostring(port))
+  p:expect "^ready$"
+  p:settled()
+  loop.run(function()
+    local u <close> = assert(net.udp("127.0.0.1", 0))
+    local function ask(data)
+      assert(net.sendto(u, data, "127.0.0.1", port))
+      return (net.recvfrom(u))
+    end
+    t.eq(ask "x", "one x")
+    assert(net.sendto(u, "die", "127.0.0.1", port))
+    p:expect "exit code 1; waiting for a change$"
+  end)
+  loop.run(function()
+    local u <close> = assert(net.udp("127.0.0.1", 0))
+    assert(net.sendto(u, "y", "127.0.0.1", port))
+    p:write("server.lua", script:format "two")
+    t.eq((net.recvfrom(u)), "two y")
+  end)
+end)
+
+-- Saves a new version in an editor's way; `name` is the file's path.
+local WAYS <const> = {
+  ["a rename over it"] = function(path, text)
+    t.write(path .. ".new", text)
+    os.rename(path .. ".new", path)
+  end,
+  ["a copy kept and a new file"] = function(path, text)
+    os.rename(path, path .. "~")
+    t.write(path, text)
+  end,
+  ["a file deleted and made anew a moment later"] = function(path, text)
+    os.remove(path)
+    loop.run(function() loop.sleep(0.2) end)
+    t.write(path, text)
+  end,
+  ["writes in several steps"] = function(path, text)
+    local f <close> = io.open(path, "w")
+    for i = 1, #text, 40 do
+      f:write(text:sub(i, i + 39))
+      f:flush()
+    end
+  end,
+}
+
+for name, save in pairs(WAYS) do
+  t.test("a save is seen: " .. name, function()
+    local p <close> = kit.start { ["server.lua"] = version(1) }
+    local port = p:serving()
+    p:settled()
+    for i = 2, 3 do
+      save(p.dir .. "/server.lua", version(i))
+      kit.until_answer(port, "version " .. i)
+    end
+  end)
+end
+
+t.test("behind symbolic links both the file's change and another target count", function()
+  local p <close> = kit.start {
+    ["server.lua"] = kit.server("word .. other", 'local word, other = require "word", require "sub.other"'),
+    ["real.lua"] = "return 'a'", ["next.lua"] = "return 'c'",
+    ["word.lua"] = "return 'not yet'",
+  }
+  -- Not there yet: the program fails, and starts when all is.
+  p:expect "waiting for a change$"
+  for _, dir in ipairs { "x", "y" } do os.execute("mkdir " .. t.quote(p.dir .. "/" .. dir)) end
+  p:write("x/other.lua", "return '1'")
+  p:write("y/other.lua", "return '2'")
+  local function link(target, name)
+    os.execute(("ln -sfn %s %s"):format(t.quote(target), t.quote(p.dir .. "/" .. name)))
+  end
+  link("real.lua", "word.lua")
+  link("x", "sub")
+  p.child:kill "HUP"
+  local port = p:serving()
+  kit.until_answer(port, "a1")
+  p:write("real.lua", "return 'b'")
+  kit.until_answer(port, "b1")
+  link("next.lua", "word.lua")
+  kit.until_answer(port, "c1")
+  link("y", "sub")
+  kit.until_answer(port, "c2")
+end)
+
+t.test("a folder that is moved away and made anew is watched again", function()
+  local p <close> = kit.start {
+    ["server.lua"] = kit.server("word", 'local word = dofile(arg[0]:match "^.*/" .. arg[1])'),
+  }
+  p:expect "waiting for a change$"
+  local dir = t.quote(p.dir)
+  os.execute(("mkdir %s/sub"):format(dir))
+  p:write("sub/word.lua", "return 'a'")
+  p:write("server.lua", kit.server("word", 'local word = dofile(arg[0]:match "^.*/" .. "sub/word.lua")'))
+  local port = p:serving()
+  kit.until_answer(port, "a")
+  os.execute(("mv %s/sub %s/old && mkdir %s/sub"):format(dir, dir, dir))
+  p:write("sub/word.lua", "return 'b'")
+  kit.until_answer(port, "b")
+  p:write("sub/word.lua", "return 'cc'")
+  kit.until_answer(port, "cc")
+end)
+
+t.finish()

@@ -1,0 +1,279 @@
+-- `lio --watch`: when it restarts, what it says, how it ends. The executable is tested, whichever host runs
+-- this suite.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local kit = require "tests.watchkit"
+
+local HEAD <const> = kit.HEAD
+
+t.test("a change of the script restarts it, at the same port, and says so", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
+  local port = p:serving()
+  t.eq(p:settled(), 1)
+  t.eq(kit.get(port), "one")
+  p:write("server.lua", kit.server '"two"')
+  p:expect "server.lua changed, restarting$"
+  t.eq(p:serving(), port)
+  kit.until_answer(port, "two")
+  t.eq((p:stop "INT"), 0)
+end)
+
+t.test("a change of what was loaded by require, dofile, loadfile or lio.watch restarts it", function()
+  local before = [[
+    local dir = arg[0]:match "^.*/"
+    local one = require "one"
+    local two = dofile(dir .. "two.lua")
+    local three = assert(loadfile(dir .. "three.lua"))()
+    assert(require("lio").watch(dir .. "four.txt"))
+    local f <close> = io.open(dir .. "four.txt")
+    local four = f:read "a"]]
+  local p <close> = kit.start {
+    ["server.lua"] = kit.server("one .. two .. three .. four", before),
+    ["one.lua"] = "return 'a'", ["two.lua"] = "return 'a'", ["three.lua"] = "return 'a'", ["four.txt"] = "a",
+  }
+  local port = p:serving()
+  t.eq(p:settled(), 5)
+  p:write("other.lua", "not one that was loaded")
+  for i, name in ipairs { "one.lua", "two.lua", "three.lua", "four.txt" } do
+    p:write(name, name == "four.txt" and "bbb" or "return 'bbb'")
+    t.eq(p.child:line():match "/([^/]*)$", name .. " changed, restarting")
+    p:serving()
+    kit.until_answer(port, ("bbb"):rep(i) .. ("a"):rep(4 - i))
+  end
+end)
+
+t.test("a file that was watched before it was there restarts the script when it appears", function()
+  local before = [[
+    local dir = arg[0]:match "^.*/"
+    require("lio").watch(dir .. "page.txt")
+    local f = io.open(dir .. "page.txt")
+    local page = f and f:read "a" or "none"
+    if f then f:close() end]]
+  local p <close> = kit.start { ["server.lua"] = kit.server("page", before) }
+  local port = p:serving()
+  p:settled()
+  t.eq(kit.get(port), "none")
+  p:write("page.txt", "some")
+  p:expect "page.txt changed, restarting$"
+  kit.until_answer(port, "some")
+end)
+
+local COUNTER <const> = [[
+  package.path = (...) .. "?.lua;" .. package.path
+  local part = require "part"
+  return { get = function() return "%s " .. part end }]]
+
+t.test("files of services count, of the scheduler's own threads too", function()
+  local p <close> = kit.start({
+    ["server.lua"] = [[
+      local ltask = require "ltask"
+      local counter = ltask.spawn("counter", arg[0]:match "^.*/")
+      local app = require("lio.webserver").new()
+      app:get("/", function() return ltask.call(counter, "get") end)
+      app:run "127.0.0.1:0"]],
+    ["counter.lua"] = COUNTER:format "one",
+    ["part.lua"] = "return 1",
+  }, "--service")
+  local port = p:serving()
+  kit.until_answer(port, "one 1")
+  p:settled()
+  p:write("counter.lua", COUNTER:format "two")
+  p:expect "counter.lua changed, restarting$"
+  kit.until_answer(port, "two 1")
+  p:write("part.lua", "return 2")
+  p:expect "part.lua changed, restarting$"
+  kit.until_answer(port, "two 2")
+  t.eq((p:stop "TERM"), 0)
+end)
+
+t.test("a script that does not load leaves the one before serving, until it does", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
+  local port = p:serving()
+  p:settled()
+  p:write("server.lua", "this is not Lua")
+  p:expect "server.lua:1: syntax error near 'is'"
+  p:expect "server.lua has ended with exit code 1; the one before goes on$"
+  t.eq(kit.get(port), "one")
+  p:write("server.lua", kit.server('"two"', 'error "on purpose"'))
+  p:expect "on purpose"
+  p:expect "the one before goes on$"
+  t.eq(kit.get(port), "one")
+  p:write("server.lua", kit.server '"three"')
+  t.eq(p:serving(), port)
+  kit.until_answer(port, "three")
+end)
+
+t.test("after a crash clients wait for the next change, and are answered then", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server('os.exit(7)') }
+  local port = p:serving()
+  p:settled()
+  loop.run(function()
+    local first <close> = http.open(port)
+    first:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.is_nil((first.c:recv()))
+  end)
+  p:expect "server.lua has ended with exit code 7; waiting for a change$"
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    p:write("server.lua", kit.server '"repaired"')
+    t.eq(c:response().body, "repaired")
+  end)
+  t.eq((p:stop "INT"), 0)
+end)
+
+t.test("a script that never ran starts when what it lacked appears", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server("word", 'local word = require "word"') }
+  p:expect "module 'word' not found"
+  p:expect "exit code 1; waiting for a change$"
+  p:write("word.lua", "return 'here'")
+  t.eq(kit.get(p:serving()), "here")
+end)
+
+t.test("a module with a mistake in it is watched though it did not load", function()
+  local p <close> = kit.start {
+    ["server.lua"] = kit.server("word", 'local word = require "word"'), ["word.lua"] = "return (",
+  }
+  p:expect "waiting for a change$"
+  p:write("word.lua", "return 'right'")
+  p:expect "word.lua changed, restarting$"
+  t.eq(kit.get(p:serving()), "right")
+end)
+
+t.test("SIGHUP restarts without a change", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server 'io.open("/proc/self/stat"):read("a"):match("%d+")' }
+  local port = p:serving()
+  p:settled()
+  local pid = kit.get(port)
+  p.child:kill "HUP"
+  p:expect "^lio: SIGHUP, restarting$"
+  t.eq(p:serving(), port)
+  kit.wait_for(function() return kit.get(port) ~= pid end, "another process answers")
+  kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the one before ends")
+end)
+
+t.test("a signal to end is the script's, and so is the exit code", function()
+  local script = HEAD .. [[
+    local loop = require "lio.loop"
+    loop.run(function()
+      loop.signal("SIGTERM", function() print "told" loop.stop() end)
+      print "ready"
+      io.stdout:flush()
+      loop.sleep(60)
+    end)
+    os.exit(9)]]
+  local p <close> = kit.start { ["server.lua"] = script }
+  p:expect "^ready$"
+  local code, text = p:stop "TERM"
+  t.eq(code, 9)
+  t.ok(text:find "told", text)
+end)
+
+t.test("Ctrl-C waits for what was begun; a second one ends at once", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
+  local port = p:serving()
+  p:settled()
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    loop.sleep(0.1)
+    p.child:kill "INT"
+    t.eq(c:response().body, "one")
+  end)
+  p.child:all()
+  t.eq((p.child:close()), 0)
+
+  local q <close> = kit.start { ["server.lua"] = 'print "busy" io.stdout:flush() '
+    .. 'require("lio.loop").run(function() while true do end end)' }
+  q:expect "^busy$"
+  q:settled()
+  q.child:kill "INT"
+  q.child:kill "INT"
+  t.ok(q:stop "INT" ~= 0)
+end)
+
+t.test("Ctrl-C while it waits for a change ends it with the script's exit code", function()
+  local p <close> = kit.start { ["server.lua"] = "os.exit(3)" }
+  p:expect "waiting for a change$"
+  t.eq((p:stop "INT"), 3)
+end)
+
+t.test("a script that does not listen ends before the next one starts", function()
+  local script = [[
+    local loop = require "lio.loop"
+    local done <close> = setmetatable({}, { __close = function() print "end %s" io.stdout:flush() end })
+    print "begin %s"
+    io.stdout:flush()
+    loop.run(loop.sleep, 60)]]
+  local p <close> = kit.start { ["server.lua"] = script:format("one", "one") }
+  p:expect "^begin one$"
+  p:settled()
+  p:write("server.lua", script:format("two", "two"))
+  p:expect "changed, restarting$"
+  t.eq({ p.child:line(), p.child:line() }, { "end one", "begin two" })
+end)
+
+t.test("when the supervisor is killed, the script ends as well", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
+  local port = p:serving()
+  p.child:kill "KILL"
+  p.child:all() -- ends when nobody has the pipe open
+  loop.run(function()
+    local c, _, code = require("lio.net").connect("127.0.0.1", port)
+    if c then c:close() end
+    t.eq({ c, code }, { false, "refused" })
+  end)
+end)
+
+t.test("the script sees its own arguments, and nothing of the supervisor", function()
+  local script = [[
+    print(arg[0]:match "[^/]*$", arg[1], arg[-1]:match "[^/]*$", arg[2], os.getenv "LIO_WATCH_FD")
+    local before = io.popen "ls -l /proc/self/fd"
+    for line in before:lines() do if line:find "socket:" then print "a socket is open" end end
+    print "done"
+    io.stdout:flush()]]
+  local p <close> = kit.start({ ["server.lua"] = script }, nil, "x --watch")
+  t.eq(p:expect "^server.lua.*$", "server.lua\tx\tlio\t--watch\tnil")
+  t.eq(p.child:line(), "done")
+end)
+
+t.test("the example restarts when its text changes, and answers slow requests", function()
+  local dir = t.tmp()
+  os.execute(("cp %sexamples/restart/* %s"):format(t.root == "" and "" or t.quote(t.root), t.quote(dir)))
+  local child <close> = t.spawn(("%s --watch %s/server.lua 0"):format(t.bin(), t.quote(dir)))
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://127.0.0.1:(%d+)/$"))
+  t.eq(tonumber(child:expect "^lio: watching (%d+) files$"), 3)
+  t.ok(kit.get(port):find "^Hello from the process of %d+:%d+:%d+\nThis text")
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+    loop.sleep(0.1)
+    t.write(dir .. "/greeting.txt", "another text")
+    child:expect "greeting.txt changed, restarting$"
+    t.ok(c:response().body:find "^slowly, from the process of ")
+  end)
+  t.ok(kit.get(port):find "\nanother text$")
+  child:kill "INT"
+  child:all()
+  t.eq((child:close()), 0)
+end)
+
+t.test("without a script to watch it is an error", function()
+  for _, words in ipairs { "--watch", "--watch -", "--watch -e 'x = 1'" } do
+    local r = t.run(t.bin() .. " " .. words)
+    t.eq({ r.code, r.out }, { 1, "" })
+    t.ok(r.err:find("^lio: '%-%-watch' needs a script\nusage: "), r.err)
+  end
+end)
+
+t.test("lio.watch tells that nobody watches, and wants a path", function()
+  local lio = require "lio"
+  t.eq(lio.watch "x", false)
+  t.raises("bad argument #1 to '[%a.]*watch'", lio.watch)
+  t.raises("bad argument #1 to '[%a.]*watch' %(path expected", lio.watch, "")
+end)
+
+t.finish()

@@ -1,0 +1,170 @@
+--- What the suites of `lio --watch` share: a folder with a program in it that is run under supervision, and
+-- what clients of it do. Called by tests/watch_*test.lua and tests/long/watch_load.lua.
+-- Every wait in here ends after 10 s with an error.
+
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local t = require "tests.kit"
+
+local watchkit = {}
+
+local SECONDS <const> = 10
+
+--- What each program begins with: modules are found beside it.
+watchkit.HEAD = 'package.path = arg[0]:match "^.*/" .. "?.lua;" .. package.path\n'
+
+--- A web server that answers `/` with `answer`, a Lua expression; `before` comes before it listens.
+function watchkit.server(answer, before, where)
+  return ([[%s%s
+    local loop = require "lio.loop"
+    local app = require("lio.webserver").new { grace = 10 }
+    app:get("/", function() return %s end)
+    app:get("/slow", function() loop.sleep(0.3) return %s end)
+    app:run(%q)]]):format(watchkit.HEAD, before or "", answer, answer, where or "127.0.0.1:0")
+end
+
+local Program = {}
+Program.__index = Program
+
+--- Starts `lio --watch [options] server.lua [arguments]` in a fresh folder with these files (name to text).
+-- Returns the program: `child` as of `t.spawn`, `dir`; declare it `<close>`.
+function watchkit.start(files, options, arguments)
+  local dir = t.tmp()
+  local self = setmetatable({ dir = dir }, Program)
+  for name, text in pairs(files) do self:write(name, text) end
+  self.child = t.spawn(("%s --watch %s %s %s"):format(
+    t.bin(), options or "", t.quote(dir .. "/server.lua"), arguments or ""))
+  return self
+end
+
+function Program:__close() self.child:stop "KILL" end
+
+--- Writes a file of the program in one go, in place.
+function Program:write(name, text) return t.write(self.dir .. "/" .. name, text) end
+
+--- Reads lines until one matches; its captures. An error when the program has ended instead.
+function Program:expect(pattern)
+  local read = {}
+  for line in function() return self.child:line() end do
+    read[#read + 1] = line
+    if line:find(pattern) then return line:match(pattern) end
+    if line:find "waiting for a change" then break end
+  end
+  error(("no line matched %q:\n%s"):format(pattern, table.concat(read, "\n")), 2)
+end
+
+--- Waits until it serves; the port.
+function Program:serving()
+  return math.tointeger(tonumber(self:expect "^lio: serving http://[%d.]+:(%d+)/$"))
+end
+
+--- Waits until the supervisor watches, and has nothing else to do.
+function Program:settled() return tonumber(self:expect "^lio: watching (%d+) files?$") end
+
+--- Sends the supervisor a signal and waits for its end: its exit code, and what was printed meanwhile.
+function Program:stop(signal)
+  self.child:kill(signal)
+  local text = self.child:all()
+  return self.child:close(), text
+end
+
+--- What a new connection is answered.
+function watchkit.get(port, path)
+  return loop.run(function()
+    local c <close> = http.open(port)
+    return c:ask(("GET %s HTTP/1.1\r\nHost: x\r\n\r\n"):format(path or "/")).body
+  end)
+end
+
+--- Asks until the answer is `want`.
+function watchkit.until_answer(port, want)
+  local deadline = loop.now() + SECONDS
+  repeat
+    local got = watchkit.get(port)
+    if got == want then return end
+    loop.run(function() loop.sleep(0.01) end)
+  until loop.now() > deadline
+  error(("the answer did not become %q"):format(want), 2)
+end
+
+--- Calls `f` until it returns a true value, which is returned.
+function watchkit.wait_for(f, what)
+  local deadline = loop.now() + SECONDS
+  repeat
+    local value = f()
+    if value then return value end
+    loop.run(function() loop.sleep(0.01) end)
+  until loop.now() > deadline
+  error("did not happen: " .. what, 2)
+end
+
+--- How many descriptors a process has open; nil when there is no such process.
+function watchkit.descriptors(pid)
+  local list = io.popen(("ls /proc/%d/fd 2>/dev/null | wc -l"):format(pid))
+  local count = tonumber(list:read "a")
+  list:close()
+  return count > 0 and count or nil
+end
+
+-- One request on `c`; raises unless a whole answer comes. Returns whether the connection goes on.
+local function ask(c, count)
+  c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+  local r = c:response()
+  assert(r.status == 200 and r.body:find "^version %d+$", r.body)
+  count.answered = count.answered + 1
+  count[r.body] = (count[r.body] or 0) + 1
+  return r.headers.connection ~= "close"
+end
+
+local function keep_alive(port, count)
+  while not count.over do
+    local c <close> = http.open(port)
+    while ask(c, count) and not count.over do loop.sleep(0.002) end
+  end
+end
+
+local function fresh(port, count)
+  while not count.over do
+    local c <close> = http.open(port)
+    ask(c, count)
+    loop.sleep(0.002)
+  end
+end
+
+--- `clients` connections hammer a port, half of them with a new connection for each request, while `during()`
+-- runs as a task. A refused connection, or a request without its answer, is an error.
+-- Returns the counts: `answered`, and of each answer.
+function watchkit.hammer(port, clients, during)
+  local count = { answered = 0 }
+  loop.run(function()
+    local left, waiter, problem = clients, {}, nil
+    for i = 1, clients do
+      loop.fork(function()
+        local ok, message = pcall(i % 2 == 0 and keep_alive or fresh, port, count)
+        if not ok then
+          problem = problem or message
+          count.over = true
+        end
+        left = left - 1
+        if left == 0 then loop.wakeup(waiter) end
+      end)
+    end
+    local ok, message = pcall(during, count)
+    count.over = true
+    if left > 0 then loop.wait(waiter) end
+    if problem then error(problem, 0) end
+    if not ok then error(message, 0) end
+  end)
+  return count
+end
+
+--- As `until_answer`, inside a loop; the count is of `hammer`.
+function watchkit.until_counted(count, answer, times)
+  local deadline = loop.now() + SECONDS
+  while (count[answer] or 0) < times do
+    if count.over or loop.now() > deadline then error("nobody was answered " .. answer, 2) end
+    loop.sleep(0.005)
+  end
+end
+
+return watchkit
