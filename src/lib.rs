@@ -6,6 +6,7 @@
 //! - `lua`: the few helpers for raw Lua functions; the modules that are built in
 //! - `selector`: mio's poll, with readiness kept level-triggered
 //! - `socket`: sockets, endpoints, options
+//! - `file`: files for serving
 //! - `stream`: one connection's buffers
 //! - `http`: request head and body framing, response writer, routes
 //! - `compress`: content codings
@@ -14,7 +15,7 @@
 //! - `task`: the task core: coroutines that wait on tokens
 //! - `watched`: what a program and the `lio --watch` that runs it tell each other
 //!
-//! Dependencies run one way: selector ← socket ← stream ← http; the files of `lualib/` tie them.
+//! Dependencies run one way: selector ← socket, file ← stream ← http; the files of `lualib/` tie them.
 //!
 //! Public here are only Lua's entry points, which the C side of Lua calls, and what the executable needs.
 
@@ -24,6 +25,7 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
 mod compress;
+mod file;
 mod http;
 mod ltask;
 mod lua;
@@ -91,6 +93,11 @@ entry!(
     /// Entry point of `require "lio.compress"`.
     luaopen_lio_compress,
     compress::lua::open_module
+);
+entry!(
+    /// Entry point of `require "lio.file"`.
+    luaopen_lio_file,
+    file::lua::open_module
 );
 entry!(
     /// Entry point of `require "lio.json"`.

@@ -7,7 +7,7 @@ use super::fields::Field;
 use super::head::{Head, Limits};
 use super::routes::{Found, Routes};
 use super::status::{Reject, reason};
-use super::{answer, client, form, request, routes, spool, uri};
+use super::{answer, client, form, request, routes, select, spool, uri};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use crate::stream::{Filled, Stream};
@@ -590,6 +590,10 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"reason", reason_of),
                 (c"escape", escape),
                 (c"check_field", check_field),
+                (c"select", select::select),
+                (c"accepted", select::accepted),
+                (c"media_type", select::media_type),
+                (c"boundary", select::boundary),
                 (c"next", next),
                 (c"answer", answer::answer),
             ],

@@ -15,16 +15,22 @@
 //! | [`response`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
 //! | [`status`] | reason phrases, and why a request is refused | 9110 section 15 |
 //! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
+//! | [`conditional`] | conditional requests | 9110 section 13 |
+//! | [`range`] | `Range` fields | 9110 section 14 |
+//! | [`coding`] | `Accept-Encoding` | 9110 section 12.5.3 |
+//! | [`media`] | media types by file names | |
 //! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
 //! | [`router`] | patterns to routes | |
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
 //! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
-//! | `request`, `routes`, `form`, `lua` | what Lua sees: `lio.http` | |
+//! | `request`, `routes`, `select`, `form`, `lua` | what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
 pub(crate) mod body;
 mod client;
+pub(crate) mod coding;
+pub(crate) mod conditional;
 pub(crate) mod date;
 pub(crate) mod disposition;
 pub(crate) mod exchange;
@@ -33,11 +39,14 @@ pub(crate) mod form;
 pub(crate) mod head;
 pub(crate) mod json;
 pub(crate) mod lua;
+pub(crate) mod media;
 pub(crate) mod multipart;
+pub(crate) mod range;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod router;
 pub(crate) mod routes;
+pub(crate) mod select;
 pub(crate) mod spool;
 pub(crate) mod status;
 pub(crate) mod uri;

@@ -3,13 +3,14 @@
 
 use super::exchange::Workspace;
 use super::fields::{Field, MAX_FIELDS, Span};
-use super::head::{Head, TargetForm};
+use super::head::{Head, Method, TargetForm};
 use super::lua::workspace;
 use super::routes::Routes;
 use super::uri;
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Function, args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
@@ -98,6 +99,27 @@ impl Request {
             fields: self.fields(),
             bytes: self.bytes(),
         }
+    }
+
+    /// The value of a field, several joined by commas.
+    pub(crate) fn joined<'a>(&'a self, name: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let mut values = self.values(name);
+        let first = values.next()?;
+        let mut rest = values.peekable();
+        if rest.peek().is_none() {
+            return Some(Cow::Borrowed(first));
+        }
+        let mut joined = first.to_vec();
+        for value in rest {
+            joined.extend_from_slice(b", ");
+            joined.extend_from_slice(value);
+        }
+        Some(Cow::Owned(joined))
+    }
+
+    /// Which of the known methods it is.
+    pub(crate) fn method_id(&self) -> Method {
+        self.head.method_id
     }
 
     /// The raw path; CONNECT, which has none, counts as `/`.

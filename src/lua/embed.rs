@@ -16,6 +16,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.socket", crate::socket::lua::open_module),
     ("lio.signal", crate::selector::signal::open_module),
     ("lio.stream", crate::stream::lua::open_module),
+    ("lio.file", crate::file::lua::open_module),
     ("lio.http", crate::http::lua::open_module),
     ("lio.compress", crate::compress::lua::open_module),
     ("lio.json", crate::http::json::open_module),

@@ -38,7 +38,11 @@ impl Fault {
     }
 
     /// A failure that is ours, with its message and code.
-    pub(crate) fn word(call: &'static str, message: &'static str, code: &'static str) -> Self {
+    pub(crate) const fn word(
+        call: &'static str,
+        message: &'static str,
+        code: &'static str,
+    ) -> Self {
         Fault {
             call,
             cause: Cause::Word(message, code),

@@ -5,6 +5,7 @@
 //! - `option.rs`: socket options by name
 //! - `inherit.rs`: the sockets that the process was started with
 //! - `resolve.rs`: names looked up off-thread
+//! - `sendfile.rs`: files sent by the kernel
 //! - `lua.rs`: `require "lio.socket"`; `methods.rs`: what its objects can do
 
 pub(crate) mod endpoint;
@@ -13,6 +14,7 @@ pub(crate) mod lua;
 pub(crate) mod methods;
 mod option;
 pub(crate) mod resolve;
+mod sendfile;
 
 use crate::selector::descriptor::Owned;
 use crate::selector::{Kind, Watch};
@@ -293,6 +295,17 @@ impl Socket {
     pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
         let inner = self.raw()?;
         let result = retried(|| inner.send_with_flags(data, libc::MSG_NOSIGNAL));
+        self.written(result, data.len())
+    }
+
+    /// send(2) of bytes that more follows at once: the system waits for it before it sends a short packet.
+    pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+        let inner = self.raw()?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_MORE;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let flags = libc::MSG_NOSIGNAL;
+        let result = retried(|| inner.send_with_flags(data, flags));
         self.written(result, data.len())
     }
 

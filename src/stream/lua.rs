@@ -3,6 +3,7 @@
 //!
 //! Failures are `nil, message, partial, code`, where `partial` is what was received or sent before.
 
+use super::file::{put_file, queue_file};
 use super::transfer::{put, take};
 use super::{Pool, Stream, Transport};
 use crate::lua::object::{self, Key, Object, key};
@@ -21,6 +22,8 @@ impl Object for Stream {
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"take", take),
         (c"put", put),
+        (c"put_file", put_file),
+        (c"queue_file", queue_file),
         (c"arm", arm),
         (c"release", release),
         (c"cut", cut),

@@ -5,12 +5,14 @@
 //! - `receive.rs`: the forms of `recv`
 //! - `transfer.rs`: `take` and `put`, the calls that move bytes
 //! - `parcel.rs`: connections on their way to another VM
+//! - `file.rs`: files, sent by the kernel
 //! - `lua.rs`: `lio.stream`, what `lualib/lio/net.lua` is built on
 //!
 //! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
 //! that a call would block has the stream armed by the same call. Idle streams own no buffer.
 
 mod buffer;
+mod file;
 pub(crate) mod lua;
 mod parcel;
 mod receive;
@@ -204,17 +206,22 @@ impl Stream {
             };
             self.written += count as u64;
             let of_queue = count.min(self.queued());
-            self.output_done += of_queue;
-            if self.queued() == 0 && self.output.capacity() > 0 {
-                self.output_done = 0;
-                self.pool.put(std::mem::take(&mut self.output));
-            }
+            self.took(of_queue);
             *sent += count - of_queue;
             if count < asked {
                 self.messages = 0;
                 self.transport.arm(WRITE);
                 return Ok(false);
             }
+        }
+    }
+
+    /// The first `count` queued bytes are gone.
+    fn took(&mut self, count: usize) {
+        self.output_done += count;
+        if self.queued() == 0 && self.output.capacity() > 0 {
+            self.output_done = 0;
+            self.pool.put(std::mem::take(&mut self.output));
         }
     }
 

@@ -61,7 +61,7 @@ unsafe fn form<'a>(state: *mut lua_State) -> Form<'a> {
 }
 
 /// Pushes `nil, message, partial, code`, with what is on top of the stack as `partial`.
-unsafe fn failed(state: *mut lua_State, message: &[u8], code: &[u8]) -> c_int {
+pub(super) unsafe fn failed(state: *mut lua_State, message: &[u8], code: &[u8]) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_pushnil(state);

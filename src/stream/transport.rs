@@ -4,6 +4,7 @@
 use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 
 /// The bytes below a stream.
 pub(crate) enum Transport {
@@ -33,6 +34,25 @@ impl Transport {
     pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
         match self {
             Transport::Plain(socket) => socket.send(data),
+        }
+    }
+
+    /// Writes one piece, or part of it; more follows at once.
+    pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.send_more(data),
+        }
+    }
+
+    /// Writes `count` bytes of a file from `offset`, or part of them; 0 when the file has no more.
+    pub(crate) fn send_file(
+        &self,
+        file: RawFd,
+        offset: u64,
+        count: usize,
+    ) -> io::Result<Moved<usize>> {
+        match self {
+            Transport::Plain(socket) => socket.send_file(file, offset, count),
         }
     }
 

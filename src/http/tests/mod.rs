@@ -3,12 +3,14 @@
 //! This file holds what several of them use: parsing a whole head, and reading its spans.
 
 mod body;
+mod conditional;
 mod fields;
 mod head_accepts;
 mod head_framing;
 mod head_properties;
 mod head_refuses;
 mod multipart;
+mod range;
 mod response;
 mod router;
 mod uri;

@@ -1,0 +1,192 @@
+//! Paths that try to leave a folder, with the kernel's help and without it.
+
+use super::beneath::{self, Aim};
+use super::folder::Folder;
+use super::{Kind, OpenFile};
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder `root` with files and links, and a secret beside it; removed in the end.
+struct Site(PathBuf);
+
+impl Site {
+    fn new() -> Site {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "lio-file-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let base = std::env::temp_dir().join(name);
+        let root = base.join("root");
+        fs::create_dir_all(root.join("sub/deep")).unwrap();
+        fs::write(base.join("secret"), "secret").unwrap();
+        fs::write(root.join("a.txt"), "a").unwrap();
+        fs::write(root.join("sub/b.txt"), "bb").unwrap();
+        symlink("sub/b.txt", root.join("inside")).unwrap();
+        symlink("../../a.txt", root.join("sub/deep/up")).unwrap();
+        symlink(root.join("a.txt"), root.join("absolute")).unwrap();
+        symlink("../secret", root.join("outside")).unwrap();
+        symlink("/etc/passwd", root.join("far")).unwrap();
+        symlink("..", root.join("parent")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        Site(base)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.0.join("root")
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::open(self.root().as_os_str().as_encoded_bytes())
+            .ok()
+            .unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A path, and the size of what it leads to, or why it does not.
+const PATHS: &[(&str, Result<u64, &str>)] = &[
+    ("a.txt", Ok(1)),
+    ("sub/b.txt", Ok(2)),
+    ("sub//b.txt", Ok(2)),
+    ("./a.txt", Ok(1)),
+    ("inside", Ok(2)),
+    ("sub/deep/up", Ok(1)),
+    ("absolute", Ok(1)),
+    ("outside", Err("outside")),
+    ("far", Err("outside")),
+    ("parent/secret", Err("outside")),
+    ("parent/root/a.txt", Ok(1)),
+    ("loop", Err("not found")),
+    ("dangling", Err("not found")),
+    ("none", Err("not found")),
+    ("a.txt/", Err("ENOTDIR")),
+    ("a.txt/x", Err("ENOTDIR")),
+    ("../secret", Err("outside")),
+    ("sub/../a.txt", Err("outside")),
+    ("sub/..", Err("outside")),
+    ("..", Err("outside")),
+    ("/etc/passwd", Err("outside")),
+    ("sub\\b.txt", Err("outside")),
+    ("a.txt\0.png", Err("outside")),
+];
+
+#[test]
+fn nothing_outside_a_folder_is_opened_and_all_that_is_inside_is() {
+    let site = Site::new();
+    let mut folder = site.folder();
+    for (path, expected) in PATHS {
+        let opened = folder.open_beneath(path.as_bytes());
+        let got = opened
+            .map(|file| file.facts().size)
+            .map_err(|fault| fault.code());
+        assert_eq!(got, *expected, "{path:?}");
+    }
+}
+
+#[test]
+fn the_same_holds_where_the_kernel_does_not_help() {
+    let site = Site::new();
+    for (path, expected) in PATHS {
+        let checked = beneath::check(path.as_bytes());
+        let opened = checked.and_then(|()| {
+            beneath::by_name(&site.root(), path.as_bytes(), Aim::Read).map_err(super::fault)
+        });
+        let got = opened
+            .map(|file| file.metadata().unwrap().len())
+            .map_err(|fault| fault.code());
+        assert_eq!(got, *expected, "{path:?}");
+    }
+}
+
+#[test]
+fn what_could_make_a_loop_wait_is_refused_at_once() {
+    let site = Site::new();
+    let path = site.root().join("fifo");
+    let name = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the path is a string.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let refused = OpenFile::open(name.as_bytes()).err().unwrap();
+    assert_eq!(refused.code(), "not a file");
+    assert_eq!(
+        OpenFile::open(b"/dev/null").err().unwrap().code(),
+        "not a file"
+    );
+    let mut folder = site.folder();
+    assert_eq!(
+        folder.open_beneath(b"fifo").err().unwrap().code(),
+        "not a file"
+    );
+}
+
+#[test]
+fn a_listing_has_directories_first_and_nothing_that_leads_outside() {
+    let site = Site::new();
+    fs::write(site.root().join("B.txt"), "").unwrap();
+    let (entries, more) = site.folder().list(b"", 100).ok().unwrap();
+    let names: Vec<(&str, Kind)> = entries
+        .iter()
+        .map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.facts.kind))
+        .collect();
+    let expected = [
+        ("sub", Kind::Directory),
+        ("a.txt", Kind::File),
+        ("absolute", Kind::File),
+        ("B.txt", Kind::File),
+        ("inside", Kind::File),
+    ];
+    assert_eq!(names, expected);
+    assert!(!more);
+    let (entries, more) = site.folder().list(b"", 2).ok().unwrap();
+    assert!(entries.len() == 2 && more);
+    assert_eq!(
+        site.folder().list(b"a.txt", 2).err().unwrap().code(),
+        "ENOTDIR"
+    );
+}
+
+#[test]
+fn a_folder_is_what_its_path_leads_to_once_the_look_is_due() {
+    let site = Site::new();
+    let next = site.0.join("next");
+    fs::create_dir(&next).unwrap();
+    fs::write(next.join("a.txt"), "a new one").unwrap();
+    let link = site.0.join("current");
+    symlink(site.root(), &link).unwrap();
+    let mut folder = Folder::open(link.as_os_str().as_encoded_bytes())
+        .ok()
+        .unwrap();
+    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 1);
+    fs::remove_file(&link).unwrap();
+    symlink(&next, &link).unwrap();
+    folder.distrust();
+    assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 9);
+    fs::remove_file(&link).unwrap();
+    folder.distrust();
+    assert_eq!(
+        folder.open_beneath(b"a.txt").err().unwrap().code(),
+        "not found"
+    );
+}
+
+#[test]
+fn reads_go_by_position_and_end_at_the_end() {
+    let site = Site::new();
+    let file = fs::File::open(site.root().join("sub/b.txt")).unwrap();
+    let mut room = [std::mem::MaybeUninit::uninit(); 8];
+    for (offset, expected) in [(0, 2), (1, 1), (2, 0), (u64::MAX, 0)] {
+        let got = super::read_at(file.as_raw_fd(), &mut room, offset);
+        assert_eq!(got.unwrap_or(0), expected, "{offset}");
+    }
+}

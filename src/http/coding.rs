@@ -1,0 +1,115 @@
+//! `Accept-Encoding`, RFC 9110 section 12.5.3: which codings a client takes, the ones it likes best first.
+//!
+//! Weights are counted in thousandths. What is malformed is left out, the rest counts.
+
+/// The codings that answers come in, the shorter result first.
+const CODINGS: [&str; 2] = ["br", "gzip"];
+
+/// A weight in thousandths: `0`, `0.5`, `1.000`; `None` when it is none.
+fn weight(text: &[u8]) -> Option<u16> {
+    let (whole, fraction) = match text {
+        [whole @ (b'0' | b'1')] => (*whole, &[][..]),
+        [whole @ (b'0' | b'1'), b'.', fraction @ ..] => (*whole, fraction),
+        _ => return None,
+    };
+    if fraction.len() > 3 || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut parts = 0;
+    for place in 0..3 {
+        let digit = fraction.get(place).map_or(0, |digit| digit - b'0');
+        parts = parts * 10 + u16::from(digit);
+    }
+    match (whole, parts) {
+        (b'1', 0) => Some(1000),
+        (b'1', _) => None,
+        _ => Some(parts),
+    }
+}
+
+/// One element: a coding and its weight.
+fn element(text: &[u8]) -> Option<(&[u8], u16)> {
+    let mut parts = text.split(|&byte| byte == b';');
+    let name = parts.next()?.trim_ascii();
+    let Some(parameter) = parts.next() else {
+        return Some((name, 1000));
+    };
+    let parameter = parameter.trim_ascii();
+    let [b'q' | b'Q', b'=', value @ ..] = parameter else {
+        return None;
+    };
+    weight(value).map(|weight| (name, weight))
+}
+
+/// The codings that a client takes, best first; those that it likes less than the plain bytes are left out.
+pub(crate) fn accepted(field: &[u8]) -> [Option<&'static str>; 2] {
+    let (mut named, mut any, mut identity) = ([None; 2], None, None);
+    for (name, weight) in field.split(|&byte| byte == b',').filter_map(element) {
+        match name {
+            b"*" => any = Some(weight),
+            name if name.eq_ignore_ascii_case(b"identity") => identity = Some(weight),
+            name if name.eq_ignore_ascii_case(b"x-gzip") => named[1] = named[1].or(Some(weight)),
+            name => {
+                let known = CODINGS
+                    .iter()
+                    .position(|coding| name.eq_ignore_ascii_case(coding.as_bytes()));
+                if let Some(at) = known {
+                    named[at] = Some(weight);
+                }
+            }
+        }
+    }
+    let least = identity.unwrap_or(0).max(1);
+    let weights = named.map(|weight| weight.or(any).unwrap_or(0));
+    let takes = |at: usize| (weights[at] >= least).then_some(CODINGS[at]);
+    match weights[1] > weights[0] {
+        true => [takes(1), takes(0)],
+        false if takes(0).is_none() => [takes(1), None],
+        false => [takes(0), takes(1)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(field: &str, expected: &[&str]) {
+        let found: Vec<&str> = accepted(field.as_bytes()).into_iter().flatten().collect();
+        assert_eq!(found, expected, "{field}");
+    }
+
+    #[test]
+    fn codings_come_in_the_order_of_their_weights_brotli_first_among_equals() {
+        check("gzip, deflate, br", &["br", "gzip"]);
+        check("br;q=0.5, gzip;q=0.8", &["gzip", "br"]);
+        check("BR;Q=0.001", &["br"]);
+        check("gzip", &["gzip"]);
+        check("x-gzip", &["gzip"]);
+        check("", &[]);
+        check("zstd", &[]);
+    }
+
+    #[test]
+    fn a_weight_of_zero_refuses_also_against_the_asterisk() {
+        check("gzip;q=0, br;q=0.0", &[]);
+        check("*", &["br", "gzip"]);
+        check("*;q=0.1, br;q=0", &["gzip"]);
+        check("*;q=0", &[]);
+        check("br, *;q=0", &["br"]);
+    }
+
+    #[test]
+    fn what_is_liked_less_than_the_plain_bytes_is_left_out() {
+        check("identity, gzip;q=0.5", &[]);
+        check("identity;q=0.5, gzip;q=0.5, br;q=0.4", &["gzip"]);
+        check("identity;q=0, gzip;q=0.1", &["gzip"]);
+    }
+
+    #[test]
+    fn what_is_malformed_is_left_out_and_the_rest_counts() {
+        check("gzip;q=2, br", &["br"]);
+        check("gzip;q=, br;q=1.5", &[]);
+        check("gzip ; q=0.123 , ,;q=1", &["gzip"]);
+        check("gzip;q=0.1234", &[]);
+    }
+}

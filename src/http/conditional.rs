@@ -1,0 +1,128 @@
+//! Conditional requests, RFC 9110 section 13: whether a GET or HEAD is answered with the representation,
+//! with 304 or with 412, and whether a range of it may be. Called by `select`.
+//!
+//! A field that is malformed counts as if it were not there.
+
+use std::time::SystemTime;
+
+/// What is known of the representation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Validators<'a> {
+    /// A strong entity tag, in its quotes.
+    pub(crate) tag: &'a [u8],
+    /// Seconds since the Unix epoch.
+    pub(crate) modified: u64,
+    /// The time of the answer, the same way.
+    pub(crate) now: u64,
+}
+
+/// The fields of the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Conditions<'a> {
+    pub(crate) if_match: Option<&'a [u8]>,
+    pub(crate) if_none_match: Option<&'a [u8]>,
+    pub(crate) if_modified_since: Option<&'a [u8]>,
+    pub(crate) if_unmodified_since: Option<&'a [u8]>,
+    pub(crate) if_range: Option<&'a [u8]>,
+}
+
+/// What they come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The representation, or the ranges asked for.
+    Send,
+    /// 304.
+    NotModified,
+    /// 412.
+    Failed,
+}
+
+/// Whether two tags are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// The tag at the start of `text`: whether it is weak, the quoted part, and what follows.
+fn take_tag(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
+    let (weak, rest) = match text.strip_prefix(b"W/") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let inner = rest.strip_prefix(b"\"")?;
+    let end = memchr::memchr(b'"', inner)? + 2;
+    Some((weak, &rest[..end], &rest[end..]))
+}
+
+/// Whether a list of tags has `tag`, or is `*`; `None` when it is no list.
+fn lists(field: &[u8], tag: &[u8], comparison: Comparison) -> Option<bool> {
+    if field.trim_ascii() == b"*" {
+        return Some(true);
+    }
+    let mut rest = field;
+    let (mut found, mut any) = (false, false);
+    loop {
+        while let [b' ' | b'\t' | b',', behind @ ..] = rest {
+            rest = behind;
+        }
+        if rest.is_empty() {
+            return any.then_some(found);
+        }
+        let (weak, other, behind) = take_tag(rest)?;
+        any = true;
+        found |= other == tag && !(weak && comparison == Comparison::Strong);
+        rest = behind.trim_ascii();
+        if !rest.is_empty() && rest[0] != b',' {
+            return None;
+        }
+    }
+}
+
+/// An HTTP date in seconds since the Unix epoch; one before that counts as 0.
+fn date(field: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(field.trim_ascii()).ok()?;
+    let when = httpdate::parse_http_date(text).ok()?;
+    let since = when.duration_since(SystemTime::UNIX_EPOCH);
+    Some(since.map_or(0, |since| since.as_secs()))
+}
+
+/// The order is that of section 13.2.2.
+pub(crate) fn judge(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
+    let strong = |field| lists(field, known.tag, Comparison::Strong);
+    let weak = |field| lists(field, known.tag, Comparison::Weak);
+    match conditions.if_match {
+        // What cannot be read does not match: the client wants certainty.
+        Some(field) if strong(field) != Some(true) => return Verdict::Failed,
+        Some(_) => {}
+        None => {
+            let since = conditions.if_unmodified_since.and_then(date);
+            if since.is_some_and(|since| known.modified > since) {
+                return Verdict::Failed;
+            }
+        }
+    }
+    match conditions.if_none_match {
+        Some(field) if weak(field) == Some(true) => return Verdict::NotModified,
+        Some(_) => {}
+        None => {
+            let since = conditions.if_modified_since.and_then(date);
+            if since.is_some_and(|since| known.modified <= since) {
+                return Verdict::NotModified;
+            }
+        }
+    }
+    Verdict::Send
+}
+
+/// Whether `Range` counts: no `If-Range`, or one that names exactly what is there (section 13.1.5).
+pub(crate) fn allows_range(conditions: &Conditions<'_>, known: &Validators<'_>) -> bool {
+    let Some(field) = conditions.if_range.map(<[u8]>::trim_ascii) else {
+        return true;
+    };
+    if let Some((weak, tag, rest)) = take_tag(field) {
+        return !weak && rest.is_empty() && tag == known.tag;
+    }
+    // A date of this very second says nothing of what was written later in it.
+    date(field) == Some(known.modified) && known.modified < known.now
+}

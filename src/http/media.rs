@@ -1,0 +1,97 @@
+//! Media types of files by the ends of their names.
+
+/// What the table of `mime_guess` has otherwise, by what browsers expect today.
+const OWN: [(&str, &str); 4] = [
+    ("cjs", "text/javascript"),
+    ("map", "application/json"),
+    ("mjs", "text/javascript"),
+    ("ts", "video/mp2t"),
+];
+
+/// The media type for a file of this name; bytes when nothing is known.
+pub(crate) fn of(name: &[u8]) -> &'static str {
+    let name = match memchr::memrchr(b'/', name) {
+        Some(slash) => &name[slash + 1..],
+        None => name,
+    };
+    let unknown = "application/octet-stream";
+    let Some(dot) = memchr::memrchr(b'.', name) else {
+        return unknown;
+    };
+    let Ok(end) = std::str::from_utf8(&name[dot + 1..]) else {
+        return unknown;
+    };
+    let own = OWN.iter().find(|(own, _)| own.eq_ignore_ascii_case(end));
+    if let Some((_, kind)) = own {
+        return kind;
+    }
+    let known = mime_guess::from_ext(end).first_raw();
+    known.unwrap_or(unknown)
+}
+
+/// Whether its parameter `charset` is to be told: the bytes are text.
+pub(crate) fn is_text(kind: &str) -> bool {
+    kind.starts_with("text/")
+}
+
+/// Whether such files are worth a compressed copy beside them.
+pub(crate) fn is_compressible(kind: &str) -> bool {
+    let packed = ["font/woff", "font/woff2"];
+    let plain = [
+        "application/json",
+        "application/javascript",
+        "application/manifest+json",
+        "application/wasm",
+        "application/xml",
+        "application/octet-stream",
+        "image/bmp",
+        "image/x-icon",
+        "font/ttf",
+        "font/otf",
+    ];
+    is_text(kind)
+        || plain.contains(&kind)
+        || kind.ends_with("+xml")
+        || kind.ends_with("+json")
+        || kind.starts_with("font/") && !packed.contains(&kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_those_that_browsers_expect() {
+        let expected = [
+            ("index.html", "text/html"),
+            ("a/b/APP.JS", "text/javascript"),
+            ("app.mjs", "text/javascript"),
+            ("style.css", "text/css"),
+            ("data.json", "application/json"),
+            ("logo.svg", "image/svg+xml"),
+            ("module.wasm", "application/wasm"),
+            ("photo.jpeg", "image/jpeg"),
+            ("live.ts", "video/mp2t"),
+            ("app.js.map", "application/json"),
+            ("README", "application/octet-stream"),
+            ("dir.d/README", "application/octet-stream"),
+            ("name.\u{e9}\u{e9}", "application/octet-stream"),
+            (".", "application/octet-stream"),
+            ("", "application/octet-stream"),
+        ];
+        for (name, kind) in expected {
+            assert_eq!(of(name.as_bytes()), kind, "{name}");
+        }
+        assert_eq!(of(b"bad.\xff"), "application/octet-stream");
+    }
+
+    #[test]
+    fn text_is_worth_a_compressed_copy_and_pictures_are_not() {
+        for name in ["a.html", "a.js", "a.svg", "a.json", "a.wasm", "a.ttf"] {
+            assert!(is_compressible(of(name.as_bytes())), "{name}");
+        }
+        for name in ["a.png", "a.woff2", "a.mp4", "a.zip"] {
+            assert!(!is_compressible(of(name.as_bytes())), "{name}");
+        }
+    }
+}
