@@ -23,7 +23,7 @@ local is_closed <const> = Connection.is_closed
 
 -- What connections can do as methods.
 local METHODS <const> = {
-  "recv", "send", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
+  "recv", "send", "sendfile", "close", "shutdown", "timeout", "peer", "sock", "option", "wait_readable",
   "wait_closed", "transfer",
 }
 
@@ -420,6 +420,7 @@ function M.new(selector, sched)
   require "lio.net.udp"(api, host)
   require "lio.net.serve"(api, host)
   require "lio.net.transfer"(api, host)
+  require "lio.net.sendfile"(api, host)
   make_methods(api)
   return api
 end

@@ -93,6 +93,18 @@ function net.recv(c, what, limit) end
 ---@return string? code
 function net.send(c, ...) end
 
+---Sends a file, or a part of it, by the kernel where there is a call for that. Takes its turn among other
+---senders as `send` does; others run in between.
+---@param c lio.Connection
+---@param source string|lio.File|file* a path, or an open file, which stays open; its position does not count
+---@param offset? integer bytes to leave out; default 0
+---@param length? integer bytes to send; default: up to the end
+---@return true? ok
+---@return string? message
+---@return integer? sent bytes of the file that the system took before
+---@return string? code `"truncated"` when the file has less, or becomes shorter meanwhile
+function net.sendfile(c, source, offset, length) end
+
 ---Closes a connection, listener or datagram socket. Idempotent; everyone who waits on it is told
 ---`"closed"`.
 ---@param x lio.Connection|lio.Listener|lio.Udp
@@ -410,6 +422,16 @@ function Connection:recv(what, limit) end
 ---@return string? code
 function Connection:send(...) end
 
+---Sends a file; see `net.sendfile`.
+---@param source string|lio.File|file*
+---@param offset? integer default 0
+---@param length? integer default: up to the end
+---@return true? ok
+---@return string? message
+---@return integer? sent
+---@return string? code
+function Connection:sendfile(source, offset, length) end
+
 ---Closes it. Idempotent; everyone who waits on it is told `"closed"`.
 ---@return true
 function Connection:close() end
@@ -502,6 +524,14 @@ function Connection:take(...) end
 ---What `send` stands on.
 ---@private
 function Connection:put(sent, ...) end
+
+---What `sendfile` stands on.
+---@private
+function Connection:put_file(sent, source, offset, length) end
+
+---Reads a part of a file behind what is queued.
+---@private
+function Connection:queue_file(source, offset, length) end
 
 ---What waiting stands on.
 ---@private

@@ -103,7 +103,7 @@ impl Request {
 
     /// The value of a field, several joined by commas.
     pub(crate) fn joined<'a>(&'a self, name: &'a [u8]) -> Option<Cow<'a, [u8]>> {
-        let mut values = self.values(name);
+        let mut values = self.table().values(name);
         let first = values.next()?;
         let mut rest = values.peekable();
         if rest.peek().is_none() {
