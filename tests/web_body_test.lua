@@ -145,6 +145,41 @@ t.test("json decodes the body; what is no JSON is 400 and the connection goes on
   end)
 end)
 
+t.test("json over its limit is 413, and what a handler answers to either counts", function()
+  local app = web.new()
+  app:post("/", function(req) return { got = req:json(5) } end)
+  app:post("/own", function(req)
+    local value, reason, status = req:json(5)
+    if value == nil then return 422, status .. (reason and " with a reason") end
+  end)
+  http.with(app, function(open)
+    t.eq(open():request("POST", "/", nil, "[1,2]").body, '{"got":[1,2]}')
+    t.eq(open():request("POST", "/own", nil, "[1,2,3]").body, "413 with a reason")
+    local c = open()
+    for _, body in ipairs { "", "{", "nul", '"\255"', "1 2" } do
+      local r = c:request("POST", "/own", nil, body)
+      t.eq({ r.status, r.body }, { 422, "400 with a reason" }, body)
+    end
+  end)
+end)
+
+t.test("trailers are there when the body was read, in pieces too, and never among the headers", function()
+  local app = web.new()
+  app:post("/:how", function(req)
+    local before = next(req:trailers())
+    if req.params.how == "body" then req:body() else for _ in req:stream() do end end
+    local trailers = req:trailers()
+    return { before = before == nil, sum = trailers["x-sum"], header = req.headers["x-sum"] == nil }
+  end)
+  http.with(app, function(open)
+    local c = open()
+    for _, how in ipairs { "body", "stream" } do
+      local r = c:ask(post("/" .. how, "Transfer-Encoding: chunked") .. chunks "ab" .. "0\r\nX-Sum: 7\r\n\r\n")
+      t.eq(require "lio.json".decode(r.body), { before = true, header = true, sum = "7" })
+    end
+  end)
+end)
+
 t.test("form decodes a urlencoded body, and refuses other types with 415", function()
   local app = web.new()
   app:post("/", function(req)

@@ -424,6 +424,60 @@ t.test("a form over the body's limit is refused before it has come", function()
   end)
 end)
 
+t.test("a client that waits for 100 Continue is told so when the form is asked for", function()
+  local app, gate = web.new(), {}
+  app:post("/", function(req)
+    loop.wait(gate)
+    local fields = req:form()
+    return fields and fields.a
+  end)
+  local body = form(part("a", "1"))
+  http.with(app, function(open)
+    local c = open()
+    c:send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n", KIND, "\r\nContent-Length: ", tostring(#body),
+      "\r\n\r\n")
+    t.ok(c:silent(0.05))
+    loop.wakeup(gate)
+    t.eq({ c.c:recv "line", c.c:recv "line" }, { "HTTP/1.1 100 Continue", "" })
+    c:send(body)
+    t.eq(c:response().body, "1")
+  end)
+end)
+
+t.test("a form that comes in too slowly is 408", function()
+  local app = web.new { body_time = 0.1, body_rate = 1000 }
+  app:post("/", function(req) req:form() end)
+  http.with(app, function(open)
+    local c = open()
+    c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: 1000\r\n\r\n", part("f", "", "x"))
+    t.eq(c:response().status, 408)
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("others are served while a form is stored", function()
+  local app, done = web.new { body = 2 ^ 30 }, nil
+  app:post("/", function(req)
+    local _, files = assert(req:form())
+    done = true
+    return tostring(files.f.size)
+  end)
+  app:get("/", function() return "x" end)
+  local size = 64 * 1024 * 1024
+  local head, tail = part("f", "", "big"):sub(1, -3), "\r\n--B--\r\n"
+  http.with(app, function(open)
+    local c, other, meanwhile = open(), open(), 0
+    c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: ", tostring(#head + size + #tail), "\r\n\r\n")
+    loop.fork(function() c:send(head, ("x"):rep(size), tail) end)
+    while not done do
+      t.eq(other:request("GET", "/").status, 200)
+      meanwhile = meanwhile + 1
+    end
+    t.eq(c:response().body, tostring(size))
+    t.ok(meanwhile > 20, meanwhile .. " requests were answered meanwhile")
+  end)
+end)
+
 t.test("what is malformed is 400, and the connection goes on", function()
   local app = web.new()
   app:post("/", function(req)

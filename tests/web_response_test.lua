@@ -129,6 +129,24 @@ t.test("cookies are written with their attributes", function()
   })
 end)
 
+t.test("a cookie that browsers would drop raises where it is set", function()
+  local r = http.once(function(app)
+    app:get("/", function(_, res)
+      local function refused(pattern, name, opts) t.raises(pattern, res.cookie, res, name, "v", opts) end
+      refused("same_site 'none' needs secure", "a", { same_site = "None" })
+      refused("max_age must be an integer", "a", { max_age = 1.5 })
+      refused("max_age must be an integer", "a", { max_age = "soon" })
+      refused("__Secure%-a needs secure", "__Secure-a", {})
+      refused("__host%-a needs secure", "__host-a", { path = "/" })
+      refused("needs the path '/' and no domain", "__Host-a", { secure = true })
+      refused("needs the path '/' and no domain", "__Host-a", { secure = true, path = "/", domain = "x.org" })
+      res:cookie("__Host-a", "v", { secure = true, path = "/", same_site = "none", max_age = 0 })
+      return "x"
+    end)
+  end, "GET", "/")
+  t.eq(r.headers["set-cookie"], "__Host-a=v; Path=/; Max-Age=0; Secure; SameSite=None")
+end)
+
 t.test("what could split a response or a cookie raises where it is set, and nothing of it goes out", function()
   local set_by_call <const> = 13 -- so many of these raise in the call itself, the others after the return
   local wrong = {

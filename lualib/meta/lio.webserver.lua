@@ -329,9 +329,10 @@ function Response:get_header(name) end
 ---@field expires? string HTTP date
 ---@field secure? boolean
 ---@field http_only? boolean
----@field same_site? "strict"|"lax"|"none"
+---@field same_site? "strict"|"lax"|"none" `"none"` needs `secure`
 
----Sets a cookie (RFC 6265 section 4.1). A value with characters that must be escaped raises.
+---Sets a cookie (RFC 6265 section 4.1). A value with characters that must be escaped raises, and so does what
+---browsers drop: a name with `__Secure-` without `secure`; with `__Host-` without that, `path = "/"`, or with `domain`.
 ---@param name string
 ---@param value string|number
 ---@param opts? lio.CookieOptions

@@ -81,8 +81,29 @@ end
 
 local SAME_SITE <const> = { strict = "Strict", lax = "Lax", none = "None" }
 
+-- Raises for what browsers drop without a word (RFC 6265bis sections 4.1.3 and 5.7).
+local function check_cookie(name, opts)
+  local same_site = opts.same_site and tostring(opts.same_site):lower()
+  if same_site and not SAME_SITE[same_site] then
+    error("cookie: same_site must be 'strict', 'lax' or 'none'", 3)
+  end
+  if same_site == "none" and not opts.secure then error("cookie: same_site 'none' needs secure", 3) end
+  if opts.max_age and not math.tointeger(opts.max_age) then
+    error("cookie: max_age must be an integer, not " .. tostring(opts.max_age), 3)
+  end
+  local prefix = name:lower():match("^__(%l+)%-")
+  if (prefix == "secure" or prefix == "host") and not opts.secure then
+    error("cookie: " .. name .. " needs secure", 3)
+  end
+  if prefix == "host" and (opts.domain or opts.path ~= "/") then
+    error("cookie: " .. name .. " needs the path '/' and no domain", 3)
+  end
+  return SAME_SITE[same_site]
+end
+
 -- `res:cookie(name, value [, opts])` → res (RFC 6265 section 4.1). `opts`: `path`, `domain`, `max_age`
--- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none").
+-- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none"). Raises for
+-- what a browser would drop: "none" without `secure`, and names with `__Secure-` or `__Host-` that lack theirs.
 function Response:cookie(name, value, opts)
   opts = opts or {}
   if type(name) ~= "string" or not name:match("^[%w!#$%%&'*+%-.^_`|~]+$") then
@@ -92,6 +113,7 @@ function Response:cookie(name, value, opts)
   if value:find('[%c%s",;\\\127-\255]') then
     error("cookie: the value has characters that must be escaped: " .. name, 2)
   end
+  local same_site = check_cookie(name, opts)
   local parts = { name .. "=" .. value }
   local function attribute(label, text)
     text = tostring(text)
@@ -100,15 +122,11 @@ function Response:cookie(name, value, opts)
   end
   if opts.path then attribute("Path", opts.path) end
   if opts.domain then attribute("Domain", opts.domain) end
-  if opts.max_age then attribute("Max-Age", math.tointeger(opts.max_age) or opts.max_age) end
+  if opts.max_age then attribute("Max-Age", math.tointeger(opts.max_age)) end
   if opts.expires then attribute("Expires", opts.expires) end
   if opts.secure then parts[#parts + 1] = "Secure" end
   if opts.http_only then parts[#parts + 1] = "HttpOnly" end
-  if opts.same_site then
-    local word = SAME_SITE[tostring(opts.same_site):lower()]
-    if not word then error("cookie: same_site must be 'strict', 'lax' or 'none'", 2) end
-    parts[#parts + 1] = "SameSite=" .. word
-  end
+  if same_site then parts[#parts + 1] = "SameSite=" .. same_site end
   return self:add_header("Set-Cookie", table.concat(parts, "; "))
 end
 
