@@ -86,15 +86,13 @@ function Form:step(f, ...)
   end
 end
 
--- The next piece of a part, nil at its end. Called by the part.
-function Form:piece(part)
-  if self.current ~= part then return nil end
+-- The next piece of the part that is coming in, nil at its end. Called by the part, until it is complete.
+function Form:piece()
   return self:step(self.parser.piece, self.options.file)
 end
 
--- Takes the rest of a part into a temporary file. Called by the part.
+-- Takes the part that is coming in into a temporary file. Called by the part, before any of it was read.
 function Form:store(part)
-  if self.current ~= part then error("keep: the part was passed over already", 3) end
   local file, message = http.spool(self.options.dir or usual_dir())
   if not file then refuse(self, 500, message, "the upload cannot be stored") end
   part.file = file
@@ -134,11 +132,9 @@ local function take_file(self, name, filename, headers)
   local files = self.files
   if #files >= options.files then refuse(self, 413, "the form has too many files") end
   local part = new_part(self, name, filename, headers)
-  self.current = part
   files[#files + 1] = part
   add(files, self.file_lists, name, part)
   if options.on_file then options.on_file(part) else part:keep() end
-  self.current = false
   part.complete = true
 end
 
@@ -186,7 +182,6 @@ local function multipart(req, connection, options, kind, body)
     pull = source(parser, body),
     files = {},
     file_lists = {},
-    current = false,
     field_bytes = 0,
   }, Form)
   connection.form = self

@@ -79,7 +79,7 @@ end
 -- The next piece of one that is coming in.
 local function next_piece(part)
   if part.complete then return nil end
-  local piece = part.form:piece(part)
+  local piece = part.form:piece()
   if piece then
     part.size = part.size + #piece
   else
