@@ -67,6 +67,37 @@ t.test("requests whose bytes have arrived are answered before a stop, and say cl
   t.eq(ended(child), 0)
 end)
 
+-- Regression: a stop let the answer that was next say close, so what was pipelined behind it was never answered.
+t.test("all pipelined requests that have arrived are answered before a stop, only the last says close", function()
+  local child <close>, port = start(SLOW_ROUTE .. [[
+    app:post("/body", function(req) return req:body() end)]])
+  loop.run(function()
+    local c <close> = http.open(port)
+    local body = ("x"):rep(100000)
+    local post = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" .. body
+    c:send(SLOW, GET, post, GET, GET)
+    loop.sleep(0.1)
+    child:kill()
+    t.eq(c:response().body, "slow")
+    t.eq(c:response().body, "hello")
+    t.eq(c:response().body, body)
+    t.eq(c:response().body, "hello")
+    local r = c:response()
+    t.eq({ r.body, r.headers.connection }, { "hello", "close" })
+    t.ok(c:ended())
+    local other <close>, second = start(SLOW_ROUTE .. [[
+      app:post("/body", function(req) return req:body() end)]])
+    local d <close> = http.open(second)
+    d:send(SLOW, post)
+    loop.sleep(0.1)
+    other:kill()
+    t.eq(d:response().body, "slow")
+    t.eq(d:response().body, body)
+    t.ok(d:ended(), "also behind a body that was the last")
+  end)
+  t.eq(ended(child), 0)
+end)
+
 t.test("while it stops, a server takes no new connections", function()
   local child <close>, port = start(SLOW_ROUTE)
   loop.run(function()

@@ -437,6 +437,13 @@ impl Exchange {
         !(stream.has_ended() || is_over && stream.buffered().is_empty())
     }
 
+    /// Whether nothing has come behind the current request. Only known when its body was read.
+    pub(crate) fn is_last_arrived(&self, stream: &Stream) -> bool {
+        matches!(self.body, Body::Done)
+            && stream.buffered().is_empty()
+            && !stream.transport.has_unread()
+    }
+
     /// The stream is somebody else's from now on, and no answer can be given here.
     pub(crate) fn hand_over(&mut self) {
         self.answered = true;

@@ -48,6 +48,7 @@ impl Object for Connection {
         (c"is_head", is_head),
         (c"body_sent", body_sent),
         (c"leaves_unread", leaves_unread),
+        (c"is_last_arrived", is_last_arrived),
         (c"hand_over", hand_over),
     ];
     fn key() -> &'static Key {
@@ -497,6 +498,15 @@ unsafe extern "C-unwind" fn leaves_unread(state: *mut lua_State) -> c_int {
     unsafe {
         let (exchange, stream) = check(state).parts();
         push_flag(state, exchange.leaves_unread(stream))
+    }
+}
+
+/// `x:is_last_arrived()` → whether nothing has come behind the current request and its body.
+unsafe extern "C-unwind" fn is_last_arrived(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let (exchange, stream) = check(state).parts();
+        push_flag(state, exchange.is_last_arrived(stream))
     }
 }
 

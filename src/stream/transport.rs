@@ -68,6 +68,13 @@ impl Transport {
         self.socket().watch().may_read()
     }
 
+    /// Whether bytes have come that were not read yet. One system call.
+    pub(crate) fn has_unread(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        let socket = self.socket().raw();
+        socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
+    }
+
     /// Asks the selector for `bits`, once.
     pub(crate) fn arm(&self, bits: u8) {
         self.socket().watch().arm(bits);

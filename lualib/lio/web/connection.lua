@@ -226,7 +226,8 @@ local function prepare(self, more)
     self.left = self.left - 1
     if self.left <= 0 then self.x:close_after() end
   end
-  if self.serving.stopping then self.x:close_after() end
+  -- What has come before a stop is answered; behind a body the end shows when the connection falls idle.
+  if self.serving.stopping and self.x:is_last_arrived() then self.x:close_after() end
   if more then self.net.flush_later(self.c) end
 end
 
