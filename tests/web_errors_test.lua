@@ -47,6 +47,46 @@ t.test("debug = true shows a page with the traceback, escaped", function()
   t.ok(r.body:find "stack traceback")
 end)
 
+t.test("the page shows the lines around the error, and headers but for secrets", function()
+  local r
+  local secret = ("hsuh"):reverse() -- the page shows these lines
+  http.logged(function()
+    local app = web.new { debug = true }
+    app:get("/", function() error "here <it> is" end) -- the line with the fault
+    http.with(app, function(open)
+      r = open():request("GET", "/", {
+        "Cookie: session=" .. secret, "Authorization: Bearer " .. secret, "X-Api-Key: " .. secret, "X-Plain: <seen>",
+      })
+    end)
+  end)
+  t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
+  t.ok(r.body:find "<b><i> +%d+</i> [^\n]*the line with the fault", r.body)
+  t.ok(r.body:find("here &lt;it&gt; is", 1, true))
+  t.ok(r.body:find("<dt>x%-plain</dt><dd>&lt;seen&gt;</dd>"))
+  t.is_nil(r.body:find(secret))
+  t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
+end)
+
+t.test("a client that takes JSON and nothing else gets errors as JSON", function()
+  local app = web.new()
+  app:get("/raise", function() error "x" end)
+  http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      for target, status in pairs { ["/raise"] = 500, ["/none"] = 404 } do
+        local r = c:request("GET", target, { "Accept: application/json" })
+        t.eq({ r.status, r.headers["content-type"] }, { status, "application/json" })
+        t.eq(require("lio.json").decode(r.body).status, status)
+        r = c:request("GET", target, { "Accept: application/json, text/plain, */*" })
+        t.eq(r.headers["content-type"], "text/plain; charset=utf-8")
+      end
+      local r = c:request("POST", "/raise", { "Accept: application/problem+json" })
+      t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })
+      t.eq(r.body, '{"error":"Method Not Allowed","status":405}\n')
+    end)
+  end)
+end)
+
 t.test("any value can be raised, and is described in the log", function()
   local cases = {
     { { 1 }, "error object is a table" },

@@ -154,6 +154,42 @@ t.test("middleware has the route's parameters", function()
   t.eq(ask(app, "/users").headers["x-id"], "none")
 end)
 
+t.test("next may be called once by each middleware", function()
+  local app, ran = web.new(), 0
+  app:use(function(_, _, next)
+    next()
+    local ok, message = pcall(next)
+    t.eq(ok, false)
+    t.ok(message:find "next: called twice by one middleware", message)
+  end)
+  app:get("/", function()
+    ran = ran + 1
+    return "x"
+  end)
+  t.eq({ ask(app).body, ran }, { "x", 1 })
+end)
+
+t.test("middleware may wait, before next as after, and others are answered meanwhile", function()
+  local loop = require "lio.loop"
+  local app, gate = web.new(), {}
+  app:use("/slow", function(_, res, next)
+    loop.wait(gate)
+    next()
+    loop.wait(gate)
+    res:header("X-After", "1")
+  end)
+  app:get("/*rest", function(req) return req.path end)
+  http.with(app, function(open)
+    local slow, fast = open():send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", open()
+    t.eq(fast:request("GET", "/a").body, "/a")
+    loop.wakeup(gate)
+    t.eq(fast:request("GET", "/b").body, "/b")
+    loop.wakeup(gate)
+    local r = slow:response "GET"
+    t.eq({ r.body, r.headers["x-after"] }, { "/slow", "1" })
+  end)
+end)
+
 t.test("what is no middleware is refused where it is given", function()
   local app = web.new()
   t.raises("use.*function expected, got string", app.use, app, "/x", "y")
