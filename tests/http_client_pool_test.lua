@@ -215,6 +215,22 @@ end, function(http, url)
   t.eq(http:counts().opened, 2)
 end)
 
+kit.test("a request that is repeated takes over the place of a connection that was kept", function(c, number)
+  kit.read_request(c)
+  c:send(ok(tostring(number)))
+  if number == 1 then return kit.read_request(c) end
+  while kit.read_request(c) do c:send(ok(tostring(number))) end
+end, function(http, url)
+  t.eq(http:get(url).body, "1")
+  -- The first loses the kept connection, whose place goes to the second; that one's connection is not new.
+  local first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
+  t.eq({ second().body, first().body }, { "2", "3" })
+  t.eq(http:counts(), { open = 1, idle = 1, opened = 3, reused = 1 })
+  first, second = netkit.promise(http.get, http, url), netkit.promise(http.get, http, url)
+  t.eq({ second().body, first().body }, { "3", "3" })
+  t.eq(http:counts().opened, 3)
+end, { max_per_host = 1 })
+
 kit.test("idle connections are closed after their time", always(ok "x"), function(http, url)
   http:get(url)
   t.eq(http:counts().idle, 1)
