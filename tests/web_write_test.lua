@@ -257,4 +257,61 @@ t.test("a peer that reads nothing for the write time loses its connection", func
   end)
 end)
 
+t.test("trailers follow a chunked body, also one that was a string, and keep the connection", function()
+  local app = web.new()
+  app:get("/pieces", function(_, res)
+    res:header("Trailer", "X-Sum, X-Count")
+    res:write "one"
+    res:write "two"
+    res:trailer("X-Sum", "abc"):trailer("X-Count", 2)
+  end)
+  app:get("/whole", function(_, res)
+    res:trailer("X-Sum", "def")
+    return "text"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "GET /pieces HTTP/1.1\r\nHost: x\r\n\r\nGET /whole HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    local all = c.c:recv "all"
+    t.ok(all:find("3\r\ntwo\r\n0\r\nX-Sum: abc\r\nX-Count: 2\r\n\r\nHTTP/1.1 200 OK\r\n", 1, true), all)
+    t.ok(all:find("4\r\ntext\r\n0\r\nX%-Sum: def\r\n\r\n$"), all)
+  end)
+end)
+
+t.test("HTTP/1.0 and HEAD get no trailers", function()
+  local app = web.new()
+  app:get("/", function(_, res)
+    res:trailer("X-Sum", "abc")
+    return "text"
+  end)
+  http.with(app, function(open)
+    for _, ask in ipairs { "GET / HTTP/1.0\r\n\r\n", "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" } do
+      local c = open()
+      c:send(ask)
+      local all = c.c:recv "all"
+      t.ok(all:find "^HTTP/1.1 200 OK\r\n", all)
+      t.is_nil(all:find("X-Sum", 1, true), all)
+    end
+  end)
+end)
+
+t.test("a trailer that could split the response, or change how it is read, raises", function()
+  local app = web.new()
+  local heard = {}
+  app:get("/", function(_, res)
+    for _, field in ipairs { { "X", "a\r\nb" }, { "X y", "a" }, { "Content-Length", "5" }, { "set-cookie", "a=b" } } do
+      heard[#heard + 1] = select(2, pcall(res.trailer, res, field[1], field[2]))
+    end
+    return "ok"
+  end)
+  http.with(app, function(open)
+    t.eq(open():request("GET", "/").body, "ok")
+  end)
+  t.eq(#heard, 4)
+  t.ok(heard[1]:find "CR, LF or NUL", heard[1])
+  t.ok(heard[2]:find "^trailer: ", heard[2])
+  t.ok(heard[3]:find "'Content%-Length' is not allowed behind a body", heard[3])
+  t.ok(heard[4]:find "'set%-cookie' is not allowed", heard[4])
+end)
+
 t.finish()

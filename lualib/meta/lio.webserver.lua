@@ -322,6 +322,13 @@ function Response:add_header(name, value) end
 ---@return string? value
 function Response:get_header(name) end
 
+---Adds a field behind the body (RFC 9112 section 7.1.2), at any time before its end; the body is sent in chunks then.
+---HTTP/1.0 clients and HEAD do not get it. Raises for a field that is not allowed there (RFC 9110 section 6.5.1).
+---@param name string
+---@param value string|number
+---@return lio.Response res itself
+function Response:trailer(name, value) end
+
 ---@class lio.CookieOptions
 ---@field path? string
 ---@field domain? string

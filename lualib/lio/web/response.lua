@@ -281,7 +281,11 @@ local function finish_pieces(self)
     queue_encoded(self, encoder:finish())
   end
   if self.mode == "chunked" then
-    connection.x:last_chunk()
+    if self.trailers then
+      connection.x:chunk(require("lio.web.trailer").text(self), false)
+    else
+      connection.x:last_chunk()
+    end
   elseif self.left and self.left > 0 then
     connection.broken = true
     error("the handler wrote less than the Content-Length that it set", 0)
@@ -301,9 +305,17 @@ local function send_pieces(self, body)
   return finish_pieces(self)
 end
 
+-- `res:trailer(name, value)` → res: a field behind the body, which is sent in chunks then. HTTP/1.0 clients and HEAD
+-- do not get it. Raises for a field that is not allowed there, and for what could split the response.
+function Response:trailer(name, value)
+  self.touched = true
+  require("lio.web.trailer").add(self, name, value)
+  return self
+end
+
 -- Forgets what a handler set, so that another answer can be given.
 function Response:reset()
-  self.code, self.fields, self.body, self.kind = nil, nil, nil, nil
+  self.code, self.fields, self.body, self.kind, self.trailers = nil, nil, nil, nil, nil
 end
 
 -- Keeps what a handler returned: nothing or `res` itself, a body, or status, body, headers. It counts for
@@ -348,6 +360,14 @@ function Response:finish(a, b, c)
     self.code, self.body = problem[1], problem[2] .. "\n"
   end
   local body = self.body
+  if self.trailers and type(body) == "string" then
+    local whole = body
+    function body()
+      local piece = whole
+      whole = nil
+      return piece
+    end
+  end
   if type(body) == "function" then return send_pieces(self, body) end
   local code = self.code or (body and 200 or 204)
   if self.head_hooks then
