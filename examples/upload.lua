@@ -58,6 +58,15 @@ local PAGE <const> = [[
   table { width: 100%; margin-top: 2rem; border-collapse: collapse }
   td { padding: .4rem; border-top: 1px solid #dde; overflow-wrap: anywhere }
   td + td { text-align: right; white-space: nowrap; color: #678 }
+  @media (prefers-color-scheme: dark) {
+    :root { color-scheme: dark }
+    body { background: #12161c; color: #e6e9ee }
+    form { border-color: #456; background: #1a2028 }
+    form.over { background: #1c2c40 }
+    a { color: #7ab8ff }
+    td { border-color: #2a323c }
+    td + td { color: #9ab }
+  }
 </style>
 <h1>Upload</h1>
 <form method=post enctype=multipart/form-data>

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# A headless Chromium (Debian's) uses the clock, the upload form, a directory listing and the debug page through
+# tests/browser/run.mjs. Needs node, npm and chromium; playwright-core comes into a temporary folder. Bounded by
+# 180 s. The screenshots are left in build/screenshots, to be looked at.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+
+lio=${LIO_BIN:-${CARGO_TARGET_DIR:-$PWD/target}/release/lio}
+stop() {
+  echo "browser.sh: $1"
+  echo "0 passed, 1 failed"
+  exit 1
+}
+for tool in node npm chromium; do
+  command -v "$tool" >/dev/null || stop "$tool is missing (Debian package: ${tool/node/nodejs})"
+done
+
+scratch=$(mktemp -d)
+shots=$PWD/build/screenshots
+mkdir -p "$shots" "$scratch/site/folder" "$scratch/uploads"
+pids=()
+trap 'kill -KILL "${pids[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+printf 'what is in it' >"$scratch/site/odd & <name>.txt"
+printf 'x' >"$scratch/site/folder/inside.txt"
+head -c 5000000 /dev/zero >"$scratch/site/a rather long name of a file that has to be wrapped or cut somewhere.bin"
+head -c 100000 /dev/urandom >"$scratch/peer-file.bin"
+cat >"$scratch/debug.lua" <<'LUA'
+local app = require("lio.webserver").new { debug = true }
+local function inner(value) error("this is <b>no markup</b>: " .. value) end
+app:get("/", function() inner "x" end)
+app:run(...)
+LUA
+
+(cd "$scratch" && npm init -y && npm install --no-audit --no-fund playwright-core) >"$scratch/npm" 2>&1 ||
+  stop "npm: $(tail -n 3 "$scratch/npm")"
+
+# serve NAME COMMAND...: starts it, waits until it serves; its address is in $url.
+serve() {
+  "${@:2}" >"$scratch/$1.log" 2>&1 &
+  pids+=($!)
+  url=
+  for _ in $(seq 100); do
+    url=$(sed -n 's#.*\(http://[0-9.:]*/\).*#\1#p' "$scratch/$1.log" | head -n 1)
+    [ -n "$url" ] && return
+    sleep 0.05
+  done
+  stop "$1 does not serve: $(cat "$scratch/$1.log")"
+}
+serve clock "$lio" examples/clock.lua 0
+clock=$url
+serve upload "$lio" examples/upload.lua 0 "$scratch/uploads"
+upload=$url
+serve listing "$lio" serve "$scratch/site" --list --port 0
+listing=$url
+serve debug "$lio" "$scratch/debug.lua" 127.0.0.1:0
+debug=$url
+
+run=$PWD/tests/browser/run.mjs
+(cd "$scratch" && timeout 180 node "$run" "$(command -v chromium)" "$scratch/profile" \
+  "$clock" "$upload" "$listing" "$debug" "$scratch/peer-file.bin" "$shots") >"$scratch/out" 2>&1
+code=$?
+cat "$scratch/out"
+passed=$(grep -c '^ok - ' "$scratch/out")
+failed=$(grep -c '^not ok - ' "$scratch/out")
+if [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
