@@ -518,7 +518,8 @@ local function new(io)
       error("bad argument #2 to 'transfer' (service expected, got " .. type(service) .. ")", 2)
     end
     local result, message, code = part_with(c, "move", service, ...)
-    if result == true or not result then return result, message, code end
+    if result == true then return true end
+    if not result then return nil, message, code end
     return instances[service] and instances[service].connection(result) or new(service).connection(result)
   end
 

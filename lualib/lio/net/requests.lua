@@ -363,7 +363,8 @@ return function(api, ltask)
     local moved
     moved, message, code = api.send_off(c, service, entry.owner.id, ...)
     if moved or c:is_closed() then close_entry(entry) end
-    return moved, message, code
+    if moved then return moved end
+    return nil, message, code
   end
 
   -- `transfer(h, service, …)`: as `net.transfer`; the handle that it becomes there is the caller's.
