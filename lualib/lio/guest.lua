@@ -82,6 +82,8 @@ return function(ltask)
 
   function M.is_running() return running > 0 end
 
+  M.is_stopping = M.is_running
+
   function M.was_signalled() return false end
 
   function M.drives() return true end
