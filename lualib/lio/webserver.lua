@@ -158,6 +158,15 @@ function App:any(pattern, ...)
   return self:route("", pattern, ...)
 end
 
+-- `app:static(prefix, dir [, opts])`: serves the files of a folder below a path → app. `opts`: `list` (pages
+-- for directories without an index), `index` ("index.html"), `hidden` (names that begin with a dot, too),
+-- `max_age` (seconds), `immutable`, `cache_control`, `precompressed` (false: no `.br` and `.gz` copies).
+function App:static(prefix, dir, opts)
+  -- Not a tail call: its errors count levels.
+  local app = require "lio.web.static"(self, prefix, dir, opts)
+  return app
+end
+
 -- `app:use([prefix,] middleware)`: `middleware(req, res, next)` runs around the handlers of all requests,
 -- or of those below `prefix`, in the order of `use`. `next()` runs what is inside; what a handler returned
 -- is in `res` then and goes out when the outermost has returned. → app.

@@ -110,6 +110,23 @@ function App:any(pattern, ...) end
 ---@overload fun(self: lio.App, middleware: lio.Handler): lio.App
 function App:use(prefix, middleware) end
 
+---@class lio.StaticOptions
+---@field list? boolean whether a directory without an index is listed; default false
+---@field index? string name of a directory's own page; default `"index.html"`
+---@field hidden? boolean whether names that begin with a dot are served; default false
+---@field max_age? number seconds that the files stay fresh: `Cache-Control`; default: nothing is said
+---@field immutable? boolean whether they never change; with `max_age`
+---@field cache_control? string the whole value of `Cache-Control`
+---@field precompressed? boolean whether `.br` and `.gz` copies beside the files are used; default true
+
+---Serves the files of a folder below a path: GET and HEAD, conditions, ranges, compressed copies. Paths that
+---leave the folder are as if they were not there. Raises when the folder cannot be opened.
+---@param prefix string begins with `/`
+---@param dir string path of the folder
+---@param opts? lio.StaticOptions
+---@return lio.App app itself
+function App:static(prefix, dir, opts) end
+
 ---Sets who answers for a handler that raised, in the place of a plain 500.
 ---@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, table?
 ---@return lio.App app itself
@@ -295,7 +312,7 @@ function Part:close() end
 ---@class lio.Response
 ---@field code? integer status, when one was set
 ---@field fields? string[] header names and values in turn
----@field body? string|fun(): string?
+---@field body? string|lio.File|fun(): string?
 local Response = {}
 
 ---Sets the status.
@@ -361,6 +378,24 @@ function Response:json(value) end
 ---@param status? integer default 302
 ---@return lio.Response res itself
 function Response:redirect(url, status) end
+
+---@class lio.FileOptions
+---@field root? string folder that the path is below and cannot leave: for paths that come from a client
+---@field type? string media type; default: by the name
+---@field name? string the answer is a download of that name
+---@field max_age? number seconds that it stays fresh: `Cache-Control`
+---@field immutable? boolean whether it never changes; with `max_age`
+---@field cache_control? string the whole value of `Cache-Control`
+---@field precompressed? boolean whether `.br` and `.gz` copies beside the file are used; default true
+
+---Answers with a file: conditions and ranges are looked at unless another status than 200 was set. When it
+---cannot be had, the answer is 404, or 403, unless the handler says otherwise.
+---@param path string
+---@param opts? lio.FileOptions
+---@return lio.Response? res itself
+---@return string? message
+---@return string? code as those of `lio.file`
+function Response:file(path, opts) end
 
 ---Sends the head, if it has not gone, and a piece of the body, at once or together with others of this
 ---moment; waits while the peer does not read.

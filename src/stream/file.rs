@@ -59,6 +59,7 @@ impl Stream {
                 Moved::Done(0) => return Ok(Turn::Short),
                 Moved::Done(count) => {
                     *sent += count as u64;
+                    self.written += count as u64;
                     if count < want {
                         return Ok(self.go_on_later());
                     }
@@ -87,6 +88,7 @@ impl Stream {
             self.go_on_later();
             return Ok(false);
         };
+        self.written += count as u64;
         self.took(count);
         if count < asked {
             self.go_on_later();

@@ -148,11 +148,18 @@ local function close_form(self)
   self.form = false
 end
 
+-- An answer's file ends with its request. `keep_file(f)` closes the one before; nil: only that.
+function Connection:keep_file(f)
+  if self.file then self.file:close() end
+  self.file = f or false
+end
+
 -- Ends the connection.
 local function finish(self)
   local c, serving = self.c, self.serving
   self.busy = true -- whatever comes now is nobody's
   if self.form then close_form(self) end
+  if self.file then self:keep_file(nil) end
   serving.connections[c] = nil
   if self.timer then
     serving.timers:free(self.timer)
@@ -236,7 +243,7 @@ local function serve(self, head, id, more)
   local app = self.app
   repeat
     self.head_since, self.body_waited, self.problem = false, 0, false
-    self.served = true
+    self.served, self.current = true, head
     if more or self.left or self.serving.stopping then prepare(self, more) end
     local handler
     if id ~= 0 then
@@ -254,6 +261,7 @@ local function serve(self, head, id, more)
     if self.taken or self.broken then return finish(self) end
     head, id, more = next_request(self.x)
   until not head
+  self.current = false
   return rest(self, head, id, more)
 end
 
@@ -378,6 +386,8 @@ function M.serving(app, net)
       body_waited = 0,
       problem = false,
       form = false,
+      file = false,
+      current = false,
       taken = false,
       gone = false,
       hooks = false, -- of the current request

@@ -165,6 +165,18 @@ local function settle_head(self, body)
   for index = #hooks, 1, -1 do hooks[index](self, body) end
 end
 
+-- `res:file(path [, opts])` → res, or nil, message, code with the answer set to 404 or 403. The path is the
+-- program's own; one that comes from a client needs `opts.root`, a folder that it cannot leave. Other
+-- options: `type` (media type), `name` (a download of that name), `max_age` (seconds), `immutable`,
+-- `cache_control`, `precompressed` (false: no copies `.br` and `.gz` beside the file).
+function Response:file(path, opts)
+  check_open(self, "file")
+  -- Not a tail call: its errors count levels.
+  local done, message, code = require("lio.web.file").respond(self, path, opts)
+  if done then return self end
+  return nil, message, code
+end
+
 local function begin(self)
   self.touched = true
   if self.head_hooks then settle_head(self) end
@@ -316,6 +328,7 @@ end
 -- Forgets what a handler set, so that another answer can be given.
 function Response:reset()
   self.code, self.fields, self.body, self.kind, self.trailers = nil, nil, nil, nil, nil
+  self.connection:keep_file(nil)
 end
 
 -- Keeps what a handler returned: nothing or `res` itself, a body, or status, body, headers. It counts for
@@ -369,6 +382,7 @@ function Response:finish(a, b, c)
     end
   end
   if type(body) == "function" then return send_pieces(self, body) end
+  if type(body) == "userdata" then return require("lio.web.file").send(self, begin, finish_pieces) end
   local code = self.code or (body and 200 or 204)
   if self.head_hooks then
     self.code = code

@@ -1,0 +1,69 @@
+-- The page that lists a directory, for web/static.lua. One function:
+-- `listing(shown, path, entries, more, hidden)` → HTML. `shown`: the decoded path of the request, `path` the
+-- part of it below the root (`""` is the root), `entries` and `more` as `folder:list` gives them, `hidden`
+-- whether names that begin with a dot are shown. Every name is escaped; links are relative.
+
+local http = require "lio.http"
+
+local STYLE <const> = [[
+:root{color-scheme:light dark;--line:#8883;--dim:#777;--link:#0a58ca}
+@media(prefers-color-scheme:dark){:root{--dim:#999;--link:#8ab4f8}}
+*{box-sizing:border-box}
+body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1.5rem 1rem 3rem}
+h1{font-size:1.25rem;font-weight:600;margin:0 0 1rem;overflow-wrap:anywhere}
+table{border-collapse:collapse;width:100%}
+th{color:var(--dim);font-size:.8rem;font-weight:500;text-align:left}
+th,td{border-bottom:1px solid var(--line);padding:.45rem .5rem;vertical-align:top}
+td:first-child{overflow-wrap:anywhere}
+a{color:var(--link);text-decoration:none}
+a:hover,a:focus{text-decoration:underline}
+.n{color:var(--dim);font-variant-numeric:tabular-nums;text-align:right;white-space:nowrap}
+p{color:var(--dim);font-size:.85rem}
+@media(max-width:34rem){.d{display:none}th,td{padding:.6rem .25rem}}]]
+
+local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
+
+-- Bytes that are no UTF-8 would break the page: they are shown as question marks.
+local function shown_text(text)
+  if not utf8.len(text) then text = text:gsub("[\128-\255]", "?") end
+  return (text:gsub('[%c&<>"\']', function(char) return ESCAPES[char] or "?" end))
+end
+
+local UNITS <const> = { "kB", "MB", "GB", "TB", "PB", "EB" }
+
+local function shown_size(bytes)
+  if bytes < 1000 then return bytes .. " B" end
+  local size, unit = bytes / 1000, 1
+  while size >= 999.5 and UNITS[unit + 1] do size, unit = size / 1000, unit + 1 end
+  return (size < 9.95 and "%.1f %s" or "%.0f %s"):format(size, UNITS[unit])
+end
+
+local function row(entry)
+  local slash = entry.kind == "directory" and "/" or ""
+  -- "./" keeps a name with a colon from being read as a scheme.
+  local link = "./" .. http.escape(entry.name) .. slash
+  local size = slash == "" and shown_size(entry.size) or "–"
+  return ('<tr><td><a href="%s">%s%s</a><td class="n">%s<td class="n d">%s\n'):format(
+    link, shown_text(entry.name), slash, size, os.date("!%Y-%m-%d %H:%M", entry.mtime))
+end
+
+return function(shown, path, entries, more, hidden)
+  local rows, files, folders = {}, 0, 0
+  for _, entry in ipairs(entries) do
+    if hidden or entry.name:sub(1, 1) ~= "." then
+      rows[#rows + 1] = row(entry)
+      if entry.kind == "directory" then folders = folders + 1 else files = files + 1 end
+    end
+  end
+  local title = shown_text(shown)
+  local up = path ~= "" and '<tr><td><a href="../">../</a><td class="n">–<td class="n d">\n' or ""
+  local function count(number, one, many) return number .. " " .. (number == 1 and one or many) end
+  return table.concat {
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+    '<meta name="viewport" content="width=device-width,initial-scale=1">',
+    "<title>", title, "</title><style>", STYLE, "</style></head><body>\n<h1>", title, "</h1>\n<table>",
+    '<thead><tr><th>Name<th class="n">Size<th class="n d">Changed (UTC)</thead><tbody>\n',
+    up, table.concat(rows), "</tbody></table>\n<p>", count(folders, "folder", "folders"), ", ",
+    count(files, "file", "files"), more and ", and more that are not shown" or "", "</p>\n</body></html>\n",
+  }
+end

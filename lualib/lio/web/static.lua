@@ -1,0 +1,141 @@
+-- `app:static(prefix, dir [, opts])`: serves a folder's files. Paths that leave the folder, and names that
+-- begin with a dot, are as if they were not there: the app's `not_found` answers.
+
+local file = require "lio.file"
+local http = require "lio.http"
+local files = require "lio.web.file"
+
+-- Seconds that a compressed copy which is not there is not looked for again, and of how many paths.
+local ABSENT_FOR <const> = 2
+local ABSENT_MOST <const> = 1000
+
+local OPTIONS <const> = {
+  list = "boolean", index = "string", hidden = "boolean", max_age = "number", immutable = "boolean",
+  cache_control = "string", precompressed = "boolean",
+}
+
+local function not_found(app, req, res)
+  local handler = app.not_found_handler
+  if handler then return handler(req, res) end
+  return 404, "Not Found\n"
+end
+
+local function is_hidden(path)
+  return path:byte(1) == 46 or path:find("/.", 1, true) ~= nil
+end
+
+-- Where a directory that was asked for without a slash is: a relative reference, so that neither a host nor
+-- a prefix that a proxy took away matters. It begins with a dot, so nothing of the path is read as a host.
+local function with_slash(req)
+  local name = req.raw_path:match "[^/]*$"
+  local query = req.raw_query
+  return "./" .. name .. "/" .. (query and "?" .. query or "")
+end
+
+-- A folder, and what is known of it.
+local Site = {}
+Site.__index = Site
+
+-- The compressed copy of a file for this client, and its coding, if there is one.
+function Site:compressed(path, f, head, clock)
+  local absent = self.absent
+  local known = absent[path]
+  if known and clock < known then return nil end
+  local looked = false
+  local copy, coding = files.compressed(function(name)
+    looked = true
+    return self.folder:open(name)
+  end, path, f, head)
+  if looked and not copy then
+    if not known then self.absent_count = self.absent_count + 1 end
+    if self.absent_count > ABSENT_MOST then
+      self.absent, self.absent_count = {}, 1
+      absent = self.absent
+    end
+    absent[path] = clock + ABSENT_FOR
+  end
+  return copy, coding
+end
+
+-- Answers with a regular file.
+function Site:send(res, path, f)
+  local connection = res.connection
+  local kind, compressible = http.media_type(path)
+  local varies = compressible and self.precompressed and not res.code
+  if varies then
+    local copy, coding = self:compressed(path, f, connection.current, connection.net.clock)
+    if copy then
+      f:close()
+      return files.answer(res, copy, kind, coding, true, self.cache)
+    end
+  end
+  return files.answer(res, f, kind, nil, varies, self.cache)
+end
+
+-- Answers for a directory whose path ends in a slash or is empty: its index, or a listing. → whether it did.
+function Site:send_directory(req, res, path)
+  local name = path .. self.index
+  local f, message, code = self.folder:open(name)
+  if f and f:kind() == "file" then
+    self:send(res, name, f)
+    return true
+  end
+  if f then f:close() end
+  if not f and not files.STATUS[code] then error("static: " .. message, 0) end
+  if not self.list then return false end
+  local entries, more = self.folder:list(path)
+  if not entries then return false end
+  local page = require("lio.web.listing")
+  res:header("Content-Type", "text/html; charset=utf-8")
+  res:send(page(req.path, path, entries, more, self.hidden))
+  return true
+end
+
+function Site:handle(app, req, res, path)
+  if is_hidden(path) and not self.hidden then return not_found(app, req, res) end
+  local is_slashed = path == "" or path:byte(-1) == 47
+  if is_slashed and req.raw_path:byte(-1) == 47 then
+    if self:send_directory(req, res, path) then return res end
+    return not_found(app, req, res)
+  end
+  local f, message, code = self.folder:open(path)
+  if not f then
+    local status = files.STATUS[code]
+    if not status then error("static: " .. message, 0) end
+    if status == 403 then return 403, "Forbidden\n" end
+    return not_found(app, req, res)
+  end
+  if f:kind() == "file" then
+    self:send(res, path, f)
+    return res
+  end
+  f:close()
+  return res:redirect(with_slash(req), 301)
+end
+
+-- Adds the routes to `app`. Raises when the folder cannot be opened.
+return function(app, prefix, dir, opts)
+  opts = opts or {}
+  if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" or prefix:find "[:*<>]" then
+    error("static: the prefix must be a path that begins with '/'", 3)
+  end
+  if type(dir) ~= "string" then error("static: path of a folder expected, got " .. type(dir), 3) end
+  files.check_options(opts, OPTIONS, "static", 3)
+  local folder, message = file.folder(dir)
+  if not folder then error(("static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", "")), 3) end
+  local site = setmetatable({
+    folder = folder,
+    index = opts.index or "index.html",
+    list = opts.list or false,
+    hidden = opts.hidden or false,
+    precompressed = opts.precompressed ~= false,
+    cache = files.cache_control(opts),
+    absent = {},
+    absent_count = 0,
+  }, Site)
+  prefix = prefix:gsub("/+$", "")
+  local function handle(req, res) return site:handle(app, req, res, req.params.rest or "") end
+  if prefix ~= "" then app:get(prefix, handle) end
+  app:get(prefix .. "/", handle)
+  return app:get(prefix .. "/*rest", handle)
+end

@@ -1,0 +1,140 @@
+-- Parts of files and conditional requests, as a client sees them; every form of the fields is tested beside
+-- the parsers, in src/http/tests.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+
+local site = t.tmp()
+local path = t.write(site .. "/ten.txt", "0123456789")
+assert(os.execute("touch -d '2001-02-03T04:05:06.7Z' " .. t.quote(path)))
+t.write(site .. "/empty.txt", "")
+local DATE <const> = "Sat, 03 Feb 2001 04:05:06 GMT"
+
+local function ask(fields, method, target)
+  return http.once(function(app) app:static("/", site) end, method or "GET", target or "/ten.txt", fields)
+end
+
+local TAG <const> = ask {}.headers.etag
+
+local function part(range, ...)
+  local r = ask { "Range: " .. range, ... }
+  return { r.status, r.headers["content-range"], r.body }
+end
+
+t.test("one range is answered with that part", function()
+  t.eq(part "bytes=2-4", { 206, "bytes 2-4/10", "234" })
+  t.eq(part "bytes=7-", { 206, "bytes 7-9/10", "789" })
+  t.eq(part "bytes=-2", { 206, "bytes 8-9/10", "89" })
+  t.eq(part "bytes=0-1000", { 206, "bytes 0-9/10", "0123456789" })
+  local r = ask { "Range: bytes=2-4" }
+  t.eq({ r.headers["content-length"], r.headers["content-type"], r.headers.etag, r.headers["last-modified"] },
+    { "3", "text/plain; charset=utf-8", TAG, DATE })
+end)
+
+t.test("a range that is not there is 416 with the size", function()
+  local r = ask { "Range: bytes=10-" }
+  t.eq({ r.status, r.headers["content-range"], r.body }, { 416, "bytes */10", "Range Not Satisfiable\n" })
+  t.eq(ask({ "Range: bytes=0-" }, "GET", "/empty.txt").status, 416)
+end)
+
+t.test("what is malformed, overlaps or is absurd is answered with the whole file", function()
+  local many = {}
+  for index = 1, 200 do many[index] = "0-0" end
+  for _, range in ipairs { "bytes=4-2", "items=0-1", "bytes=", "bytes=0-5,5-6", "bytes=" .. table.concat(many, ",") } do
+    t.eq(part(range), { 200, nil, "0123456789" }, range)
+  end
+  t.eq(ask({ "Range: bytes=-5" }, "GET", "/empty.txt").status, 200)
+end)
+
+t.test("several ranges are the parts of a multipart body, in the order asked for", function()
+  local r = ask { "Range: bytes=7-8, 0-0,-1" }
+  t.eq({ r.status, r.headers["content-range"] }, { 206, nil })
+  local boundary = t.ok(r.headers["content-type"]:match "^multipart/byteranges; boundary=(%x+)$")
+  local expected = {}
+  for _, one in ipairs { { "7-8", "78" }, { "0-0", "0" }, { "9-9", "9" } } do
+    expected[#expected + 1] = "--" .. boundary .. "\r\nContent-Type: text/plain; charset=utf-8\r\n"
+      .. "Content-Range: bytes " .. one[1] .. "/10\r\n\r\n" .. one[2] .. "\r\n"
+  end
+  t.eq(r.body, table.concat(expected) .. "--" .. boundary .. "--\r\n")
+  t.ok(ask { "Range: bytes=0-0,2-2" }.headers["content-type"] ~= r.headers["content-type"], "boundaries differ")
+end)
+
+t.test("of several ranges of which one is there, that one is the answer", function()
+  t.eq(part "bytes=20-30,3-3", { 206, "bytes 3-3/10", "3" })
+end)
+
+t.test("ranges of large files arrive whole, by the kernel and in parts", function()
+  local text = {}
+  for index = 1, 100000 do text[index] = ("%08d"):format(index) end
+  text = table.concat(text)
+  t.write(site .. "/large.bin", text)
+  local r = ask({ "Range: bytes=100000-799998" }, "GET", "/large.bin")
+  t.ok(r.status == 206 and r.body == text:sub(100001, 799999))
+  r = ask({ "Range: bytes=0-299999,400000-400009,500000-" }, "GET", "/large.bin")
+  local bodies = {}
+  for body in r.body:gmatch "\r\n\r\n(%d+)\r\n%-%-" do bodies[#bodies + 1] = body end
+  t.ok(#bodies == 3 and bodies[1] == text:sub(1, 300000) and bodies[2] == text:sub(400001, 400010)
+    and bodies[3] == text:sub(500001))
+end)
+
+t.test("HEAD ignores ranges", function()
+  local r = ask({ "Range: bytes=2-4" }, "HEAD")
+  t.eq({ r.status, r.headers["content-length"], r.headers["content-range"] }, { 200, "10" })
+end)
+
+t.test("If-Range with another tag, a weak one or another date asks for the whole file", function()
+  t.eq(part("bytes=0-0", "If-Range: " .. TAG)[1], 206)
+  t.eq(part("bytes=0-0", "If-Range: " .. DATE)[1], 206)
+  for _, value in ipairs { '"x"', "W/" .. TAG, "Sat, 03 Feb 2001 04:05:07 GMT", "nonsense" } do
+    t.eq(part("bytes=0-0", "If-Range: " .. value)[1], 200, value)
+  end
+end)
+
+local function status(...) return ask { ... }.status end
+
+t.test("If-None-Match is 304 for the tag, weak or in a list, and for *", function()
+  for _, value in ipairs { TAG, "W/" .. TAG, '"x", ' .. TAG, "*" } do
+    local r = ask { "If-None-Match: " .. value }
+    t.eq({ r.status, r.body, r.headers.etag, r.headers["last-modified"], r.headers["content-type"] },
+      { 304, "", TAG, DATE }, value)
+  end
+  t.eq(status('If-None-Match: "x"'), 200)
+  t.eq(status("If-None-Match: " .. TAG, "Range: bytes=0-0"), 304)
+  t.eq(ask({ "If-None-Match: *" }, "HEAD").status, 304)
+end)
+
+t.test("If-Modified-Since is 304 at that date or after, and counts only without If-None-Match", function()
+  t.eq(status("If-Modified-Since: " .. DATE), 304)
+  t.eq(status "If-Modified-Since: Sat, 03 Feb 2001 04:05:05 GMT", 200)
+  t.eq(status("If-Modified-Since: " .. DATE, 'If-None-Match: "x"'), 200)
+  t.eq(status "If-Modified-Since: today", 200)
+end)
+
+t.test("If-Match and If-Unmodified-Since are 412 when they do not hold", function()
+  t.eq({ status("If-Match: " .. TAG), status "If-Match: *" }, { 200, 200 })
+  t.eq({ status 'If-Match: "x"', status("If-Match: W/" .. TAG) }, { 412, 412 })
+  t.eq(status("If-Unmodified-Since: " .. DATE), 200)
+  t.eq(status "If-Unmodified-Since: Sat, 03 Feb 2001 04:05:05 GMT", 412)
+  t.eq(ask { 'If-Match: "x"' }.body, "Precondition Failed\n")
+end)
+
+t.test("another content has another tag, also of the same length and in the same second", function()
+  local function tag(content)
+    t.write(site .. "/changes.txt", content)
+    assert(os.execute("touch -d '2001-02-03T04:05:06.7Z' " .. t.quote(site .. "/changes.txt")))
+    return ask({}, "GET", "/changes.txt").headers.etag
+  end
+  t.ok(tag "one" ~= tag "three")
+  local first = tag "one"
+  assert(os.execute("touch -d '2001-02-03T04:05:06.8Z' " .. t.quote(site .. "/changes.txt")))
+  t.ok(ask({}, "GET", "/changes.txt").headers.etag ~= first)
+end)
+
+t.test("a date that is still to come is not told", function()
+  t.write(site .. "/future.txt", "x")
+  assert(os.execute("touch -d '2090-01-01' " .. t.quote(site .. "/future.txt")))
+  t.ok(not ask({}, "GET", "/future.txt").headers["last-modified"]:find "2090")
+end)
+
+t.finish()

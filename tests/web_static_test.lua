@@ -1,0 +1,471 @@
+-- `app:static` and `res:file`: what is served, with which fields, and what never leaves a folder. Ranges and
+-- conditions are in web_range_test.lua.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local web = require "lio.webserver"
+
+local base = t.tmp()
+local site = base .. "/site"
+local function sh(command) assert(os.execute("cd " .. t.quote(base) .. " && " .. command)) end
+
+sh [[mkdir -p site/docs site/empty 'site/a b' site/.git site/list/sub site/evil.com outside]]
+t.write(base .. "/secret.txt", "secret")
+t.write(base .. "/outside/x.txt", "secret")
+t.write(site .. "/index.html", "<h1>home</h1>")
+t.write(site .. "/docs/index.html", "docs")
+t.write(site .. "/hello.txt", "hello\n")
+t.write(site .. "/app.js", ("let x;"):rep(100))
+t.write(site .. "/empty.txt", "")
+t.write(site .. "/pixel.png", "png")
+t.write(site .. "/a b/c+d.txt", "odd")
+t.write(site .. "/100%.txt", "percent")
+t.write(site .. "/.env", "secret")
+t.write(site .. "/.git/config", "secret")
+t.write(site .. "/list/<b>&\"'.txt", "x")
+t.write(site .. "/list/Zebra.txt", ("x"):rep(1500))
+t.write(site .. "/list/apple.txt", "")
+t.write(site .. "/list/.hidden", "")
+sh [[ln -s ../secret.txt site/escape.txt; ln -s ../outside site/away; ln -s hello.txt site/inside.txt
+  ln -s "$PWD/site/hello.txt" site/absolute.txt; ln -s / site/root; mkfifo site/fifo
+  printf x > site/list/fifo; rm site/list/fifo; mkfifo site/list/fifo; ln -s /etc site/list/etc]]
+
+-- Asks an app that serves the folder at "/" and at "/files".
+local function ask(target, fields, method, opts)
+  return http.once(function(app)
+    app:static("/", site, opts):static("/files/", site, opts)
+  end, method or "GET", target, fields)
+end
+
+-- The bytes of a request whose target is no nice one.
+local function raw(target, opts)
+  local app, response = web.new(), nil
+  app:static("/", site, opts)
+  http.with(app, function(open)
+    response = open():ask("GET " .. target .. " HTTP/1.1\r\nHost: test\r\n\r\n")
+  end)
+  return response
+end
+
+t.test("a file is served with its type, length, date and tag", function()
+  local r = ask "/hello.txt"
+  t.eq({ r.status, r.body }, { 200, "hello\n" })
+  t.eq(r.headers["content-type"], "text/plain; charset=utf-8")
+  t.eq(r.headers["content-length"], "6")
+  t.eq(r.headers["accept-ranges"], "bytes")
+  t.ok(r.headers["last-modified"]:find "^%a%a%a, %d%d %a%a%a %d%d%d%d %d%d:%d%d:%d%d GMT$")
+  t.ok(r.headers.etag:find '^"[%x.-]+"$', r.headers.etag)
+  t.is_nil(r.headers["cache-control"])
+end)
+
+t.test("types follow the names' ends; script is text/javascript, what is unknown is bytes", function()
+  t.eq(ask("/app.js").headers["content-type"], "text/javascript; charset=utf-8")
+  t.eq(ask("/pixel.png").headers["content-type"], "image/png")
+  t.eq(ask("/").headers["content-type"], "text/html; charset=utf-8")
+  t.write(site .. "/unknown", "x")
+  t.eq(ask("/unknown").headers["content-type"], "application/octet-stream")
+end)
+
+t.test("an empty file, odd names and a prefix of its own", function()
+  local r = ask "/empty.txt"
+  t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "", "0" })
+  t.eq(ask("/a%20b/c+d.txt").body, "odd")
+  t.eq(ask("/100%25.txt").body, "percent")
+  t.eq(ask("/files/hello.txt").body, "hello\n")
+  t.eq(ask("/files/").body, "<h1>home</h1>")
+end)
+
+t.test("HEAD has the fields of GET and no body", function()
+  local get, head = ask "/app.js", ask("/app.js", nil, "HEAD")
+  t.eq({ head.status, head.body }, { 200, "" })
+  for _, name in ipairs { "content-length", "content-type", "etag", "last-modified", "accept-ranges" } do
+    t.eq(head.headers[name], get.headers[name], name)
+  end
+end)
+
+t.test("other methods are 405 with Allow, OPTIONS tells the methods", function()
+  local r = ask("/hello.txt", nil, "POST")
+  t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })
+  t.eq(ask("/hello.txt", nil, "DELETE").status, 405)
+  t.eq({ ask("/hello.txt", nil, "OPTIONS").status, ask("/", nil, "PUT").status }, { 204, 405 })
+end)
+
+t.test("a directory serves its index.html, or one of another name", function()
+  t.eq(ask("/").body, "<h1>home</h1>")
+  t.eq(ask("/docs/").body, "docs")
+  t.eq(ask("/", nil, "GET", { index = "hello.txt" }).body, "hello\n")
+end)
+
+t.test("a directory without its slash is a redirect to a relative place, with the query", function()
+  local r = ask "/docs"
+  t.eq({ r.status, r.headers.location, r.body }, { 301, "./docs/", "" })
+  t.eq(ask("/docs?a=1&b=%2F").headers.location, "./docs/?a=1&b=%2F")
+  t.eq(ask("/files").headers.location, "./files/")
+  t.eq(ask("/a%20b").headers.location, "./a%20b/")
+end)
+
+t.test("no path makes a redirect that leaves the host", function()
+  for _, target in ipairs { "//evil.com", "///evil.com", "/%2f/evil.com", "/\\evil.com", "//evil.com/..",
+    "/%5cevil.com", "//evil.com/%2e%2e" } do
+    local r = raw(target)
+    local location = r.headers.location
+    t.ok(r.status ~= 200 and (not location or location:find "^%./[^/\\]"), target .. " → " .. tostring(location))
+  end
+end)
+
+t.test("what is not there is 404, by the app's own handler when it has one", function()
+  for _, target in ipairs { "/none", "/none/", "/hello.txt/", "/hello.txt/x", "/empty/", "/files/none" } do
+    local r = ask(target)
+    t.eq({ target, r.status, r.body }, { target, 404, "Not Found\n" })
+  end
+  local r = http.once(function(app)
+    app:static("/", site)
+    app:not_found(function(req) return 404, "no " .. req.path end)
+  end, "GET", "/none")
+  t.eq({ r.status, r.body }, { 404, "no /none" })
+end)
+
+t.test("nothing leads out of the folder, and what tries is not there", function()
+  local targets = {
+    "/../secret.txt", "/..", "/../", "/docs/../../secret.txt", "/%2e%2e/secret.txt", "/%2E%2e/secret.txt",
+    "/.%2e/secret.txt", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/docs/..%2f..%2fsecret.txt",
+    "/..%5csecret.txt", "/..\\secret.txt", "/docs\\..\\..\\secret.txt", "/%5c..%5csecret.txt",
+    "/hello.txt%00", "/hello.txt%00.png", "/%00", "/..%00/secret.txt", "//etc/passwd", "/%2fetc%2fpasswd",
+    "/%2fetc/passwd", "/....//secret.txt", "/..;/secret.txt", "/%252e%252e/secret.txt", "/%c0%ae%c0%ae/secret.txt",
+    "/escape.txt", "/away/x.txt", "/away/", "/away", "/root/etc/passwd", "/root/", "/root", "/away/../../secret.txt",
+    "/docs/../hello.txt", "/fifo", "/.", "/./hello.txt", "/docs/.", "/docs/./",
+  }
+  for _, hidden in ipairs { false, true } do
+    for _, target in ipairs(targets) do
+      local r = raw(target, { list = true, hidden = hidden })
+      t.ok(not r.body:find("secret", 1, true) and not r.body:find("root:", 1, true), target .. ": " .. r.body)
+      local is_dot = hidden and target:find "/%.?$" or target:find "/%./"
+      if not (hidden and is_dot) then t.eq({ target, r.status }, { target, 404 }) end
+    end
+  end
+end)
+
+t.test("a malformed escape is refused", function()
+  t.eq(raw("/%zz").status, 400)
+  t.eq(raw("/%").status, 400)
+end)
+
+t.test("links that stay inside are followed, absolute ones too", function()
+  t.eq(ask("/inside.txt").body, "hello\n")
+  t.eq(ask("/absolute.txt").body, "hello\n")
+end)
+
+t.test("names that begin with a dot are hidden unless they are wanted", function()
+  for _, target in ipairs { "/.env", "/.git/config", "/.git/", "/.git", "/%2eenv" } do
+    t.eq({ target, ask(target).status }, { target, 404 })
+  end
+  t.eq(ask("/.env", nil, "GET", { hidden = true }).body, "secret")
+  t.eq(ask("/.git/config", nil, "GET", { hidden = true }).body, "secret")
+end)
+
+t.test("a file that may not be read is 403", function()
+  t.write(site .. "/closed.txt", "closed")
+  sh "chmod 0 site/closed.txt"
+  local readable = io.open(site .. "/closed.txt")
+  if readable then readable:close() end -- root reads everything
+  local r = ask "/closed.txt"
+  t.eq({ r.status, r.body }, readable and { 200, "closed" } or { 403, "Forbidden\n" })
+end)
+
+t.test("directories are not listed by default", function()
+  t.eq(ask("/list/").status, 404)
+end)
+
+t.test("a listing shows what can be had, escaped, directories first, with sizes", function()
+  local r = ask("/list/", nil, "GET", { list = true })
+  t.eq({ r.status, r.headers["content-type"] }, { 200, "text/html; charset=utf-8" })
+  local names = {}
+  for name in r.body:gmatch '<a href="[^"]*">([^<]*)</a>' do names[#names + 1] = name end
+  t.eq(names, { "../", "sub/", "&lt;b&gt;&amp;&quot;&#39;.txt", "apple.txt", "Zebra.txt" })
+  t.ok(r.body:find('href="./%3Cb%3E%26%22%27.txt"', 1, true), r.body)
+  t.ok(r.body:find("1.5 kB", 1, true) and r.body:find("1 folder, 3 files", 1, true), r.body)
+  t.ok(r.body:find('name="viewport"', 1, true) and r.body:find("prefers-color-scheme:dark", 1, true))
+  t.ok(not ask("/list/sub/", nil, "GET", { list = true }).body:find("<td><a href=\"./", 1, true))
+  t.ok(ask("/list/", nil, "GET", { list = true, hidden = true }).body:find(".hidden", 1, true))
+  t.eq(ask("/list/", nil, "HEAD", { list = true }).body, "")
+  t.eq(ask("/docs/", nil, "GET", { list = true }).body, "docs", "an index comes first")
+end)
+
+t.test("the path of a listing is escaped in its title", function()
+  sh [[mkdir -p 'site/<script>x']]
+  local r = ask("/%3Cscript%3Ex/", nil, "GET", { list = true })
+  t.eq(r.status, 200)
+  t.ok(not r.body:find("<script", 1, true) and r.body:find("/&lt;script&gt;x/", 1, true), r.body)
+end)
+
+t.test("Cache-Control is what the options say", function()
+  local function cache(opts) return ask("/hello.txt", nil, "GET", opts).headers["cache-control"] end
+  t.eq(cache { max_age = 60 }, "public, max-age=60")
+  t.eq(cache { max_age = 1e6, immutable = true }, "public, max-age=1000000, immutable")
+  t.eq(cache { cache_control = "no-store" }, "no-store")
+end)
+
+t.test("compressed copies are sent to who takes them, with type, coding and a tag of their own", function()
+  t.write(site .. "/app.js.gz", "gzip bytes")
+  t.write(site .. "/app.js.br", "brotli bytes")
+  local function get(accept, method)
+    return ask("/app.js", accept and { "Accept-Encoding: " .. accept }, method)
+  end
+  local plain, gzip, brotli = get(), get "gzip", get "gzip, deflate, br"
+  t.eq({ #plain.body, gzip.body, brotli.body }, { 600, "gzip bytes", "brotli bytes" })
+  t.eq({ plain.headers["content-encoding"], gzip.headers["content-encoding"], brotli.headers["content-encoding"] },
+    { nil, "gzip", "br" })
+  for _, r in ipairs { plain, gzip, brotli } do
+    t.eq({ r.headers.vary, r.headers["content-type"] }, { "Accept-Encoding", "text/javascript; charset=utf-8" })
+  end
+  local tags = { [plain.headers.etag] = 1, [gzip.headers.etag] = 2, [brotli.headers.etag] = 3 }
+  t.eq(tags[gzip.headers.etag] + tags[plain.headers.etag], 3, "three different tags")
+  t.eq(get("br;q=0.1, gzip;q=0.2").body, "gzip bytes")
+  t.eq(#get("gzip;q=0, identity").body, 600)
+  t.eq(get("br", "HEAD").headers["content-length"], "12")
+  t.eq(#ask("/app.js", { "Accept-Encoding: gzip" }, "GET", { precompressed = false }).body, 600)
+  t.eq(ask("/pixel.png", { "Accept-Encoding: gzip" }).headers.vary, nil, "pictures have no copies")
+  local again = ask("/app.js", { "Accept-Encoding: gzip", "If-None-Match: " .. gzip.headers.etag })
+  t.eq({ again.status, again.headers.vary, again.headers.etag }, { 304, "Accept-Encoding", gzip.headers.etag })
+  local part = ask("/app.js", { "Accept-Encoding: gzip", "Range: bytes=0-3" })
+  t.eq({ part.status, part.body, part.headers["content-range"] }, { 206, "gzip", "bytes 0-3/10" })
+end)
+
+t.test("a compressed copy that is older than its file is not sent", function()
+  t.write(site .. "/stale.css", "new")
+  t.write(site .. "/stale.css.gz", "old")
+  sh "touch -d '2001-01-01' site/stale.css.gz"
+  t.eq(ask("/stale.css", { "Accept-Encoding: gzip" }).body, "new")
+end)
+
+t.test("a large file goes out whole, also behind and before other answers", function()
+  local text = ("0123456789abcdef"):rep(128 * 1024)
+  t.write(site .. "/large.bin", text)
+  local app = web.new()
+  app:static("/", site)
+  http.with(app, function(open)
+    local c = open()
+    local get = "GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
+    c:send(get:format "/hello.txt", get:format "/large.bin", get:format "/empty.txt", get:format "/large.bin",
+      get:format "/none", get:format "/hello.txt")
+    for _, expected in ipairs { "hello\n", text, "", text, "Not Found\n", "hello\n" } do
+      t.ok(c:response("GET").body == expected)
+    end
+  end)
+end)
+
+t.test("HTTP/1.0 gets a file with its length", function()
+  local app = web.new()
+  app:static("/", site)
+  http.with(app, function(open)
+    local c = open()
+    local r = c:ask "GET /hello.txt HTTP/1.0\r\n\r\n"
+    t.eq({ r.status, r.body, r.headers["content-length"], r.headers.connection }, { 200, "hello\n", "6", "close" })
+    t.ok(c:ended())
+  end)
+end)
+
+t.test("downloads that are given up leave no file open", function()
+  local f <close> = assert(io.open(site .. "/endless.bin", "w"))
+  f:seek("set", (1 << 30) - 1)
+  f:write "x"
+  f:flush()
+  local app = web.new { write_time = 0.05 }
+  app:static("/", site)
+  http.with(app, function(open, server)
+    local _, before = t.descriptors()
+    for index = 1, 5 do
+      local c = open()
+      c:send "GET /endless.bin HTTP/1.1\r\nHost: x\r\n\r\n"
+      t.eq(c:read_head().status, 200)
+      -- One reads nothing more, until the server's time is over; the others go.
+      if index > 1 then c:close() end
+    end
+    local deadline = loop.now() + 10
+    while server.count > 0 and loop.now() < deadline do loop.sleep(0.01) end
+    t.eq(server.count, 0)
+    t.eq(select(2, t.descriptors()), before + 1, "but for the client that stays")
+  end)
+end)
+
+t.test("a file that shrinks while it is sent ends the connection", function()
+  t.write(site .. "/shrinks.bin", ("x"):rep(1 << 24))
+  local app = web.new()
+  app:static("/", site)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      c:send "GET /shrinks.bin HTTP/1.1\r\nHost: x\r\n\r\n"
+      local length = math.tointeger(tonumber(c:read_head().headers["content-length"]))
+      assert(io.open(site .. "/shrinks.bin", "w")):close()
+      local got = 0
+      for piece in function() return c.c:recv() end do got = got + #piece end
+      t.ok(got < length, got)
+    end)
+  end)
+  t.ok(log:find("GET /shrinks.bin: sendfile: the file has become shorter", 1, true), log)
+end)
+
+t.test("middleware runs around files, and can take one's place", function()
+  local r = http.once(function(app)
+    app:use(function(_, res, next)
+      next()
+      res:header("X-A", "1")
+    end)
+    app:static("/", site)
+  end, "GET", "/hello.txt")
+  t.eq({ r.body, r.headers["x-a"] }, { "hello\n", "1" })
+  r = http.once(function(app)
+    app:use(function(_, _, next)
+      next()
+      return "another"
+    end)
+    app:static("/", site)
+  end, "GET", "/hello.txt")
+  t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "another", "7" })
+end)
+
+t.test("a route of the app comes before a file", function()
+  local r = http.once(function(app)
+    app:static("/", site)
+    app:get("/hello.txt", function() return "route" end)
+  end, "GET", "/hello.txt")
+  t.eq(r.body, "route")
+end)
+
+t.test("a folder that is not there, or wrong options, raise where static is called", function()
+  local app = web.new()
+  t.raises("web_static_test.lua:%d+: static: cannot serve '.*/none': No such file", function()
+    app:static("/", base .. "/none")
+  end)
+  t.raises("web_static_test.lua:%d+: static: cannot serve", function() app:static("/", site .. "/hello.txt") end)
+  t.raises("web_static_test.lua:%d+: static: unknown option 'lists'", function()
+    app:static("/", site, { lists = true })
+  end)
+  t.raises("static: option 'list' must be a boolean, not string", app.static, app, "/", site, { list = "yes" })
+  t.raises("static: option 'max_age' must not be negative", app.static, app, "/", site, { max_age = -1 })
+  t.raises("static: the prefix must", app.static, app, "files", site)
+  t.raises("static: the prefix must", app.static, app, "/:id", site)
+  t.raises("static: path of a folder expected, got nil", app.static, app, "/")
+end)
+
+-- What res:file gives.
+local function sent(path, opts, fields)
+  local result
+  local r = http.once(function(app)
+    app:get("/", function(_, res)
+      result = table.pack(res:file(path, opts))
+      if result[1] == res then result[1] = "res" end
+    end)
+  end, "GET", "/", fields)
+  return r, result
+end
+
+t.test("res:file serves one file, with conditions, ranges and copies", function()
+  local r, result = sent(site .. "/hello.txt")
+  t.eq({ r.status, r.body, r.headers["content-type"], result[1] },
+    { 200, "hello\n", "text/plain; charset=utf-8", "res" })
+  t.eq(sent(site .. "/hello.txt", nil, { "If-None-Match: " .. r.headers.etag }).status, 304)
+  t.eq(sent(site .. "/hello.txt", nil, { "Range: bytes=1-2" }).body, "el")
+  t.eq(sent(site .. "/app.js", nil, { "Accept-Encoding: br" }).body, "brotli bytes")
+  t.eq(#sent(site .. "/app.js", { precompressed = false }, { "Accept-Encoding: br" }).body, 600)
+end)
+
+t.test("res:file takes a type, a name for a download, and cache options", function()
+  local r = sent(site .. "/hello.txt", { type = "text/x-own", name = 'a "b".txt', max_age = 5 })
+  t.eq({ r.headers["content-type"], r.headers["cache-control"] }, { "text/x-own", "public, max-age=5" })
+  t.eq(r.headers["content-disposition"], "attachment; filename=\"a _b_.txt\"; filename*=UTF-8''a%20%22b%22.txt")
+  r = sent(site .. "/hello.txt", { name = "plain.txt" })
+  t.eq(r.headers["content-disposition"], 'attachment; filename="plain.txt"')
+  local log = http.logged(function()
+    t.eq(sent(site .. "/hello.txt", { cache_control = 1 }).status, 500)
+  end)
+  t.ok(log:find("web_static_test.lua:%d+: file: option 'cache_control' must be a string, not number"), log)
+end)
+
+t.test("res:file tells what is not there, which is 404 unless the handler says otherwise", function()
+  local r, result = sent(site .. "/none")
+  t.eq({ r.status, r.body, result[1], result[3] }, { 404, "Not Found\n", nil, "not found" })
+  t.eq({ sent(site).status, sent(site .. "/fifo").status }, { 404, 404 })
+  r = http.once(function(app)
+    app:get("/", function(_, res)
+      if not res:file(site .. "/none") then return 200, "instead" end
+    end)
+  end, "GET", "/")
+  t.eq({ r.status, r.body }, { 200, "instead" })
+end)
+
+t.test("res:file with a root never leaves it", function()
+  t.eq(sent("hello.txt", { root = site }).body, "hello\n")
+  for _, path in ipairs { "../secret.txt", "/etc/passwd", "escape.txt", "hello.txt\0", "docs\\index.html" } do
+    local r, result = sent(path, { root = site })
+    t.eq({ path, r.status, result[3] }, { path, 404, "outside" })
+  end
+end)
+
+t.test("res:file under a status of its own is the whole file, as an error page is", function()
+  local r = http.once(function(app)
+    app:get("/", function(_, res) return res:status(404):file(site .. "/hello.txt") end)
+  end, "GET", "/", { "Range: bytes=0-0", "If-None-Match: *" })
+  t.eq({ r.status, r.body }, { 404, "hello\n" })
+end)
+
+t.test("a handler that raises after res:file gives 500, and the file is closed", function()
+  local r
+  http.logged(function()
+    r = http.once(function(app)
+      app:get("/", function(_, res)
+        res:file(site .. "/hello.txt")
+        error "after"
+      end)
+    end, "GET", "/")
+  end)
+  t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
+end)
+
+t.test("web.compress compresses a file that has no copy, and leaves parts and copies alone", function()
+  t.write(site .. "/long.txt", ("a long text, "):rep(10000))
+  local function get(target, ...)
+    return http.once(function(app)
+      app:use(web.compress())
+      app:static("/", site)
+    end, "GET", target, { "Accept-Encoding: gzip", ... })
+  end
+  local r = get "/long.txt"
+  t.eq({ r.status, r.headers["content-encoding"], r.headers["content-length"] }, { 200, "gzip", nil })
+  local plain = require("lio.compress").decoder("gzip"):finish(r.body)
+  t.ok(plain == ("a long text, "):rep(10000))
+  r = get("/long.txt", "Range: bytes=2-5")
+  t.eq({ r.status, r.headers["content-encoding"], r.body }, { 206, nil, "long" })
+  t.eq(get("/app.js").body, "gzip bytes")
+end)
+
+t.test("the log counts what was sent of a file", function()
+  local lines = {}
+  local r = http.once(function(app)
+    app:use(web.log { format = function(entry)
+      lines[#lines + 1] = entry.bytes
+      return nil
+    end })
+    app:static("/", site)
+  end, "GET", "/large.bin")
+  t.eq({ #r.body, lines }, { 2097152, { 2097152 } })
+end)
+
+t.test("a mounted app serves files below its prefix, and redirects within it", function()
+  local function get(target)
+    return http.once(function(app)
+      local inner = web.new()
+      inner:static("/files", site)
+      app:mount("/app", inner)
+    end, "GET", target)
+  end
+  t.eq(get("/app/files/hello.txt").body, "hello\n")
+  t.eq(get("/app/files/docs").headers.location, "./docs/")
+  t.eq(get("/app/files/docs/").body, "docs")
+  t.eq(get("/app/files/").body, "<h1>home</h1>")
+end)
+
+t.finish()
