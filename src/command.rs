@@ -1,15 +1,17 @@
 //! What the command line asks for. Called by `main`.
 //!
-//! Options follow the stock `lua` program. What stands behind the script is
-//! that one's alone: nothing here reads it.
+//! Options follow the stock `lua` program. What stands behind the script, or behind a
+//! subcommand's name, is that one's alone: nothing here reads it.
 
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 
 pub(crate) const USAGE: &str = "\
 usage: lio [options] [script [args]]
+       lio serve DIR [options]
   script    run this Lua file; `arg` and `...` hold its arguments
   -         run standard input
+  serve DIR serve a folder's files by HTTP; 'lio serve --help' tells the options
   -e CODE   run CODE, may be repeated; a script given as well runs after it
   --service run the script inside the scheduler, in a service that owns a loop
   --watch   run the script, and restart it when a file that it has loaded changes
@@ -26,7 +28,7 @@ pub(crate) struct Command {
     pub(crate) program: Program,
     pub(crate) watch: bool,
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// Where the script stands among the arguments.
+    /// Where the script, or the name of a subcommand, stands among the arguments.
     pub(crate) script: Option<usize>,
     pub(crate) arguments: Vec<CString>,
 }
@@ -39,6 +41,8 @@ pub(crate) enum Program {
     Script,
     /// It runs in a service of the scheduler.
     Service,
+    /// It is the subcommand `serve`, and no script at all.
+    Serve,
 }
 
 impl Program {
@@ -47,6 +51,7 @@ impl Program {
         match self {
             Program::Script => None,
             Program::Service => Some(c"lio.system"),
+            Program::Serve => Some(c"lio.serve"),
         }
     }
 }
@@ -97,7 +102,11 @@ impl Command {
                     let shown = String::from_utf8_lossy(&argument);
                     return Err(format!("unrecognized option '{shown}'"));
                 }
-                _ => {
+                word => {
+                    // A script of that name is run by `lio ./serve` or `lio -- serve`.
+                    if word == b"serve" && command.program == Program::Script && !command.watch {
+                        command.program = Program::Serve;
+                    }
                     command.script = Some(index - 1);
                     return Ok(command);
                 }

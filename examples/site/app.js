@@ -1,0 +1,3 @@
+addEventListener("load", () => {
+  document.getElementById("time").textContent = Math.round(performance.now());
+});

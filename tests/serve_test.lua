@@ -1,0 +1,123 @@
+-- `lio serve DIR`: what it serves and prints, its options, and what it says of wrong ones. The executable runs it
+-- in either host of this suite; examples/static.lua runs in the host.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "tests.http_client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local lio = t.quote(t.bin()) .. " serve "
+local site = t.tmp()
+t.write(site .. "/index.html", "home")
+assert(os.execute("mkdir " .. t.quote(site .. "/sub")))
+t.write(site .. "/sub/.dot", "dot")
+t.write(site .. "/sub/file.txt", "file")
+local folder = t.quote(site)
+
+-- Runs `f(get, child)` beside the command; `get(target)` asks it. → the child's exit code after SIGTERM.
+local function with(command, f)
+  local child <close> = t.spawn(command)
+  local port = math.tointeger(tonumber((child:expect "lio: serving http://127%.0%.0%.1:(%d+)/")))
+  loop.run(function()
+    f(function(target)
+      local c <close> = http.open(port)
+      return c:request("GET", target)
+    end, child)
+  end)
+  child:kill()
+  local rest = child:all()
+  return child:close(), rest
+end
+
+t.test("a folder is served on 127.0.0.1, and SIGTERM ends it with 0", function()
+  local code = with(lio .. folder .. " --port 0", function(get)
+    t.eq(get("/").body, "home")
+    t.eq(get("/sub/file.txt").body, "file")
+    t.eq({ get("/sub/").status, get("/sub/.dot").status, get("/none").status }, { 404, 404, 404 })
+  end)
+  t.eq(code, 0)
+end)
+
+t.test("--list lists, --hidden serves dot files, also in front of the folder and with =", function()
+  with(lio .. "--port=0 --list --hidden " .. folder, function(get)
+    t.ok(get("/sub/").body:find("./file.txt", 1, true))
+    t.eq(get("/sub/.dot").body, "dot")
+  end)
+end)
+
+t.test("--log writes a line per request", function()
+  local _, rest = with(lio .. folder .. " --port 0 --log", function(get) get "/sub/file.txt?x" end)
+  t.ok(rest:find('"GET /sub/file.txt?x HTTP/1.1" 200 4', 1, true), rest)
+end)
+
+t.test("--addr chooses the address", function()
+  local child <close> = t.spawn(lio .. folder .. " --port 0 --addr 0.0.0.0")
+  child:expect "lio: serving http://127%.0%.0%.1:%d+/"
+end)
+
+t.test("--workers serves with several", function()
+  local code = with(lio .. folder .. " --port 0 --workers 2", function(get)
+    for _ = 1, 8 do t.eq(get("/").body, "home") end
+  end)
+  t.eq(code, 0)
+end)
+
+local function fails(words, message)
+  local r = t.run(lio .. words)
+  t.eq({ r.code, r.out }, { 1, "" }, words)
+  t.ok(r.err:find("lio serve: " .. message, 1, true) == 1, words .. ": " .. r.err)
+  t.ok(not r.err:find("traceback", 1, true), r.err)
+end
+
+t.test("what is wrong is said in one line", function()
+  fails("", "the folder is missing\nusage: lio serve DIR")
+  fails("/none/such --port 0", "cannot serve '/none/such': No such file or directory\n")
+  fails(folder .. "/index.html --port 0", "cannot serve '" .. site .. "/index.html': Not a directory\n")
+  fails(folder .. " " .. folder, "only one folder can be served")
+  fails(folder .. " --port 65536", "--port: a number from 0 to 65535 expected, got '65536'\n")
+  fails(folder .. " --port -1", "--port: a number from 0 to 65535 expected, got '-1'\n")
+  fails(folder .. " --port x", "--port: a number")
+  fails(folder .. " --workers 0", "--workers: a number from 1 to 1024 expected, got '0'\n")
+  fails(folder .. " --port", "'--port' needs a value\n")
+  fails(folder .. " --frobnicate", "unrecognized option '--frobnicate'\n")
+  fails(folder .. " --list=yes", "unrecognized option '--list=yes'\n")
+end)
+
+t.test("a port that is taken is named", function()
+  loop.run(function()
+    local listener <close> = assert(net.listen("127.0.0.1", 0))
+    local _, port = listener:address()
+    fails(folder .. " --port " .. port, "cannot listen on 127.0.0.1:" .. port .. ": ")
+    fails(folder .. " --workers 2 --port " .. port, "cannot listen on 127.0.0.1:" .. port .. ": ")
+  end)
+end)
+
+t.test("--help prints the options", function()
+  local r = t.run(lio .. "--help")
+  t.eq({ r.code, r.err }, { 0, "" })
+  for _, option in ipairs { "--addr", "--port", "--workers", "--list", "--hidden", "--log" } do
+    t.ok(r.out:find(option, 1, true), option)
+  end
+end)
+
+t.test("a script named serve is run when it is said so", function()
+  local dir = t.tmp()
+  t.write(dir .. "/serve", "print('ran')")
+  for _, words in ipairs { " ./serve", " -- serve" } do
+    t.eq(t.run("cd " .. t.quote(dir) .. " && " .. t.quote(t.bin()) .. words).out, "ran\n")
+  end
+end)
+
+t.test("the example serves its site, lists its notes, and has a page for what is not there", function()
+  with(t.lio() .. " " .. t.quote(t.root .. "examples/static.lua") .. " 0", function(get)
+    local r = get "/"
+    t.ok(r.status == 200 and r.body:find("A small site", 1, true) and r.headers["cache-control"])
+    for target in r.body:gmatch '"([%w]+%.%a+)"' do t.eq({ target, get("/" .. target).status }, { target, 200 }) end
+    t.ok(get("/notes/").body:find("ranges.md", 1, true))
+    r = get "/nowhere"
+    t.ok(r.status == 404 and r.body:find("Not here", 1, true))
+  end)
+end)
+
+t.finish()
