@@ -267,6 +267,21 @@ t.test("HTTP/1.0 gets a file with its length", function()
   end)
 end)
 
+t.test("a connection that has had its file keeps none open while it is idle", function()
+  local app = web.new()
+  app:static("/", site)
+  http.with(app, function(open)
+    local c = open()
+    c:request("GET", "/none")
+    local _, before = t.descriptors()
+    for _, target in ipairs { "/hello.txt", "/large.bin" } do
+      c:request("GET", target)
+      loop.sleep(0) -- the server's task ends after the client has read
+      t.eq({ target, select(2, t.descriptors()) }, { target, before })
+    end
+  end)
+end)
+
 t.test("downloads that are given up leave no file open", function()
   local f <close> = assert(io.open(site .. "/endless.bin", "w"))
   f:seek("set", (1 << 30) - 1)

@@ -257,6 +257,7 @@ local function serve(self, head, id, more)
     local ok, problem = xpcall(process, caught, self, handler, req, res)
     if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
     if self.form then close_form(self) end
+    if self.file then self:keep_file(nil) end
     if self.hooks then tell_end(self, req, res) end
     if self.taken or self.broken then return finish(self) end
     head, id, more = next_request(self.x)
