@@ -8,7 +8,7 @@ local file = require "lio.file"
 local http = require "lio.http"
 
 -- Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones.
-local READ_MOST <const> = 64 * 1024
+local READ_MOST <const> = 32 * 1024
 local CODINGS <const> = { br = ".br", gzip = ".gz" }
 -- What a failed opening means to the client; what is not here is the server's fault.
 local STATUS <const> = {
