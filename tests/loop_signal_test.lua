@@ -41,7 +41,11 @@ end
 
 t.test("a second signal ends the loop at once", function()
   local c <close> = child("GRACE_NEEDED = 30\n" .. server .. [[
-    loop.on_stop(function() print "stopping" end)
+    loop.on_stop(function()
+      loop.sleep(0.25) -- sooner it would be the same signal
+      print "stopping"
+      loop.sleep(30)
+    end)
     loop.run(main) print 'after run'
   ]])
   local port = tonumber(c:expect "^port (%d+)$")

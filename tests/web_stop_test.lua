@@ -115,6 +115,22 @@ t.test("while it stops, a server takes no new connections", function()
   t.eq(ended(child), 0)
 end)
 
+-- `timeout` and terminals signal a process and its group: the server was cut short.
+t.test("a signal that comes twice in a moment is one", function()
+  local child <close>, port = start(SLOW_ROUTE)
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send(SLOW)
+    loop.sleep(0.1)
+    child:kill()
+    loop.sleep(0.02)
+    child:kill()
+    t.eq(c:response().body, "slow")
+  end)
+  t.eq(child:line(), "after run")
+  t.eq(ended(child), 0)
+end)
+
 t.test("a second signal ends a server at once", function()
   local child <close>, port = start 'app:get("/hang", function() loop.sleep(60) end)'
   loop.run(function()
@@ -128,6 +144,7 @@ t.test("a second signal ends a server at once", function()
       if other then other:close() end
       loop.sleep(0.01)
     until not other
+    loop.sleep(0.25) -- sooner it would be the same signal
     child:kill()
   end)
   local began = loop.now()

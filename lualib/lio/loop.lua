@@ -158,16 +158,21 @@ function M.stop(grace)
   if left == 0 then finished = true end
 end
 
-local signalled = false
+local signalled = false -- when it was, in seconds of `now`
+
+-- A signal that comes to a process and to its group, as `timeout` and terminals send it, is one.
+local SAME_SIGNAL <const> = 0.2
 
 local function default_handler()
-  signalled = true
+  local now = lio.now()
+  if stopping and signalled and now - signalled < SAME_SIGNAL then return end
+  signalled = now
   M.stop()
 end
 
 -- `loop.was_signalled()` → whether SIGINT or SIGTERM has ended a `run`.
 function M.was_signalled()
-  return signalled
+  return signalled ~= false
 end
 
 local function watch(name)
