@@ -40,8 +40,8 @@ build: ## the executable: target/release/lio
 module: ## the shared object for a stock Lua: build/lio.so
 	$(CARGO) build --release --lib $(MODULE)
 	@mkdir -p build
-	@# Renamed into place: a process that has the old one loaded keeps it.
-	cp '$(LIBRARY)' build/lio.so.new && mv -f build/lio.so.new build/lio.so
+	@# Renamed into place: a process that has the old one loaded keeps it, and two of these do not meet.
+	new=build/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new build/lio.so
 	@# Lua looks for `ltask.bootstrap` in a file of the first part of the name.
 	ln -sf lio.so build/ltask.so
 
