@@ -63,7 +63,10 @@ t.test("descriptors do not become more with restarts, neither here nor there", f
   for _ = 1, 2 do restart() end
   local here, there = kit.descriptors(p.child.pid), kit.descriptors(process())
   for _ = 1, 18 do restart() end
-  t.eq({ kit.descriptors(p.child.pid), kit.descriptors(process()) }, { here, there })
+  -- A connection more or less may be closing just now.
+  local still_here, still_there = kit.descriptors(p.child.pid), kit.descriptors(process())
+  t.ok(still_here <= here + 2, ("%d, before %d"):format(still_here, here))
+  t.ok(still_there <= there + 2, ("%d, before %d"):format(still_there, there))
 end)
 
 t.test("a unix socket's file stays through a restart, and goes at the end", function()

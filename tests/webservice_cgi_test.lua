@@ -226,8 +226,16 @@ kit.both("half-open requests, more than there are descriptors, do not end the se
       pcall(clients[i].send, clients[i], "GET /answers/pl")
     end
     for _, client in ipairs(clients) do client:close() end
-    local c <close> = s:open()
-    t.eq(c:request("GET", "/answers/plain").body, "plain")
+    -- One that comes before the descriptors are free again may be turned away.
+    local deadline = loop.now() + 10
+    local ok, response
+    repeat
+      local c <close> = s:open()
+      ok, response = pcall(c.request, c, "GET", "/answers/plain")
+      if not ok then loop.sleep(0.02) end
+    until ok or loop.now() > deadline
+    t.ok(ok, response)
+    t.eq(response.body, "plain")
   end)
 end)
 

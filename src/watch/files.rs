@@ -71,10 +71,15 @@ impl Files {
     pub(super) fn add(&mut self, path: PathBuf, fingerprint: Fingerprint) {
         let mut folders = Vec::new();
         folders_of(&path, &mut folders, LINKS);
+        let known = self.folders.len();
         for folder in folders {
             if !self.folders.contains_key(&folder) {
                 self.watch(folder);
             }
+        }
+        // Told after the failure: what such a folder holds already is not new.
+        if self.listing.is_some() && self.folders.len() > known {
+            self.listing = Some(self.list());
         }
         self.before.remove(&path);
         self.files.insert(path, fingerprint);
