@@ -201,4 +201,46 @@ t.test("HEAD has the head of a stream, and no stream", function()
   t.eq({ r.status, r.headers["content-type"], closed }, { 200, "text/event-stream", true })
 end)
 
+t.test("a stream whose handler is killed ends, its hooks run, and nobody keeps its timer", function()
+  local app, task, events, ended = web.new(), nil, nil, nil
+  app:get("/", function(req, res)
+    res:on_end(function(...) ended = { select("#", ...) == 2, (...) == req, select(2, ...) == res, res:sent() } end)
+    events = res:sse { ping = 0.01 }
+    task = coroutine.running()
+    loop.sleep(100)
+  end)
+  http.with(app, function(open, server)
+    -- The first request of a connection, and a later one, which another task serves.
+    for _, before in ipairs { 0, 1 } do
+      local c = open()
+      for _ = 1, before do t.eq(c:request("GET", "/none").status, 404) end
+      c:send(ASK)
+      while not task do loop.sleep(0) end
+      t.ok(loop.kill(task))
+      task = nil
+      t.ok(events:is_closed())
+      t.eq({ ended[1], ended[2], ended[3], ended[4], ended[6] }, { true, true, true, 200, true })
+      t.eq({ events:send "x" }, { nil, "closed" })
+      t.eq(server.count, 0)
+      c:close()
+    end
+  end)
+end)
+
+t.test("another task may wait for the end when one that waited was killed", function()
+  local app, reasons = web.new(), {}
+  app:get("/", function(_, res)
+    local events = res:sse()
+    local waiter = loop.fork(function() events:wait() end)
+    loop.sleep(0)
+    t.ok(loop.kill(waiter))
+    reasons = { events:wait(0) }
+  end)
+  http.with(app, function(open)
+    local c = open()
+    t.eq(c:request("GET", "/").status, 200)
+    t.eq(reasons, { false, "timeout" })
+  end)
+end)
+
 t.finish()

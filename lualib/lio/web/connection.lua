@@ -239,11 +239,12 @@ local function prepare(self, more)
 end
 
 -- A task's work: this request, and those that have come with it.
-local function serve(self, head, id, more)
+local function serve(work, self, head, id, more)
+  work[1] = self
   local app = self.app
   repeat
     self.head_since, self.body_waited, self.problem = false, 0, false
-    self.served, self.current = true, head
+    self.served = true
     if more or self.left or self.serving.stopping then prepare(self, more) end
     local handler
     if id ~= 0 then
@@ -253,33 +254,49 @@ local function serve(self, head, id, more)
     end
     local req = setmetatable({ head, self, id }, Request)
     local res = setmetatable({ connection = self, touched = false }, Response)
+    self.current = req
     if app.wrappers[1] then handler = wrap(app, req, res, handler) end
     local ok, problem = xpcall(process, caught, self, handler, req, res)
     if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
     if self.form then close_form(self) end
     if self.file then self:keep_file(nil) end
     if self.hooks then tell_end(self, req, res) end
-    if self.taken or self.broken then return finish(self) end
+    if self.taken or self.broken then
+      work[1] = false
+      return finish(self)
+    end
     head, id, more = next_request(self.x)
   until not head
-  self.current = false
+  work[1], self.current = false, false
   return rest(self, head, id, more)
 end
 
--- What a task works on: `{ connection }`, or `{ false }` between two. A task that is killed meanwhile takes
--- its connection with it, as nobody would answer there any more.
+-- What a task works on: `{ connection }`, or `{ false }` between two. A task that is killed meanwhile takes its
+-- connection with it, as nobody would answer there any more.
 local Work = {}
 
 function Work.__close(work)
   local self = work[1]
-  if self then finish(self) end
+  if not self then return end
+  if not self.taken then self.broken = true end
+  if self.hooks then tell_end(self, self.current, self.hooks.res) end
+  finish(self)
+end
+
+-- One that no task works on now: most rounds of the loop need no new one.
+local spare_work = false
+
+local function new_work()
+  local work = spare_work or setmetatable({ false }, Work)
+  spare_work = false
+  return work
 end
 
 -- `serve` as a task of its own.
 local function serve_alone(self, head, id, more)
-  local work <close> = setmetatable({ self }, Work)
-  serve(self, head, id, more)
-  work[1] = false
+  local work <close> = new_work()
+  serve(work, self, head, id, more)
+  spare_work = work
 end
 
 -- Looks what has come to a new connection. Called in the accept loop's task.
@@ -303,15 +320,14 @@ end
 -- A task that serves one after another. When a handler waits, the task is that handler's, and the next
 -- one goes on behind it: so there is one change of coroutine a round, not one a request.
 local function serve_due()
-  local work <close> = setmetatable({ false }, Work)
+  local work <close> = new_work()
   while first_due <= last_due do
     local self = take_due()
     local head = self.head
     self.head = false
-    work[1] = self
-    serve(self, head, self.route, self.more)
-    work[1] = false
+    serve(work, self, head, self.route, self.more)
   end
+  spare_work = work
 end
 
 -- The loop has events. While a task works on a request, they are for what it waits on.
@@ -388,7 +404,7 @@ function M.serving(app, net)
       problem = false,
       form = false,
       file = false,
-      current = false,
+      current = false, -- the request, whose head is its [1]
       taken = false,
       gone = false,
       hooks = false, -- of the current request

@@ -107,7 +107,7 @@ function M.answer(res, f, kind, coding, varies, cache)
   local first, length
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(connection.current, f, coding and "-" .. coding or "")
+    status, tag, date, first, length = http.select(connection.current[1], f, coding and "-" .. coding or "")
     if not has(fields, "etag") then add(fields, "ETag", tag) end
     if not has(fields, "last-modified") then add(fields, "Last-Modified", date) end
     if status == 304 then return refuse(res, 304, nil) end
@@ -142,7 +142,7 @@ local function fail(connection, message, code)
   connection.broken = true
   -- What the client does is not worth a line; a file that is cut while it is served is.
   if code ~= "closed" and code ~= "reset" and code ~= "timeout" then
-    io.stderr:write("lio: ", connection.current:method(), " ", connection.current:target(), ": ", message, "\n")
+    io.stderr:write("lio: ", connection.current[1]:method(), " ", connection.current[1]:target(), ": ", message, "\n")
   end
 end
 
@@ -217,7 +217,7 @@ function M.respond(res, path, opts)
   local kind, compressible = http.media_type(path)
   local varies = compressible and opts.precompressed ~= false and not res.code
   if varies then
-    local copy, coding = M.compressed(open, path, f, res.connection.current)
+    local copy, coding = M.compressed(open, path, f, res.connection.current[1])
     if copy then
       f:close()
       if opts.name then res:header("Content-Disposition", disposition(opts.name)) end

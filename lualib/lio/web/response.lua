@@ -269,7 +269,7 @@ function Response:on_end(f)
   self.touched = true
   if type(f) ~= "function" then error("on_end: function expected, got " .. type(f), 2) end
   local connection = self.connection
-  connection.hooks = connection.hooks or {}
+  connection.hooks = connection.hooks or { res = self }
   table.insert(connection.hooks, f)
   return self
 end

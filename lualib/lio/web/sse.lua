@@ -80,8 +80,9 @@ function Events:wait(seconds)
   if self.waiting then error("wait: another task waits on this stream", 2) end
   local net = self.net
   self.waiting = net.ticket()
+  -- Also when the task is killed.
+  local _ <close> = setmetatable({}, { __close = function() self.waiting = nil end })
   local reason = net.park(self.waiting, seconds)
-  self.waiting = nil
   if reason == "timeout" then return false, "timeout" end
   return nil, "closed"
 end

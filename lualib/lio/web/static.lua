@@ -63,7 +63,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self:compressed(path, f, connection.current, connection.net.clock)
+    local copy, coding = self:compressed(path, f, connection.current[1], connection.net.clock)
     if copy then
       f:close()
       return files.answer(res, copy, kind, coding, true, self.cache)
