@@ -67,6 +67,19 @@ t.test("the page shows the lines around the error, and headers but for secrets",
   t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
 end)
 
+t.test("no word of a client chooses the file whose lines the page shows", function()
+  local path, content = os.tmpname(), ("elif a fo"):reverse() -- the page shows these lines
+  local file = assert(io.open(path, "w"))
+  file:write(content)
+  file:close()
+  for _, text in ipairs { path .. ":1: no", "x\nstack traceback:\n\t" .. path .. ":1: in x" } do
+    -- As `error(req.query.x, 0)` would.
+    local r = failing(function() error(text, 0) end, { debug = true })
+    t.is_nil(r.body:find(content, 1, true))
+  end
+  os.remove(path)
+end)
+
 t.test("a client that takes JSON and nothing else gets errors as JSON", function()
   local app = web.new()
   app:get("/raise", function() error "x" end)

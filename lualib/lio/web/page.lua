@@ -37,9 +37,10 @@ function M.brief(req, status, headers)
   return status, reason .. "\n", headers
 end
 
--- The first place in a traceback whose file can be read: its path, line, and lines.
-local function source_of(text)
-  for path, number in text:gmatch "([^\n\t:]+):(%d+):" do
+-- The first place in a traceback whose file can be read: its path, line, and lines. `trace` has nothing of
+-- the message, in which a client may have a word: it must not choose the file.
+local function source_of(trace)
+  for path, number in trace:gmatch "\n\t([^\n\t:]+):(%d+):" do
     local file = io.open(path, "r")
     if file then
       local wanted, lines, count = math.tointeger(tonumber(number)), {}, 0
@@ -54,8 +55,8 @@ local function source_of(text)
   end
 end
 
-local function source_part(text)
-  local ok, path, wanted, lines = pcall(source_of, text)
+local function source_part(trace)
+  local ok, path, wanted, lines = pcall(source_of, trace)
   if not ok or not path then return "" end
   local parts = { "<h2>", escape(path), ":", wanted, "</h2><pre class=source>" }
   for _, line in ipairs(lines) do
@@ -112,7 +113,8 @@ function M.of(req, text)
     "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">",
     "<title>", escape(message:sub(1, 80)), "</title><style>", STYLE, "</style><main><header><p>500 · ",
     escape(req.method), " ", escape(req.target), "</p><h1>", escape(message), "</h1></header>",
-    source_part(text), "<h2>Traceback</h2><pre>", escape(trace:gsub("^stack traceback:\n", ""):gsub("\t", "  ")),
+    source_part(text:match "^.*\n(stack traceback:.*)$" or ""),
+    "<h2>Traceback</h2><pre>", escape(trace:gsub("^stack traceback:\n", ""):gsub("\t", "  ")),
     "</pre>", headers_part(req), "</main></html>\n",
   }
 end
