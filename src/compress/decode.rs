@@ -2,7 +2,7 @@
 //! that asked for it was, and next to nothing beyond it is held either.
 
 use super::Coding;
-use super::gzip::{TRAILER, check_trailer, header_length};
+use super::gzip::{MAX_HEADER, TRAILER, check_trailer, header_length};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, HuffmanCode};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
@@ -149,13 +149,10 @@ impl Decoder {
                 }
             }
             Work::Header(first) => {
-                let known = first.len();
-                first.extend_from_slice(data);
-                let Some(length) = header_length(first)? else {
-                    *data = &[];
+                let Some(length) = take_header(first, data)? else {
                     return Ok(());
                 };
-                *data = &data[length - known..];
+                *data = &data[length..];
                 self.work = Work::Member(Box::new(Decompress::new(false)), Crc::new());
             }
             Work::Member(inflater, sum) => {
@@ -183,6 +180,26 @@ impl Decoder {
         }
         Ok(())
     }
+}
+
+/// How many bytes of `data` are the rest of a header of which `first` came before; `None` when it is not
+/// whole, all of `data` being kept in `first` then. A header that comes in one piece is not copied, so that
+/// a body of many tiny members costs no copy of all the others for each.
+fn take_header(first: &mut Vec<u8>, data: &mut &[u8]) -> Result<Option<usize>, Failure> {
+    let known = first.len();
+    if known == 0
+        && let Some(length) = header_length(data)?
+    {
+        return Ok(Some(length));
+    }
+    let more = data.len().min((MAX_HEADER + 1).saturating_sub(known));
+    first.extend_from_slice(&data[..more]);
+    if let Some(length) = header_length(first)? {
+        return Ok(Some(length - known));
+    }
+    // What is longer has failed.
+    *data = &data[more..];
+    Ok(None)
 }
 
 /// Takes `data` up to the end of the compressed data; whether that was met.

@@ -4,7 +4,7 @@ use super::decode::Failure;
 use flate2::Crc;
 
 /// A header with its name and comment is at most this long, in bytes.
-const MAX_HEADER: usize = 16 * 1024;
+pub(super) const MAX_HEADER: usize = 16 * 1024;
 /// Bytes of a trailer.
 pub(super) const TRAILER: usize = 8;
 

@@ -88,10 +88,12 @@ unsafe extern "C-unwind" fn decoder(state: *mut lua_State) -> c_int {
 }
 
 /// Gives the bytes of a coder's output to Lua. A raise for want of memory leaves them where they are.
-unsafe fn push_output(state: *mut lua_State, out: &mut Vec<u8>) -> c_int {
-    // SAFETY: the vector belongs to the userdata at argument 1.
+unsafe fn push_output(state: *mut lua_State, out: *mut Vec<u8>) -> c_int {
+    // SAFETY: the vector belongs to the userdata at argument 1; a finalizer that runs meanwhile may use the
+    // coder, so no reference to it is held across the push.
     unsafe {
-        push_bytes(state, out);
+        push_bytes(state, &*out);
+        let out = &mut *out;
         match out.capacity() > KEEP {
             true => *out = Vec::new(),
             false => out.clear(),

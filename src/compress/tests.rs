@@ -51,6 +51,35 @@ fn every_cut_of_a_body_is_found() {
     }
 }
 
+/// Each member's header was copied together with all that came behind it: half a minute for these.
+#[test]
+fn a_body_of_many_tiny_members_costs_no_more_than_its_size() {
+    let members = encoded(Coding::Gzip, b"").repeat(200_000);
+    let whole = decoded(Coding::Gzip, &members, members.len(), 100);
+    assert_eq!(whole, Ok(Vec::new()));
+}
+
+#[test]
+fn a_header_with_a_name_is_read_in_pieces_of_any_size_and_has_a_longest_one() {
+    let plain = encoded(Coding::Gzip, b"hello");
+    let named = |length: usize| {
+        let mut data = plain[..10].to_vec();
+        data[3] |= 8;
+        data.extend(vec![b'n'; length]);
+        data.push(0);
+        data.extend_from_slice(&plain[10..]);
+        data
+    };
+    for piece in [1, 7, 100_000] {
+        let got = decoded(Coding::Gzip, &named(1000), piece, 100);
+        assert_eq!(got, Ok(b"hello".to_vec()), "in pieces of {piece}");
+    }
+    for piece in [1000, 20_000] {
+        let got = decoded(Coding::Gzip, &named(100_000), piece, 100);
+        assert_eq!(got, Err(Failure::Corrupt), "in pieces of {piece}");
+    }
+}
+
 #[test]
 fn bytes_behind_the_end_are_refused_but_members_of_gzip_may_follow() {
     for coding in ALL {
