@@ -103,6 +103,7 @@ local function pass_on(res, answer, state)
   for at = 1, #list, 2 do
     if not gone[list[at]:lower()] then res:add_header(list[at], list[at + 1]) end
   end
+  if not answer.headers["content-type"] then res:header("Content-Type", false) end
   res:add_header("Via", answer.version .. " lio")
   -- The server had enough of a body that still comes in.
   if state.unread then res:header("Connection", "close") end

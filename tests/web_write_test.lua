@@ -29,6 +29,38 @@ t.test("written pieces go out in chunks to HTTP/1.1, and the connection stays op
   end)
 end)
 
+t.test("a body goes out without a type when the handler says so, in pieces or as a whole", function()
+  local app = web.new()
+  app:use(web.compress { min = 1 })
+  app:get("/pieces", function(_, res)
+    res:header("Content-Type", false)
+    res:write "one"
+  end)
+  app:get("/whole", function(_, res)
+    res:header("Content-Type", false)
+    return "one"
+  end)
+  app:get("/sent", function(_, res) res:header("Content-Type", false):send "one" end)
+  app:get("/again", function(_, res)
+    res:header("Content-Type", false):header("Content-Type", nil)
+    return "one"
+  end)
+  app:get("/named", function(_, res)
+    res:header("Content-Type", false):header("Content-Type", "a/b")
+    return "one"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    local types = {
+      pieces = false, whole = false, sent = false, again = "text/plain; charset=utf-8", named = "a/b",
+    }
+    for path, kind in pairs(types) do
+      local r = c:request("GET", "/" .. path, kind and {} or { "Accept-Encoding: gzip" })
+      t.eq({ r.status, r.body, r.headers["content-type"] or false }, { 200, "one", kind }, path)
+    end
+  end)
+end)
+
 t.test("a function gives pieces until nil, as a return value or to send", function()
   local function counter()
     local i = 0

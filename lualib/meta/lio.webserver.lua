@@ -321,9 +321,9 @@ local Response = {}
 function Response:status(n) end
 
 ---Sets a header in the place of what was there; nil removes it. With the name alone: as `get_header`. What
----could split the response (CR, LF, NUL) raises.
+---could split the response (CR, LF, NUL) raises. `false` for `Content-Type`: the body goes out without a type.
 ---@param name string
----@param value? string|number
+---@param value? string|number|false
 ---@return lio.Response res itself
 ---@overload fun(self: lio.Response, name: string): string?
 function Response:header(name, value) end

@@ -144,7 +144,9 @@ local function is_candidate(settings, res, body)
   if length and length < settings.min then return false end
   local control = res:get_header "cache-control"
   if control and control:lower():find("no-transform", 1, true) then return false end
-  local kind = res:get_header "content-type" or res.kind or "text/plain"
+  local kind = res:get_header "content-type" or res.kind
+  if kind == false then return false end
+  kind = kind or "text/plain"
   return settings.fits(kind:match "^%s*([^;%s]*)":lower()) and true or false
 end
 

@@ -2,7 +2,7 @@
 -- kept until the handler and its middleware have returned; `write` begins to send at once.
 --
 -- Fields: `code` (status or nil), `fields` (flat list of header names and values or nil), `body`, `kind`
--- (content type when no header names one).
+-- (content type when no header names one; false for none).
 
 local http = require "lio.http"
 
@@ -53,7 +53,7 @@ function Response:add_header(name, value)
 end
 
 -- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
--- alone: the value that is set, or nil.
+-- alone: the value that is set, or nil. `res:header("Content-Type", false)`: the body goes out without a type.
 function Response:header(name, ...)
   if select("#", ...) == 0 then return self:get_header(name) end
   check_open(self, "header")
@@ -67,7 +67,12 @@ function Response:header(name, ...)
     end
   end
   local value = ...
+  if self.kind == false and lower == "content-type" then self.kind = nil end
   if value == nil then return self end
+  if value == false and lower == "content-type" then
+    self.kind = false
+    return self
+  end
   return self:add_header(name, value)
 end
 
@@ -139,7 +144,8 @@ function Response:send(body)
   elseif kind ~= "string" and kind ~= "function" then
     error("send: string, list of strings or function expected, got " .. kind, 2)
   end
-  self.body, self.kind = body, nil
+  self.body = body
+  if self.kind then self.kind = nil end
   return self
 end
 
@@ -177,12 +183,19 @@ function Response:file(path, opts)
   return nil, message, code
 end
 
+-- The type of a body when no header names one; nil for none.
+local function kind_of(self)
+  local kind = self.kind
+  if kind == nil then return TEXT end
+  return kind or nil
+end
+
 local function begin(self)
   self.touched = true
   if self.head_hooks then settle_head(self) end
   local code = self.code or 200
   self.sent_code = code
-  local mode, length = self.connection.x:start(code, self.kind or TEXT, self.fields)
+  local mode, length = self.connection.x:start(code, kind_of(self), self.fields)
   self.mode, self.left = mode, length
 end
 
@@ -355,7 +368,8 @@ function Response:take(a, b, c)
   end
   local kind = type(a)
   if kind == "string" or kind == "function" then
-    self.body, self.kind = a, nil
+    self.body = a
+    if self.kind then self.kind = nil end
   elseif kind == "table" then
     self:json(a)
   else
@@ -390,7 +404,7 @@ function Response:finish(a, b, c)
     body = self.body
   end
   self.sent_code = code
-  if not x:answer(code, self.kind or TEXT, body, self.fields) then
+  if not x:answer(code, kind_of(self), body, self.fields) then
     connection:send(body)
   end
 end
