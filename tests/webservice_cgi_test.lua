@@ -218,7 +218,7 @@ end)
 local narrow <const> = setmetatable({ errors = true, descriptors = 200 }, { __index = spec })
 
 -- 1,025 of them made the selector raise, and the server was no more.
-kit.both("half-open requests, more than there are descriptors, do not end the server", narrow, function(s)
+kit.both("half-open requests, more than there are descriptors, do not end the server", narrow, function(s, mode)
   loop.run(function()
     local clients = {}
     for i = 1, 300 do
@@ -226,14 +226,14 @@ kit.both("half-open requests, more than there are descriptors, do not end the se
       pcall(clients[i].send, clients[i], "GET /answers/pl")
     end
     for _, client in ipairs(clients) do client:close() end
-    -- One that comes before the descriptors are free again may be turned away.
+    -- A tunnel's session that begins before descriptors are free again is refused; a listener lets clients wait.
     local deadline = loop.now() + 10
     local ok, response
     repeat
       local c <close> = s:open()
       ok, response = pcall(c.request, c, "GET", "/answers/plain")
       if not ok then loop.sleep(0.02) end
-    until ok or loop.now() > deadline
+    until ok or mode == "direct" or loop.now() > deadline
     t.ok(ok, response)
     t.eq(response.body, "plain")
   end)

@@ -77,6 +77,7 @@ if (listing !== "-")
     await page.goBack();
     await page.getByRole("link", { name: /^folder/ }).click();
     await page.getByRole("link", { name: "inside.txt" }).waitFor();
+    await screenshots(page, "folder");
     await page.getByRole("link", { name: /^(\.\.|Parent|Up|↑)/i }).first().click();
     await page.getByRole("link", { name: "odd & <name>.txt" }).waitFor();
   });

@@ -14,12 +14,14 @@ h1{font-size:1.25rem;font-weight:600;margin:0 0 1rem;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%}
 th{color:var(--dim);font-size:.8rem;font-weight:500;text-align:left}
 th,td{border-bottom:1px solid var(--line);padding:.45rem .5rem;vertical-align:top}
+th:first-child,td:first-child{padding-left:0;width:100%}
+th:last-child,td:last-child{padding-right:0}
 td:first-child{overflow-wrap:anywhere}
 a{color:var(--link);text-decoration:none}
 a:hover,a:focus{text-decoration:underline}
-.n{color:var(--dim);font-variant-numeric:tabular-nums;text-align:right;white-space:nowrap}
+.n{color:var(--dim);padding-left:1rem;font-variant-numeric:tabular-nums;text-align:right;white-space:nowrap}
 p{color:var(--dim);font-size:.85rem}
-@media(max-width:34rem){.d{display:none}th,td{padding:.6rem .25rem}}]]
+@media(max-width:34rem){.d{display:none}th,td{padding-block:.6rem}.n:nth-child(2){padding-right:0}}]]
 
 local ESCAPES <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
 

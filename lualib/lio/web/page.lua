@@ -58,11 +58,12 @@ end
 local function source_part(trace)
   local ok, path, wanted, lines = pcall(source_of, trace)
   if not ok or not path then return "" end
+  local row = ("<i>%%%dd</i>  %%s\n"):format(#tostring(wanted + AROUND))
   local parts = { "<h2>", escape(path), ":", wanted, "</h2><pre class=source>" }
   for _, line in ipairs(lines) do
     local mark = line[1] == wanted and "<b>%s</b>" or "<span>%s</span>"
     local shown = escape(line[2]:sub(1, 300))
-    parts[#parts + 1] = mark:format(("<i>%5d</i>  %s\n"):format(line[1], shown))
+    parts[#parts + 1] = mark:format(row:format(line[1], shown))
   end
   parts[#parts + 1] = "</pre>"
   return table.concat(parts)
@@ -109,12 +110,12 @@ dd{margin:0}}
 function M.of(req, text)
   local message, trace = text:match "^(.-)\n(stack traceback:.*)$"
   if not message then message, trace = text, "" end
+  local calls = trace:gsub("^stack traceback:", ""):gsub("\n\t", "\n"):gsub("^\n", ""):gsub("\t", "  ")
   return table.concat {
     "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">",
     "<title>", escape(message:sub(1, 80)), "</title><style>", STYLE, "</style><main><header><p>500 · ",
     escape(req.method), " ", escape(req.target), "</p><h1>", escape(message), "</h1></header>",
-    source_part(text:match "^.*\n(stack traceback:.*)$" or ""),
-    "<h2>Traceback</h2><pre>", escape(trace:gsub("^stack traceback:\n", ""):gsub("\t", "  ")),
+    source_part(text:match "^.*\n(stack traceback:.*)$" or ""), "<h2>Traceback</h2><pre>", escape(calls),
     "</pre>", headers_part(req), "</main></html>\n",
   }
 end
