@@ -244,6 +244,24 @@ kit.test("text reads the rest of a stream", once(ok "abcdef"), function(http, ur
   t.eq({ res:text(), res.body, http:counts().idle }, { "abcdef", "abcdef", 1 })
 end)
 
+kit.test("a limit may be anything from 0 on: a fraction, or no limit at all", function(c)
+  local coded = require("lio.compress").encoder("gzip"):finish(("x"):rep(100))
+  local head = kit.read_request(c)
+  while head do
+    c:send(head:find "/coded" and ok(coded, "Content-Encoding: gzip\r\n") or ok(("x"):rep(100)))
+    head = kit.read_request(c)
+  end
+end, function(http, url)
+  for _, path in ipairs { "/plain", "/coded" } do
+    for _, limit in ipairs { math.huge, 2 ^ 63, 100.5, 100 } do
+      t.eq(#assert(http:get(url .. path, { limit = limit })).body, 100)
+    end
+    for _, limit in ipairs { 99.5, 0.5, 0 } do
+      fails("too long", ".", http:get(url .. path, { limit = limit }))
+    end
+  end
+end)
+
 kit.test("a streamed body is limited when its request says so", once(ok "abcdef"), function(http, url)
   local res = http:get(url, { stream = true, limit = 5 })
   fails("too long", "larger", res:piece())

@@ -202,6 +202,11 @@ local function follow(self, request, most)
   end
 end
 
+-- A limit in bytes for the answers' own calls, which know no infinity and no fraction.
+local function whole(limit)
+  return math.tointeger(limit // 1) or math.maxinteger
+end
+
 local function prepare(self, options)
   check(options, OF_REQUEST)
   local request, message = requests.new(options, { base = self.base, headers = self.options.headers })
@@ -210,7 +215,7 @@ local function prepare(self, options)
   request.decode = option(self, options, "decode")
   request.socket = option(self, options, "socket")
   -- A stream is only bounded when its own request says so.
-  request.limit = options.limit or (options.stream and math.maxinteger or self.options.limit)
+  request.limit = whole(options.limit or (options.stream and math.maxinteger or self.options.limit))
   request.history = {}
   local proxy = option(self, options, "proxy")
   if proxy then

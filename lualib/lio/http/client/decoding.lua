@@ -43,7 +43,7 @@ function M.of(value, limit)
   for name in value:lower():gmatch "[^,%s]+" do
     if name ~= "identity" then
       if not KNOWN[name] or #chain == MOST_CODINGS then return nil end
-      table.insert(chain, 1, compress.decoder(name, math.min(limit, MOST_AT_ONCE)))
+      table.insert(chain, 1, compress.decoder(name, math.max(1, math.min(limit, MOST_AT_ONCE))))
     end
   end
   if chain[1] then return setmetatable(chain, Chain) end
