@@ -64,6 +64,19 @@ t.test("Accept-Encoding is read with its qualities", function()
   t.is_nil(ask(text).headers["content-encoding"])
 end)
 
+t.test("any number of different values of Accept-Encoding is understood", function()
+  local app = web.new()
+  app:use(web.compress())
+  app:get("/", text)
+  http.with(app, function(open)
+    local c = open()
+    for i = 1, 130 do
+      local r = c:request("GET", "/", { ("Accept-Encoding: x%d, %s"):format(i, i % 2 == 0 and "gzip" or "br") })
+      t.eq(r.headers["content-encoding"], i % 2 == 0 and "gzip" or "br", i)
+    end
+  end)
+end)
+
 t.test("lists, functions and pieces are compressed as well", function()
   local n = 0
   local bodies = {
@@ -135,6 +148,7 @@ t.test("what would not gain stays as it is, and caches need not care", function(
     ["encoded"] = function() return 200, TEXT, { ["Content-Encoding"] = "zstd" } end,
     ["a part"] = function() return 206, TEXT, { ["Content-Range"] = "bytes 0-4399/9000" } end,
     ["no-transform"] = function() return 200, TEXT, { ["Cache-Control"] = "public, No-Transform" } end,
+    ["no part of a range"] = function() return 416, TEXT, { ["Content-Range"] = "bytes */9" } end,
     ["short pieces"] = function(_, res)
       res:header("Content-Length", 5)
       res:write "hello"
@@ -163,10 +177,11 @@ end)
 
 t.test("an ETag becomes weak, and what tells of the plain bytes goes", function()
   local function handler()
-    return 200, TEXT, { ETag = '"v1"', ["Accept-Ranges"] = "bytes", Vary = "Origin" }
+    return 200, TEXT, { ETag = '"v1"', ["Accept-Ranges"] = "bytes", Vary = "Origin", ["Content-MD5"] = "x" }
   end
   local r = ask(handler, "gzip")
-  t.eq({ r.headers.etag, r.headers["accept-ranges"], r.headers.vary }, { 'W/"v1"', nil, "Origin, Accept-Encoding" })
+  t.eq({ r.headers.etag, r.headers["accept-ranges"], r.headers.vary, r.headers["content-md5"] },
+    { 'W/"v1"', nil, "Origin, Accept-Encoding" })
   local as_is = ask(handler)
   t.eq({ as_is.headers.etag, as_is.headers.vary }, { '"v1"', "Origin, Accept-Encoding" })
   t.eq(ask(function() return 200, TEXT, { Vary = "*" } end, "gzip").headers.vary, "*")
@@ -188,6 +203,7 @@ t.test("min, types, level and codings can be set", function()
   end
   t.eq(coding(function() return "short" end, { min = 0 }), "br")
   t.is_nil(coding(text, { min = 100000 }))
+  t.eq({ coding(text, { min = #TEXT }), coding(text, { min = #TEXT + 1 }) }, { "br" })
   t.is_nil(coding(text, { types = { "application/json" } }))
   t.eq(coding(text, { types = { "text/*" } }), "br")
   t.eq(coding(text, { types = function(kind) return kind == "text/plain" end }), "br")

@@ -133,6 +133,8 @@ t.test("not_found and middleware of a mounted app count for all below its prefix
     t.eq(get "/in", "inner has no /|1")
     t.eq(get "/in/leaf/z", "inner has no /z|1")
     t.eq(get "/inner", "app has no /inner|nil")
+    leaf:not_found(function(req) return 404, "leaf has no " .. req.path end)
+    t.eq(get "/in/leaf/z", "leaf has no /z|1")
     t.eq(get("/in/x", "DELETE"), "Method Not Allowed\n|1")
     t.eq(get("/in/x", "OPTIONS"), "|1")
   end)

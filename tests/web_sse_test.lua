@@ -34,6 +34,7 @@ t.test("an event is its fields and a blank line", function()
   t.eq(r.body, "data: hello\n\nevent: tick\nid: 7\nretry: 2500\ndata: x\n\n" ..
     'event: json\ndata: {"a":1}\n\ndata: 12\n\nevent: bare\n\ndata: \n\n')
   t.eq({ r.headers["content-type"], r.headers["cache-control"] }, { "text/event-stream", "no-cache" })
+  t.eq(r.headers["x-accel-buffering"], "no")
 end)
 
 t.test("each line of the data is a field, whatever ends it, so that no field can be smuggled in", function()
@@ -172,10 +173,53 @@ t.test("a server that stops ends its streams, and does not wait for its grace", 
   end)
 end)
 
-t.test("a client that does not read holds the sender back, and ends it by going away", function()
+t.test("a stream that begins while the server stops is over at once", function()
+  local app, go, closed = web.new(), {}, nil
+  app:get("/", function(_, res)
+    loop.wait(go)
+    local events = res:sse()
+    closed = events:is_closed()
+    events:wait()
+  end)
+  app:get("/idle", function() return "x" end)
+  http.with(app, function(open, server)
+    local c, idle = open():send(ASK), open()
+    idle:request("GET", "/idle")
+    loop.fork(server.stop, server, 60)
+    t.ok(idle:ended())
+    loop.wakeup(go)
+    t.eq(c:read_head().status, 200)
+    t.eq(c.c:recv "line", "0")
+    t.eq(closed, true)
+    server:wait()
+  end)
+end)
+
+t.test("a handler that returns ends its stream, of which nothing stays", function()
+  local app, kept, streams = web.new(), nil, setmetatable({}, { __mode = "k" })
+  app:get("/", function(_, res)
+    kept = res:sse { ping = 3600 }
+    streams[kept] = true
+    kept:send "x"
+  end)
+  http.with(app, function(open)
+    local c = open()
+    for _ = 1, 2 do
+      t.eq(c:request("GET", "/").body, "data: x\n\n")
+      t.eq({ kept:is_closed(), kept:send "late" }, { true, nil, "closed" })
+    end
+    kept = nil
+    c:request("GET", "/none")
+    collectgarbage()
+    collectgarbage()
+    t.is_nil(next(streams))
+  end)
+end)
+
+t.test("a client that does not read holds the sender back and gets no pings, and ends it by going away", function()
   local app, count, done = web.new(), 0, {}
   app:get("/", function(_, res)
-    local events, data = res:sse(), ("x"):rep(60000)
+    local events, data = res:sse { ping = 0.001 }, ("x"):rep(60000)
     while events:send(data) do count = count + 1 end
     loop.wakeup(done)
   end)
