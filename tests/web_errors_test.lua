@@ -54,7 +54,7 @@ t.test("the page shows the lines around the error, and headers but for secrets",
     local app = web.new { debug = true }
     app:get("/", function() error "here <it> is" end) -- the line with the fault
     http.with(app, function(open)
-      r = open():request("GET", "/", {
+      r = open():request("GET", "/?<b>'", {
         "Cookie: session=" .. secret, "Authorization: Bearer " .. secret, "X-Api-Key: " .. secret, "X-Plain: <seen>",
       })
     end)
@@ -64,6 +64,10 @@ t.test("the page shows the lines around the error, and headers but for secrets",
   t.ok(r.body:find("here &lt;it&gt; is", 1, true))
   t.ok(r.body:find("<dt>x%-plain</dt><dd>&lt;seen&gt;</dd>"))
   t.is_nil(r.body:find(secret))
+  t.ok(r.body:find("GET /?&lt;b&gt;&#39;", 1, true))
+  t.eq(r.headers["cache-control"], "no-store")
+  local _, around = r.body:gsub("<span><i>", "")
+  t.eq(around, 10, "five lines before, and five behind")
   t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
 end)
 
@@ -92,6 +96,10 @@ t.test("a client that takes JSON and nothing else gets errors as JSON", function
         t.eq(require("lio.json").decode(r.body).status, status)
         r = c:request("GET", target, { "Accept: application/json, text/plain, */*" })
         t.eq(r.headers["content-type"], "text/plain; charset=utf-8")
+        for _, other in ipairs { "*/*", "text/html" } do
+          r = c:request("GET", target, { "Accept: application/json, " .. other })
+          t.eq(r.headers["content-type"], "text/plain; charset=utf-8", other)
+        end
       end
       local r = c:request("POST", "/raise", { "Accept: application/problem+json" })
       t.eq({ r.status, r.headers.allow }, { 405, "GET, HEAD, OPTIONS" })

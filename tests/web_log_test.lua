@@ -171,6 +171,9 @@ t.test("lines are kept for a moment and written together", function()
     t.ok(#writes <= 1)
     while #table.concat(writes) < 20 * #"GET / 200 1\n" do loop.wait(written) end
     t.eq(table.concat(writes), ("GET / 200 1\n"):rep(20))
+    -- The next moment begins with the next line.
+    c:request("GET", "/")
+    while #table.concat(writes) < 21 * #"GET / 200 1\n" do loop.wait(written) end
   end)
 end)
 
@@ -194,12 +197,11 @@ t.test("a stop loses no line", function()
   end)
   http.with(app, function(open, server)
     local c = open():send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
-    loop.fork(function()
-      while not server.stopping do loop.sleep(0.001) end
-      loop.wakeup(go)
-    end)
-    server:stop(10)
+    loop.fork(server.stop, server, 10)
+    while not server.stopping do loop.sleep(0) end
+    loop.wakeup(go)
     t.eq(c:response("GET").body, "x")
+    -- Written by now, not a moment later.
     t.eq(table.concat(lines), "GET /slow 200 1\n")
   end)
 end)
@@ -222,6 +224,65 @@ t.test("a file is appended to, and reopened by its name after it was moved", fun
   end)
   t.eq(read(path .. ".1"), "before\nGET /1 200 1\nGET /2 200 1\n")
   t.eq(read(path), "GET /3 200 1\n")
+end)
+
+t.test("reopening leaves no descriptor behind, and keeps the old file when there is no new one", function()
+  local folder = t.tmp()
+  local log <close> = web.log { file = folder .. "/log" }
+  local _, before = t.descriptors()
+  collectgarbage "stop"
+  for _ = 1, 5 do t.eq(log:reopen(), true) end
+  local _, after = t.descriptors()
+  collectgarbage "restart"
+  t.eq(after, before)
+  assert(os.remove(folder .. "/log"))
+  assert(os.remove(folder))
+  local ok, message = log:reopen()
+  t.is_nil(ok)
+  t.ok(message:find "log: No such file")
+  t.eq(log:flush(), true)
+end)
+
+t.test("each line has the time at which its request came", function()
+  local lines, app, now = {}, web.new(), 86399.25
+  local formats = {}
+  for _, format in ipairs { "combined", "json" } do
+    local log = web.log { format = format, file = function(text) lines[#lines + 1] = text end }
+    log.clock = function() return now end
+    formats[#formats + 1] = log
+    app:use(log)
+  end
+  app:get("/", function() return "x" end)
+  http.with(app, function(open)
+    local c = open()
+    for _ = 1, 2 do
+      c:request("GET", "/")
+      for _, log in ipairs(formats) do log:flush() end
+      now = now + 1.5
+    end
+  end)
+  t.ok(lines[1]:find("[01/Jan/1970:23:59:59 +0000]", 1, true), lines[1])
+  t.eq(json.decode(lines[2]).time, "1970-01-01T23:59:59.250Z")
+  t.ok(lines[3]:find("[02/Jan/1970:00:00:00 +0000]", 1, true), lines[3])
+  t.eq(json.decode(lines[4]).time, "1970-01-02T00:00:00.750Z")
+end)
+
+t.test("a writer that works again is told of when it fails again, and one that raises harms nobody", function()
+  local app, fails = web.new(), true
+  local log = web.log { format = short, file = function() if fails then error("no more", 0) end end }
+  app:use(log)
+  app:get("/", function() return "x" end)
+  local text = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      for _, state in ipairs { true, true, false, true } do
+        fails = state
+        t.eq(c:request("GET", "/").body, "x")
+        t.eq(log:flush(), not state or nil)
+      end
+    end)
+  end)
+  t.eq(text, ("lio: access log: no more\n"):rep(2))
 end)
 
 t.test("a writer that fails is told of once, and requests are answered all the same", function()

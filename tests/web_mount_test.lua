@@ -140,6 +140,16 @@ t.test("not_found and middleware of a mounted app count for all below its prefix
   end)
 end)
 
+t.test("not_found counts where a prefix's constraints hold, and in what is mounted later", function()
+  local app, inner, late = web.new(), web.new(), web.new()
+  app:mount("/users/:id<%d+>", inner)
+  inner:not_found(function() return 404, "inner" end)
+  inner:mount("/late", late)
+  late:not_found(function() return 404, "late" end)
+  t.eq(ask(app, { "/users/1/x", "/users/a/x", "/users/1/late/x", "/users/a/late/x" }),
+    { "404 inner", "404 Not Found", "404 late", "404 Not Found" })
+end)
+
 t.test("on_error of the innermost app that has one answers, with the paths it knows", function()
   local app, inner, leaf = web.new(), web.new(), web.new()
   local function boom() error("boom", 0) end
