@@ -1,18 +1,20 @@
 -- A reverse proxy: `lio examples/reverse_proxy.lua 8000 http://127.0.0.1:8080` answers on port 8000 with what the
 -- server at that address says. Bodies go through in pieces both ways, connections to the server are kept, and what
--- switches protocols (WebSocket) becomes a tunnel. With port 0 the system chooses one.
+-- switches protocols (WebSocket) becomes a tunnel. With port 0 the system chooses one; a third argument is how many
+-- seconds the server may be silent, 30 unless given.
 
 local http = require "lio.http.client"
 local web = require "lio.webserver"
 local loop = require "lio.loop"
 
-local port, origin = ...
+local port, origin, patience = ...
 port, origin = math.tointeger(tonumber(port or 8000)), origin or "http://127.0.0.1:8080"
 
 local upstream = http.new {
   redirects = 0, -- are the client's to follow
   decode = false, -- codings are between the two ends
   connect_timeout = 5,
+  read_timeout = tonumber(patience),
   max_per_host = 256,
 }
 

@@ -8,10 +8,10 @@ local netkit = require "tests.netkit"
 local loop = require "lio.loop"
 local web = require "lio.webserver"
 
--- A test with the proxy in front of `origin`, a port: `f(open, port)`.
-local function with_proxy(origin, f)
-  local child <close> = t.spawn(("%s %s 0 http://127.0.0.1:%d"):format(t.lio(),
-    t.quote(t.root .. "examples/reverse_proxy.lua"), origin))
+-- A test with the proxy in front of `origin`, a port: `f(open, port)`. `patience`: the proxy's, in seconds.
+local function with_proxy(origin, f, patience)
+  local child <close> = t.spawn(("%s %s 0 http://127.0.0.1:%d %s"):format(t.lio(),
+    t.quote(t.root .. "examples/reverse_proxy.lua"), origin, patience or ""))
   local port = math.tointeger(tonumber((child:expect "127%.0%.0%.1:(%d+)")))
   local clients = {}
   local ok, message = xpcall(f, debug.traceback, function()
@@ -40,9 +40,9 @@ local function proxied(name, build, f)
   end)
 end
 
-local function scripted(name, handle, f)
+local function scripted(name, handle, f, patience)
   netkit.test(name, function()
-    kit.serving(handle, function(_, port) with_proxy(port, f) end)
+    kit.serving(handle, function(_, port) with_proxy(port, f, patience) end)
   end, { seconds = 30 })
 end
 
@@ -158,6 +158,24 @@ netkit.test("a server that is not there is a bad gateway", function()
     t.eq({ c:request("GET", "/").status, c:request("POST", "/", {}, "x").status }, { 502, 502 })
   end)
 end)
+
+scripted("a server that takes too long is a gateway timeout, before its head as behind it", function(c)
+  local head = kit.read_request(c)
+  if head:find "/head" then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" end
+  if head:find "/part" then c:send "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab" end
+  c:wait_closed(10)
+end, function(open)
+  local c = open()
+  for _, path in ipairs { "/silent", "/head" } do
+    local r = c:request("GET", path)
+    t.eq({ r.status, r.body }, { 504, "Gateway Timeout\n" }, path)
+  end
+  t.eq(c:request("POST", "/silent", {}, "x").status, 504)
+  -- Once the answer has begun, its end alone can tell.
+  c:head { "GET /part HTTP/1.1", "Host: x" }
+  t.eq(c:read_head().status, 200)
+  t.eq({ c.c:recv "all" }, { "ab" })
+end, 0.2)
 
 scripted("a refusal of a body that still comes in is passed on", function(c)
   c:recv("until", "\r\n\r\n")

@@ -110,6 +110,83 @@ same("every form of recv gives the same, with bytes read ahead and without", [[
   "nil\tclosed\t\tclosed", "nil\tclosed\tnil\tclosed", "1\tall of it\t\tnil",
 })
 
+same("limits and line ends are those of lio.net for what was read ahead, too", [[
+  local a, b = pair()
+  a:send "first\ntwo\r\nlong line\nfour|five\r\n"
+  say(b:recv "line")
+  say(b:recv("line", 3))
+  say(b:recv("line", 8))
+  say(b:recv("line", 9))
+  say(b:recv("until", "|", 3))
+  say(b:recv("until", "|", 4))
+  say(b:recv "line")
+]], { "first", "two", "nil\ttoo long\tnil\ttoo long", "long line", "nil\ttoo long\tnil\ttoo long", "four", "five" })
+
+same("a message may have any number of pieces", [[
+  local a, b = pair()
+  local pieces = {}
+  for i = 1, 200 do pieces[i] = i % 2 == 0 and i or tostring(i) end
+  a:send(table.unpack(pieces))
+  a:send "\n"
+  say(b:recv "line" == table.concat(pieces))
+]], { "true" })
+
+same("of senders of one moment those are done whose bytes have gone", [[
+  local a, b = pair()
+  a:timeout(nil, 0.1)
+  local first, second = later(a.send, a, "small"), later(a.send, a, ("x"):rep(50000000))
+  local third = later(a.send, a, "behind")
+  say(first())
+  local ok, message, sent, code = second()
+  say(ok, message, sent > 0 and sent < 50000000, code)
+  ok = third()
+  say(ok, b:recv(5))
+]], { "true", "nil\ttimeout\ttrue\ttimeout", "nil\tsmall" })
+
+remotely("a close tells the senders that stand behind another one", [[
+  local a, b = pair()
+  local first = later(a.send, a, ("x"):rep(50000000))
+  ltask.sleep(1)
+  local second = later(a.send, a, "x")
+  ltask.sleep(1)
+  a:close()
+  say(second())
+  say((first()), b:is_closed())
+]], { "nil\tclosed\t0\tclosed", "nil\tfalse" })
+
+remotely("shutdown and files go behind what is being sent", [[
+  local io = require "io"
+  local path = os.tmpname()
+  local f <close> = io.open(path, "w+b")
+  f:write "0123456789"
+  f:flush()
+  local a, b = pair()
+  later(a.send, a, ("x"):rep(20000000))
+  ltask.sleep(1)
+  later(a.send, a, "second,")
+  local sent = later(a.sendfile, a, path, 2, 3)
+  local down = later(function()
+    assert(sent())
+    a:send ","
+    a:sendfile(f, 7, 2)
+    a:sendfile(f, 0)
+    return a:shutdown "w"
+  end)
+  local all = b:recv "all"
+  os.remove(path)
+  say(#all, all:sub(20000001), down())
+]], { "20000023\tsecond,234,780123456789\ttrue" })
+
+remotely("shutdown cuts nothing that is being sent", [[
+  local a, b = pair()
+  later(a.send, a, ("x"):rep(20000000))
+  ltask.sleep(1)
+  later(a.send, a, "the end")
+  local down = later(a.shutdown, a, "w")
+  local all = b:recv "all"
+  say(#all, all:sub(-7), down())
+]], { "20000007\tthe end\ttrue" })
+
 same("a mebibyte in pieces comes in order, both ways at a time", [[
   local a, b = pair()
   local function stream(from, to, seed)
@@ -266,6 +343,24 @@ remotely("a task that is killed while it reads loses nothing, and the next one r
 ]], {
   "first", "line\tsecond", "10\tsecond", "until\tsecond", "all\tsecond", "secend",
 })
+
+remotely("what came for a task before it was killed is there for the next one", [[
+  local task = require "lio.task"
+  for _, form in ipairs { { "line" }, { 2 }, { "until", "|" } } do
+    local near, far = require "lio.socket".pair()
+    local c = assert(net.wrap(far))
+    local co = ltask.fork(function() c:recv(table.unpack(form)) end)
+    ltask.sleep(1)
+    near:send "one|two\nthree\n"
+    -- The answer comes in while this task has its turn.
+    local over = ltask.counter() + 0.05
+    repeat until ltask.counter() > over
+    task.kill(co)
+    say(c:recv "line")
+    say(c:recv "line")
+    near:close()
+  end
+]], { "one|two", "three", "one|two", "three", "one|two", "three" })
 
 remotely("a connection that a killed task would have accepted goes to the next", [[
   local task = require "lio.task"

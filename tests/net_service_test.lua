@@ -173,7 +173,12 @@ both("any service may accept from a listener, and has what it accepted", [[
   say(select(4, ltask.call(other, "call", io, "recv", b)))
   ltask.call(io, "send", a, "for me")
   say(ltask.call(io, "recv", b))
-]], { "denied", "for the other", "true", "denied", "for me" })
+  -- The one that had it takes nothing along.
+  ltask.kill(other)
+  ltask.sleep(2)
+  ltask.call(io, "send", a, "still")
+  say(ltask.call(io, "recv", b))
+]], { "denied", "for the other", "true", "denied", "for me", "still" })
 
 -- How a service ends.
 for how, stop in pairs {
