@@ -152,6 +152,15 @@ end
 function Connection:keep_file(f)
   if self.file then self.file:close() end
   self.file = f or false
+  if f then self.extras = true end
+end
+
+-- What only some requests have, and what ends with them: whoever sets one of these sets `extras`.
+local function end_extras(self, req, res)
+  self.extras = false
+  if self.form then close_form(self) end
+  if self.file then self:keep_file(nil) end
+  if self.hooks then tell_end(self, req, res) end
 end
 
 -- Ends the connection.
@@ -258,9 +267,7 @@ local function serve(work, self, head, id, more)
     if app.wrappers[1] then handler = wrap(app, req, res, handler) end
     local ok, problem = xpcall(process, caught, self, handler, req, res)
     if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
-    if self.form then close_form(self) end
-    if self.file then self:keep_file(nil) end
-    if self.hooks then tell_end(self, req, res) end
+    if self.extras then end_extras(self, req, res) end
     if self.taken or self.broken then
       work[1] = false
       return finish(self)
@@ -402,12 +409,13 @@ function M.serving(app, net)
       head_since = false,
       body_waited = 0,
       problem = false,
+      extras = false, -- whether there is one of the next three
       form = false,
       file = false,
+      hooks = false, -- of the current request
       current = false, -- the request, whose head is its [1]
       taken = false,
       gone = false,
-      hooks = false, -- of the current request
       events = false, -- its server-sent events
       broken = false,
     }, Connection)

@@ -184,7 +184,7 @@ local function multipart(req, connection, options, kind, body)
     file_lists = {},
     field_bytes = 0,
   }, Form)
-  connection.form = self
+  connection.form, connection.extras = self, true
   local ok, values, files = xpcall(read_parts, function(e)
     if getmetatable(e) == Refusal or type(e) ~= "string" then return e end
     return debug.traceback(e, 2)

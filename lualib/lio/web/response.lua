@@ -283,6 +283,7 @@ function Response:on_end(f)
   if type(f) ~= "function" then error("on_end: function expected, got " .. type(f), 2) end
   local connection = self.connection
   connection.hooks = connection.hooks or { res = self }
+  connection.extras = true
   table.insert(connection.hooks, f)
   return self
 end
