@@ -76,6 +76,33 @@ kit.test("redirects without end are an error", function(c)
 end, function(http, url)
   fails("redirect", "more than 10 redirects", http:get(url))
   fails("redirect", "more than 2 redirects", http:get(url, { redirects = 2 }))
+  local counts = http:counts()
+  t.eq({ counts.open, counts.idle }, { 1, 1 })
+end)
+
+kit.test("as many redirects are followed as are allowed", function(c)
+  while true do
+    local head = kit.read_request(c)
+    if not head then return end
+    local left = tonumber(head:match "/(%d+) ")
+    if left == 0 then
+      c:send(ok "there")
+    else
+      c:send(("HTTP/1.1 302 Found\r\nLocation: /%d\r\nContent-Length: 0\r\n\r\n"):format(left - 1))
+    end
+  end
+end, function(http, url)
+  t.eq(http:get(url .. "/2", { redirects = 2 }).body, "there")
+  fails("redirect", "more than 2 redirects", http:get(url .. "/3", { redirects = 2 }))
+end)
+
+kit.test("the GET that a POST has led to is sent once more when its connection is lost", function(c, number)
+  kit.read_request(c)
+  c:send(number == 1 and "HTTP/1.1 303 See Other\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n" or ok "x")
+  kit.read_request(c)
+end, function(http, url)
+  t.eq(http:post(url, { body = "b" }).body, "x")
+  t.eq(http:counts().opened, 2)
 end)
 
 kit.test("a location that is none is an error", function(c)

@@ -119,6 +119,41 @@ test("writes of any length keep their order, in both directions", [[
   say(#got.large:match "\r\n\r\n(x+)$")
 ]], { "20\t7\t20", "5000000" })
 
+test("a session may bring more than what may wait, and one piece may be longer than that", [[
+  conf.options = { body = 64 << 20 }
+  start()
+  local mebibyte = ("x"):rep(1 << 20)
+  say(data(1, "POST /cgi/x HTTP/1.1\r\nHost: x\r\nContent-Length: " .. (40 << 20) .. "\r\n\r\n"))
+  say(data(1, mebibyte:rep(17)))
+  for i = 1, 23 do assert(data(1, mebibyte)) end
+  answered(1, "\r\n\r\n" .. (40 << 20) .. "xxx")
+]], { "true", "true" })
+
+test("a tunnel that refuses bytes has heard the last of the session", [[
+  start()
+  local count = 0
+  function S.tunnel_data()
+    count = count + 1
+    changed()
+    return false
+  end
+  data(1, get "large?n=5000000")
+  until_(function() return count > 0 end)
+  ltask.call(web, "quit")
+  say(count, ends[1])
+]], { "1\tnil" })
+
+test("a session outlives the time that the tunnel has for an answer, once it has answered", [[
+  conf.options = { write_time = 0.5 }
+  start()
+  data(1, get "one")
+  answered(1, "one")
+  ltask.sleep(80)
+  say(ends[1])
+  data(1, get "two")
+  answered(1, "two")
+]], { "nil" })
+
 test("a session ends when the server closes, and the tunnel is told once", [[
   start()
   data(1, get("x", "Connection: close\r\n"))
@@ -253,15 +288,21 @@ test("sessions and the service's state end with the tunnel's service", [[
 
 test("quit answers what is in work, ends the sessions, and tells the tunnel", [[
   start()
-  data(1, get "slow?cs=5")
+  data(1, get "slow?cs=20")
   data(2, get "x")
   answered(2, "x")
+  local refused
+  ltask.fork(function()
+    ltask.sleep(1)
+    refused = table.pack(data(3, get "late"))
+  end)
   ltask.call(web, "quit")
   say(got[1]:match "slow$", ends[1], ends[2])
+  say(table.unpack(refused))
   say(ends.all[1], ends.all[2])
   ltask.sleep(1)
   say((pcall(ltask.call, web, "start", conf)))
-]], { "slow\t1\t1", "here\t80", "false" })
+]], { "slow\t1\t1", "false\tclosed", "here\t80", "false" })
 
 test("quit waits no longer than the grace", [[
   conf.options = { grace = 0.05 }
