@@ -60,6 +60,9 @@ local function refused(body, opts, fields)
   return r.status, got[2], r
 end
 
+-- More than is kept in memory.
+local BIG <const> = ("b"):rep(16 * 1024 + 1)
+
 -- How many descriptors this process has open, but for sockets and the like: temporary files, most of all.
 local function open_files()
   local count = 0
@@ -315,7 +318,7 @@ t.test("temporary files are made where `dir` says; a folder that is not there is
   read(form(part("f", "x", "y")), { dir = dir }, function(_, files)
     t.eq(t.run("stat -c %d " .. dir .. "; stat -Lc %d " .. files.f.path).out:match "^(%d+)\n%1\n" ~= nil, true)
   end)
-  local status, reason, r = refused(form(part("f", "x", "y")), { dir = dir .. "/none" })
+  local status, reason, r = refused(form(part("f", BIG, "y")), { dir = dir .. "/none" })
   t.eq({ status, r.body }, { 500, "the upload cannot be stored\n" })
   t.ok(reason:find "^store: ", reason)
 end)
@@ -329,7 +332,7 @@ t.test("temporary files end with the request: after an answer, an error, a refus
     if fields then return "stored" end
   end)
   app:get("/", function() return tostring(open_files()) end)
-  local files = part("f", "1", "a") .. part("g", "2", "b")
+  local files = part("f", BIG, "a") .. part("g", BIG, "b")
   http.logged(function()
     http.with(app, function(open)
       local c = open()
@@ -363,7 +366,7 @@ t.test("a handler that is killed loses its connection and its temporary files", 
     for _, before in ipairs { 0, 1 } do
       local c = open()
       for _ = 1, before do t.eq(c:request("GET", "/").status, 405) end
-      local body = form(part("f", "x", "y"))
+      local body = form(part("f", BIG, "y"))
       c:send("POST / HTTP/1.1\r\nHost: x\r\n", KIND, "\r\nContent-Length: ", tostring(#body), "\r\n\r\n", body)
       while not task do loop.sleep(0) end
       t.eq(open_files(), 1)
@@ -391,8 +394,38 @@ t.test("after its request a part can be used no more, but what was moved stays",
   kept:close()
 end)
 
+-- A hundred small files of one form held a hundred descriptors until the request's end.
+t.test("small files have no descriptor until their path is wanted", function()
+  local parts = {}
+  for i = 1, 90 do parts[i] = part("f" .. i, "content " .. i, "name" .. i) end
+  parts[91] = part("limit", BIG:sub(2), "x")
+  read(form(table.concat(parts)), nil, function(_, files)
+    t.eq(#files, 91)
+    t.eq(open_files(), 0)
+    t.eq({ files.f90:read(), files.f90.size, files.limit.size }, { "content 90", 10, 16 * 1024 })
+    t.eq(read_file(files.f7.path), "content 7")
+    t.eq(open_files(), 1)
+    t.eq(files.f7:read(), "content 7", "also from the file")
+    local target = t.tmp() .. "/moved"
+    t.eq(files.f8:move(target), true)
+    t.eq(read_file(target), "content 8")
+  end)
+end)
+
+t.test("a small file that cannot be stored tells why when its path is wanted", function()
+  read(form(part("f", "x", "y")), { dir = t.tmp() .. "/none" }, function(_, files)
+    t.eq(files.f:read(), "x")
+    t.is_nil(files.f.path)
+    local file, message, code = files.f:open()
+    t.is_nil(file)
+    t.ok(message:find "^store: ", message)
+    t.ok(code)
+    t.is_nil((files.f:move(t.tmp() .. "/moved")))
+  end)
+end)
+
 t.test("close gives a temporary file back early", function()
-  read(form(part("f", "1", "a")), nil, function(_, files)
+  read(form(part("f", BIG, "a")), nil, function(_, files)
     t.eq(open_files(), 1)
     files.f:close()
     t.eq(open_files(), 0)

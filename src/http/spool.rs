@@ -1,4 +1,5 @@
-//! Temporary files for uploads, without a name where the system can do that.
+//! Temporary files for uploads, without a name where the system can do that. A small one is kept in memory until
+//! somebody wants its path, so that a form of many costs no descriptor each.
 //!
 //! Called by `form` and by `lualib/lio/web/part.lua`. Invariant: whatever ends the owner, a file that was
 //! not linked is gone: it never had a name (`O_TMPFILE`), or `Drop` removes that.
@@ -6,6 +7,7 @@
 use crate::lua::object::{self, Key, Object, closed_text, key};
 use crate::lua::{Fault, Function, args, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
+use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -21,9 +23,16 @@ const READ_MOST: i64 = 1 << 20;
 /// How often a taken name is replaced by another one.
 const ATTEMPTS: u32 = 100;
 
+/// So many bytes are kept in memory.
+const SMALL: usize = 16 * 1024;
+
 /// An open temporary file.
 pub(crate) struct Spool {
+    dir: PathBuf,
+    /// All of it, while there is no file.
+    memory: Vec<u8>,
     file: Option<File>,
+    closed: bool,
     /// The name to remove, for a file that could not be made without one.
     name: Option<PathBuf>,
     size: u64,
@@ -97,30 +106,62 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 impl Spool {
-    /// An empty file in the file system of `dir`.
-    pub(crate) fn create(dir: &Path) -> io::Result<Self> {
-        let (file, name) = match open_nameless(dir) {
-            Some(file) => (file, None),
-            None => {
-                let (file, name) = open_named(dir)?;
-                (file, Some(name))
-            }
-        };
-        Ok(Self {
-            file: Some(file),
-            name,
+    /// An empty file, in the file system of `dir` when it has to be one.
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            memory: Vec::new(),
+            file: None,
+            closed: false,
+            name: None,
             size: 0,
-        })
+        }
+    }
+
+    /// The file on disk, made when there is none yet.
+    fn on_disk(&mut self) -> io::Result<&mut File> {
+        if self.closed {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        if self.file.is_none() {
+            let (mut file, name) = match open_nameless(&self.dir) {
+                Some(file) => (file, None),
+                None => {
+                    let (file, name) = open_named(&self.dir)?;
+                    (file, Some(name))
+                }
+            };
+            self.name = name;
+            let written = file.write_all(&self.memory);
+            self.file = Some(file);
+            written?;
+            self.memory = Vec::new();
+        }
+        let missing = || io::Error::from_raw_os_error(libc::EBADF);
+        self.file.as_mut().ok_or_else(missing)
     }
 
     /// Appends all of `bytes`; blocks as files do.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(file) = &mut self.file else {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        };
-        file.write_all(bytes)?;
+        if self.file.is_none() && !self.closed && self.memory.len() + bytes.len() <= SMALL {
+            self.memory.extend_from_slice(bytes);
+        } else {
+            self.on_disk()?.write_all(bytes)?;
+        }
         self.size += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Fills `room` from `offset` on; how many bytes there were.
+    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(file) = &self.file {
+            return file.read_at(room, offset);
+        }
+        let from =
+            usize::try_from(offset).map_or(self.memory.len(), |at| at.min(self.memory.len()));
+        let count = room.len().min(self.memory.len() - from);
+        room[..count].copy_from_slice(&self.memory[from..from + count]);
+        Ok(count)
     }
 
     /// Bytes that were written.
@@ -128,16 +169,16 @@ impl Spool {
         self.size
     }
 
-    fn path(&self, file: &File) -> PathBuf {
-        self.name.clone().unwrap_or_else(|| proc_name(file))
+    /// The path of a file that is on disk.
+    fn path(&self) -> PathBuf {
+        let of_descriptor = || self.file.as_ref().map(proc_name);
+        self.name.clone().or_else(of_descriptor).unwrap_or_default()
     }
 
     /// Gives the file a second name, which stays.
-    fn link(&self, to: &Path, replace: bool) -> io::Result<()> {
-        let Some(file) = &self.file else {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        };
-        let from = self.path(file);
+    fn link(&mut self, to: &Path, replace: bool) -> io::Result<()> {
+        self.on_disk()?;
+        let from = self.path();
         if !replace {
             return link(&from, to);
         }
@@ -152,6 +193,8 @@ impl Spool {
     }
 
     fn close(&mut self) {
+        self.closed = true;
+        self.memory = Vec::new();
         self.file = None;
         if let Some(name) = self.name.take() {
             // Somebody else may have removed it, which is as well.
@@ -191,7 +234,7 @@ unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Spool {
     // SAFETY: the argument stays on the stack; nothing that needs `Drop` is alive.
     unsafe {
         let spool = object::check::<Spool>(state, 1);
-        if (*spool).file.is_none() {
+        if (*spool).closed {
             raise(state, closed_text("the file"));
         }
         &mut *spool
@@ -211,7 +254,7 @@ unsafe fn push_done(state: *mut lua_State, done: Result<(), Fault>) -> c_int {
     }
 }
 
-/// `http.spool(dir)` → an empty temporary file in the file system of `dir`; or nil, message, code.
+/// `http.spool(dir)` → an empty temporary file, in the file system of `dir` as soon as it is more than a little.
 ///
 /// # Safety
 /// Called by Lua.
@@ -219,13 +262,8 @@ pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the file is owned by Lua before anything can raise.
     unsafe {
         let dir = path_argument(state, 1);
-        let made = object::push_new(state, || {
-            Spool::create(dir).map_err(|error| Fault::io("store", &error))
-        });
-        match made {
-            Ok(_) => 1,
-            Err(fault) => fault.push(state),
-        }
+        let Ok(_) = object::push_new(state, || Ok::<_, Infallible>(Spool::new(dir)));
+        1
     }
 }
 
@@ -252,12 +290,9 @@ unsafe extern "C-unwind" fn read(state: *mut lua_State) -> c_int {
         let room: *mut u8 = ffi::lua_newuserdatauv(state, count, 0).cast();
         room.write_bytes(0, count);
         let room = std::slice::from_raw_parts_mut(room, count);
-        let file = &spool.file;
         let done = guard(|| {
-            let Some(file) = file else { return Ok(Ok(0)) };
-            Ok(file
-                .read_at(room, offset)
-                .map_err(|e| Fault::io("read", &e)))
+            let done = spool.read_at(room, offset);
+            Ok(done.map_err(|e| Fault::io("read", &e)))
         });
         match settle(state, done) {
             Ok(count) => {
@@ -279,11 +314,19 @@ unsafe extern "C-unwind" fn size(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `file:path()` → a path by which this process and its children can open the file until it is closed.
+/// `file:path()` → a path by which this process and its children can open the file until it is closed; or nil,
+/// message, code when it cannot be stored.
 unsafe extern "C-unwind" fn path(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; a named file's path is the spool's own, the other one is short.
     unsafe {
         let spool = check(state);
+        let stored = guard(|| {
+            let stored = spool.on_disk().map(|_| ());
+            Ok(stored.map_err(|e| Fault::io("store", &e)))
+        });
+        if let Err(fault) = settle(state, stored) {
+            return fault.push(state);
+        }
         if let Some(name) = &spool.name {
             push_bytes(state, name.as_os_str().as_bytes());
             return 1;
@@ -333,9 +376,9 @@ mod tests {
     use super::*;
 
     fn content(spool: &Spool) -> Vec<u8> {
-        let mut all = vec![0; spool.size() as usize];
-        let file = spool.file.as_ref().expect("open");
-        file.read_exact_at(&mut all, 0).expect("read");
+        let mut all = vec![0; spool.size() as usize + 1];
+        let count = spool.read_at(&mut all, 0).expect("read");
+        all.truncate(count);
         all
     }
 
@@ -349,8 +392,12 @@ mod tests {
         spool.write(b"one ").expect("write");
         spool.write(b"two").expect("write");
         assert_eq!(content(&spool), b"one two");
-        let path = spool.path(spool.file.as_ref().expect("open"));
-        assert_eq!(std::fs::read(path).expect("by its path"), b"one two");
+        spool.on_disk().expect("store");
+        assert_eq!(content(&spool), b"one two", "on disk");
+        assert_eq!(
+            std::fs::read(spool.path()).expect("by its path"),
+            b"one two"
+        );
         let kept = dir.join("kept");
         spool.link(&kept, false).expect("link");
         let again = spool.link(&kept, false).expect_err("exists");
@@ -366,18 +413,31 @@ mod tests {
     #[test]
     fn a_file_goes_with_its_owner_unless_it_was_linked() {
         let dir = folder("nameless");
-        check_one(Spool::create(&dir).expect("create"), &dir);
+        check_one(Spool::new(&dir), &dir);
     }
 
     #[test]
     fn a_file_system_without_nameless_files_has_named_ones_that_are_removed() {
         let dir = folder("named");
         let (file, name) = open_named(&dir).expect("create");
-        let spool = Spool {
-            file: Some(file),
-            name: Some(name),
-            size: 0,
-        };
+        let mut spool = Spool::new(&dir);
+        (spool.file, spool.name) = (Some(file), Some(name));
         check_one(spool, &dir);
+    }
+
+    #[test]
+    fn what_is_small_has_no_file_and_what_is_not_has_all_of_it() {
+        let dir = folder("small");
+        let mut spool = Spool::new(&dir);
+        let mut all = vec![b'a'; SMALL];
+        spool.write(&all).expect("write");
+        assert!(spool.file.is_none());
+        spool.write(b"b").expect("write");
+        all.push(b'b');
+        assert!(spool.file.is_some() && spool.memory.is_empty());
+        assert_eq!(content(&spool), all);
+        spool.close();
+        assert!(spool.write(b"c").is_err(), "closed");
+        std::fs::remove_dir_all(dir).expect("remove");
     }
 }

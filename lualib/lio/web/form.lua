@@ -93,10 +93,8 @@ end
 
 -- Takes the part that is coming in into a temporary file. Called by the part, before any of it was read.
 function Form:store(part)
-  local file, message = http.spool(self.options.dir or usual_dir())
-  if not file then refuse(self, 500, message, "the upload cannot be stored") end
-  part.file = file
-  part.size = self:step(self.parser.store, file, self.options.file)
+  part.file = http.spool(self.options.dir or usual_dir())
+  part.size = self:step(self.parser.store, part.file, self.options.file)
   part.complete = true
 end
 

@@ -1,6 +1,7 @@
 -- One file of a multipart form, as handlers see it: in a temporary file, or still coming in (`on_file`).
 --
--- Made by web/form.lua, which closes it when the request ends: a part that was not moved is gone then.
+-- Made by web/form.lua, which closes it when the request ends: a part that was not moved is gone then. A small
+-- one gets its file when somebody asks for the path.
 -- Fields: `name`, `filename` (as the client gave it), `basename` (that is safe as a file's name),
 -- `content_type`, `headers`, `size` (bytes that have come), `path` (that of the temporary file).
 
@@ -39,7 +40,7 @@ function getters.basename(part) return basename(part.filename) end
 function getters.path(part)
   if part.moved_to then return part.moved_to end
   part:keep()
-  return part.file:path()
+  return (part.file:path())
 end
 
 function Part.__index(part, name)
@@ -126,15 +127,18 @@ end
 -- `part:open([mode = "rb"])` → a file as of `io.open`, at its start; or nil, message, code.
 function Part:open(mode)
   check_open(self, "open")
-  return io.open(self.path, mode or "rb")
+  self:keep()
+  local path, message, code = self.moved_to, nil, nil
+  if not path then path, message, code = self.file:path() end
+  if not path then return nil, message, code end
+  return io.open(path, mode or "rb")
 end
 
 -- Another file system needs a copy; others have their turn meanwhile.
 local function copy(part, path, replace)
-  local target, message, code = http.spool(path:match("^(.*/)[^/]*$") or ".")
-  if not target then return nil, message, code end
+  local target = http.spool(path:match("^(.*/)[^/]*$") or ".")
   local net, offset = part.form.net, 0
-  local ok
+  local ok, message, code
   repeat
     local piece
     piece, message, code = part.file:read(offset, PIECE)
