@@ -190,7 +190,7 @@ two_loops("when it fails the caller has the connection as before, and nothing is
   left = [[
     local a, b = pair()
     local before = descriptors()
-    b:timeout(5)
+    b:timeout(0.3)
     a:send "one\ntwo\n"
     say(b:recv "line")
     local plain = ltask.spawn "plain"
@@ -202,6 +202,8 @@ two_loops("when it fails the caller has the connection as before, and nothing is
     say(b:recv "line")
     a:send "three"
     say(b:recv())
+    -- Its limits have stayed, too.
+    say(select(4, b:recv()))
     b:send "four"
     say(a:recv(), descriptors() == before)
     b:close()
@@ -211,7 +213,7 @@ two_loops("when it fails the caller has the connection as before, and nothing is
     t.eq(kit.lines((out:gsub("Unsupport[^\n]*", "…"))), {
       "one", "refused\tfalse", "dead\tfalse", "refused\tfalse", "false\ttransfer: …",
       "false\tbad argument #2 to 'transfer' (service expected, got string)", "two", "three",
-      "four\ttrue", "nil\tclosed\tclosed",
+      "timeout", "four\ttrue", "nil\tclosed\tclosed",
     })
   end,
 })
