@@ -62,11 +62,12 @@ suites: tools build
 	@LIO_BIN='$(BIN)' LUA54= bash tests/run.sh '$(ONLY)'
 endif
 
-# One after another also under `make -j`: they share the machine and the target folders.
+# In this order also under `make -j`: they share the machine and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
 	$(CARGO) test $(VENDORED)
-	@$(MAKE) --no-print-directory loom
+	@# The last step of a build is one thread's work; the models fill the other core meanwhile.
+	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory suites
 
 loom: ## the models of the mailbox and of the sleep protocol, about a minute

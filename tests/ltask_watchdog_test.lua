@@ -150,6 +150,7 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
     end
     return S
   ]] },
+  config = { grace = 0.5 },
   main = [[
     local a = ltask.spawn "hydra"
     ltask.send(a, "spin")

@@ -62,7 +62,7 @@ t.test("descriptors do not become more with restarts, neither here nor there", f
   end
   for _ = 1, 2 do restart() end
   local here, there = kit.descriptors(p.child.pid), kit.descriptors(process())
-  for _ = 1, 18 do restart() end
+  for _ = 1, 6 do restart() end
   -- A connection more or less may be closing just now.
   local still_here, still_there = kit.descriptors(p.child.pid), kit.descriptors(process())
   t.ok(still_here <= here + 2, ("%d, before %d"):format(still_here, here))

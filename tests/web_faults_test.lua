@@ -228,7 +228,7 @@ end)
 t.test("half-open requests used up the server for good", function()
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 64; exec " .. t.lio() .. " " .. t.quote(
     t.write(t.tmp() .. "/server.lua", [[
-      local app = require("lio.webserver").new { header_time = 0.5 }
+      local app = require("lio.webserver").new { header_time = 0.1 }
       app:get("/", function() return "alive" end)
       app:run("127.0.0.1:0")]]))))
   local port = math.tointeger(tonumber(child:expect ":(%d+)/$"))

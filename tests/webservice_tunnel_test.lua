@@ -186,6 +186,7 @@ test("while the tunnel learns that a session is over its bytes are refused, and 
 ]], { "false\tclosed", "true" })
 
 test("a session ends when the tunnel closes it, though a handler works", [[
+  conf.options = { grace = 0.1 }
   start()
   data(1, get "slow?cs=100000")
   say(ltask.call(web, "tunnel_close", 1), ltask.call(web, "tunnel_close", 1))
@@ -248,12 +249,13 @@ test("a tunnel that does not take the bytes holds the server back", [[
     bytes = bytes + #piece
     if not held then
       held = {}
+      changed()
       ltask.wait(held)
     end
     changed()
   end
   data(1, get "large?n=3000000")
-  until_(function() changed() return held end)
+  until_(function() return held end)
   ltask.sleep(5)
   say(bytes < 1000000)
   ltask.wakeup(held)
