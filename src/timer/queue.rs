@@ -149,14 +149,15 @@ impl Queue {
     pub(crate) fn next_due(&mut self) -> Option<u64> {
         loop {
             let Reverse(top) = self.heap.peek()?;
-            let (slot, stamp, due) = (top.slot, top.stamp, top.due);
+            let (slot, stamp, due, order) = (top.slot, top.stamp, top.due, top.order);
             let timer = self.timers.get_mut(slot);
             let current = timer.filter(|t| t.entry.is_some_and(|(_, s)| s == stamp));
             let Some(timer) = current else {
                 self.heap.pop();
                 continue;
             };
-            if timer.due == due {
+            // One that was set again for the same time has lost its place among those of that time.
+            if timer.due == due && timer.order == order {
                 return Some(due);
             }
             timer.entry = None;
@@ -203,6 +204,18 @@ mod tests {
             .map(|f| f.0)
             .collect();
         assert_eq!(fired, [ids[1], ids[3], ids[0], ids[2]]);
+    }
+
+    #[test]
+    fn a_timer_set_again_for_the_same_time_fires_behind_the_others() {
+        let mut queue = Queue::default();
+        let (first, second) = (queue.create(false), queue.create(false));
+        queue.set(first, 4);
+        queue.set(second, 4);
+        queue.set(first, 4);
+        assert_eq!(queue.expire(4), Some((second, false)));
+        assert_eq!(queue.expire(4), Some((first, false)));
+        assert_eq!(queue.expire(4), None);
     }
 
     #[test]
