@@ -10,6 +10,8 @@ CARGO ?= cargo
 LUA54 ?= lua5.4
 # Suites whose name contains this word: make suites ONLY=socket
 ONLY ?=
+# Suites of the bench, and words for it: make bench SUITES='http rounds=3'
+SUITES ?=
 
 LUA_VERSION := $(if $(findstring /,$(LUA)),$(shell '$(LUA)' -e 'print((_VERSION:gsub("Lua ", "")))'),$(LUA))
 ifeq ($(filter $(LUA_VERSION),5.4 5.5),)
@@ -77,11 +79,9 @@ test-long: tools build module ## the soak runs of tests/long, each bounded in ti
 	$(CARGO) build --release --examples $(VENDORED)
 	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
 
-bench: build module ## CPU per request beside a bare baseline (needs wrk), the scheduler, coroutines
+bench: build module ## measures all suites, or SUITES='http net'; bench/README.md says what it needs
 	$(CARGO) build --release --examples $(VENDORED)
-	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' '$(BIN)' bench/http.lua
-	'$(BIN)' bench/ltask/run.lua
-	LUA54='$(LUA54)' '$(BIN)' bench/coroutine/run.lua
+	LIO='$(BIN)' EXAMPLES='$(BIN_TARGET)/release/examples' LUA54='$(LUA54)' '$(BIN)' bench/run.lua $(SUITES)
 
 install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'

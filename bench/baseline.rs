@@ -1,9 +1,11 @@
-//! `baseline PORT`: the floor that `lio.webserver` is measured against. One thread, raw level-triggered epoll, one
-//! `recv` and one `send` per readiness, and a constant answer for each blank line received. It parses nothing and
-//! allocates nothing per request, so whatever a real server needs beyond it is the price of being one.
+//! `baseline PORT [KIND]`: the floor that `lio.webserver` is measured against. One thread, raw level-triggered epoll,
+//! one `recv` and one `send` per readiness, and a constant answer for each blank line received; `floor.rs` has the
+//! kinds. But for the length of a body to be echoed it parses nothing, and it allocates nothing per request, so
+//! whatever a real server needs beyond it is the price of being one.
 //! Invariant: a connection that owes bytes is not read until they are sent.
 
 mod epoll;
+mod floor;
 mod process;
 
 use std::io::{self, Write};
@@ -11,19 +13,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, RawFd};
 
 use epoll::{Epoll, NO_EVENT};
+use floor::{Floor, Manner};
 use socket2::{Domain, Socket, Type};
 
-/// As long as a real server's answer to the same request.
-const ANSWER: &[u8] =
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 14\r\n\
-Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\nHello, World!\n";
-/// Copies of the answer that one `send` can take from.
-const COPIES: usize = 256;
 const READ_SIZE: usize = 16 * 1024;
 const BACKLOG: i32 = 4096;
 
 /// Progress of one connection, indexed by its descriptor.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Connection {
     /// Bytes of the blank line `\r\n\r\n` seen at the end of the input so far, 0 to 3.
     matched: u8,
@@ -33,6 +30,10 @@ struct Connection {
     offset: usize,
     /// Registered for writability instead of readability.
     blocked: bool,
+    /// Of an echo: a request whose end has not come yet.
+    begun: Vec<u8>,
+    /// Of an echo: the answers that are being sent.
+    echoes: Vec<u8>,
 }
 
 /// Whether the connection goes on after a step.
@@ -45,17 +46,19 @@ enum Step {
 struct Server {
     epoll: Epoll,
     connections: Vec<Connection>,
-    answers: Vec<u8>,
+    floor: Floor,
     input: Vec<u8>,
     requests: u64,
 }
 
 fn main() -> io::Result<()> {
-    let port = std::env::args()
-        .nth(1)
-        .and_then(|word| word.parse::<u16>().ok());
-    let Some(port) = port else {
-        eprintln!("usage: baseline PORT   (0: a port chosen by the system)");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let port = words.first().and_then(|word| word.parse::<u16>().ok());
+    let floor = Floor::of(words.get(1).map_or("hello", String::as_str));
+    let (Some(port), Some(floor)) = (port, floor) else {
+        eprintln!(
+            "usage: baseline PORT [KIND]   (port 0: one chosen by the system; kinds: floor.rs)"
+        );
         std::process::exit(2);
     };
     process::raise_descriptor_limit()?;
@@ -67,7 +70,7 @@ fn main() -> io::Result<()> {
     let mut server = Server {
         epoll: Epoll::new()?,
         connections: Vec::new(),
-        answers: ANSWER.repeat(COPIES),
+        floor,
         input: vec![0; READ_SIZE],
         requests: 0,
     };
@@ -137,7 +140,7 @@ impl Server {
         };
         let index = fd as usize;
         if index >= self.connections.len() {
-            self.connections.resize(index + 1, Connection::default());
+            self.connections.resize_with(index + 1, Connection::default);
         }
         self.connections[index] = Connection::default();
         self.epoll
@@ -156,22 +159,58 @@ impl Server {
         if got < 0 {
             return after_error();
         }
+        if self.floor.manner == Manner::Echo {
+            return self.echo(fd, got as usize);
+        }
         let connection = &mut self.connections[fd as usize];
         let complete = count_blank_lines(&mut connection.matched, &self.input[..got as usize]);
         if complete == 0 {
             return Step::Open;
         }
         self.requests += complete as u64;
-        connection.owed = complete * ANSWER.len();
+        connection.owed = complete * self.floor.length;
+        self.send(fd)
+    }
+
+    /// Sends back the bodies of the requests that the last `got` bytes of input have completed.
+    fn echo(&mut self, fd: RawFd, got: usize) -> Step {
+        let connection = &mut self.connections[fd as usize];
+        let Connection { begun, echoes, .. } = connection;
+        let fresh = &self.input[..got];
+        let whole = begun.is_empty();
+        if !whole {
+            begun.extend_from_slice(fresh);
+        }
+        let input = if whole { fresh } else { begun.as_slice() };
+        let mut from = 0;
+        echoes.clear();
+        while let Some((head, end)) = floor::request(&input[from..]) {
+            let body = &input[from + head..from + end];
+            echoes.extend_from_slice(&self.floor.answers);
+            write!(echoes, "{}\r\n\r\n", body.len()).expect("memory takes what is written");
+            echoes.extend_from_slice(body);
+            self.requests += 1;
+            from += end;
+        }
+        if whole {
+            begun.extend_from_slice(&fresh[from..]);
+        } else {
+            begun.drain(..from);
+        }
+        connection.owed = connection.echoes.len();
         self.send(fd)
     }
 
     /// Sends what is owed: one call, unless the pipeline is longer than the prepared copies.
     fn send(&mut self, fd: RawFd) -> Step {
         let connection = &mut self.connections[fd as usize];
+        let (source, cycle) = match self.floor.manner {
+            Manner::Echo => (&connection.echoes, connection.echoes.len()),
+            Manner::Keep | Manner::Close => (&self.floor.answers, self.floor.length),
+        };
         while connection.owed > 0 {
-            let end = self.answers.len().min(connection.offset + connection.owed);
-            let piece = &self.answers[connection.offset..end];
+            let end = source.len().min(connection.offset + connection.owed);
+            let piece = &source[connection.offset..end];
             // SAFETY: `piece` is readable for its whole length.
             let sent =
                 unsafe { libc::send(fd, piece.as_ptr().cast(), piece.len(), libc::MSG_NOSIGNAL) };
@@ -183,7 +222,10 @@ impl Server {
                 return self.watch(fd, libc::EPOLLOUT);
             }
             connection.owed -= sent as usize;
-            connection.offset = (connection.offset + sent as usize) % ANSWER.len();
+            connection.offset = (connection.offset + sent as usize) % cycle;
+        }
+        if self.floor.manner == Manner::Close {
+            return Step::Close;
         }
         if !connection.blocked {
             return Step::Open;

@@ -6,7 +6,7 @@
 local rounds = require "rounds"
 local quote = rounds.quote
 
-local here = arg[0]:match "^(.*/)" or "./"
+local here = debug.getinfo(1, "S").source:match "^@(.*)hosts%.lua$"
 local stock = quote(os.getenv "LUA54" or "lua5.4")
 local child = quote(here .. "child.lua")
 

@@ -1,0 +1,46 @@
+-- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib: where it is missing, a
+-- virtual environment below target/ gets it. Called by suites.lua after a whole suite; a failure is only told.
+
+local process = require "frame.process"
+local quote = process.quote
+
+local M = {}
+
+local TOLD <const> = "bench: plots were skipped: "
+
+local function say(text)
+  io.stderr:write(text, "\n")
+end
+
+local function has_matplotlib(python)
+  return process.succeeds(python .. " -c 'import matplotlib'")
+end
+
+-- A Python that has matplotlib, as a shell word; nil and why there is none.
+local function interpreter()
+  local own = os.getenv "PYTHON" or "python3"
+  if not process.succeeds(own .. " -c pass") then return nil, own .. " is not installed" end
+  if has_matplotlib(own) then return own end
+  if own ~= "/usr/bin/python3" and has_matplotlib "/usr/bin/python3" then return "/usr/bin/python3" end
+  local folder = process.here .. "../target/bench-python"
+  local python = quote(folder .. "/bin/python")
+  if has_matplotlib(python) then return python end
+  say("bench: matplotlib is missing; installing it into " .. folder)
+  local text, code = process.run(("%s -m venv %s && %s -m pip install --quiet matplotlib"):format(
+    own, quote(folder), python), 300)
+  if code == 0 then return python end
+  os.execute("rm -rf " .. quote(folder))
+  return nil, "matplotlib could not be installed: " .. (text:match "[^\n]*\n?$" or text)
+end
+
+-- Draws all plots that results.json asks for.
+function M.draw()
+  local python, why = interpreter()
+  if not python then return say(TOLD .. why) end
+  local text, code = process.run(("%s %s %s %s"):format(python, quote(process.here .. "plot.py"),
+    quote(process.here .. "results.json"), quote(process.here .. "plots")), 120)
+  if code ~= 0 then return say(TOLD .. text) end
+  say("bench: drawn: " .. text:gsub("%s+$", ""):gsub("\n", ", "))
+end
+
+return M

@@ -1,0 +1,64 @@
+-- Tells on standard error what is being measured, what came out, and how long it will still take. One object for a
+-- run; suites.lua makes it and turns.lua speaks to it.
+
+local rounds = require "rounds"
+local shown = rounds.shown
+
+local Progress = {}
+Progress.__index = Progress
+
+local M = {}
+
+-- `planned`: seconds that the whole run is expected to take.
+function M.new(planned)
+  return setmetatable({ planned = planned, done = 0, began = os.time(), where = "" }, Progress)
+end
+
+-- The seconds left: what is planned, at the pace so far.
+function Progress:left()
+  local pace = 1
+  if self.done > 10 then pace = (os.time() - self.began) / self.done end
+  return math.max(0, self.planned - self.done) * pace
+end
+
+local function clock(seconds)
+  return ("%d:%02d"):format(seconds // 60, seconds % 60)
+end
+
+function Progress:say(text)
+  io.stderr:write(("[%s left] %s\n"):format(clock(math.floor(self:left())), text))
+end
+
+-- The case that comes: what of its planned seconds a turn is worth, and the columns whose figures are shown.
+function Progress:case(suite, case, planned, turns, columns)
+  self.step, self.columns, self.suite, self.ends = planned / math.max(1, turns), columns, suite, self.done + planned
+  self:say(("%s/%s: %s"):format(suite, case.name, case.what))
+end
+
+function Progress:round(case, round, of)
+  self.where = ("%s/%s %d/%d"):format(self.suite, case, round, of)
+end
+
+-- A turn is over.
+function Progress:turn(name, figures)
+  self.done = math.min(self.ends, self.done + self.step)
+  local words = {}
+  for _, column in ipairs(self.columns) do
+    local value = figures[column[1]]
+    if value then words[#words + 1] = column[2] .. " " .. (type(value) == "number" and shown(value) or value) end
+  end
+  if figures.errors then words[#words + 1] = "ERRORS: " .. figures.errors end
+  self:say(("%-22s %-16s %s"):format(self.where, name, table.concat(words, "  ")))
+end
+
+-- A contender could not be measured.
+function Progress:problem(name, text)
+  self:say(("%-22s %-16s %s"):format(self.where, name, text:gsub("\n+$", ""):gsub("\n", "\n    ")))
+end
+
+-- The case is over, whatever became of its turns.
+function Progress:over()
+  self.done, self.where = self.ends, ""
+end
+
+return M

@@ -1,0 +1,74 @@
+-- Keeps what was measured: bench/results.json has every figure of the last whole run of each suite, and
+-- bench/RESULTS.md their tables, between markers. Called by suites.lua when a whole suite is done.
+
+local json = require "lio.json"
+local machine = require "frame.machine"
+local process = require "frame.process"
+local tables = require "frame.tables"
+
+local M = {}
+
+M.path = process.here .. "results.json"
+M.page = process.here .. "RESULTS.md"
+
+local function is_flat(value)
+  for _, one in pairs(value) do
+    if type(one) == "table" then return false end
+  end
+  return true
+end
+
+-- Six digits tell all that was measured; the rest would only make the file longer.
+local function scalar(value)
+  if math.type(value) == "float" then
+    value = tonumber(("%.6g"):format(value))
+    if value == math.floor(value) then value = math.tointeger(value) or value end
+  end
+  return json.encode(value)
+end
+
+-- A value as JSON text with sorted keys, tables without tables inside on one line.
+function M.encode(value, indent)
+  if type(value) ~= "table" then return scalar(value) end
+  indent = indent or ""
+  local items, inner = {}, indent .. "  "
+  local is_list = #value > 0 or getmetatable(value) == json.array_mt
+  if is_list then
+    for i, one in ipairs(value) do items[i] = M.encode(one, inner) end
+  else
+    local keys = {}
+    for key in pairs(value) do keys[#keys + 1] = key end
+    table.sort(keys)
+    for i, key in ipairs(keys) do items[i] = json.encode(key) .. ": " .. M.encode(value[key], inner) end
+  end
+  local open, close = "{", "}"
+  if is_list then open, close = "[", "]" end
+  if #items == 0 or is_flat(value) then return open .. table.concat(items, ", ") .. close end
+  return ("%s\n%s%s\n%s%s"):format(open, inner, table.concat(items, ",\n" .. inner), indent, close)
+end
+
+-- What the file holds: `{ suites = { name = result } }`.
+function M.read(path)
+  local text = process.text(path or M.path)
+  return text ~= "" and json.decode(text) or { suites = {} }
+end
+
+local function save(path, text)
+  local file = assert(io.open(path .. ".new", "wb"))
+  assert(file:write(text))
+  assert(file:close())
+  assert(os.rename(path .. ".new", path))
+end
+
+-- Puts a suite's result in the place of its last one, in both files.
+function M.write(name, result)
+  local suite = require("suites." .. name)
+  result.machine, result.versions = machine.describe(), machine.versions(suite.versions and suite.versions())
+  local all = M.read()
+  all.suites[name] = result
+  save(M.path, M.encode(all) .. "\n")
+  save(M.page, tables.replace(process.text(M.page), name, result.title, tables.suite(suite, result)))
+  io.stderr:write(("bench: %s and %s have the results of %s\n"):format(M.path, M.page, name))
+end
+
+return M

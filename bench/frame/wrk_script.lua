@@ -1,0 +1,35 @@
+-- Run by wrk (its own Lua, 5.1): makes the requests and prints the figures that wrk.lua reads, in full precision. The
+-- words behind `--`: pipeline=N requests are sent together, body=N is a POST of so many bytes, close=true asks for a
+-- connection of its own for each.
+
+-- luacheck: std luajit, globals wrk init request done
+
+function init(args)
+  local given = {}
+  for _, word in ipairs(args) do
+    local name, value = word:match "^(%w+)=(%w+)$"
+    given[name] = value
+  end
+  if given.body then
+    wrk.method, wrk.body = "POST", ("x"):rep(tonumber(given.body))
+    wrk.headers["Content-Type"] = "application/octet-stream"
+  end
+  if given.close then wrk.headers["Connection"] = "close" end
+  if given.pipeline then
+    local together = wrk.format():rep(tonumber(given.pipeline))
+    -- Only where it must: a request function is called for each request, which costs the client.
+    request = function() return together end
+  end
+end
+
+function done(summary, latency, _)
+  local function figure(name, value) io.write(name, "\t", ("%.9g"):format(value), "\n") end
+  io.write "\n"
+  figure("requests", summary.requests)
+  figure("rate", summary.requests / (summary.duration / 1e6))
+  for name, share in pairs { p50 = 50, p75 = 75, p90 = 90, p99 = 99, p999 = 99.9 } do
+    figure(name, latency:percentile(share) / 1000)
+  end
+  figure("max", latency.max / 1000)
+  for name, count in pairs(summary.errors) do figure("errors_" .. name, count) end
+end

@@ -1,0 +1,29 @@
+-- A server on lua-luv (libuv) with the small parser beside it: INTERPRETER luv_server.lua PORT
+
+package.path = arg[0]:match "^(.*/)" .. "?.lua;" .. package.path
+local toy = require "toy"
+local uv = require "luv"
+
+local server = uv.new_tcp()
+assert(server:bind("127.0.0.1", tonumber(arg[1])))
+assert(server:listen(4096, function()
+  local client = uv.new_tcp()
+  server:accept(client)
+  client:nodelay(true)
+  -- What one read asks for goes out in one write: libuv tries it at once.
+  local out, count = {}, 0
+  local received = toy.connection(function(text)
+    count = count + 1
+    out[count] = text
+  end)
+  client:read_start(function(_, data)
+    if not data then return client:close() end
+    local close = received(data)
+    if count > 0 then
+      client:write(out)
+      out, count = {}, 0
+    end
+    if close then client:shutdown(function() client:close() end) end
+  end)
+end))
+uv.run()

@@ -1,0 +1,196 @@
+"""Draws the plots that a bench's results ask for: python3 plot.py RESULTS.json FOLDER
+
+Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/frame/plots.lua. One SVG per
+plot, with text kept as text; a plot without data is left out."""
+
+import json
+import os
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
+
+SIZE = (7.2, 4.2)
+OWN = "#c2410c"
+FLOOR = "#6b7280"
+OTHERS = ["#1d4ed8", "#0891b2", "#15803d", "#7c3aed", "#be185d", "#a16207", "#334155"]
+MARKERS = "osD^vPX*"
+
+plt.rcParams.update({
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lio",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#9ca3af",
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#e5e7eb",
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+})
+
+
+class Look:
+    """Gives each server the same colour and marker in all plots of a suite."""
+
+    def __init__(self, suite):
+        self.names = []
+        for case in suite["cases"]:
+            for one in case["contenders"]:
+                name = one.get("series") or one["name"]
+                if name not in self.names:
+                    self.names.append(name)
+        others = [name for name in self.names if name not in ("lio", "baseline")]
+        self.colours = {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(others)}
+        self.colours.update({"lio": OWN, "baseline": FLOOR})
+
+    def line(self, name):
+        """Keyword arguments of a line."""
+        return {
+            "color": self.colours[name],
+            "marker": MARKERS[self.names.index(name) % len(MARKERS)],
+            "linewidth": 2.4 if name == "lio" else 1.4,
+            "linestyle": "--" if name == "baseline" else "-",
+            "markersize": 5,
+            "zorder": 3 if name == "lio" else 2,
+            "label": name,
+        }
+
+
+def shown(value, _=None):
+    """A number as people write it."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def chosen(suite, names):
+    """The cases of a suite by name, in the order of the names; those that were not run are left out."""
+    by_name = {case["name"]: case for case in suite["cases"]}
+    return [by_name[name] for name in names if name in by_name]
+
+
+def finish(axes, plot, legend_columns=1):
+    axes.set_title(plot["title"])
+    axes.set_ylabel(plot["y"])
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(shown))
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=legend_columns)
+
+
+def horizontal(axes, plot, places):
+    """The axis of connections: each place that was measured has its number."""
+    if plot.get("logarithmic"):
+        # Zero has a place too: one unit's width left of the first.
+        axes.set_xscale("symlog", linthresh=1)
+    axes.set_xticks(places, [shown(x) for x in places])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(plot["x"])
+
+
+def draw_lines(axes, suite, plot, look):
+    """A line for each server over the cases' `x`."""
+    points = {}
+    places = []
+    for case in chosen(suite, plot["cases"]):
+        for one in case["contenders"]:
+            value = one["median"].get(plot["figure"])
+            if value is not None:
+                points.setdefault(one["name"], []).append((case["x"], value))
+                if case["x"] not in places:
+                    places.append(case["x"])
+    for name, line in points.items():
+        axes.plot(*zip(*line), **look.line(name))
+    horizontal(axes, plot, sorted(places))
+    finish(axes, plot)
+    return bool(points)
+
+
+def draw_series(axes, suite, plot, look):
+    """A line for each `series` of one case, over its contenders' `x`."""
+    points = {}
+    for case in chosen(suite, [plot["case"]]):
+        for one in case["contenders"]:
+            value = one["median"].get(plot["figure"])
+            if value is not None and one.get("series"):
+                points.setdefault(one["series"], []).append((one["x"], value))
+    for name, line in points.items():
+        axes.plot(*zip(*line), **look.line(name))
+    horizontal(axes, plot, sorted({x for line in points.values() for x, _ in line}))
+    finish(axes, plot)
+    return bool(points)
+
+
+def draw_bars(axes, suite, plot, look):
+    """A group of bars for each case, a bar for each server, its figures stacked and fading."""
+    cases = chosen(suite, plot["cases"])
+    names = [name for name in look.names
+             if any(one["name"] == name and one["median"] for case in cases for one in case["contenders"])]
+    width = 0.84 / max(1, len(names))
+    for i, name in enumerate(names):
+        for place, case in enumerate(cases):
+            median = next((one["median"] for one in case["contenders"] if one["name"] == name), {})
+            bottom = 0
+            for depth, figure in enumerate(plot["figures"]):
+                value = median.get(figure, 0)
+                axes.bar(place + (i - (len(names) - 1) / 2) * width, value, width * 0.92, bottom=bottom,
+                         color=look.colours[name], alpha=1 - 0.55 * depth, linewidth=0)
+                bottom += value
+        axes.bar(0, 0, color=look.colours[name], label=name)
+    axes.set_xticks(range(len(cases)), [case["name"] for case in cases])
+    axes.tick_params(axis="x", length=0)
+    finish(axes, plot)
+    if len(plot["figures"]) > 1:
+        words = [f"{figure} ({'full' if depth == 0 else 'light'})" for depth, figure in enumerate(plot["figures"])]
+        axes.set_ylabel(plot["y"] + ": " + ", ".join(words))
+    return bool(names)
+
+
+def draw_percentiles(axes, suite, plot, look):
+    """A line for each server over percentiles of one case."""
+    drawn = False
+    for case in chosen(suite, [plot["case"]]):
+        for one in case["contenders"]:
+            values = [one["median"].get(figure) for figure in plot["figures"]]
+            if None not in values:
+                axes.plot(plot["labels"], values, **look.line(one["name"]))
+                drawn = True
+    axes.set_xlabel("percentile")
+    finish(axes, plot)
+    if drawn:
+        axes.set_yscale("log")
+        axes.autoscale(axis="y")
+        axes.yaxis.set_major_formatter(FuncFormatter(shown))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    return drawn
+
+
+KINDS = {"lines": draw_lines, "series": draw_series, "bars": draw_bars, "percentiles": draw_percentiles}
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        suites = json.load(file)["suites"]
+    os.makedirs(sys.argv[2], exist_ok=True)
+    for suite in suites.values():
+        look = Look(suite)
+        for plot in suite.get("plots") or []:
+            figure, axes = plt.subplots(figsize=SIZE)
+            if KINDS[plot["kind"]](axes, suite, plot, look):
+                figure.savefig(os.path.join(sys.argv[2], plot["file"]), bbox_inches="tight",
+                               metadata={"Date": None, "Creator": None})
+                print(plot["file"])
+            plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+-- The server of suite `http`, with nothing but the public API: lio bench/servers/http.lua PORT FOLDER [workers = 1].
+-- FOLDER has the static files, which the suite makes.
+
+local web = require "lio.webserver"
+
+local port, folder, workers = ...
+local app = web.new { connections = 20000, keep_alive_time = 3600 }
+local large, piece = ("x"):rep(100 * 1024), ("x"):rep(127) .. "\n"
+
+app:get("/", function() return "Hello, World!\n" end)
+
+app:get("/users/:id/posts/:post", function(req)
+  return { user = req.params.id, post = req.params.post }
+end)
+
+app:post("/echo", function(req, res)
+  res:header("Content-Type", "application/octet-stream")
+  return req:body()
+end)
+
+app:get("/large", function() return large end)
+
+app:get("/stream", function(_, res)
+  for _ = 1, 8 do res:write(piece) end
+end)
+
+app:static("/static", folder)
+
+app:run(tonumber(port), { workers = tonumber(workers) })
