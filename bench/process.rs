@@ -1,9 +1,16 @@
-//! What the load programs of this folder set up once for their own process: room for descriptors, and termination
-//! signals as a descriptor, so that the event loop sees them in order with everything else.
+//! What the load programs of this folder need of their own process: room for descriptors, termination signals as a
+//! descriptor, so that the event loop sees them in order with everything else, and the CPU time that was used. Each
+//! program uses a part of it.
+
+#![allow(
+    dead_code,
+    reason = "compiled into each program, of which none calls all"
+)]
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Raises the soft limit of open descriptors to the hard one and returns it.
 pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
@@ -40,4 +47,17 @@ pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just handed us this descriptor and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The CPU time of the calling process so far, user and system.
+pub(crate) fn cpu_time() -> io::Result<Duration> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the answer.
+    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }

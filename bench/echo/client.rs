@@ -1,0 +1,64 @@
+//! `echo_client PORT CONNECTIONS SIZE SECONDS`: the closed-loop load of the echo servers. Each connection to
+//! 127.0.0.1:PORT sends SIZE bytes, waits for all of them, checks them, and sends again; after SECONDS no new round
+//! trip begins. Prints figures, a name and a number on a line: `requests`, `elapsed` (seconds), and of a round trip
+//! `p50`, `p90`, `p99`, `p999` and `max` (microseconds). Anything but the bytes that were sent is an error, as are
+//! an end of the connection and a server that says nothing for five seconds.
+
+#[path = "../epoll.rs"]
+mod epoll;
+mod load;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use load::Load;
+
+/// What is told of the latencies: the value at this share of them.
+const PERCENTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p999", 0.999),
+    ("max", 1.0),
+];
+/// Longer rounds than this are a mistake of who asks.
+const SECONDS_MOST: f64 = 3600.0;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some(load) = options(&words) else {
+        eprintln!("usage: echo_client PORT CONNECTIONS SIZE SECONDS");
+        std::process::exit(2);
+    };
+    if let Err(error) = drive(&load) {
+        eprintln!("echo_client: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn options(words: &[String]) -> Option<Load> {
+    let [port, connections, size, seconds] = words else {
+        return None;
+    };
+    let seconds: f64 = seconds.parse().ok()?;
+    let load = Load {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?)),
+        connections: connections.parse().ok()?,
+        size: size.parse().ok()?,
+        time: Duration::try_from_secs_f64(seconds).ok()?,
+    };
+    (load.connections > 0 && load.size > 0 && seconds <= SECONDS_MOST).then_some(load)
+}
+
+fn drive(load: &Load) -> io::Result<()> {
+    let mut result = load.run()?;
+    println!("requests\t{}", result.latencies.len());
+    println!("elapsed\t{:.6}", result.elapsed.as_secs_f64());
+    result.latencies.sort_unstable();
+    for (name, share) in PERCENTILES {
+        let micros = load::percentile(&result.latencies, share) as f64 / 1000.0;
+        println!("{name}\t{micros:.1}");
+    }
+    Ok(())
+}

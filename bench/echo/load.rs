@@ -1,0 +1,182 @@
+//! The closed loop of the echo client: connections on one epoll instance, each with one round trip on its way. Used by
+//! `client.rs`, and by the floor's tests. Invariant: a connection asks for writability only while a send is unfinished.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use crate::epoll::{Epoll, NO_EVENT};
+
+/// A server that says nothing for so long is broken.
+const PATIENCE: Duration = Duration::from_secs(5);
+const READ_SIZE: usize = 256 * 1024;
+
+/// What is asked of a server.
+pub(crate) struct Load {
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: usize,
+    /// Bytes each way.
+    pub(crate) size: usize,
+    /// How long new round trips are begun.
+    pub(crate) time: Duration,
+}
+
+/// What was seen.
+pub(crate) struct Seen {
+    /// Nanoseconds of each round trip.
+    pub(crate) latencies: Vec<u32>,
+    pub(crate) elapsed: Duration,
+}
+
+/// The value below or at which the share `share` of a sorted list lies; 0 for an empty one.
+pub(crate) fn percentile(sorted: &[u32], share: f64) -> u32 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied().unwrap_or(0)
+}
+
+/// One connection and its round trip.
+struct Trip {
+    stream: TcpStream,
+    begun: Instant,
+    sent: usize,
+    received: usize,
+    /// Registered for writability as well.
+    blocked: bool,
+}
+
+impl Load {
+    /// Runs the load to its end; the first problem ends it.
+    pub(crate) fn run(&self) -> io::Result<Seen> {
+        let epoll = Epoll::new()?;
+        let message: Vec<u8> = (0..self.size).map(|i| (i % 251) as u8).collect();
+        let mut trips = self.connect(&epoll)?;
+        let mut latencies = Vec::new();
+        let mut input = vec![0; READ_SIZE];
+        let mut events = [NO_EVENT; 256];
+
+        let start = Instant::now();
+        let mut heard = start;
+        for (index, trip) in trips.iter_mut().enumerate() {
+            trip.begin(start);
+            trip.send(&message, &epoll, index)?;
+        }
+        let mut open = trips.len();
+        while open > 0 {
+            let count = epoll.wait(&mut events, PATIENCE.as_millis() as i32)?;
+            let now = Instant::now();
+            if count > 0 {
+                heard = now;
+            } else if now - heard >= PATIENCE {
+                return Err(silent(open));
+            }
+            for event in &events[..count] {
+                let index = event.u64 as usize;
+                let trip = &mut trips[index];
+                if trip.sent < self.size {
+                    trip.send(&message, &epoll, index)?;
+                }
+                if !trip.receive(&mut input, &message)? {
+                    continue;
+                }
+                let now = Instant::now();
+                let nanos = (now - trip.begun).as_nanos();
+                latencies.push(u32::try_from(nanos).unwrap_or(u32::MAX));
+                if now - start >= self.time {
+                    open -= 1;
+                } else {
+                    trip.begin(now);
+                    trip.send(&message, &epoll, index)?;
+                }
+            }
+        }
+        Ok(Seen {
+            latencies,
+            elapsed: start.elapsed(),
+        })
+    }
+
+    fn connect(&self, epoll: &Epoll) -> io::Result<Vec<Trip>> {
+        let mut trips = Vec::with_capacity(self.connections);
+        for index in 0..self.connections {
+            let stream = TcpStream::connect_timeout(&self.address, PATIENCE).map_err(|error| {
+                io::Error::new(error.kind(), format!("connection {}: {error}", index + 1))
+            })?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let fd = stream.as_raw_fd();
+            epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, index as u64)?;
+            trips.push(Trip {
+                stream,
+                begun: Instant::now(),
+                sent: 0,
+                received: 0,
+                blocked: false,
+            });
+        }
+        Ok(trips)
+    }
+}
+
+impl Trip {
+    fn begin(&mut self, now: Instant) {
+        self.begun = now;
+        self.sent = 0;
+        self.received = 0;
+    }
+
+    /// Sends what the system takes of the message; asks for writability when that is not all.
+    fn send(&mut self, message: &[u8], epoll: &Epoll, index: usize) -> io::Result<()> {
+        while self.sent < message.len() {
+            match self.stream.write(&message[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if is_over_for_now(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let blocked = self.sent < message.len();
+        if blocked == self.blocked {
+            return Ok(());
+        }
+        self.blocked = blocked;
+        let interest = match blocked {
+            true => libc::EPOLLIN | libc::EPOLLOUT,
+            false => libc::EPOLLIN,
+        };
+        let fd = self.stream.as_raw_fd();
+        epoll.control(libc::EPOLL_CTL_MOD, fd, interest, index as u64)
+    }
+
+    /// Receives what is there, and compares it. True when the message is back whole.
+    fn receive(&mut self, input: &mut [u8], message: &[u8]) -> io::Result<bool> {
+        let count = match self.stream.read(input) {
+            Ok(0) => return Err(ended(self.received)),
+            Ok(count) => count,
+            Err(error) if is_over_for_now(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let end = self.received + count;
+        if end > self.sent || input[..count] != message[self.received..end] {
+            return Err(io::Error::other("what came back is not what was sent"));
+        }
+        self.received = end;
+        Ok(end == message.len())
+    }
+}
+
+fn is_over_for_now(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+fn silent(open: usize) -> io::Error {
+    let text = format!("{open} connections had no answer for {PATIENCE:?}");
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}
+
+fn ended(received: usize) -> io::Error {
+    let text = format!("the server ended a connection after {received} bytes of an answer");
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
+}

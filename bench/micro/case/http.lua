@@ -1,0 +1,145 @@
+-- Requests of the web server, pipelined by fifty through a pair of sockets, so that the system's part of each
+-- is small. A case sets up, and returns what does its thing `n` times; child.lua runs it in a task of `lio.loop`.
+
+local http = require "lio.http"
+local net = require "lio.net"
+local socket = require "lio.socket"
+local web = require "lio.webserver"
+
+local PIPELINED <const> = 50 -- beyond 64 a server lets others have their turn
+
+local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+-- What a browser sends.
+local LONG <const> = table.concat({
+  "GET / HTTP/1.1", "Host: 127.0.0.1:8080", "Connection: keep-alive", "Cache-Control: max-age=0",
+  'sec-ch-ua: "Chromium";v="130", "Not?A_Brand";v="99"', "sec-ch-ua-mobile: ?0", 'sec-ch-ua-platform: "Linux"',
+  "Upgrade-Insecure-Requests: 1",
+  "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36",
+  "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+  "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-User: ?1", "Sec-Fetch-Dest: document",
+  "Accept-Encoding: gzip, deflate, br, zstd", "Accept-Language: en-GB,en;q=0.9",
+}, "\r\n") .. "\r\n\r\n"
+local PARAMETERS <const> = "GET /users/1234/posts/5678 HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+local HELLO <const> = "Hello, World!\n"
+
+local M = {}
+
+local function pair()
+  local one, other = assert(socket.pair())
+  return assert(net.wrap(one)), assert(net.wrap(other))
+end
+
+-- Sends `request` fifty times in one call, and takes all of the answers, which are as long as the first. `work`, when
+-- there is one, answers so many.
+local function load(client, request, work)
+  assert(client:send(request))
+  if work then work(1) end
+  local answer = client:recv()
+  assert(answer:find "^HTTP/1.1 200 OK\r\n", answer)
+  local block, size = request:rep(PIPELINED), #answer * PIPELINED
+  return function(n)
+    for _ = 1, (n + PIPELINED - 1) // PIPELINED do
+      assert(client:send(block))
+      if work then work(PIPELINED) end
+      assert(client:recv(size))
+    end
+  end
+end
+
+-- Through an app, with all that a server does for a request.
+local function through(app, request)
+  local client, served = pair()
+  assert(app:server():admit(served))
+  return load(client, request)
+end
+
+local function hello()
+  local app = web.new()
+  app:get("/", function() return HELLO end)
+  return app
+end
+
+function M.hello()
+  return through(hello(), SHORT)
+end
+
+function M.hello_long()
+  return through(hello(), LONG)
+end
+
+function M.fields()
+  local app = web.new()
+  app:get("/", function(_, res)
+    res:header("Cache-Control", "no-cache")
+    res:header("X-Frame-Options", "DENY")
+    res:header("ETag", '"33a64df5"')
+    return HELLO
+  end)
+  return through(app, SHORT)
+end
+
+-- Routes of a hundred kinds of things, none of which is asked for but the last.
+local function many(add)
+  for i = 1, 100 do
+    add(("/things%d"):format(i))
+    add(("/things%d/:id"):format(i))
+  end
+  add "/users/:user/posts/:post"
+end
+
+function M.parameters()
+  local app = web.new()
+  many(function(path)
+    app:get(path, function(req) return req.params.user .. req.params.post end)
+  end)
+  return through(app, PARAMETERS)
+end
+
+function M.json()
+  local app = web.new()
+  app:get("/", function() return { id = 1, name = "lio", tags = { "a", "b" } } end)
+  return through(app, SHORT)
+end
+
+-- The codec alone, as web/connection.lua and web/response.lua call it: the head parsed, the route found, the answer
+-- written, nothing of the server around it.
+local function bare(request, add, fields)
+  local client, served = pair()
+  local routes = http.routes()
+  add(routes)
+  local limits = web.defaults
+  local x = http.exchange(served, routes, limits.request_line, limits.headers, limits.fields)
+  local kind = "text/plain; charset=utf-8"
+  return load(client, request, function(count)
+    assert(served:wait_readable())
+    for _ = 1, count do
+      local _, id = assert(http.next(x))
+      assert(id > 0)
+      http.answer(x, 200, kind, HELLO, fields)
+    end
+    -- Nothing more has come, so what is queued goes out.
+    assert(select(2, http.next(x)) == "idle")
+  end)
+end
+
+local function root(routes) routes:add("GET", "/") end
+
+function M.codec()
+  return bare(SHORT, root)
+end
+
+function M.codec_long()
+  return bare(LONG, root)
+end
+
+function M.codec_fields()
+  return bare(SHORT, root, { "Cache-Control", "no-cache", "X-Frame-Options", "DENY", "ETag", '"33a64df5"' })
+end
+
+function M.codec_routes()
+  return bare(PARAMETERS, function(routes)
+    many(function(path) routes:add("GET", path) end)
+  end)
+end
+
+return M
