@@ -229,9 +229,7 @@ unsafe fn end(
             let version = exchange.version();
             let out = stream.queue();
             if let Some(kind) = content_type.filter(|_| !seen.content_type) {
-                out.extend_from_slice(b"Content-Type: ");
-                out.extend_from_slice(kind);
-                out.extend_from_slice(b"\r\n");
+                response::content_type(out, kind);
             }
             match framing {
                 Framing::Length(length) => response::content_length(out, length),
@@ -300,6 +298,50 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
         }
         ffi::lua_pushboolean(state, inline.into());
         1
+    }
+}
+
+/// The type of a text that a handler returns, as response.lua has it.
+const TEXT: &[u8] = b"text/plain; charset=utf-8";
+
+/// Queues the answer 200 with the string at `index` as its body; false, with nothing queued, when that is long
+/// or the request is answered already.
+///
+/// # Safety
+/// The connection's userdata and the string stay on the stack.
+pub(super) unsafe fn text(
+    state: *mut lua_State,
+    connection: *mut Connection,
+    index: c_int,
+) -> bool {
+    // SAFETY: the caller's promise; the workspace has no other user now.
+    unsafe {
+        let body = args::bytes(state, index);
+        let space = (*connection).space();
+        let (exchange, stream) = (*connection).parts();
+        if exchange.answered || body.len() > INLINE {
+            return false;
+        }
+        let done = guard(|| {
+            let keep_alive = exchange.settle_keep_alive(stream);
+            let (version, head_only) = (exchange.version(), exchange.is_head());
+            let out = stream.queue();
+            response::start(out, 200);
+            if !body.is_empty() {
+                response::content_type(out, TEXT);
+            }
+            response::content_length(out, body.len() as u64);
+            response::date(out, &mut (*space).date, unix_seconds());
+            response::connection(out, keep_alive, version);
+            response::finish(out);
+            exchange.body_from = Some(stream.written + stream.queued() as u64);
+            if !head_only {
+                stream.queue().extend_from_slice(body);
+            }
+            Ok(())
+        });
+        settle(state, done);
+        true
     }
 }
 

@@ -9,6 +9,7 @@ use super::date::DateCache;
 use super::fields::{Fields, NO_FIELDS};
 use super::head::{self, Framing, Head, Limits, Method, Progress};
 use super::response;
+use super::serve::Due;
 use super::status::Reject;
 use crate::selector::WRITE;
 use crate::stream::{Filled, Stream};
@@ -34,6 +35,8 @@ pub(crate) struct Workspace {
     pub(crate) scratch: Vec<u8>,
     /// The ids of the routes that match a path.
     pub(crate) routes: Vec<i64>,
+    /// The connections whose requests wait for their handlers.
+    pub(crate) due: Due,
 }
 
 impl Workspace {
@@ -43,6 +46,7 @@ impl Workspace {
             date: DateCache::new(),
             scratch: Vec::new(),
             routes: Vec::new(),
+            due: Due::new(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::fields::Field;
 use super::head::{Head, Limits};
 use super::routes::{Found, Routes};
 use super::status::{Reject, reason};
-use super::{answer, client, form, request, routes, select, spool, uri};
+use super::{answer, client, form, request, routes, select, serve, spool, uri};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use crate::stream::{Filled, Stream};
@@ -15,8 +15,16 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
+// User values of an exchange; the last five by `attach`.
 const STREAM: c_int = 1;
 const ROUTES: c_int = 2;
+/// The table of lualib/lio/web/connection.lua.
+pub(super) const SELF: c_int = 3;
+/// The head of a request that waits for its handler.
+pub(super) const HEAD: c_int = 4;
+pub(super) const TOOLS: c_int = 5;
+pub(super) const HANDLERS: c_int = 6;
+pub(super) const WRAPPERS: c_int = 7;
 
 /// An exchange and what it works on; the user values keep both alive.
 pub(crate) struct Connection {
@@ -25,11 +33,58 @@ pub(crate) struct Connection {
     routes: *const Routes,
     /// The VM's workspace, which the registry keeps.
     space: *mut Workspace,
+    /// What [`serve::ready`] found that is no request; `look` tells.
+    pub(super) pending: Option<Step>,
+    /// The current request's route, 0 when that needs a closer look.
+    pub(super) route: i64,
+    /// Answers are queued that did not go out yet.
+    pub(super) more: bool,
+    /// The loop is going to send what is queued before it waits.
+    pub(super) flush_noted: bool,
+    /// A request is worked on, or waits for its handler.
+    pub(super) busy: bool,
+    /// What one that is not busy waits for.
+    pub(super) waits: Wait,
+    /// It has had a request.
+    pub(super) served: bool,
+    /// The handler did more than to return.
+    pub(super) special: bool,
+    /// What comes next depends on more than its bytes: a stop has begun, or its requests are counted.
+    pub(super) careful: bool,
+    /// Seconds it may wait between two requests.
+    pub(super) keep_alive: f64,
+    /// When the wait is over, and when its timer fires, in seconds of `lio.now`.
+    pub(super) due: f64,
+    pub(super) timer_due: f64,
+    /// When the wait for the head, or for the rest of a body, has begun.
+    since: Option<f64>,
+}
+
+/// What a connection without a request waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    Idle,
+    Partial,
+    Unread,
+    Blocked,
+}
+
+impl Wait {
+    const ALL: [(Wait, &'static str); 4] = [
+        (Wait::Idle, "idle"),
+        (Wait::Partial, "partial"),
+        (Wait::Unread, "unread"),
+        (Wait::Blocked, "blocked"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
 }
 
 impl Object for Connection {
     const NAME: &'static CStr = c"lio.http.exchange";
-    const USER_VALUES: c_int = 2;
+    const USER_VALUES: c_int = 7;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"next", next),
         (c"answer", answer::answer),
@@ -50,6 +105,16 @@ impl Object for Connection {
         (c"leaves_unread", leaves_unread),
         (c"is_last_arrived", is_last_arrived),
         (c"hand_over", hand_over),
+        (c"attach", attach),
+        (c"touch", touch),
+        (c"work", work),
+        (c"rest", rest),
+        (c"waits", waits),
+        (c"idle_due", idle_due),
+        (c"act_by", act_by),
+        (c"expired", expired),
+        (c"since", since),
+        (c"careful", careful),
     ];
     fn key() -> &'static Key {
         key!()
@@ -92,7 +157,7 @@ pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
 impl Connection {
     /// Whether stream, routes and workspace are what they were: their finalizers may have run, by a
     /// script or because the VM is closing.
-    unsafe fn is_whole(&self) -> bool {
+    pub(super) unsafe fn is_whole(&self) -> bool {
         // SAFETY: the user values and the registry keep the blocks; a closing VM frees them last.
         unsafe {
             object::is_alive(self.stream)
@@ -158,6 +223,19 @@ unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
                 stream,
                 routes,
                 space,
+                pending: None,
+                route: 0,
+                more: false,
+                flush_noted: false,
+                busy: false,
+                waits: Wait::Idle,
+                served: false,
+                special: false,
+                careful: false,
+                keep_alive: 0.0,
+                due: 0.0,
+                timer_due: f64::INFINITY,
+                since: None,
             })
         });
         ffi::lua_pushvalue(state, 1);
@@ -170,11 +248,32 @@ unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
 
 /// What `next` found, as plain data.
 #[derive(Clone, Copy)]
-enum Step {
-    Wait(&'static str),
+pub(super) enum Step {
+    Wait(Wait),
     Over,
     Refused(Reject),
     Request(Head, i64),
+}
+
+impl Step {
+    /// Pushes what `next` returns for it, unless it is a request. Returns how many values.
+    pub(super) unsafe fn push(self, state: *mut lua_State) -> c_int {
+        // SAFETY: plain stack work.
+        unsafe {
+            match self {
+                Step::Wait(what) => {
+                    ffi::lua_pushboolean(state, 0);
+                    push_bytes(state, what.name().as_bytes());
+                    2
+                }
+                Step::Refused(reject) => push_refusal(state, reject),
+                Step::Over | Step::Request(..) => {
+                    ffi::lua_pushnil(state);
+                    1
+                }
+            }
+        }
+    }
 }
 
 fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
@@ -203,12 +302,46 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
                 }
             }
         }
-        Ok(Next::Idle) => Step::Wait("idle"),
-        Ok(Next::Partial) => Step::Wait("partial"),
-        Ok(Next::Unread) => Step::Wait("unread"),
-        Ok(Next::Blocked) => Step::Wait("blocked"),
+        Ok(Next::Idle) => Step::Wait(Wait::Idle),
+        Ok(Next::Partial) => Step::Wait(Wait::Partial),
+        Ok(Next::Unread) => Step::Wait(Wait::Unread),
+        Ok(Next::Blocked) => Step::Wait(Wait::Blocked),
         Ok(Next::Over) | Err(_) => Step::Over,
         Ok(Next::Refused(reject)) => Step::Refused(reject),
+    }
+}
+
+/// Takes the next request: its head is pushed, and what is queued then noted in the connection. For any other
+/// step nothing is pushed.
+///
+/// # Safety
+/// The connection's userdata is on the stack; finalizers may run, so nothing that needs `Drop` may be alive.
+pub(super) unsafe fn take(state: *mut lua_State, connection: *mut Connection) -> Step {
+    // SAFETY: the head is copied before its bytes are consumed.
+    unsafe {
+        let space = (*connection).space();
+        let found = guard(|| Ok(step(&mut *connection, &mut *space)));
+        let found = settle(state, found);
+        let Step::Request(head, id) = found else {
+            return found;
+        };
+        let stream = (*connection).stream;
+        let bytes = (*stream).buffered().as_ptr();
+        let still = || {
+            let now = (*stream).buffered();
+            (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
+        };
+        let fields = &(&(*space).fields)[..head.field_count];
+        if !request::push(state, &head, fields, still) {
+            // A finalizer has closed the connection, or read on it.
+            return Step::Over;
+        }
+        let (exchange, stream) = (*connection).parts();
+        settle(state, guard(|| Ok(exchange.begin(stream, &head))));
+        (*connection).more = stream.queued() > 0;
+        (*connection).route = id;
+        (*connection).since = None;
+        found
     }
 }
 
@@ -218,42 +351,143 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
 /// `"blocked"` on the peer's reading. `nil` when the connection is over; `nil, status, reason` when the
 /// request must be refused.
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `exchange`; the head is copied before its bytes are consumed.
+    // SAFETY: as for `exchange`.
     unsafe {
-        let connection = check(state);
-        let space = connection.space();
-        let found = guard(|| Ok(step(connection, &mut *space)));
-        match settle(state, found) {
-            Step::Request(head, id) => {
-                let stream = connection.stream;
-                let bytes = (*stream).buffered().as_ptr();
-                let still = || {
-                    let now = (*stream).buffered();
-                    (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
-                };
-                let fields = &(&(*space).fields)[..head.field_count];
-                if !request::push(state, &head, fields, still) {
-                    // A finalizer has closed the connection, or read on it.
-                    ffi::lua_pushnil(state);
-                    return 1;
-                }
-                let (exchange, stream) = connection.parts();
-                settle(state, guard(|| Ok(exchange.begin(stream, &head))));
-                ffi::lua_pushinteger(state, id);
-                ffi::lua_pushboolean(state, (stream.queued() > 0).into());
+        let connection: *mut Connection = check(state);
+        match take(state, connection) {
+            Step::Request(..) => {
+                ffi::lua_pushinteger(state, (*connection).route);
+                ffi::lua_pushboolean(state, (*connection).more.into());
                 3
             }
-            Step::Wait(what) => {
-                ffi::lua_pushboolean(state, 0);
-                push_bytes(state, what.as_bytes());
-                2
-            }
-            Step::Over => {
-                ffi::lua_pushnil(state);
-                1
-            }
-            Step::Refused(reject) => push_refusal(state, reject),
+            step => step.push(state),
         }
+    }
+}
+
+/// `x:attach(connection, tools, handlers, wrappers, keep_alive)`: from now on `http.serve` serves it.
+/// `connection` is its table, `tools` what `http.tools` checked, the next two are the app's, and `keep_alive`
+/// is how many seconds it may be idle.
+unsafe extern "C-unwind" fn attach(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection: *mut Connection = check(state);
+        (*connection).keep_alive = ffi::luaL_checknumber(state, 6);
+        for (argument, value) in [(2, SELF), (3, TOOLS), (4, HANDLERS), (5, WRAPPERS)] {
+            ffi::luaL_checktype(state, argument, ffi::LUA_TTABLE);
+            ffi::lua_pushvalue(state, argument);
+            ffi::lua_setiuservalue(state, 1, value);
+        }
+        0
+    }
+}
+
+/// `x:touch()` → whether the answer to the current request has begun: the handler does more than to return.
+unsafe extern "C-unwind" fn touch(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        connection.special = true;
+        push_flag(state, connection.exchange.answered)
+    }
+}
+
+/// `x:work()`: whatever comes is not looked at until `rest`.
+unsafe extern "C-unwind" fn work(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        check(state).busy = true;
+        0
+    }
+}
+
+/// `x:rest(what)`: it waits for the loop's events; `what` is a word of `next`'s.
+unsafe extern "C-unwind" fn rest(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        let name = args::bytes(state, 2);
+        let known = Wait::ALL.iter().find(|known| known.1.as_bytes() == name);
+        let Some((what, _)) = known else {
+            raise(state, Text::new("rest: not a kind of wait"));
+        };
+        (connection.busy, connection.waits) = (false, *what);
+        0
+    }
+}
+
+/// `x:waits()` → the word that `rest` was given; nil while a request is worked on.
+unsafe extern "C-unwind" fn waits(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        match connection.busy {
+            true => ffi::lua_pushnil(state),
+            false => push_bytes(state, connection.waits.name().as_bytes()),
+        }
+        1
+    }
+}
+
+/// `x:idle_due()` → when its wait for another request ends, in seconds of `lio.now`; nil when it waits for
+/// something else, or for its first one.
+unsafe extern "C-unwind" fn idle_due(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        let idle = connection.served && !connection.busy && connection.waits == Wait::Idle;
+        match idle {
+            true => ffi::lua_pushnumber(state, connection.due),
+            false => ffi::lua_pushnil(state),
+        }
+        1
+    }
+}
+
+/// `x:act_by(due)` → whether the timer must be set to `due` (seconds of `lio.now`), since it is set to later.
+unsafe extern "C-unwind" fn act_by(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let due = ffi::luaL_checknumber(state, 2);
+        let connection = check(state);
+        connection.due = due;
+        let earlier = due < connection.timer_due;
+        if earlier {
+            connection.timer_due = due;
+        }
+        push_flag(state, earlier)
+    }
+}
+
+/// `x:expired()` → when its wait is over: the timer has fired and is not set.
+unsafe extern "C-unwind" fn expired(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        connection.timer_due = f64::INFINITY;
+        ffi::lua_pushnumber(state, connection.due);
+        1
+    }
+}
+
+/// `x:since()` → when the wait for the head, or for the rest of a body, has begun: at the first call, in
+/// seconds of `lio.now`.
+unsafe extern "C-unwind" fn since(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection = check(state);
+        let since = *connection.since.get_or_insert_with(crate::timer::monotonic);
+        ffi::lua_pushnumber(state, since);
+        1
+    }
+}
+
+/// `x:careful()`: from now on Lua is asked what comes before and after each request.
+unsafe extern "C-unwind" fn careful(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        check(state).careful = true;
+        0
     }
 }
 
@@ -328,6 +562,10 @@ unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
             Ok(piece.map_err(|error| Fault::io("recv", &error)))
         });
         let result = settle(state, result);
+        // A wait for more, or a refusal, is not over with the handler's return.
+        if !matches!(result, Ok(Piece::Data { .. } | Piece::End)) {
+            connection.special = true;
+        }
         let (exchange, stream) = connection.parts();
         push_piece(state, result, |from, to| {
             if let Ok(Piece::Data { consume: 0, .. }) = result {
@@ -348,6 +586,7 @@ unsafe extern "C-unwind" fn piece(state: *mut lua_State) -> c_int {
     unsafe {
         let limit = limit(state);
         let connection = check(state);
+        connection.special = true;
         let result = guard(|| {
             let (exchange, stream) = connection.parts();
             let piece = exchange.piece(stream, limit);
@@ -514,7 +753,9 @@ unsafe extern "C-unwind" fn is_last_arrived(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn hand_over(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
     unsafe {
-        check(state).exchange.hand_over();
+        let connection = check(state);
+        connection.special = true;
+        connection.exchange.hand_over();
         0
     }
 }
@@ -580,8 +821,7 @@ unsafe extern "C-unwind" fn check_field(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Opens `lio.http`. `http.next(x)` and `http.answer(x, …)` are the exchange's methods of that name, for
-/// callers that count every look-up.
+/// Opens `lio.http`.
 ///
 /// # Safety
 /// Called by Lua's `require`.
@@ -604,8 +844,11 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"accepted", select::accepted),
                 (c"media_type", select::media_type),
                 (c"boundary", select::boundary),
-                (c"next", next),
-                (c"answer", answer::answer),
+                (c"tools", serve::tools),
+                (c"look", serve::look),
+                (c"due", serve::due),
+                (c"take_due", serve::take_due),
+                (c"serve", serve::serve),
             ],
         );
         1

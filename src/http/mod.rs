@@ -24,6 +24,7 @@
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
 //! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
+//! | `serve` | goes from request to request, calling handlers | |
 //! | `request`, `routes`, `select`, `form`, `lua` | what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
@@ -47,6 +48,7 @@ pub(crate) mod response;
 pub(crate) mod router;
 pub(crate) mod routes;
 pub(crate) mod select;
+pub(crate) mod serve;
 pub(crate) mod spool;
 pub(crate) mod status;
 pub(crate) mod uri;

@@ -50,6 +50,13 @@ pub(crate) fn start(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(line);
 }
 
+/// Appends `Content-Type`; `kind` was checked, or is the server's own.
+pub(crate) fn content_type(out: &mut Vec<u8>, kind: &[u8]) {
+    out.extend_from_slice(b"Content-Type: ");
+    out.extend_from_slice(kind);
+    out.extend_from_slice(b"\r\n");
+}
+
 #[cold]
 fn start_uncommon(out: &mut Vec<u8>, status: u16) {
     debug_assert!((100..=999).contains(&status));

@@ -481,13 +481,14 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
 unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_int {
     // SAFETY: the upvalues were set in `create`; the registration is dropped before anything raises.
     unsafe {
-        let Some(selector) = object::test::<Selector>(state, ffi::lua_upvalueindex(1)) else {
-            return 0;
-        };
-        let Some(core) = &(*selector).core else {
-            return 0;
-        };
         loop {
+            // Each time: what `ready` does may run a finalizer that closes the selector.
+            let Some(selector) = object::test::<Selector>(state, ffi::lua_upvalueindex(1)) else {
+                return 0;
+            };
+            let Some(core) = &(*selector).core else {
+                return 0;
+            };
             let found = settle(state, guard(|| Ok(next_of(core))));
             let Some((slot, bits, mode)) = found else {
                 (*selector).iterating.set(false);
@@ -499,6 +500,9 @@ unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_int {
             let udata = ffi::lua_upvalueindex(2);
             if ffi::lua_rawgeti(state, udata, slot as i64 + 1) == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
+                continue;
+            }
+            if let Some(true) = crate::http::serve::ready(state) {
                 continue;
             }
             ffi::lua_pushinteger(state, events_for(bits, mode));

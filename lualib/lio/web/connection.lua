@@ -1,8 +1,9 @@
 -- One HTTP connection: reads requests, finds and runs their handlers, sends the answers, in turn.
 --
 -- `serving(app, net)` gives what `net.serve` needs for one listener. A connection has a task only while it
--- works on requests: the loop calls `ready`, which reads a head and starts one; between requests there
--- are a table and a timer. Every wait has an end: header time, idle time, body rate, write time, a stop.
+-- works on requests; between requests there are a table, its exchange and a timer. Every wait has an end: header
+-- time, idle time, body rate, write time, a stop. What every request needs is native (src/http/serve.rs), which
+-- calls the functions in here for what only some need.
 
 local http = require "lio.http"
 local lio = require "lio"
@@ -15,14 +16,14 @@ local response = require "lio.web.response"
 
 local now <const> = lio.now
 local exchange <const> = http.exchange
-local next_request <const> = http.next
-local answer <const> = http.answer
+local look <const>, serve <const> = http.look, http.serve
 local Request <const>, Response <const> = request.Request, response.Response
 local xpcall <const> = xpcall
 local setmetatable <const> = setmetatable
 local type <const> = type
 
-local TEXT <const> = response.TEXT
+-- Where a connection keeps its current request.
+local CURRENT <const> = 1
 -- Seconds a connection must have been idle to be closed for others.
 local SHED_AFTER <const> = 1
 
@@ -132,13 +133,8 @@ local function tell_end(self, req, res)
   end
 end
 
--- Calls the handler and gives its answer to the connection. Runs protected.
-local function process(self, handler, req, res)
-  local a, b, c = handler(req, res)
-  if b == nil and type(a) == "string" and not (res.touched or self.problem or self.taken) then
-    if not answer(self.x, 200, TEXT, a) then self:send(a) end
-    return
-  end
+-- Gives the answer of a handler that has returned. Runs protected.
+local function settle(self, res, a, b, c)
   if not self.taken then res:finish(a, b, c) end
 end
 
@@ -166,7 +162,7 @@ end
 -- Ends the connection.
 local function finish(self)
   local c, serving = self.c, self.serving
-  self.busy = true -- whatever comes now is nobody's
+  self.x:work() -- whatever comes now is nobody's
   if self.form then close_form(self) end
   if self.file then self:keep_file(nil) end
   serving.connections[c] = nil
@@ -197,85 +193,62 @@ end
 -- Acts at `due` at the latest. The timer is moved only when it would fire too late; one that fires too
 -- early is set again then, so a connection that goes from request to request costs no timer call.
 local function act_by(self, due)
-  self.due = due
-  if due < self.timer_due then
-    self.timer_due = due
-    self.serving.timers:set(self.timer, due - now())
-  end
+  if self.x:act_by(due) then self.serving.timers:set(self.timer, due - now()) end
 end
 
--- What comes after `next` had no request: waits without a task, or ends. Called with its results.
+-- What comes after a look had no request: waits without a task, or ends. Called with what `http.look` told.
 local function rest(self, what, status, reason)
-  if status == "idle" then
-    self.busy, self.waits = false, "idle"
-    local serving = self.serving
-    if serving.settled then return finish(self) end
-    local due = self.net.clock + serving.keep_alive_time
-    self.due = due
-    if due < self.timer_due then act_by(self, due) end
-    return
-  end
+  local x = self.x
   if what == false then
-    self.busy, self.waits = false, status
-    local options = self.app.settings
-    if status == "partial" then
-      self.head_since = self.head_since or now()
-      return act_by(self, self.head_since + options.header_time)
-    elseif status == "unread" then
-      self.head_since = self.head_since or now()
-      return act_by(self, self.head_since + options.body_time)
+    x:rest(status)
+    if status == "idle" then
+      local serving = self.serving
+      if serving.settled then return finish(self) end
+      return act_by(self, self.net.clock + serving.keep_alive_time)
     end
+    local options = self.app.settings
+    if status == "partial" then return act_by(self, x:since() + options.header_time) end
+    if status == "unread" then return act_by(self, x:since() + options.body_time) end
     return act_by(self, now() + options.write_time)
   end
-  self.busy = true
+  x:work()
   if status then
-    self.x:refuse(status, reason)
-  elseif not self.x:leaves_unread() then
+    x:refuse(status, reason)
+  elseif not x:leaves_unread() then
     return finish(self)
   end
   return self.net.start(linger, self)
 end
 
--- What is not the same for every request, before it runs.
-local function prepare(self, more)
+-- The handler of a request whose route alone does not tell. Also the place for what a stop, or a limit of
+-- requests, asks for before the handler runs.
+local function choose(self, req, res, route)
   if self.left then
     self.left = self.left - 1
     if self.left <= 0 then self.x:close_after() end
   end
   -- What has come before a stop is answered; behind a body the end shows when the connection falls idle.
   if self.serving.stopping and self.x:is_last_arrived() then self.x:close_after() end
-  if more then self.net.flush_later(self.c) end
+  local app = self.app
+  local handler = app.handlers[route]
+  if not handler then
+    handler, req[3] = find_handler(app, req[1])
+  end
+  if app.wrappers[1] then handler = wrap(app, req, res, handler) end
+  return handler
 end
 
--- A task's work: this request, and those that have come with it.
-local function serve(work, self, head, id, more)
-  work[1] = self
-  local app = self.app
-  repeat
-    self.head_since, self.body_waited, self.problem = false, 0, false
-    self.served = true
-    if more or self.left or self.serving.stopping then prepare(self, more) end
-    local handler
-    if id ~= 0 then
-      handler = app.handlers[id]
-    else
-      handler, id = find_handler(app, head)
-    end
-    local req = setmetatable({ head, self, id }, Request)
-    local res = setmetatable({ connection = self, touched = false }, Response)
-    self.current = req
-    if app.wrappers[1] then handler = wrap(app, req, res, handler) end
-    local ok, problem = xpcall(process, caught, self, handler, req, res)
-    if not ok and not pcall(fail, self, req, res, problem) then self.broken = true end
-    if self.extras then end_extras(self, req, res) end
-    if self.taken or self.broken then
-      work[1] = false
-      return finish(self)
-    end
-    head, id, more = next_request(self.x)
-  until not head
-  work[1], self.current = false, false
-  return rest(self, head, id, more)
+-- Ends a request whose handler did more than return a string, or failed. → whether the connection goes on.
+local function conclude(self, req, res, ok, a, b, c)
+  if ok then ok, a = xpcall(settle, caught, self, res, a, b, c) end
+  if not ok and not pcall(fail, self, req, res, a) then self.broken = true end
+  if self.extras then end_extras(self, req, res) end
+  if self.taken or self.broken then
+    finish(self)
+    return false
+  end
+  self.body_waited, self.problem = 0, false
+  return true
 end
 
 -- What a task works on: `{ connection }`, or `{ false }` between two. A task that is killed meanwhile takes its
@@ -286,7 +259,7 @@ function Work.__close(work)
   local self = work[1]
   if not self then return end
   if not self.taken then self.broken = true end
-  if self.hooks then tell_end(self, self.current, self.hooks.res) end
+  if self.hooks then tell_end(self, self[CURRENT], self.hooks.res) end
   finish(self)
 end
 
@@ -299,71 +272,60 @@ local function new_work()
   return work
 end
 
--- `serve` as a task of its own.
-local function serve_alone(self, head, id, more)
+local tools
+
+-- Serves one connection, which `look` has made busy, as a task of its own.
+local function serve_alone(self)
   local work <close> = new_work()
-  serve(work, self, head, id, more)
+  serve(work, tools, self.x)
   spare_work = work
 end
 
--- Looks what has come to a new connection. Called in the accept loop's task.
-local function begin(self)
-  local head, id, more = next_request(self.x)
-  if not head then return rest(self, head, id, more) end
-  self.busy = true
-  return self.net.start(serve_alone, self, head, id, more)
-end
-
--- The connections whose requests are to be served in this round of the loop.
-local due, first_due, last_due = {}, 1, 0
-
-local function take_due()
-  local self = due[first_due]
-  due[first_due] = nil
-  first_due = first_due + 1
-  return self
-end
-
--- A task that serves one after another. When a handler waits, the task is that handler's, and the next
--- one goes on behind it: so there is one change of coroutine a round, not one a request.
+-- A task that serves one connection after another. When a handler waits, the task is that handler's, and the
+-- next one goes on behind it: so there is one change of coroutine a round, not one a request.
 local function serve_due()
   local work <close> = new_work()
-  while first_due <= last_due do
-    local self = take_due()
-    local head = self.head
-    self.head = false
-    serve(work, self, head, self.route, self.more)
-  end
+  serve(work, tools)
   spare_work = work
 end
 
--- The loop has events. While a task works on a request, they are for what it waits on.
+-- Has the connections that are due served, when the loop has gone through its events.
+local function schedule(self)
+  self.net.defer(self.serving.serve_due)
+end
+
+tools = http.tools {
+  {}, Request, Response, schedule, caught, choose,
+  function(self) self.net.flush_later(self.c) end,
+  conclude, rest,
+}
+
+-- Goes on after a look: with the request, or without.
+local function go_on(self, what, status, reason)
+  if what then return self.net.start(serve_alone, self) end
+  return rest(self, what, status, reason)
+end
+
+-- The loop has events that are not for a new request. While a task works on one, they are for what it waits on.
 function Connection:ready(events)
-  if self.busy then
+  if not self.x:waits() then
     if self.events then self.events:ready() end
     return self.net.ready(self.c, events)
   end
-  local head, id, more = next_request(self.x)
-  if not head then return rest(self, head, id, more) end
-  self.busy, self.head, self.route, self.more = true, head, id, more
-  if last_due < first_due then
-    first_due, last_due = 1, 0
-    self.net.defer(self.serving.serve_due)
-  end
-  last_due = last_due + 1
-  due[last_due] = self
+  return go_on(self, look(self.x))
 end
 
 -- The timer fired.
 function Connection:expired()
-  self.timer_due = math.huge
-  if self.busy then
+  local x = self.x
+  local due, waits = x:expired(), x:waits()
+  if not waits then
     return act_by(self, now() + self.app.settings.keep_alive_time)
   end
-  if now() < self.due then return act_by(self, self.due) end
-  if self.waits == "partial" then
-    self.busy = true
-    self.x:refuse(408, "the request comes in too slowly")
+  if now() < due then return act_by(self, due) end
+  if waits == "partial" then
+    x:work()
+    x:refuse(408, "the request comes in too slowly")
     return self.net.start(linger, self)
   end
   return finish(self)
@@ -379,12 +341,11 @@ function M.serving(app, net)
     settled = false,
   }
   function serving.serve_due()
-    while first_due <= last_due do
+    while http.due() > 0 do
       if net.starts then
         net.start(serve_due)
       else
-        local self = take_due()
-        net.start(serve_alone, self, self.head, self.route, self.more)
+        net.start(serve_alone, http.take_due(tools))
       end
     end
   end
@@ -394,47 +355,46 @@ function M.serving(app, net)
 
   function serving.handle(c)
     net.timeout(c, nil, options.write_time)
+    local x = exchange(c, app.routes, options.request_line, options.headers, options.fields)
     local self = setmetatable({
+      false, -- the request, whose head is its [1]
       app = app,
       net = net,
       serving = serving,
       c = c,
-      x = exchange(c, app.routes, options.request_line, options.headers, options.fields),
-      busy = false,
-      served = false,
-      waits = "idle",
-      due = 0,
-      timer_due = math.huge,
+      x = x,
       left = limited or false,
-      head_since = false,
       body_waited = 0,
       problem = false,
       extras = false, -- whether there is one of the next three
       form = false,
       file = false,
       hooks = false, -- of the current request
-      current = false, -- the request, whose head is its [1]
       taken = false,
       gone = false,
       events = false, -- its server-sent events
       broken = false,
     }, Connection)
+    x:attach(self, tools, app.handlers, app.wrappers, serving.keep_alive_time)
+    if limited or serving.stopping then x:careful() end
     self.timer = net.timers:create(self)
     serving.connections[c] = self
-    net.attend(c, self)
-    return begin(self)
+    net.attend(c, x)
+    -- Called in the accept loop's task: what has come already has a task of its own.
+    return go_on(self, look(x))
   end
 
   -- A stop: what has arrived by now is answered, then connections close as they fall idle.
   function serving.stop()
     serving.stopping = true
+    for _, self in pairs(serving.connections) do self.x:careful() end
     -- Lets the loop take what the system holds. Where another process listens by now, clients have the time to
     -- learn from an answer that the connection ends.
     net.rest(watched and watched.is_replaced() and 1 or 0.05)
     serving.settled = true
     local idle = {}
     for _, self in pairs(serving.connections) do
-      if not self.busy and self.waits == "idle" then idle[#idle + 1] = self end
+      if self.x:waits() == "idle" then idle[#idle + 1] = self end
       -- These have no end of their own.
       if self.events then self.events:finish() end
     end
@@ -447,7 +407,8 @@ function M.serving(app, net)
     local idle = {}
     local before = net.clock - SHED_AFTER + serving.keep_alive_time
     for _, self in pairs(serving.connections) do
-      if self.served and not self.busy and self.waits == "idle" and self.due < before then
+      local due = self.x:idle_due()
+      if due and due < before then
         idle[#idle + 1] = self
         if #idle == 16 then break end
       end

@@ -7,6 +7,9 @@
 local file = require "lio.file"
 local http = require "lio.http"
 
+-- Where a response keeps its connection, that its request, and that its head.
+local CONNECTION <const>, CURRENT <const>, HEAD <const> = 1, 1, 1
+
 -- Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones.
 local READ_MOST <const> = 32 * 1024
 local CODINGS <const> = { br = ".br", gzip = ".gz" }
@@ -89,16 +92,16 @@ end
 
 local function refuse(res, status, text)
   res.code, res.body, res.kind = status, text, nil
-  res.connection:keep_file(nil)
+  res[CONNECTION]:keep_file(nil)
 end
 
 -- Answers with an open regular file, which is the connection's from now on. `kind`: its media type;
 -- `coding`: of its bytes, or nil; `varies`: whether another client may get other bytes; `cache`: the value
 -- of `Cache-Control`, or nil.
 function M.answer(res, f, kind, coding, varies, cache)
-  local connection = res.connection
+  local connection = res[CONNECTION]
   connection:keep_file(f)
-  res.touched = true
+  connection.x:touch()
   local fields = res.fields or {}
   res.fields = fields
   if varies then add(fields, "Vary", "Accept-Encoding") end
@@ -107,7 +110,7 @@ function M.answer(res, f, kind, coding, varies, cache)
   local first, length
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(connection.current[1], f, coding and "-" .. coding or "")
+    status, tag, date, first, length = http.select(connection[CURRENT][HEAD], f, coding and "-" .. coding or "")
     if not has(fields, "etag") then add(fields, "ETag", tag) end
     if not has(fields, "last-modified") then add(fields, "Last-Modified", date) end
     if status == 304 then return refuse(res, 304, nil) end
@@ -142,7 +145,8 @@ local function fail(connection, message, code)
   connection.broken = true
   -- What the client does is not worth a line; a file that is cut while it is served is.
   if code ~= "closed" and code ~= "reset" and code ~= "timeout" then
-    io.stderr:write("lio: ", connection.current[1]:method(), " ", connection.current[1]:target(), ": ", message, "\n")
+    local head = connection[CURRENT][HEAD]
+    io.stderr:write("lio: ", head:method(), " ", head:target(), ": ", message, "\n")
   end
 end
 
@@ -154,7 +158,7 @@ local function send_pieces(res, f, parts, finish_pieces)
     while first < over do
       local piece, message = f:read(first, math.min(READ_MOST, over - first))
       if not piece or piece == "" then
-        return fail(res.connection, message or "sendfile: the file has become shorter")
+        return fail(res[CONNECTION], message or "sendfile: the file has become shorter")
       end
       if not res:write(piece) then return end
       first = first + #piece
@@ -166,7 +170,7 @@ end
 
 -- Sends the file that `res` was given. Called by `Response:finish`, which has the other two.
 function M.send(res, begin, finish_pieces)
-  local connection, f, parts = res.connection, res.body, res.parts
+  local connection, f, parts = res[CONNECTION], res.body, res.parts
   local x, c = connection.x, connection.c
   begin(res)
   if res.mode == "none" then return end
@@ -210,14 +214,15 @@ function M.respond(res, path, opts)
   if not f then
     local status = STATUS[code]
     if not status then error("file: " .. message, 3) end
-    res.touched, res.code, res.kind = true, status, nil
+    res[CONNECTION].x:touch()
+    res.code, res.kind = status, nil
     res.body = http.reason(status) .. "\n"
     return nil, message, code
   end
   local kind, compressible = http.media_type(path)
   local varies = compressible and opts.precompressed ~= false and not res.code
   if varies then
-    local copy, coding = M.compressed(open, path, f, res.connection.current[1])
+    local copy, coding = M.compressed(open, path, f, res[CONNECTION][CURRENT][HEAD])
     if copy then
       f:close()
       if opts.name then res:header("Content-Disposition", disposition(opts.name)) end

@@ -9,6 +9,9 @@ local Log = {}
 Log.__index = Log
 Log.__name = "lio.log"
 
+-- Where a response keeps its connection.
+local CONNECTION <const> = 1
+
 -- Bytes of lines after which they are written at once, and seconds after which they are in any case.
 local FULL <const> = 64 * 1024
 local DELAY <const> = 0.2
@@ -177,7 +180,7 @@ function Log:__call(req, res, next)
   req.log_remote = req.remote_addr
   res:on_end(function()
     local line = self.format(entry_of(req, res, began, wall), req, res)
-    if line then add(self, line, res.connection) end
+    if line then add(self, line, res[CONNECTION]) end
   end)
   return next()
 end

@@ -133,7 +133,9 @@ function Request:json(limit)
   if not body then return nil, reason, status end
   local value, message = require("lio.json").decode(body)
   if value == nil and message then
-    self[CONNECTION].problem = { 400, message }
+    local connection = self[CONNECTION]
+    connection.x:touch()
+    connection.problem = { 400, message }
     return nil, message, 400
   end
   return value
@@ -166,7 +168,7 @@ function Request:take_over()
   return c
 end
 
--- The metatable of requests, which are made in connection.lua: `{ head, connection, route }`.
+-- The metatable of requests, which are made in src/http/serve.rs: `{ head, connection, route }`.
 M.Request = Request
 
 return M

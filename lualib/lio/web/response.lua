@@ -12,6 +12,8 @@ local type <const> = type
 local TEXT <const> = "text/plain; charset=utf-8"
 local JSON <const> = "application/json"
 local FLUSH_AT <const> = 16 * 1024
+-- Where a response keeps what it belongs to.
+local CONNECTION <const> = 1
 
 local M = { TEXT = TEXT }
 
@@ -20,8 +22,7 @@ Response.__index = Response
 Response.__name = "lio.response"
 
 local function check_open(self, call)
-  self.touched = true
-  if self.mode or self.connection.x:is_answered() then
+  if self[CONNECTION].x:touch() or self.mode then
     error(call .. ": the response has begun already", 3)
   end
 end
@@ -191,22 +192,22 @@ local function kind_of(self)
 end
 
 local function begin(self)
-  self.touched = true
+  self[CONNECTION].x:touch()
   if self.head_hooks then settle_head(self) end
   local code = self.code or 200
   self.sent_code = code
-  local mode, length = self.connection.x:start(code, kind_of(self), self.fields)
+  local mode, length = self[CONNECTION].x:start(code, kind_of(self), self.fields)
   self.mode, self.left = mode, length
 end
 
 -- Queues what an encoder let out. → bytes queued.
 local function queue_encoded(self, bytes)
-  return self.connection.x:chunk(bytes, self.mode == "chunked")
+  return self[CONNECTION].x:chunk(bytes, self.mode == "chunked")
 end
 
 -- Writes a piece of a body that is compressed. All pieces of one moment go into one block.
 local function write_encoded(self, piece)
-  local connection, encoder = self.connection, self.encoder
+  local connection, encoder = self[CONNECTION], self.encoder
   local queued = queue_encoded(self, encoder:write(piece))
   if queued >= FLUSH_AT then
     if connection:send("") then return true end
@@ -224,7 +225,7 @@ function Response:write(piece)
   if type(piece) ~= "string" then
     error("write: string expected, got " .. type(piece), 2)
   end
-  local connection = self.connection
+  local connection = self[CONNECTION]
   if connection.broken then return nil, "closed" end
   if not self.mode then
     check_open(self, "write")
@@ -253,7 +254,7 @@ function Response:flush()
     check_open(self, "flush")
     begin(self)
   end
-  local connection = self.connection
+  local connection = self[CONNECTION]
   if connection.broken then return nil, "closed" end
   if self.encoder then queue_encoded(self, self.encoder:flush()) end
   if not connection:send("") then return nil, "closed" end
@@ -279,9 +280,9 @@ end
 -- `res:on_end(f)` → res: `f(req, res)` runs when the answer is out or its client gone; then `sent()` counts.
 -- It must not wait. The latest runs first.
 function Response:on_end(f)
-  self.touched = true
+  self[CONNECTION].x:touch()
   if type(f) ~= "function" then error("on_end: function expected, got " .. type(f), 2) end
-  local connection = self.connection
+  local connection = self[CONNECTION]
   connection.hooks = connection.hooks or { res = self }
   connection.extras = true
   table.insert(connection.hooks, f)
@@ -291,7 +292,7 @@ end
 -- `res:sent()` → status (nil when there is no answer), bytes of its body that were sent, whether the answer
 -- was cut short.
 function Response:sent()
-  local connection = self.connection
+  local connection = self[CONNECTION]
   if connection.taken then return self.sent_code, 0, false end
   local cut = connection.broken or connection.gone
   return self.sent_code, connection.x:body_sent(cut), cut
@@ -299,7 +300,7 @@ end
 
 -- Ends a body that was written in pieces.
 local function finish_pieces(self)
-  local connection = self.connection
+  local connection = self[CONNECTION]
   if connection.broken then return end
   local encoder = self.encoder
   if encoder then
@@ -321,7 +322,7 @@ end
 -- Sends what a function gives.
 local function send_pieces(self, body)
   -- What an answer to HEAD would have held need not be made.
-  if self.connection.x:is_head() then begin(self) end
+  if self[CONNECTION].x:is_head() then begin(self) end
   while self.mode ~= "none" do
     local piece = body()
     if piece == nil then break end
@@ -334,7 +335,7 @@ end
 -- `res:trailer(name, value)` → res: a field behind the body, which is sent in chunks then. HTTP/1.0 clients and HEAD
 -- do not get it. Raises for a field that is not allowed there, and for what could split the response.
 function Response:trailer(name, value)
-  self.touched = true
+  self[CONNECTION].x:touch()
   require("lio.web.trailer").add(self, name, value)
   return self
 end
@@ -342,13 +343,13 @@ end
 -- Forgets what a handler set, so that another answer can be given.
 function Response:reset()
   self.code, self.fields, self.body, self.kind, self.trailers = nil, nil, nil, nil, nil
-  self.connection:keep_file(nil)
+  self[CONNECTION]:keep_file(nil)
 end
 
 -- Keeps what a handler returned: nothing or `res` itself, a body, or status, body, headers. It counts for
 -- nothing once the handler has written, or taken the connection over.
 function Response:take(a, b, c)
-  if a == nil or a == self or self.mode or self.connection.taken then return end
+  if a == nil or a == self or self.mode or self[CONNECTION].taken then return end
   check_open(self, "return")
   if math.type(a) == "integer" then
     self:status(a)
@@ -382,7 +383,7 @@ end
 function Response:finish(a, b, c)
   if self.mode then return finish_pieces(self) end
   self:take(a, b, c)
-  local connection = self.connection
+  local connection = self[CONNECTION]
   local x, problem = connection.x, connection.problem
   if problem and self.body == nil and self.code == nil then
     self.code, self.body = problem[1], problem[2] .. "\n"
@@ -410,7 +411,7 @@ function Response:finish(a, b, c)
   end
 end
 
--- The metatable of responses, which are made in connection.lua: `{ connection =, touched = false }`.
+-- The metatable of responses, which are made in src/http/serve.rs: `{ connection }`.
 M.Response = Response
 
 return M

@@ -8,6 +8,9 @@ local Events = {}
 Events.__index = Events
 Events.__name = "lio.events"
 
+-- Where a response keeps its connection.
+local CONNECTION <const> = 1
+
 -- Seconds between comments that keep proxies from closing a silent stream.
 local PING <const> = 15
 
@@ -143,7 +146,7 @@ end
 return function(res, opts)
   opts = opts or {}
   local ping = check(opts)
-  local connection = res.connection
+  local connection = res[CONNECTION]
   local net = connection.net
   res:header("Content-Type", "text/event-stream")
   if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
