@@ -368,9 +368,11 @@ behaviour("a coroutine inside a coroutine without end is an error, not a crash",
     local ok, err = c.resume(c.create(nest), n + 1)
     if not ok then error(err, 0) end
   end
-  local resumed, problem = c.resume(c.create(nest), 1)
-  t.eq(resumed, false)
-  t.ok(is_too_deep(problem), problem)
+  for _ = 1, 3 do
+    local ok, err = c.resume(c.create(nest), 1)
+    t.eq(ok, false)
+    t.ok(is_too_deep(err), err)
+  end
   t.ok(deepest >= 100, "only " .. deepest .. " deep")
   local function wraps() c.wrap(wraps)() end
   local ok, err = pcall(wraps)

@@ -278,7 +278,7 @@ kit.both("the watchdog reports a loop in a service with a thread of its own, and
     ltask.idle_handler(function() wait() end)
     function S.ping(...) return ... end
     function S.spin()
-      local till = ltask.counter() + 2
+      local till = ltask.counter() + 1
       while ltask.counter() < till do end
     end
     return S

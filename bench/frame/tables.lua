@@ -58,7 +58,8 @@ local function verdict(target)
   return target.met and "met" or "**not met**"
 end
 
-local function targets(result)
+-- The table of a suite's targets; nil when it has none. For suites that make their own Markdown, too.
+function M.targets(result)
   local lines = {}
   for _, case in ipairs(result.cases) do
     for _, target in ipairs(case.targets or {}) do
@@ -161,7 +162,7 @@ function M.suite(suite, result)
   end
   local parts = { ("Command: `%s` (%s%s).\n"):format(result.command, result.date, where) }
   local function add(text) parts[#parts + 1] = text end
-  if suite.tables then add(suite.tables(result)) else add(targets(result)) end
+  if suite.tables then add(suite.tables(result)) else add(M.targets(result)) end
   for _, matrix in ipairs(suite.matrices or {}) do add(crossed(matrix, result)) end
   if not suite.tables then
     add(listing(suite, result, function(one) return not suite.matrices or one.series ~= nil end))

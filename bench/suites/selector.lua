@@ -3,6 +3,7 @@
 
 local process = require "frame.process"
 local rounds = require "rounds"
+local tables = require "frame.tables"
 local shown = rounds.shown
 
 local M = { title = "Selector", columns = { { "rate", "rounds/s" }, { "each", "CPU µs" } } }
@@ -121,7 +122,7 @@ for i, words in ipairs { { "one", "One ready descriptor" }, { "ten", "Ten ready 
 end
 
 function M.tables(result)
-  local parts = {}
+  local parts = { tables.targets(result) }
   for _, case_result in ipairs(result.cases) do
     parts[#parts + 1] = crossed(case_result, "rate", "rounds a second")
     parts[#parts + 1] = crossed(case_result, "each", "µs of CPU for a round")

@@ -1,12 +1,11 @@
 //! One process that runs the script. Two threads belong to it: one reads what it says, one waits for its
-//! end, which is told behind all that it has said; it is reaped by the supervisor alone, so that its id cannot become another's before a signal.
+//! end; it is reaped by the supervisor alone, so that its id cannot become another's before a signal.
 
 use super::{Event, signals};
 use lio::watched::wire::{self, VARIABLE};
 use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -71,9 +70,8 @@ impl Child {
         drop(theirs);
         let reader = socket.try_clone()?;
         let id = process.id();
-        let end = socket.try_clone()?;
         let (said, ended) = (events.clone(), events.clone());
-        let reading = thread::Builder::new().spawn(move || {
+        thread::Builder::new().spawn(move || {
             while let Ok(Some(frame)) = wire::receive(&reader) {
                 if said.send(Event::Said(number, frame)).is_err() {
                     return;
@@ -82,10 +80,6 @@ impl Child {
         })?;
         thread::Builder::new().spawn(move || {
             wait(id);
-            // All that it has said comes before its end. The shutdown is for one that has left the socket to
-            // a process of its own.
-            let _ = end.shutdown(Shutdown::Read);
-            let _ = reading.join();
             let _ = ended.send(Event::Ended(number));
         })?;
         Ok(Child {

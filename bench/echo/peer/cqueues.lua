@@ -22,6 +22,7 @@ local function echo(client)
 end
 
 queue:wrap(function()
-  for client in server:clients() do queue:wrap(echo, client) end
+  -- Each accepted socket gets the options that are given here, not those of the listener.
+  for client in function() return server:accept { nodelay = true } end do queue:wrap(echo, client) end
 end)
 assert(queue:loop())

@@ -101,8 +101,7 @@ function M.json()
   return through(app, SHORT)
 end
 
--- The codec alone, as web/connection.lua and web/response.lua call it: the head parsed, the route found, the answer
--- written, nothing of the server around it.
+-- The codec alone: the head parsed, the route found, the answer written, nothing of the server around it.
 local function bare(request, add, fields)
   local client, served = pair()
   local routes = http.routes()
@@ -113,12 +112,12 @@ local function bare(request, add, fields)
   return load(client, request, function(count)
     assert(served:wait_readable())
     for _ = 1, count do
-      local _, id = assert(http.next(x))
+      local _, id = assert(x:next())
       assert(id > 0)
-      http.answer(x, 200, kind, HELLO, fields)
+      x:answer(200, kind, HELLO, fields)
     end
     -- Nothing more has come, so what is queued goes out.
-    assert(select(2, http.next(x)) == "idle")
+    assert(select(2, x:next()) == "idle")
   end)
 end
 
