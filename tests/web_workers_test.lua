@@ -59,6 +59,25 @@ t.test("every worker serves the one address, which is printed once", function()
   t.eq(lines, { "after run in 1", "after run in 2", "after run in 3", "after run in nil" })
 end)
 
+-- The keeper's question waited for something that nothing referred to. After some cycles of a worker's collector it was
+-- taken for lost, the keeper for told that the worker had ended, and the whole system stopped under load.
+t.test("workers go on after many cycles of their collectors", function()
+  local child <close>, port = start('app:get("/collect", function() collectgarbage() return "done" end)')
+  loop.run(function()
+    local open = meet_all(port)
+    for _ = 1, 10 do
+      for _, c in ipairs(open) do
+        t.eq(c:ask("GET /collect HTTP/1.1\r\nHost: x\r\n\r\n").body, "done")
+      end
+    end
+    close_all(open)
+    close_all(meet_all(port))
+  end)
+  child:kill()
+  child:all()
+  t.eq(child:close(), 0)
+end)
+
 t.test("a stop answers what has arrived in every worker, and idle ones do not cut the others short", function()
   local child <close>, port = start [[
     app:get("/slow", function()

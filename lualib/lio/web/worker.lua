@@ -8,9 +8,12 @@ local share = ...
 
 local S = core.chunk "lio.service"()
 
+-- Nobody wakes it, but it is kept: a task that waits for what nothing refers to is lost, and would be killed.
+local ending <const> = {}
+
 -- Answered by the worker's end: the error that the caller gets then.
 function S.ended()
-  ltask.wait {}
+  ltask.wait(ending)
 end
 
 local function load_program()
