@@ -12,7 +12,7 @@ local quote = rounds.quote
 
 local M = {}
 
-local START_SECONDS <const> = 10
+local START_SECONDS <const> = 10 -- and the time that asking takes
 local TICKS <const> = 100 -- USER_HZ, the unit of /proc/PID/stat
 
 local first = 0
@@ -129,8 +129,8 @@ Program.__index = Program
 local started = 0
 
 -- Starts a program: `command` (one simple command of the shell), `cores` ("taskset … ", the server's), `ready`. It
--- counts as up when `ready` returns true, which is asked for 10 seconds. Returns the program: `pid`, `log` (the path
--- of what it prints). Raises, with the beginning of what it printed, when it is not up by then.
+-- counts as up when `ready(program)` returns true, which is asked for `seconds` (10). Returns the program: `pid`, `log`
+-- (the path of what it prints). Raises, with the beginning of what it printed, when it is not up by then.
 function M.start(options)
   started = started + 1
   local log = ("%s/program-%d"):format(M.folder(), started)
@@ -138,7 +138,7 @@ function M.start(options)
   local self = setmetatable({ log = log, command = options.command }, Program)
   self.pipe = assert(io.popen(("exec setsid sh %s %s %s"):format(
     quote(M.here .. "frame/hold.sh"), log, quote(cores .. options.command)), "w"))
-  for _ = 1, START_SECONDS * 50 do
+  for _ = 1, (options.seconds or START_SECONDS) * 50 do
     self.pid = self.pid or tonumber((M.text(log .. ".pid")))
     if self.pid and not options.ready or self.pid and options.ready(self) then return self end
     if self.pid and self:ended() then break end

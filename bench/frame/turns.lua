@@ -15,7 +15,7 @@ function M.rounds(case, options)
 end
 
 function M.seconds(case, options)
-  return math.max(1, math.floor(options.seconds * (case.share or 1) + 0.5))
+  return math.max(case.least_seconds or 1, math.floor(options.seconds * (case.share or 1) + 0.5))
 end
 
 -- Who takes part: all, or those that are no peers.

@@ -17,6 +17,8 @@ M.kinds = {
   stream = { path = "/stream", type = "text/plain", length = 8 * 128 },
 }
 
+-- The slowest of them take part where they tell something new.
+local SLOW <const> = { hello = true, echo = true, json = true }
 local EVERY <const> = { hello = true, echo = true, large = true, json = true, stream = true }
 
 -- -----------------------------------------------------------------------------------------------------------
@@ -70,9 +72,9 @@ local function nginx_command(name, port)
 end
 
 -- A server that is a script of bench/peers for a Lua module of a Debian package.
-local function lua_peer(name, file, module, package)
+local function lua_peer(name, file, module, package, kinds)
   return {
-    name = name, peer = true, kinds = EVERY,
+    name = name, peer = true, kinds = kinds or EVERY,
     missing = function()
       if not interpreter(module) then return "is not installed (Debian package: " .. package .. ")" end
     end,
@@ -130,7 +132,7 @@ M.servers = {
   },
   lua_peer("luv", "luv_server.lua", "luv", "lua-luv"),
   lua_peer("cqueues", "cqueues_server.lua", "cqueues", "lua-cqueues"),
-  lua_peer("lua-http", "lua_http_server.lua", "http.server", "lua-http"),
+  lua_peer("lua-http", "lua_http_server.lua", "http.server", "lua-http", SLOW),
   {
     name = "Node", peer = true, kinds = EVERY,
     missing = function()
