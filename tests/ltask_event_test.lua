@@ -79,6 +79,31 @@ kit.both("a burst of messages wakes a blocked service once or twice, not once pe
   out = { "true" },
 })
 
+-- What it had read of a burst lay there, unhandled, until the next message came.
+kit.both("an exclusive service blocks only when every message of a burst is handled", {
+  services = { own = [[
+    local S, count = {}, 0
+    local wait = require "ltask.exclusive".eventinit()
+    function ltask.on_idle() wait() end
+    function S.hold(path)
+      repeat local f = io.open(path) until f
+    end
+    function S.add() count = count + 1 end
+    function S.count() return count end
+    return S
+  ]] },
+  config = { exclusive = { "own" } },
+  main = [[
+    local own = ltask.queryservice "own"
+    local path = ... .. "/go"
+    ltask.send(own, "hold", path)
+    for _ = 1, 3000 do ltask.send(own, "add") end
+    io.open(path, "w"):close()
+    say(ltask.call(own, "count"))
+  ]],
+  out = { "3000" },
+})
+
 kit.both("a service that blocks in its event wait can quit, be killed, and be there at the end", {
   services = { blocker = blocker },
   main = [[

@@ -2,9 +2,10 @@
 //! the scheduler's own sleep. One descriptor (eventfd(2); a pipe elsewhere) that is readable when a
 //! message came.
 //!
-//! A burst of messages costs one system call: only who sets `rung` writes. The reader empties the
-//! descriptor first and clears `rung` then, and looks at its mailbox after that; a sender sets it inside
-//! the mailbox's lock, so one that finds it set has a message which that look will see.
+//! A burst of messages costs one system call, however long the reader is busy with it: only who sets `rung`
+//! writes, and the mailbox clears it when the reader finds nothing in it. Both happen in the mailbox's lock,
+//! so a sender that finds it set has a message which the reader's next look will see. The reader empties the
+//! descriptor before it looks, and looks before it blocks.
 
 use super::mailbox::Bell;
 use std::io;
@@ -17,7 +18,10 @@ pub(crate) struct Event {
     reader: OwnedFd,
     /// Where there is no eventfd: the pipe's other end.
     writer: Option<OwnedFd>,
+    /// Since the mailbox was last found empty.
     rung: AtomicBool,
+    /// Since the descriptor was last emptied.
+    touched: AtomicBool,
 }
 
 /// How a wait ended.
@@ -37,6 +41,7 @@ impl Event {
             reader,
             writer,
             rung: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
         }))
     }
 
@@ -45,13 +50,14 @@ impl Event {
         self.reader.as_raw_fd()
     }
 
-    /// Rings whether or not it has rung.
+    /// Ends the present wait, or the next one: whether or not there is a message.
     pub(crate) fn touch(&self) {
-        self.rung.store(true, Ordering::SeqCst);
-        self.ring();
+        if !self.touched.swap(true, Ordering::SeqCst) {
+            self.ring();
+        }
     }
 
-    /// Makes the descriptor readable; by who claimed it.
+    /// Makes the descriptor readable; by who claimed the bell.
     pub(crate) fn ring(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
@@ -71,7 +77,8 @@ impl Event {
             )
         } == sink.len() as isize
         {}
-        self.rung.store(false, Ordering::SeqCst);
+        // What was touched for was there before; a swap, so that the caller sees it.
+        self.touched.swap(false, Ordering::SeqCst);
     }
 
     /// Blocks until it rings, and takes that: true; or until a signal comes: false.
@@ -123,6 +130,10 @@ impl Bell for Arc<Event> {
     fn claim(&self) -> bool {
         !self.rung.swap(true, Ordering::SeqCst)
     }
+
+    fn arm(&self) {
+        self.rung.store(false, Ordering::SeqCst);
+    }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -153,7 +164,28 @@ mod tests {
         assert!(!event.claim());
         event.ring();
         assert_eq!(event.wait(None), Waited::Rung);
-        assert!(event.claim(), "heard: the next one rings anew");
+        assert!(!event.claim(), "the reader will look into its mailbox");
+        event.arm();
+        assert!(event.claim(), "it has, and found nothing");
+    }
+
+    #[test]
+    fn touches_ring_once_for_each_wait() {
+        let event = Event::new().unwrap();
+        for _ in 0..2 {
+            event.touch();
+            event.touch();
+            assert_eq!(event.wait(None), Waited::Rung);
+            assert_eq!(event.wait(Some(Duration::ZERO)), Waited::Late);
+        }
+    }
+
+    #[test]
+    fn a_claimed_bell_can_be_touched() {
+        let event = Event::new().unwrap();
+        assert!(event.claim());
+        event.touch();
+        assert_eq!(event.wait(None), Waited::Rung);
     }
 
     #[test]

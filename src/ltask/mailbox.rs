@@ -18,8 +18,11 @@ pub(crate) trait Letter {
 
 /// How a thread that blocks outside of the scheduler is woken.
 pub(crate) trait Bell: Clone {
-    /// True for the first caller since the bell was last heard: it must ring.
+    /// True for the first caller since the bell was last armed: it must ring.
     fn claim(&self) -> bool;
+
+    /// The receiver has found nothing: the next message rings.
+    fn arm(&self);
 }
 
 /// Where a service runs.
@@ -239,10 +242,16 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         body
     }
 
-    /// More messages for the thread that runs the service. Returns how many are unread now.
+    /// More messages for the thread that runs the service. Returns how many are unread now; with none, the
+    /// next one rings.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
         self.transfer(&mut inner, batch);
+        if batch.is_empty()
+            && let Some(bell) = &inner.bell
+        {
+            bell.arm();
+        }
         batch.len()
     }
 
@@ -368,11 +377,10 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         inner.id == id && inner.state == State::Dead
     }
 
-    /// The bell of service `id`, claimed for a ring.
+    /// The bell of service `id`.
     pub(crate) fn bell(&self, id: u32) -> Option<E> {
         let inner = lock(&self.inner);
-        let bell = inner.bell.as_ref().filter(|_| inner.id == id)?;
-        bell.claim().then(|| bell.clone())
+        inner.bell.clone().filter(|_| inner.id == id)
     }
 
     /// The bell of whoever has a thread of its own here.

@@ -337,6 +337,11 @@ impl Service {
         }
     }
 
+    /// Whether there is nothing to read and nothing to run.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.batch.is_empty() && !self.refill() && !self.fast.has_ready()
+    }
+
     /// How much there is for the next slice, which counts as begun: unread messages, an unread receipt.
     pub(crate) fn unread(&mut self) -> usize {
         let again = std::mem::take(&mut self.again) || self.receipt.is_some();

@@ -234,7 +234,7 @@ impl System {
             return false;
         };
         if let Some(event) = slot.mailbox.bell(id) {
-            event.ring();
+            event.touch();
         }
         slot.mailbox.is_alive(id)
     }

@@ -26,6 +26,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"poplog", poplog),
     (c"stat", stat),
     (c"idle_wait", idle_wait),
+    (c"is_idle", is_idle),
     (c"poll_handler", library::poll_handler),
     (c"services", services),
     (c"main_chunk", main_chunk),
@@ -183,12 +184,23 @@ unsafe extern "C-unwind" fn bytes(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `core.is_idle()` → whether there is no message, and no coroutine that could run: then the next message
+/// rings.
+unsafe extern "C-unwind" fn is_idle(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let idle = service(state).is_idle();
+        ffi::lua_pushboolean(state, idle.into());
+        1
+    }
+}
+
 /// `core.idle_wait()`: blocks until a message comes; for a service with a thread of its own (G1).
 unsafe extern "C-unwind" fn idle_wait(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         let service = service(state);
-        if !service.batch.is_empty() || service.refill() || service.fast.has_ready() {
+        if !service.is_idle() {
             return 0;
         }
         if let Some(event) = service.event.clone() {

@@ -1,6 +1,7 @@
 //! A service with a thread of its own, which sleeps until its bell rings, sees every message. The bell is
 //! src/ltask/event.rs with a flag in the place of the descriptor: claimed in the mailbox's lock, rung
-//! after it; the reader empties the descriptor, then clears the claim, then looks into the mailbox.
+//! after it; the reader empties the descriptor, then looks into the mailbox, which arms the bell when nothing
+//! is there.
 //! Where event.rs stores, the double swaps with an order that is no stronger: loom leaves open whether a
 //! store comes before or after a swap of another thread, even when a value that was read has decided it.
 
@@ -15,6 +16,7 @@ struct Event {
     readable: Mutex<bool>,
     became: Condvar,
     rung: AtomicBool,
+    touched: AtomicBool,
 }
 
 impl Event {
@@ -23,6 +25,7 @@ impl Event {
             readable: Mutex::new(false),
             became: Condvar::new(),
             rung: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
         })
     }
 
@@ -32,8 +35,9 @@ impl Event {
     }
 
     fn touch(&self) {
-        self.rung.swap(true, Ordering::Release);
-        self.ring();
+        if !self.touched.swap(true, Ordering::SeqCst) {
+            self.ring();
+        }
     }
 
     fn wait(&self) {
@@ -43,13 +47,17 @@ impl Event {
         }
         *readable = false;
         drop(readable);
-        self.rung.swap(false, Ordering::Release);
+        self.touched.swap(false, Ordering::SeqCst);
     }
 }
 
 impl Bell for Arc<Event> {
     fn claim(&self) -> bool {
         !self.rung.swap(true, Ordering::SeqCst)
+    }
+
+    fn arm(&self) {
+        self.rung.swap(false, Ordering::Release);
     }
 }
 
@@ -156,12 +164,69 @@ fn a_touch_among_messages_hides_none() {
         let other = mailbox.clone();
         let toucher = thread::spawn(move || {
             if let Some(event) = other.bell(ID) {
-                event.ring();
+                event.touch();
             }
         });
         read_all(&mailbox, &event, &mut body, 2);
         thread.join().unwrap();
         toucher.join().unwrap();
+    });
+}
+
+/// A burst is being read: the touch of that moment ends the next wait.
+#[test]
+fn a_touch_is_not_lost_while_its_service_reads() {
+    check(3, || {
+        let (mailbox, mut body) = running(64);
+        let event = Event::new();
+        mailbox.own(event.clone());
+        let thread = sender(&mailbox, 1, 1);
+        read_all(&mailbox, &event, &mut body, 1);
+        thread.join().unwrap();
+        let other = mailbox.clone();
+        let toucher = thread::spawn(move || {
+            if let Some(event) = other.bell(ID) {
+                event.touch();
+            }
+        });
+        while mailbox.refill(&mut body.batch) != 0 {}
+        event.wait();
+        toucher.join().unwrap();
+    });
+}
+
+/// A burst that comes while its reader is awake rings at most once, and one that finds it asleep once.
+#[test]
+fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
+    check(3, || {
+        let (mailbox, mut body) = running(64);
+        let event = Event::new();
+        mailbox.own(event.clone());
+        let other = mailbox.clone();
+        let thread = thread::spawn(move || {
+            let mut rung = 0;
+            for number in 0..3 {
+                match other.push(ID, Note { from: 1, number }, 0) {
+                    Ok(Wake::Ring(event)) => {
+                        rung += 1;
+                        event.ring();
+                    }
+                    Ok(Wake::None) => {}
+                    _ => panic!("it has a bell and room"),
+                }
+            }
+            rung
+        });
+        let mut empty = 0;
+        while body.read.len() < 3 {
+            if mailbox.refill(&mut body.batch) == 0 {
+                empty += 1;
+                event.wait();
+            }
+            body.read.extend(body.batch.drain(..));
+        }
+        let rung = thread.join().unwrap();
+        assert!(rung <= empty + 1, "{rung} rings for {empty} looks in vain");
     });
 }
 

@@ -32,6 +32,10 @@ impl Bell for NoBell {
     fn claim(&self) -> bool {
         unreachable!("a bell was rung that nobody hung")
     }
+
+    fn arm(&self) {
+        unreachable!("a bell was armed that nobody hung")
+    }
 }
 
 /// The service's body: what it has not read, and what it has.
