@@ -105,6 +105,11 @@ entry!(
     http::json::open_module
 );
 entry!(
+    /// Entry point of `require "lio.outlet"`.
+    luaopen_lio_outlet,
+    socket::outlet::open_module
+);
+entry!(
     /// Entry point of `require "lio.resolver"`.
     luaopen_lio_resolver,
     socket::resolve::open_module

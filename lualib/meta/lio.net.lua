@@ -513,6 +513,10 @@ function Connection:handle() end
 ---@private
 function Connection:send_off() end
 
+---What sending by `net.remote` stands on.
+---@private
+function Connection:outlet() end
+
 ---Puts bytes before what is buffered, as if they had not been received yet.
 ---@param bytes string
 function Connection:unread(bytes) end

@@ -20,6 +20,7 @@ const NATIVE: &[(&str, Function)] = &[
     ("lio.http", crate::http::lua::open_module),
     ("lio.compress", crate::compress::lua::open_module),
     ("lio.json", crate::http::json::open_module),
+    ("lio.outlet", crate::socket::outlet::open_module),
     ("lio.resolver", crate::socket::resolve::open_module),
     ("ltask", crate::ltask::lua::ltask::open_module),
     ("ltask.bootstrap", crate::ltask::lua::bootstrap::open_module),

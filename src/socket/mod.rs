@@ -6,6 +6,7 @@
 //! - `inherit.rs`: the sockets that the process was started with
 //! - `resolve.rs`: names looked up off-thread
 //! - `sendfile.rs`: files sent by the kernel
+//! - `outlet.rs`: connections that other VMs write to
 //! - `lua.rs`: `require "lio.socket"`; `methods.rs`: what its objects can do
 
 pub(crate) mod endpoint;
@@ -13,6 +14,7 @@ pub(crate) mod inherit;
 pub(crate) mod lua;
 pub(crate) mod methods;
 mod option;
+pub(crate) mod outlet;
 pub(crate) mod resolve;
 mod sendfile;
 
@@ -52,6 +54,7 @@ pub(crate) struct Socket {
     pub(crate) phase: Phase,
     watch: Rc<Watch>,
     owned: Rc<Owned>,
+    outlet: Option<Box<outlet::Opened>>,
 }
 
 /// A socket without what belongs to a VM: on its way from one to another. Dropped, it is closed.
@@ -144,6 +147,7 @@ impl Socket {
             phase,
             watch: Rc::new(Watch::new()),
             owned: owned.clone(),
+            outlet: None,
         };
         owned.insert(socket.number(), &socket.watch, socket.kind());
         socket
@@ -366,6 +370,7 @@ impl Socket {
             phase: self.phase,
             watch: std::mem::replace(&mut self.watch, Rc::new(Watch::new())),
             owned: self.owned.clone(),
+            outlet: self.outlet.take(),
         }
     }
 
@@ -397,6 +402,7 @@ impl Socket {
     }
 
     fn give_up(&mut self, tell_system: bool) -> Option<RawFd> {
+        self.outlet = None;
         let inner = self.inner.take()?;
         self.watch.release(tell_system);
         self.owned.remove(inner.as_raw_fd(), &self.watch);

@@ -35,6 +35,7 @@ impl Object for Stream {
         (c"handle", handle),
         (c"send_off", send_off),
         (c"unread", unread),
+        (c"outlet", outlet),
     ];
     const META: &'static [(&'static CStr, Function)] = &[(c"__tostring", to_string)];
     fn key() -> &'static Key {
@@ -192,6 +193,22 @@ unsafe extern "C-unwind" fn unread(state: *mut lua_State) -> c_int {
             settle(state, guard(|| Ok(stream.unread(bytes))));
         }
         0
+    }
+}
+
+/// `s:outlet()` → the number under which other VMs of the process can write to the connection; nil while
+/// bytes are queued, or when it is closed.
+unsafe extern "C-unwind" fn outlet(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        let stream = check(state, 1);
+        let queued = stream.output_done < stream.output.len();
+        let number = settle(state, guard(|| Ok(stream.transport.outlet())));
+        match number.filter(|_| !queued) {
+            Some(number) => ffi::lua_pushinteger(state, number as i64),
+            None => ffi::lua_pushnil(state),
+        }
+        1
     }
 }
 

@@ -19,6 +19,13 @@ impl Transport {
         }
     }
 
+    /// The number of the socket's outlet; `None` where bytes do not go out as they are.
+    pub(crate) fn outlet(&mut self) -> Option<u64> {
+        match self {
+            Transport::Plain(socket) => socket.outlet(),
+        }
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.socket().is_closed()
     }

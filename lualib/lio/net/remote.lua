@@ -2,11 +2,14 @@
 -- (`lio.service`). `require "lio.net.remote" (io)`, or `net.remote(io)`, → the calls.
 --
 -- A connection reads ahead: what its service has beyond the result comes along, so that a burst of small
--- messages costs few requests. What several tasks send on one connection goes out together. Invariant: each
--- connection has one `read` and one `send` under way at most, made by a task of its own, so that a task that
--- is killed while it waits loses nothing that was received, and stops nobody else.
+-- messages costs few requests. What is sent goes out from here, through the connection's outlet, as long as
+-- the system takes it; what several tasks send beyond that goes out together. Invariant: each connection has
+-- one `read` and one `put` under way at most, made by a task of its own, so that a task that is killed while
+-- it waits loses nothing that was received, and stops nobody else. `outlet` is false once another request has
+-- to do with what is sent: from then on the requests' order is that of the bytes.
 
 local ltask = require "ltask"
+local outlet = require "lio.outlet"
 local serve = require "lio.net.serve"
 
 local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wait, ltask.wakeup
@@ -188,7 +191,7 @@ local function receive_in_turn(c, ...)
   end
   if c.closed then return true, nil, "closed", nil, "closed" end
   local ahead = c.data and sub(c.data, c.at)
-  c.data, c.fetching = nil, true
+  c.data, c.fetching, c.burst = nil, true, 0
   fork(read_task, c, turn, ahead, ...)
   return wait(turn)
 end
@@ -205,8 +208,14 @@ end
 
 -- Sending ------------------------------------------------------------------------------------------
 
--- Tells the senders of one batch how it ended; `sent` bytes of all are gone when it failed.
-local function report(batch, ok, done, message, sent, code)
+-- Tells the senders of one batch how it ended; `sent` bytes of all are gone when it failed. When it did not,
+-- `message` is the number of the connection's outlet.
+local function report(c, batch, ok, done, message, sent, code)
+  if not (ok and done) then
+    c.outlet = c.outlet and nil
+  elseif c.outlet == nil and message then
+    c.outlet = outlet.find(message)
+  end
   for _, one in ipairs(batch) do
     if not ok then
       wakeup(one, ok, done)
@@ -229,14 +238,14 @@ local function send_task(c)
     local batch = c.outbox
     c.outbox = {}
     if #batch == 1 then
-      report(batch, pcall(call, c.io, "send", c.handle, unpack(batch[1], 1, batch[1].n)))
+      report(c, batch, pcall(call, c.io, "put", c.handle, unpack(batch[1], 1, batch[1].n)))
     else
       local pieces, n = {}, 0
       for _, one in ipairs(batch) do
         table.move(one, 1, one.n, n + 1, pieces)
         n = n + one.n
       end
-      report(batch, pcall(call, c.io, "send", c.handle, unpack(pieces, 1, n)))
+      report(c, batch, pcall(call, c.io, "put", c.handle, unpack(pieces, 1, n)))
     end
   end
   c.sending = false
@@ -262,6 +271,25 @@ local function message_of(...)
   return one
 end
 
+-- So many messages go out from here without a wait in between; then others get their turn.
+local BURST <const> = 32
+
+-- Sends what the system takes now. → true: that was all; else how many bytes that is, or false and
+-- what `send` returns for a failure.
+local function send_from_here(c, ...)
+  c.burst = c.burst + 1
+  local sent, all, code = c.outlet:send(...)
+  if all == true then return true end
+  if code then return false, all, code end
+  return sent or 0
+end
+
+-- The rest of a message, of which so many bytes are gone.
+local function rest_of(one, gone)
+  local data = table.concat(one, "", 1, one.n)
+  return { sub(data, gone + 1), n = 1, size = #data - gone }
+end
+
 -- Closing ------------------------------------------------------------------------------------------
 
 local function post_close(io, handle)
@@ -274,7 +302,7 @@ end
 local function close(x)
   if x.closed then return true end
   x.closed = true
-  x.data = nil
+  x.data, x.outlet = nil, false
   if x.outbox then
     local left = x.outbox
     x.outbox = {}
@@ -305,7 +333,7 @@ local function new(io)
   local api = {}
 
   local function connection(handle)
-    return setmetatable({ io = io, handle = handle, readers = {}, outbox = {} }, Connection)
+    return setmetatable({ io = io, handle = handle, readers = {}, outbox = {}, burst = 0 }, Connection)
   end
 
   -- A new thing of this service's; `false, message, code` on failure.
@@ -418,9 +446,18 @@ local function new(io)
 
   function api.send(c, ...)
     check(c, Connection, "connection", "send")
+    local gone = 0
+    if c.outlet and not c.sending and c.burst < BURST then
+      local message, code
+      gone, message, code = send_from_here(c, ...)
+      if gone == true then return true end
+      if not gone then return nil, message, 0, code end
+    end
     local one = message_of(...)
     if c.closed then return nil, "closed", 0, "closed" end
+    if gone > 0 then one = rest_of(one, gone) end
     c.outbox[#c.outbox + 1] = one
+    c.burst = 0
     if not c.sending then
       c.sending = true
       fork(send_task, c)
@@ -428,11 +465,11 @@ local function new(io)
     local ok, done, message, sent, code = wait(one)
     if ok then
       if done then return true end
-      return nil, message, sent, code
+      return nil, message, sent + gone, code
     end
     message, code = failure(done, c.io)
     if not message then error(code, 2) end
-    return nil, message, 0, code
+    return nil, message, gone, code
   end
 
   function api.close(x) return x:close() end
@@ -455,8 +492,11 @@ local function new(io)
     check(c, Connection, "connection", "sendfile")
     if type(file) == "string" then
       -- Behind what is being sent.
-      local ok, message, sent, code = api.send(c)
-      if not ok then return nil, message, sent, code end
+      if c.sending or c.outbox[1] then
+        local ok, message, sent, code = api.send(c)
+        if not ok then return nil, message, sent, code end
+      end
+      c.outlet = false
       return ask(c, "sendfile", file, offset, length)
     end
     if offset then file:seek("set", offset) end
@@ -469,6 +509,7 @@ local function new(io)
       local ok, message, _, code = api.send(c)
       if not ok then return nil, message, code end
     end
+    c.outlet = false
     return ask(c, "shutdown", how)
   end
 
@@ -498,6 +539,7 @@ local function new(io)
 
   -- What was read ahead goes back first; a task that reads or sends now is told "closed" by its request.
   local function part_with(c, name, service, ...)
+    c.outlet = false
     local ahead = c.data and sub(c.data, c.at)
     local result, message, code = ask(c, name, service, ahead, ...)
     if result or code ~= "denied" then c.data = nil end

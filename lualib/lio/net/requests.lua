@@ -239,6 +239,17 @@ return function(api, ltask)
     return api.send(entry.x, ...)
   end
 
+  -- `put(h, …)`: as `send`, for `lio.net.remote`. → true and the number of the connection's outlet.
+  function S.put(handle, ...)
+    local entry, message, code = find("send", handle, "connection")
+    if not entry then return nil, message, 0, code end
+    local c = entry.x
+    local done, sent
+    done, message, sent, code = api.send(c, ...)
+    if not done then return nil, message, sent, code end
+    return true, c:outlet()
+  end
+
   -- `read(h, unread, …)`: as `recv`, for `lio.net.remote`, which reads ahead. `unread` is what it was given
   -- beyond its need and could not use; what is there beyond the result now comes as the second value.
   function S.read(handle, unread, ...)
