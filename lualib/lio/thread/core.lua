@@ -4,7 +4,8 @@
 -- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or
 -- a table of its own; `parents` finds it by the task's coroutine.
 -- Invariants: `t.co` is set while the thread lives; `t.result` is there from its end until it is reaped. Who
--- waits on the thread itself came first; the others have tickets, in order.
+-- waits on the thread itself came first; the others have tickets, in order. A thread with a collector is known to
+-- nobody else: the collector is told its end, and there is no result to be reaped.
 
 local task = require "lio.task"
 
@@ -114,6 +115,11 @@ end
 -- Wakes those who wait, in order: the first to run has the result. So it is not lost with one that is
 -- killed before it runs. `t.waited`: somebody was woken.
 local function tell(t, ok, ...)
+  local collector = t.collector
+  if collector then
+    t.waited = true
+    return collector:collect(t.place, ok, ...)
+  end
   t.result = pack(ok, ...)
   local waited = wakeup(t)
   local tickets = t.tickets
@@ -250,7 +256,7 @@ end
 
 local function wait_for_first(...)
   local list, ticket = { ... }, {}
-  for at = 1, select("#", ...) do check((select(at, ...)), at, "wait") end
+  for at = 1, select("#", ...) do check(list[at], at, "wait") end
   for _, t in ipairs(list) do check_self(t, "wait") end
   for _, t in ipairs(list) do
     if t.done then return reap_late(t) end

@@ -2,7 +2,9 @@
 
 local task = require "lio.task"
 local core = require "lio.thread.core"
-local new_scope <const> = require("lio.thread.scope").scope
+local scopes = require "lio.thread.scope"
+
+local new_scope <const>, collect <const> = scopes.scope, scopes.collect
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
 local pack <const>, unpack <const> = table.pack, table.unpack
@@ -48,18 +50,77 @@ local function kill_all(threads)
   for _, t in ipairs(threads) do kill_soon(t) end
 end
 
-local Ticket = {}
-Ticket.__index = Ticket
+-- What `all` waits on: how many threads are left, and their packed results by their places in the list. `failed`
+-- is the place of the first that failed.
+local All = {}
+All.__index = All
 
-function Ticket:collect(t, result)
-  self.results[t] = result
+function All:collect(place, ok, ...)
   self.left = self.left - 1
-  if not result[1] then self.failed = self.failed or result end
+  if ok then
+    self.results[place] = pack(...)
+  elseif not self.failed or self.starts and place < self.failed then
+    self.failed, self.problem = place, (...)
+  end
   if self.failed or self.left == 0 then wakeup(self) end
 end
 
-function Ticket:__close()
-  drop_tickets(self.threads, self)
+-- A thread that the caller of `all` has made, with its places in the list; the first of them is its result's.
+local Given = {}
+Given.__index = Given
+
+function Given:collect(_, result)
+  self.all:collect(self[1], unpack(result, 1, result.n or 2))
+  local first = self.all.results[self[1]]
+  if not first then return end
+  for at = 2, #self do self.all.results[self[at]] = table.move(first, 1, first.n, 1, { n = first.n }) end
+end
+
+local function add_given(all, t, place)
+  all.given = all.given or {}
+  local given = all.given[t]
+  if given then
+    given[#given + 1] = place
+    return
+  end
+  all.given[t] = setmetatable({ place, all = all }, Given)
+  all.left = all.left + 1
+end
+
+-- Each thread that was given is waited for; those that have ended are collected now, in order.
+local function wait_for_given(all, threads)
+  for _, t in ipairs(threads) do
+    local given = all.given[t]
+    if given and not given.waits then
+      given.waits = true
+      if t.done then given:collect(t, pack(reap_late(t))) else add_ticket(t, given) end
+    end
+  end
+end
+
+function All:__close()
+  for t, given in pairs(self.given or {}) do drop_tickets({ t }, given) end
+end
+
+-- Starts the functions; → the threads of the list.
+local function start_collected(scope, all, list)
+  local threads = {}
+  for at, one in ipairs(list) do
+    if is_thread(one) then
+      threads[at] = one
+      add_given(all, one, at)
+    else
+      all.left = all.left + 1
+      if type(one) == "table" then
+        threads[at] = collect(scope, all, at, unpack(one, 1, one.n or #one))
+      else
+        threads[at] = collect(scope, all, at, one)
+      end
+    end
+  end
+  if all.given then wait_for_given(all, threads) end
+  all.starts = false
+  return threads
 end
 
 -- `thread.all{ f1, … }` → true and the list of their packed results (`table.pack`), when all have ended;
@@ -68,30 +129,14 @@ end
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
-  local threads = start_all(scope, list)
-  local ticket <close> = setmetatable({ results = {}, left = 0, threads = threads }, Ticket)
-  for _, t in ipairs(threads) do
-    if ticket.results[t] == nil then
-      ticket.left = ticket.left + 1
-      ticket.results[t] = false
-      if not t.done then
-        add_ticket(t, ticket)
-      else
-        ticket:collect(t, pack(reap_late(t)))
-      end
-    end
-  end
-  if ticket.left > 0 and not ticket.failed then wait(ticket) end
-  if ticket.failed then
+  local all <close> = setmetatable({ results = {}, left = 0, starts = true }, All)
+  local threads = start_collected(scope, all, list)
+  if all.left > 0 and not all.failed then wait(all) end
+  if all.failed then
     kill_all(threads)
-    return false, ticket.failed[2]
+    return false, all.problem
   end
-  local results = {}
-  for at, t in ipairs(threads) do
-    local result = ticket.results[t]
-    results[at] = table.move(result, 2, result.n, 1, { n = result.n - 1 })
-  end
-  return true, results
+  return true, all.results
 end
 
 -- `thread.race{ f1, … }` → as `wait` for the first to end; the others are killed.

@@ -30,14 +30,25 @@ function Scope:forget(t, ok, err)
   for _, token in ipairs(waiters) do wakeup(token) end
 end
 
--- `scope:spawn(f, …)` → a thread that does not outlive the scope; see `thread.spawn`.
-function Scope:spawn(f, ...)
-  check_function(f, 1, "spawn")
-  if self.ended then error("spawn: the scope is closed", 2) end
+local function add(self)
   local t = new(self, self, self.last)
   if self.last then self.last.after = t else self.first = t end
   self.last = t
   self.count = self.count + 1
+  return t
+end
+
+-- `scope:spawn(f, …)` → a thread that does not outlive the scope; see `thread.spawn`.
+function Scope:spawn(f, ...)
+  check_function(f, 1, "spawn")
+  if self.ended then error("spawn: the scope is closed", 2) end
+  return start(add(self), f, ...)
+end
+
+-- The same for the caller's use alone: `collector:collect(place, ok, …)` is called at its end.
+function M.collect(self, collector, place, f, ...)
+  local t = add(self)
+  t.collector, t.place = collector, place
   return start(t, f, ...)
 end
 
