@@ -8,29 +8,21 @@
 
 local here = arg[0]:match "^(.*/)" or "./"
 package.path = here .. "?.lua;" .. here .. "../?.lua;" .. package.path
-local measure = require "measure"
+local callgrind = require "callgrind"
 local rounds = require "rounds"
 local hosts = require "hosts"
 
 local options = { share = 200, seconds = 300 }
 local list = rounds.chosen(arg, options, require "cases")
 
-local UNDER <const> = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"
-
--- The instructions of a process; nil when it failed.
-local function counted(one, host, times)
-  local text = measure.capture(("timeout -k 1 %d %s 2>&1; echo code $?"):format(
-    options.seconds, hosts.command(host, one, times, UNDER)))
-  local count = tonumber(text:match "Collected : (%d+)")
-  if count and text:find "code 0\n" then return count end
-  io.stderr:write(("%s in %s FAILED: %s\n"):format(one.name, host.name, text))
-end
-
--- The instructions for one of a case.
+-- The instructions for one of a case; nil when a process failed.
 local function each(one, host)
   local times = math.max(one.times // options.share, 100)
-  local once, twice = counted(one, host, times), counted(one, host, 2 * times)
-  return once and twice and (twice - once) / times
+  local count, problem = callgrind.each(function(n)
+    return hosts.command(host, one, n, callgrind.under)
+  end, times, options.seconds)
+  if not count then io.stderr:write(("%s in %s FAILED: %s\n"):format(one.name, host.name, problem)) end
+  return count
 end
 
 local failures = 0
