@@ -67,12 +67,13 @@ local function load(connections, size)
   end
 end
 
+-- Only a case with targets takes the whole time of a turn.
 local function case(name, what, connections, size, targets)
   local contenders = {}
   for i, one in ipairs(SERVERS) do
     contenders[i] = { name = one.name, peer = one.peer, open = one.open, turn = load(connections, size) }
   end
-  return { name = name, what = what, contenders = contenders, targets = targets }
+  return { name = name, what = what, contenders = contenders, targets = targets, share = targets and 1 or 0.5 }
 end
 
 M.cases = {
