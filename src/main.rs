@@ -4,11 +4,12 @@
 //! message and traceback go to standard error, or what `os.exit` says.
 //!
 //! - `command.rs`: what the command line asks for
-//! - `script.rs`: runs it in a VM
+//! - `script.rs`: runs it in a VM; `vm.rs`: makes that
 //! - `watch`: runs it in a process of its own, again when its files change
 
 mod command;
 mod script;
+mod vm;
 mod watch;
 
 use command::{Command, Program, USAGE};

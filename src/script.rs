@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int};
 pub(crate) fn run(command: &mut Command) -> bool {
     // SAFETY: everything that may raise runs inside `lua_pcall`; `command` outlives the state.
     unsafe {
-        let state = ffi::luaL_newstate();
+        let state = crate::vm::new();
         if state.is_null() {
             complain(format_args!("lio: not enough memory for a Lua state\n"));
             return false;

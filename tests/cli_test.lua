@@ -22,6 +22,22 @@ local function succeeded(result, out)
   t.eq(result, { out = out, err = "", code = 0 })
 end
 
+t.test("warnings are off until `warn` turns them on, as in the stock program", function()
+  local path = script [[
+    warn "unheard"
+    warn "@on"
+    warn("in ", "three ", "pieces")
+    warn "@unknown"
+    warn("@off", "")
+    warn "@off"
+    warn "unheard"
+  ]]
+  for _, words in ipairs { path, "" } do
+    local r = words ~= "" and run(words) or t.run("LIO_MALLOC=libc " .. lio .. " " .. path)
+    t.eq(r, { out = "", err = "Lua warning: in three pieces\nLua warning: @off\n", code = 0 })
+  end
+end)
+
 -- ---------------------------------------------------------------------------------------------
 -- Scripts and their arguments
 

@@ -28,7 +28,7 @@ trap 'rm -rf "$scratch"' EXIT
 # Quiet, so that a log with a line in it is a finding. Threads take turns fairly, as on cores of their own.
 cat >"$scratch/lio" <<END
 #!/bin/sh
-exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
+LIO_MALLOC=libc exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
   --errors-for-leak-kinds=definite --num-callers=30 --fair-sched=yes \\
   --log-file='$scratch/report.%p' '$lio' "\$@"
 END

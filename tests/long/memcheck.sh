@@ -30,7 +30,8 @@ trap 'rm -rf "$scratch"' EXIT
 # What suites use as their host. Quiet, so that a log with a line in it is a finding.
 cat >"$scratch/lio" <<END
 #!/bin/sh
-exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
+# The VM's memory as malloc's, which memcheck knows.
+LIO_MALLOC=libc exec valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \\
   --errors-for-leak-kinds=definite --num-callers=30 --log-file='$scratch/report.%p' '$lio' "\$@"
 END
 chmod +x "$scratch/lio"

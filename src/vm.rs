@@ -1,0 +1,122 @@
+//! The VM that the executable runs a script in: Lua's own, but with mimalloc's memory, which costs a third of
+//! what malloc(3) does for small blocks. Called by `script.rs`.
+//!
+//! With `LIO_MALLOC=libc` in the environment the memory is malloc's, for memory checkers that look at that.
+
+use mlua::ffi::{self, lua_State};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
+
+/// A new VM; null when there is not enough memory.
+///
+/// # Safety
+/// The caller closes it.
+pub(crate) unsafe fn new() -> *mut lua_State {
+    // SAFETY: the allocator needs no data.
+    unsafe {
+        if std::env::var_os("LIO_MALLOC").is_some_and(|name| name == "libc") {
+            return ffi::luaL_newstate();
+        }
+        #[cfg(feature = "lua55")]
+        let state = ffi::lua_newstate(allocate, std::ptr::null_mut(), seed());
+        #[cfg(not(feature = "lua55"))]
+        let state = ffi::lua_newstate(allocate, std::ptr::null_mut());
+        if !state.is_null() {
+            // `luaL_newstate` does these two.
+            ffi::lua_atpanic(state, panicked);
+            ffi::lua_setwarnf(state, Some(warn_off), state.cast());
+        }
+        state
+    }
+}
+
+/// What strings' hashes begin with: not to be guessed from outside.
+#[cfg(feature = "lua55")]
+fn seed() -> std::ffi::c_uint {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
+}
+
+unsafe extern "C" fn allocate(
+    _: *mut c_void,
+    block: *mut c_void,
+    _: usize,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the block is null or mimalloc's, and Lua gives it up.
+    unsafe {
+        if block.is_null() {
+            // Of size 0 when Lua frees what it never had.
+            return match size {
+                0 => block,
+                _ => libmimalloc_sys::mi_malloc(size),
+            };
+        }
+        if size == 0 {
+            libmimalloc_sys::mi_free(block);
+            return std::ptr::null_mut();
+        }
+        libmimalloc_sys::mi_realloc(block, size)
+    }
+}
+
+/// An error that nobody catches: Lua is about to abort the process.
+unsafe extern "C-unwind" fn panicked(state: *mut lua_State) -> c_int {
+    // SAFETY: the message is on top; what `lua_tolstring` gives lives as long as it is there.
+    unsafe {
+        let text = match ffi::lua_type(state, -1) {
+            ffi::LUA_TSTRING => CStr::from_ptr(ffi::lua_tostring(state, -1)).to_string_lossy(),
+            _ => "error object is not a string".into(),
+        };
+        let _ = writeln!(
+            std::io::stderr(),
+            "PANIC: unprotected error in call to Lua API ({text})"
+        );
+        0
+    }
+}
+
+/// Whether a warning that is told in one piece, not to be continued, is `word`.
+unsafe fn is_control(message: *const c_char, continues: c_int, word: &CStr) -> bool {
+    // SAFETY: Lua passes a C string.
+    continues == 0 && unsafe { CStr::from_ptr(message) } == word
+}
+
+/// Warnings are off, as in a new VM of Lua's: only `warn("@on")` is heard.
+unsafe extern "C-unwind" fn warn_off(data: *mut c_void, message: *const c_char, continues: c_int) {
+    // SAFETY: the data is the VM.
+    unsafe {
+        if is_control(message, continues, c"@on") {
+            ffi::lua_setwarnf(data.cast(), Some(warn_on), data);
+        }
+    }
+}
+
+/// The beginning of a warning.
+unsafe extern "C-unwind" fn warn_on(data: *mut c_void, message: *const c_char, continues: c_int) {
+    // SAFETY: as for `warn_off`.
+    unsafe {
+        if is_control(message, continues, c"@off") {
+            return ffi::lua_setwarnf(data.cast(), Some(warn_off), data);
+        }
+        if continues == 0 && *message == b'@' as c_char {
+            return;
+        }
+        let _ = std::io::stderr().write_all(b"Lua warning: ");
+        warn_more(data, message, continues);
+    }
+}
+
+/// More of a warning.
+unsafe extern "C-unwind" fn warn_more(data: *mut c_void, message: *const c_char, continues: c_int) {
+    // SAFETY: as for `warn_off`.
+    unsafe {
+        let mut out = std::io::stderr();
+        let _ = out.write_all(CStr::from_ptr(message).to_bytes());
+        if continues != 0 {
+            return ffi::lua_setwarnf(data.cast(), Some(warn_more), data);
+        }
+        let _ = out.write_all(b"\n");
+        ffi::lua_setwarnf(data.cast(), Some(warn_on), data);
+    }
+}
