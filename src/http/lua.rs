@@ -332,7 +332,7 @@ pub(super) unsafe fn take(state: *mut lua_State, connection: *mut Connection) ->
             (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
         };
         let fields = &(&(*space).fields)[..head.field_count];
-        if !request::push(state, &head, fields, still) {
+        if !request::push(state, &head, fields, id, still) {
             // A finalizer has closed the connection, or read on it.
             return Step::Over;
         }
@@ -821,7 +821,7 @@ unsafe extern "C-unwind" fn check_field(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Opens `lio.http`.
+/// Opens `lio.http`. `http.head` holds what heads can do, as functions.
 ///
 /// # Safety
 /// Called by Lua's `require`.
@@ -844,6 +844,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"accepted", select::accepted),
                 (c"media_type", select::media_type),
                 (c"boundary", select::boundary),
+                (c"kind", request::kind),
                 (c"tools", serve::tools),
                 (c"look", serve::look),
                 (c"due", serve::due),
@@ -851,6 +852,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"serve", serve::serve),
             ],
         );
+        request::push_functions(state);
+        ffi::lua_setfield(state, -2, c"head".as_ptr());
         1
     }
 }

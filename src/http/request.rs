@@ -15,15 +15,22 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
 
-/// The head; its fields and bytes lie behind it.
+/// The head; its fields and bytes lie behind it. For handlers it is the request itself: see [`kind`].
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     head: Head,
     length: usize,
+    /// Its route's id; 0 when that needs a closer look, or there is none.
+    route: i64,
 }
+
+/// User values: what is known of it by name, a table or nil; and the table of its connection.
+const KNOWN: c_int = 1;
+const CONNECTION: c_int = 2;
 
 impl Object for Request {
     const NAME: &'static CStr = c"lio.http.head";
+    const USER_VALUES: c_int = 2;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"method", method),
         (c"target", target),
@@ -39,6 +46,8 @@ impl Object for Request {
         (c"upgrade", upgrade),
         (c"params", params),
         (c"matches", matches),
+        (c"route", route),
+        (c"connection", connection),
     ];
     fn key() -> &'static Key {
         key!()
@@ -55,6 +64,7 @@ pub(crate) unsafe fn push(
     state: *mut lua_State,
     head: &Head,
     fields: &[Field],
+    route: i64,
     bytes: impl FnOnce() -> Option<*const u8>,
 ) -> bool {
     // The table that `fields` is a part of serves other exchanges, too.
@@ -68,6 +78,7 @@ pub(crate) unsafe fn push(
         let value = Request {
             head: *head,
             length: head.head_len,
+            route,
         };
         let request = object::push_with_tail(state, value, places + head.head_len);
         let Some(bytes) = bytes() else {
@@ -495,4 +506,124 @@ unsafe extern "C-unwind" fn matches(state: *mut lua_State) -> c_int {
         }
         1
     }
+}
+
+/// `head:route([id])` → the id of its route, 0 when it has none; `id` sets it.
+unsafe extern "C-unwind" fn route(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        let request = object::check::<Request>(state, 1);
+        if !args::is_none(state, 2) {
+            (*request).route = ffi::luaL_checkinteger(state, 2);
+        }
+        ffi::lua_pushinteger(state, (*request).route);
+        1
+    }
+}
+
+/// `head:connection()` → the table of its connection; nil before it is served.
+unsafe extern "C-unwind" fn connection(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        check(state);
+        ffi::lua_getiuservalue(state, 1, CONNECTION);
+        1
+    }
+}
+
+/// Tells the head at `index` whose it is; the connection's table is on top (popped).
+///
+/// # Safety
+/// A head is at `index`.
+pub(super) unsafe fn belongs(state: *mut lua_State, index: c_int) {
+    // SAFETY: the caller's promise.
+    unsafe { ffi::lua_setiuservalue(state, index, CONNECTION) };
+}
+
+/// `http.kind(getters, methods)`: from now on heads of this VM are requests as handlers see them. A field is what
+/// was stored under its name, else what `getters[name](req)` gives, which is stored unless it is nil, else
+/// `methods[name]`.
+pub(super) unsafe extern "C-unwind" fn kind(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        ffi::luaL_checktype(state, 2, ffi::LUA_TTABLE);
+        ffi::lua_settop(state, 2);
+        object::push_metatable::<Request>(state);
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_pushcclosure(state, index, 2);
+        ffi::lua_setfield(state, 1, c"__index".as_ptr());
+        ffi::lua_pushcclosure(state, new_index, 0);
+        ffi::lua_setfield(state, 1, c"__newindex".as_ptr());
+        push_bytes(state, b"lio.request");
+        ffi::lua_setfield(state, 1, c"__name".as_ptr());
+        0
+    }
+}
+
+/// `req[key]`; upvalues 1 and 2 are `kind`'s arguments.
+unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        check(state);
+        ffi::lua_settop(state, 2);
+        if ffi::lua_getiuservalue(state, 1, KNOWN) == ffi::LUA_TTABLE {
+            ffi::lua_pushvalue(state, 2);
+            if ffi::lua_rawget(state, 3) != ffi::LUA_TNIL {
+                return 1;
+            }
+        }
+        ffi::lua_settop(state, 2);
+        ffi::lua_pushvalue(state, 2);
+        if ffi::lua_rawget(state, ffi::lua_upvalueindex(1)) == ffi::LUA_TNIL {
+            ffi::lua_settop(state, 2);
+            ffi::lua_rawget(state, ffi::lua_upvalueindex(2));
+            return 1;
+        }
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_call(state, 1, 1);
+        if ffi::lua_type(state, 3) != ffi::LUA_TNIL {
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_pushvalue(state, 3);
+            store(state);
+        }
+        1
+    }
+}
+
+/// `req[key] = value`.
+unsafe extern "C-unwind" fn new_index(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        check(state);
+        ffi::lua_settop(state, 3);
+        store(state);
+        0
+    }
+}
+
+/// Stores the value on top under the key below it (both popped) in what is known of the request at argument 1.
+unsafe fn store(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        if ffi::lua_getiuservalue(state, 1, KNOWN) != ffi::LUA_TTABLE {
+            ffi::lua_pop(state, 1);
+            ffi::lua_createtable(state, 0, 2);
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_setiuservalue(state, 1, KNOWN);
+        }
+        ffi::lua_rotate(state, -3, 1);
+        // Not raw: a key that is nil or NaN is refused with the usual words.
+        ffi::lua_settable(state, -3);
+        ffi::lua_pop(state, 1);
+    }
+}
+
+/// Pushes a table of what `head:…` can do, as functions.
+///
+/// # Safety
+/// As for [`push_bytes`].
+pub(super) unsafe fn push_functions(state: *mut lua_State) {
+    // SAFETY: the caller's promise.
+    unsafe { crate::lua::module::push(state, <Request as Object>::METHODS) };
 }

@@ -11,11 +11,11 @@
 //! out of the queue serves it. Whatever a handler does besides returning marks the connection `special`, and the
 //! Lua side then gives the answer and cleans up.
 
-use super::answer;
 use super::exchange::Workspace;
 use super::lua::{
     Connection, HANDLERS, HEAD, SELF, Step, TOOLS, WRAPPERS, Wait, check_at, take, workspace,
 };
+use super::{answer, request};
 use crate::lua::object;
 use crate::lua::{Text, raise};
 use crate::timer::monotonic;
@@ -24,22 +24,21 @@ use std::os::raw::c_int;
 
 /// What the Lua side gives once per VM, by index: `http.tools{…}`.
 mod tool {
-    /// Tables: the connections that are due, metatables of requests and responses.
+    /// Tables: the connections that are due, the metatable of responses.
     pub(super) const DUE: i64 = 1;
-    pub(super) const REQUEST: i64 = 2;
-    pub(super) const RESPONSE: i64 = 3;
+    pub(super) const RESPONSE: i64 = 2;
     /// `schedule(connection)`: have `serve` called in this round of the loop.
-    pub(super) const SCHEDULE: i64 = 4;
+    pub(super) const SCHEDULE: i64 = 3;
     /// The message handler of what may fail.
-    pub(super) const CAUGHT: i64 = 5;
+    pub(super) const CAUGHT: i64 = 4;
     /// `choose(connection, req, res, route)` → the handler, when the route alone does not tell.
-    pub(super) const CHOOSE: i64 = 6;
+    pub(super) const CHOOSE: i64 = 5;
     /// `flush_later(connection)`: what is queued goes out before the loop waits.
-    pub(super) const FLUSH: i64 = 7;
+    pub(super) const FLUSH: i64 = 6;
     /// `conclude(connection, req, res, ok, a, b, c)` → whether the connection goes on.
-    pub(super) const CONCLUDE: i64 = 8;
+    pub(super) const CONCLUDE: i64 = 7;
     /// `rest(connection, what, status, reason)`: no request is there.
-    pub(super) const REST: i64 = 9;
+    pub(super) const REST: i64 = 8;
 }
 
 /// Where things lie on the stack of `serve`.
@@ -89,7 +88,7 @@ pub(super) unsafe extern "C-unwind" fn tools(state: *mut lua_State) -> c_int {
         for index in tool::DUE..=tool::REST {
             let kind = ffi::lua_rawgeti(state, 1, index);
             let wanted = match index {
-                tool::DUE | tool::REQUEST | tool::RESPONSE => ffi::LUA_TTABLE,
+                tool::DUE | tool::RESPONSE => ffi::LUA_TTABLE,
                 _ => ffi::LUA_TFUNCTION,
             };
             if kind != wanted {
@@ -244,7 +243,7 @@ unsafe fn push_due(state: *mut lua_State, space: *mut Workspace, tools: c_int) -
 enum Act {
     /// Take the next connection that is due.
     Take,
-    /// Handle the request at [`at::REQUEST`], which is a head still.
+    /// Handle the request at [`at::REQUEST`].
     Handle,
     /// The handler has ended: its results, or its error when it failed, are above [`at::RESPONSE`].
     Finish(bool),
@@ -389,7 +388,7 @@ unsafe fn push_tool(state: *mut lua_State, index: i64) {
     }
 }
 
-/// Makes request and response and calls the handler. → whether it returned.
+/// Makes a response and calls the handler. → whether it returned.
 unsafe fn handle(state: *mut lua_State) -> bool {
     // SAFETY: the connection stays on the stack.
     unsafe {
@@ -398,19 +397,10 @@ unsafe fn handle(state: *mut lua_State) -> bool {
         (*connection).special = false;
         (*connection).served = true;
         ffi::lua_settop(state, at::ALONE);
-        // The request: head, connection, route.
-        ffi::lua_createtable(state, 3, 0);
-        ffi::lua_pushvalue(state, at::REQUEST);
-        ffi::lua_rawseti(state, -2, 1);
         ffi::lua_pushvalue(state, at::TABLE);
-        ffi::lua_rawseti(state, -2, 2);
-        ffi::lua_pushinteger(state, route);
-        ffi::lua_rawseti(state, -2, 3);
-        ffi::lua_rawgeti(state, at::TOOLS, tool::REQUEST);
-        ffi::lua_setmetatable(state, -2);
-        ffi::lua_pushvalue(state, -1);
+        request::belongs(state, at::REQUEST);
+        ffi::lua_pushvalue(state, at::REQUEST);
         ffi::lua_rawseti(state, at::TABLE, 1);
-        ffi::lua_replace(state, at::REQUEST);
         // The response: connection.
         ffi::lua_createtable(state, 1, 0);
         ffi::lua_pushvalue(state, at::TABLE);

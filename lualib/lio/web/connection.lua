@@ -11,13 +11,13 @@ local watched <const> = require "lio.watched"
 local find_handler <const> = require "lio.web.lookup"
 local mount = require "lio.web.mount"
 local wrap <const> = require "lio.web.middleware"
-local request = require "lio.web.request"
+require "lio.web.request"
 local response = require "lio.web.response"
 
 local now <const> = lio.now
 local exchange <const> = http.exchange
 local look <const>, serve <const> = http.look, http.serve
-local Request <const>, Response <const> = request.Request, response.Response
+local set_route <const> = http.head.route
 local xpcall <const> = xpcall
 local setmetatable <const> = setmetatable
 local type <const> = type
@@ -232,7 +232,8 @@ local function choose(self, req, res, route)
   local app = self.app
   local handler = app.handlers[route]
   if not handler then
-    handler, req[3] = find_handler(app, req[1])
+    handler, route = find_handler(app, req)
+    set_route(req, route or 0)
   end
   if app.wrappers[1] then handler = wrap(app, req, res, handler) end
   return handler
@@ -295,7 +296,7 @@ local function schedule(self)
 end
 
 tools = http.tools {
-  {}, Request, Response, schedule, caught, choose,
+  {}, response.Response, schedule, caught, choose,
   function(self) self.net.flush_later(self.c) end,
   conclude, rest,
 }
@@ -357,7 +358,7 @@ function M.serving(app, net)
     net.timeout(c, nil, options.write_time)
     local x = exchange(c, app.routes, options.request_line, options.headers, options.fields)
     local self = setmetatable({
-      false, -- the request, whose head is its [1]
+      false, -- the current request
       app = app,
       net = net,
       serving = serving,

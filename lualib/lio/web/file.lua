@@ -7,8 +7,8 @@
 local file = require "lio.file"
 local http = require "lio.http"
 
--- Where a response keeps its connection, that its request, and that its head.
-local CONNECTION <const>, CURRENT <const>, HEAD <const> = 1, 1, 1
+-- Where a response keeps its connection, and that its request.
+local CONNECTION <const>, CURRENT <const> = 1, 1
 
 -- Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones.
 local READ_MOST <const> = 32 * 1024
@@ -110,7 +110,7 @@ function M.answer(res, f, kind, coding, varies, cache)
   local first, length
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(connection[CURRENT][HEAD], f, coding and "-" .. coding or "")
+    status, tag, date, first, length = http.select(connection[CURRENT], f, coding and "-" .. coding or "")
     if not has(fields, "etag") then add(fields, "ETag", tag) end
     if not has(fields, "last-modified") then add(fields, "Last-Modified", date) end
     if status == 304 then return refuse(res, 304, nil) end
@@ -145,8 +145,8 @@ local function fail(connection, message, code)
   connection.broken = true
   -- What the client does is not worth a line; a file that is cut while it is served is.
   if code ~= "closed" and code ~= "reset" and code ~= "timeout" then
-    local head = connection[CURRENT][HEAD]
-    io.stderr:write("lio: ", head:method(), " ", head:target(), ": ", message, "\n")
+    local req = connection[CURRENT]
+    io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "\n")
   end
 end
 
@@ -222,7 +222,7 @@ function M.respond(res, path, opts)
   local kind, compressible = http.media_type(path)
   local varies = compressible and opts.precompressed ~= false and not res.code
   if varies then
-    local copy, coding = M.compressed(open, path, f, res[CONNECTION][CURRENT][HEAD])
+    local copy, coding = M.compressed(open, path, f, res[CONNECTION][CURRENT])
     if copy then
       f:close()
       if opts.name then res:header("Content-Disposition", disposition(opts.name)) end

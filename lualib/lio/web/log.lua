@@ -168,8 +168,8 @@ local function entry_of(req, res, began, wall)
     remote = req.log_remote,
     agent = req:header "user-agent",
     referer = req:header "referer",
-    user = rawget(req, "user"),
-    request_id = rawget(req, "request_id") or req:header "x-request-id",
+    user = req.user,
+    request_id = req.request_id or req:header "x-request-id",
   }
 end
 

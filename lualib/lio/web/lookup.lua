@@ -1,7 +1,9 @@
 -- The handler for a request that the routes could not settle at once: constraints, 404, 405, OPTIONS.
--- Called by web/connection.lua; reads the app and the head, changes neither.
+-- Called by web/connection.lua; reads the app and the request, changes neither.
 
 local mounting = require "lio.web.mount"
+
+local head <const> = require("lio.http").head
 
 local NO_CHAIN <const> = {}
 
@@ -34,10 +36,10 @@ local function not_allowed_handler(allowed)
 end
 
 -- Whether a route's parameters satisfy its constraints.
-local function satisfies(routes, head, id)
+local function satisfies(routes, req, id)
   local constraints = routes:constraints(id)
   if not constraints then return true end
-  local params = head:params(routes, id)
+  local params = head.params(req, routes, id)
   for name, pattern in pairs(constraints) do
     if not (params[name] or ""):find("^" .. pattern .. "$") then return false end
   end
@@ -45,22 +47,22 @@ local function satisfies(routes, head, id)
 end
 
 -- The handler for a request that the routes could not settle at once, and its route's id.
-local function look_closer(app, head)
-  local method = head:method()
+local function look_closer(app, req)
+  local method = req.method
   local allowed, found = {}, false
   local fallback, fallback_id
   -- The target `*`, or a bare `http://host`, which means the same (RFC 9112 section 3.2.4).
-  if head:raw_path() == "*" then
+  if head.raw_path(req) == "*" then
     for _, entry in pairs(app.entries) do
       if entry.method ~= "" then allowed[entry.method] = true end
     end
     return options_handler(allowed)
   end
-  for _, id in ipairs(head:matches(app.routes)) do
+  for _, id in ipairs(head.matches(req, app.routes)) do
     if id == 0 then
       -- Less specific patterns follow.
       if fallback then return fallback, fallback_id end
-    elseif satisfies(app.routes, head, id) then
+    elseif satisfies(app.routes, req, id) then
       local entry = app.entries[id]
       if entry.method == method then return entry.handler, id end
       local serves = entry.method == "" and method ~= "CONNECT"
@@ -70,7 +72,7 @@ local function look_closer(app, head)
       found = true
     end
   end
-  local chain = mounting.chain_at(app, head, satisfies) or NO_CHAIN
+  local chain = mounting.chain_at(app, req, satisfies) or NO_CHAIN
   local handler
   if not found then
     handler = mounting.not_found(chain) or app.not_found_handler or not_found
@@ -82,10 +84,10 @@ local function look_closer(app, head)
   return mounting.around(chain, handler)
 end
 
--- `find_handler(app, head)` → handler, and its route's id unless the handler is one of the server's own. What
+-- `find_handler(app, req)` → handler, and its route's id unless the handler is one of the server's own. What
 -- goes wrong in here, since a constraint can, is the handler's to raise.
-return function(app, head)
-  local ok, handler, id = pcall(look_closer, app, head)
+return function(app, req)
+  local ok, handler, id = pcall(look_closer, app, req)
   if ok then return handler, id end
   return function() error(handler, 0) end
 end

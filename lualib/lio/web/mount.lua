@@ -31,25 +31,25 @@ end
 local function enter(mount, req)
   local frame = {
     mount = mount,
-    above = rawget(req, FRAME),
+    above = req[FRAME],
     path = req.path,
     raw_path = req.raw_path,
     base = req.base,
   }
   local raw_base, raw_rest = split(frame.raw_path, mount.segments)
-  rawset(req, "original_path", req.original_path)
-  rawset(req, "path", decode(raw_rest))
-  rawset(req, "raw_path", raw_rest)
-  rawset(req, "base", frame.base .. decode(raw_base))
-  rawset(req, FRAME, frame)
+  req.original_path = req.original_path
+  req.path = decode(raw_rest)
+  req.raw_path = raw_rest
+  req.base = frame.base .. decode(raw_base)
+  req[FRAME] = frame
   return frame
 end
 
 local function leave(req, frame)
-  rawset(req, "path", frame.path)
-  rawset(req, "raw_path", frame.raw_path)
-  rawset(req, "base", frame.base)
-  rawset(req, FRAME, frame.above)
+  req.path = frame.path
+  req.raw_path = frame.raw_path
+  req.base = frame.base
+  req[FRAME] = frame.above
 end
 
 -- A handler as it runs below a mount. An error leaves the request inside, so that `error_handler` finds the
@@ -129,13 +129,13 @@ function M.spread(app, entry, level)
   for _, mount in ipairs(app.mounted_in) do carry(mount, entry, level + 2) end
 end
 
--- The mounts, outermost first, that lead to where a path lies, or nil. `satisfies(routes, head, id)` tells
+-- The mounts, outermost first, that lead to where a path lies, or nil. `satisfies(routes, req, id)` tells
 -- whether the constraints of a prefix hold.
-function M.chain_at(app, head, satisfies)
+function M.chain_at(app, req, satisfies)
   local below = app.below
   if not below then return nil end
-  for _, id in ipairs(head:matches(below.routes)) do
-    if id ~= 0 and satisfies(below.routes, head, id) then return below.chains[id] end
+  for _, id in ipairs(http.head.matches(req, below.routes)) do
+    if id ~= 0 and satisfies(below.routes, req, id) then return below.chains[id] end
   end
 end
 
@@ -156,7 +156,7 @@ end
 -- The `on_error` of the innermost app that was at work on a request and has one. The request leaves the apps
 -- that have none.
 function M.error_handler(app, req)
-  local frame = rawget(req, FRAME)
+  local frame = req[FRAME]
   while frame do
     local handler = frame.mount.app.error_handler
     if handler then return handler end

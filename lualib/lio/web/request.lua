@@ -4,35 +4,35 @@
 -- or middleware may set fields of its own.
 
 local form = require "lio.web.form"
+local http = require "lio.http"
 
-local M = {}
-
--- Where a request keeps what it is made of.
-local HEAD <const>, CONNECTION <const>, ROUTE <const> = 1, 2, 3
+local head <const> = http.head
+local connection_of <const>, route_of <const> = head.connection, head.route
 
 local Request = {}
-local getters = {}
+local getters = {
+  method = head.method,
+  target = head.target,
+  raw_path = head.raw_path,
+  path = head.path,
+  raw_query = head.raw_query,
+  query = head.query,
+  version = head.version,
+  host = head.host,
+}
 
 -- Header values by name, case-blind; repeated ones joined.
 local Headers = {}
 
 function Headers.__index(headers, name)
   if type(name) ~= "string" then return nil end
-  return headers[HEAD]:field(name)
+  return head.field(headers[1], name)
 end
 
 function Headers.__pairs(headers)
-  return next, headers[HEAD]:fields(), nil
+  return next, head.fields(headers[1]), nil
 end
 
-function getters.method(req) return req[HEAD]:method() end
-function getters.target(req) return req[HEAD]:target() end
-function getters.raw_path(req) return req[HEAD]:raw_path() end
-function getters.path(req) return req[HEAD]:path() end
-function getters.raw_query(req) return req[HEAD]:raw_query() end
-function getters.query(req) return req[HEAD]:query() end
-function getters.version(req) return req[HEAD]:version() end
-function getters.host(req) return req[HEAD]:host() end
 function getters.is_tls() return false end
 
 -- These two differ from `""` and `path` in an app that is mounted in another one (web/mount.lua).
@@ -40,39 +40,39 @@ function getters.base() return "" end
 function getters.original_path(req) return req.path end
 
 function getters.headers(req)
-  return setmetatable({ req[HEAD] }, Headers)
+  return setmetatable({ req }, Headers)
 end
 
 function getters.params(req)
-  local id = req[ROUTE]
-  if not id or id == 0 then return {} end
-  return req[HEAD]:params(req[CONNECTION].app.routes, id)
+  local id = route_of(req)
+  if id == 0 then return {} end
+  return head.params(req, connection_of(req).app.routes, id)
 end
 
 -- Nil when the peer is gone already.
 function getters.remote_addr(req)
-  local ip, _, family = req[CONNECTION].c:address("peer")
+  local ip, _, family = connection_of(req).c:address("peer")
   return family == "unix" and "unix:" or ip
 end
 
 function getters.remote_port(req)
-  local ip, port, family = req[CONNECTION].c:address("peer")
+  local ip, port, family = connection_of(req).c:address("peer")
   return ip and family ~= "unix" and port or nil
 end
 
 function getters.upgrade(req)
-  return req[HEAD]:upgrade() and req[HEAD]:field("upgrade") or nil
+  return head.upgrade(req) and head.field(req, "upgrade") or nil
 end
 
 -- The fields behind a chunked body; empty until the body was read.
 function Request:trailers()
-  return self[CONNECTION].x:trailers()
+  return connection_of(self).x:trailers()
 end
 
 -- RFC 6265 section 5.4: pairs separated by "; "; the first of a name counts.
 function getters.cookies(req)
   local cookies = {}
-  for pair in (req[HEAD]:field("cookie") or ""):gmatch("[^;]+") do
+  for pair in (head.field(req, "cookie") or ""):gmatch("[^;]+") do
     local name, value = pair:match("^%s*([^=%s]+)%s*=%s*(.-)%s*$")
     if name and cookies[name] == nil then
       cookies[name] = value:match('^"(.*)"$') or value
@@ -81,44 +81,34 @@ function getters.cookies(req)
   return cookies
 end
 
-function Request.__index(req, name)
-  local getter = getters[name]
-  if getter then
-    local value = getter(req)
-    if value ~= nil then rawset(req, name, value) end
-    return value
-  end
-  return Request[name]
-end
-
 -- `req:header(name)` → the value, several joined, or nil. Case-blind.
 function Request:header(name)
-  return self[HEAD]:field(name)
+  return head.field(self, name)
 end
 
 -- `req:header_all(name)` → list of the values.
 function Request:header_all(name)
-  return self[HEAD]:field_all(name)
+  return head.field_all(self, name)
 end
 
 -- `req:body([limit])` → the whole body, `""` when there is none; or nil, reason, status. `limit` in
 -- bytes, the app's when absent. When it is refused and the handler gives no answer of its own, the
 -- refusal is the answer.
 function Request:body(limit)
-  local known = rawget(self, "whole_body")
+  local known = self.whole_body
   if known then return known end
-  local connection = self[CONNECTION]
+  local connection = connection_of(self)
   local x = connection.x
   local body, status, reason = connection:read(x.body, limit or connection.app.settings.body)
   if not body then return nil, reason, status end
-  rawset(self, "whole_body", body)
+  self.whole_body = body
   return body
 end
 
 -- `for piece in req:stream([limit]) do`: the body in pieces, as they come; the next one is read when it
 -- is asked for. A body that ends early or is refused raises.
 function Request:stream(limit)
-  local connection = self[CONNECTION]
+  local connection = connection_of(self)
   local x = connection.x
   return function()
     local piece, status, reason = connection:read(x.piece, limit or connection.app.settings.body)
@@ -133,7 +123,7 @@ function Request:json(limit)
   if not body then return nil, reason, status end
   local value, message = require("lio.json").decode(body)
   if value == nil and message then
-    local connection = self[CONNECTION]
+    local connection = connection_of(self)
     connection.x:touch()
     connection.problem = { 400, message }
     return nil, message, 400
@@ -144,18 +134,18 @@ end
 -- `req:form([opts])` → fields, files of a urlencoded or multipart form; or nil, reason, status. Called
 -- again it gives the same. See web/form.lua for `opts`; a number is a limit for the body in bytes.
 function Request:form(opts)
-  local known = rawget(self, "whole_form")
+  local known = self.whole_form
   if known then return known[1], known[2] end
-  local kind = self[HEAD]:field("content-type") or ""
-  local fields, files, status = form.read(self, self[CONNECTION], opts, kind, rawget(self, "whole_body"))
-  if fields then rawset(self, "whole_form", { fields, files }) end
+  local kind = head.field(self, "content-type") or ""
+  local fields, files, status = form.read(self, connection_of(self), opts, kind, self.whole_body)
+  if fields then self.whole_form = { fields, files } end
   return fields, files, status
 end
 
 -- `req:take_over()` → the connection, with what is buffered of it; the server forgets it then, and the
 -- caller has to close it; its time-outs are gone. For upgrades, tunnels, CONNECT.
 function Request:take_over()
-  local connection = self[CONNECTION]
+  local connection = connection_of(self)
   if connection.x:is_answered() then error("take_over: the request is answered already", 2) end
   local c, net = connection.c, connection.net
   connection:send("")
@@ -168,7 +158,7 @@ function Request:take_over()
   return c
 end
 
--- The metatable of requests, which are made in src/http/serve.rs: `{ head, connection, route }`.
-M.Request = Request
+http.kind(getters, Request)
 
-return M
+-- What every request can do; its fields are `getters`.
+return { Request = Request }

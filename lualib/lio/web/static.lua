@@ -5,8 +5,8 @@ local file = require "lio.file"
 local http = require "lio.http"
 local files = require "lio.web.file"
 
--- Where a response keeps its connection, that its request, and that its head.
-local CONNECTION <const>, CURRENT <const>, HEAD <const> = 1, 1, 1
+-- Where a response keeps its connection, and that its request.
+local CONNECTION <const>, CURRENT <const> = 1, 1
 
 -- Seconds that a compressed copy which is not there is not looked for again, and of how many paths.
 local ABSENT_FOR <const> = 2
@@ -66,7 +66,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self:compressed(path, f, connection[CURRENT][HEAD], connection.net.clock)
+    local copy, coding = self:compressed(path, f, connection[CURRENT], connection.net.clock)
     if copy then
       f:close()
       return files.answer(res, copy, kind, coding, true, self.cache)
