@@ -149,10 +149,9 @@ local function gather()
     all["lio.HttpResponse"] = upvalue(getmetatable(response).__index, "Response")
     server:stop()
   end)
-  -- A request's `__index` looks in the fields it can make, then in the methods.
-  local index = getmetatable(seen.req).__index
-  seen.getters = upvalue(index, "getters")
-  all["lio.Request"] = upvalue(index, "Request")
+  local request = require "lio.web.request"
+  seen.getters = request.getters
+  all["lio.Request"] = request.Request
   all["lio.Response"] = methods_of(seen.res)
   all["lio.Part"] = require "lio.web.part".Part
   return all, seen

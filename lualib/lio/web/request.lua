@@ -161,4 +161,4 @@ end
 http.kind(getters, Request)
 
 -- What every request can do; its fields are `getters`.
-return { Request = Request }
+return { Request = Request, getters = getters }
