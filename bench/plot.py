@@ -1,4 +1,4 @@
-"""Draws the plots that a bench's results ask for: python3 plot.py RESULTS.json FOLDER
+"""Draws the plots that a bench's results ask for: python3 plot.py RESULTS.json FOLDER [SUITE ...]
 
 Each suite of the results may have `plots`, which bench/README.md describes. Run by bench/frame/plots.lua. One SVG per
 plot, with text kept as text; a plot without data is left out."""
@@ -78,12 +78,12 @@ def chosen(suite, names):
     return [by_name[name] for name in names if name in by_name]
 
 
-def finish(axes, plot, legend_columns=1):
+def finish(axes, plot, top=None):
     axes.set_title(plot["title"])
     axes.set_ylabel(plot["y"])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, top or axes.dataLim.y1 * 1.06)
     axes.yaxis.set_major_formatter(FuncFormatter(shown))
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=legend_columns)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def horizontal(axes, plot, places):
@@ -136,6 +136,13 @@ def draw_bars(axes, suite, plot, look):
     names = [name for name in look.names
              if any(one["name"] == name and one["median"] for case in cases for one in case["contenders"])]
     width = 0.84 / max(1, len(names))
+
+    def total(one):
+        return sum(one["median"].get(figure, 0) for figure in plot["figures"])
+
+    # One that is far off would flatten all others: it leaves the plot, with its number.
+    own = [total(one) for case in cases for one in case["contenders"] if one["name"] == plot.get("scale")]
+    top = 2.2 * max(own) if own else None
     for i, name in enumerate(names):
         for place, case in enumerate(cases):
             median = next((one["median"] for one in case["contenders"] if one["name"] == name), {})
@@ -145,10 +152,15 @@ def draw_bars(axes, suite, plot, look):
                 axes.bar(place + (i - (len(names) - 1) / 2) * width, value, width * 0.92, bottom=bottom,
                          color=look.colours[name], alpha=1 - 0.55 * depth, linewidth=0)
                 bottom += value
+            if top and bottom > top:
+                axes.annotate(shown(round(bottom)), (place + (i - (len(names) - 1) / 2) * width, top), (0, 3),
+                              textcoords="offset points", ha="center", fontsize=8, rotation=90,
+                              color=look.colours[name], annotation_clip=False)
         axes.bar(0, 0, color=look.colours[name], label=name)
     axes.set_xticks(range(len(cases)), [case["name"] for case in cases])
     axes.tick_params(axis="x", length=0)
-    finish(axes, plot)
+    finish(axes, plot, top)
+    axes.set_title(plot["title"], pad=26 if top else None)
     if len(plot["figures"]) > 1:
         words = [f"{figure} ({'full' if depth == 0 else 'light'})" for depth, figure in enumerate(plot["figures"])]
         axes.set_ylabel(plot["y"] + ": " + ", ".join(words))
@@ -181,7 +193,9 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         suites = json.load(file)["suites"]
     os.makedirs(sys.argv[2], exist_ok=True)
-    for suite in suites.values():
+    for name, suite in suites.items():
+        if sys.argv[3:] and name not in sys.argv[3:]:
+            continue
         look = Look(suite)
         for plot in suite.get("plots") or []:
             figure, axes = plt.subplots(figsize=SIZE)

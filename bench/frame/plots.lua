@@ -1,5 +1,5 @@
 -- Draws bench/plots/*.svg from results.json with plot.py, which needs Python's matplotlib: where it is missing, a
--- virtual environment below target/ gets it. Called by suites.lua after a whole suite; a failure is only told.
+-- virtual environment below target/ gets it. Called by results.lua; a failure is only told.
 
 local process = require "frame.process"
 local quote = process.quote
@@ -33,12 +33,12 @@ local function interpreter()
   return nil, "matplotlib could not be installed: " .. (text:match "[^\n]*\n?$" or text)
 end
 
--- Draws all plots that results.json asks for.
-function M.draw()
+-- Draws the plots of a suite, as results.json asks for them.
+function M.draw(suite)
   local python, why = interpreter()
   if not python then return say(TOLD .. why) end
-  local text, code = process.run(("%s %s %s %s"):format(python, quote(process.here .. "plot.py"),
-    quote(process.here .. "results.json"), quote(process.here .. "plots")), 120)
+  local text, code = process.run(("%s %s %s %s %s"):format(python, quote(process.here .. "plot.py"),
+    quote(process.here .. "results.json"), quote(process.here .. "plots"), quote(suite)), 120)
   if code ~= 0 then return say(TOLD .. text) end
   say("bench: drawn: " .. text:gsub("%s+$", ""):gsub("\n", ", "))
 end

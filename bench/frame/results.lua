@@ -1,8 +1,9 @@
 -- Keeps what was measured: bench/results.json has every figure of the last whole run of each suite, and
--- bench/RESULTS.md their tables, between markers. Called by suites.lua when a whole suite is done.
+-- bench/RESULTS.md their tables and plots, between markers. Called by suites.lua when a whole suite is done.
 
 local json = require "lio.json"
 local machine = require "frame.machine"
+local plots = require "frame.plots"
 local process = require "frame.process"
 local tables = require "frame.tables"
 
@@ -60,14 +61,27 @@ local function save(path, text)
   assert(os.rename(path .. ".new", path))
 end
 
--- Puts a suite's result in the place of its last one, in both files.
+-- The plots that have been drawn, as Markdown.
+local function pictures(result)
+  local lines = {}
+  for _, plot in ipairs(result.plots or {}) do
+    if process.text(process.here .. "plots/" .. plot.file) ~= "" then
+      lines[#lines + 1] = ("\n![%s](plots/%s)\n"):format(plot.title, plot.file)
+    end
+  end
+  return table.concat(lines)
+end
+
+-- Puts a suite's result in the place of its last one: in the file, its plots, then the page.
 function M.write(name, result)
   local suite = require("suites." .. name)
   result.machine, result.versions = machine.describe(), machine.versions(suite.versions and suite.versions())
   local all = M.read()
   all.suites[name] = result
   save(M.path, M.encode(all) .. "\n")
-  save(M.page, tables.replace(process.text(M.page), name, result.title, tables.suite(suite, result)))
+  if result.plots then plots.draw(name) end
+  local body = tables.suite(suite, result) .. pictures(result)
+  save(M.page, tables.replace(process.text(M.page), name, result.title, body))
   io.stderr:write(("bench: %s and %s have the results of %s\n"):format(M.path, M.page, name))
 end
 

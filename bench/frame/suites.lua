@@ -1,8 +1,7 @@
--- Finds the suites, runs those that are wanted, and hands the results to the tables, the file and the plots. Called by
--- run.lua; README.md says what a suite is.
+-- Finds the suites, runs those that are wanted, and prints and keeps the results. Called by run.lua; README.md says
+-- what a suite is.
 
 local machine = require "frame.machine"
-local plots = require "frame.plots"
 local process = require "frame.process"
 local progress = require "frame.progress"
 local results = require "frame.results"
@@ -100,7 +99,7 @@ local function run(wanted)
   local jobs, planned = plan(wanted)
   local teller = progress.new(planned)
   teller:say(("%d rounds; servers and clients on cores %s"):format(options.rounds, machine.pinned()))
-  local failed, written = false, false
+  local failed = false
   for _, job in ipairs(jobs) do
     local missing = job.suite.needs and job.suite.needs()
     if missing then
@@ -111,13 +110,9 @@ local function run(wanted)
       failed = any_failed(result) or failed
       io.stdout:write(tables.suite(job.suite, result), "\n")
       io.stdout:flush()
-      if job.whole and options.write then
-        results.write(job.name, result)
-        written = true
-      end
+      if job.whole and options.write then results.write(job.name, result) end
     end
   end
-  if written then plots.draw() end
   return not failed
 end
 

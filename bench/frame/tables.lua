@@ -110,11 +110,10 @@ local function cell(matrix, case, name, base)
   return ratio and ("%s (%.2f)"):format(shown(value), ratio) or shown(value)
 end
 
--- One figure of all cases that have it: a row for each case, a column for each contender. `matrix`: `title`,
--- `figure`, and `to`, the contender to whose figure the ratios in brackets are.
-local function crossed(matrix, result)
-  local names, seen, lines = {}, {}, {}
-  for _, case in ipairs(result.cases) do
+-- The names of those that have a figure, in the order of the case with the most contenders.
+local function columns_of(matrix, result)
+  local names, seen, fullest = {}, {}, result.cases[1]
+  local function add(case)
     for _, one in ipairs(case.contenders) do
       if one.median[matrix.figure] and not one.series and not seen[one.name] then
         seen[one.name] = true
@@ -122,6 +121,18 @@ local function crossed(matrix, result)
       end
     end
   end
+  for _, case in ipairs(result.cases) do
+    if #case.contenders > #fullest.contenders then fullest = case end
+  end
+  add(fullest)
+  for _, case in ipairs(result.cases) do add(case) end
+  return names
+end
+
+-- One figure of all cases that have it: a row for each case, a column for each contender. `matrix`: `title`,
+-- `figure`, and `to`, the contender to whose figure the ratios in brackets are.
+local function crossed(matrix, result)
+  local names, lines = columns_of(matrix, result), {}
   for _, case in ipairs(result.cases) do
     local cells, any = { case.what }, false
     local base = matrix.to and find(case, matrix.to)

@@ -274,7 +274,7 @@ M.plots = {
   { file = "http_throughput.svg", kind = "lines", figure = "rate", title = "Hello, keep-alive", x = "connections",
     y = "requests per second", logarithmic = true, cases = { "hello1", "hello64", "hello1000", "hello10000" } },
   { file = "http_cpu.svg", kind = "bars", figures = { "user", "system" }, title = "CPU of the server per request",
-    y = "µs", cases = { "hello64", "echo1k", "json", "stream", "close" } },
+    y = "µs", scale = "lio", cases = { "hello64", "hello1000", "echo1k", "json", "stream" } },
   { file = "http_latency.svg", kind = "percentiles", title = "Latency, 64 connections", y = "ms", case = "hello64",
     figures = { "p50", "p75", "p90", "p99", "p999" }, labels = { "50", "75", "90", "99", "99.9" } },
   { file = "http_idle.svg", kind = "series", figure = "cpu", title = "64 busy connections beside idle ones",
