@@ -249,6 +249,57 @@ k.pair_test("a receiver killed between its wakeup and its run loses no bytes", f
   t.eq(second(), "kept")
 end)
 
+k.pair_test("who waits until there is something to read takes turns with receivers", function(a, b)
+  local seen = {}
+  local function note(name, f)
+    return k.promise(function()
+      local result = f()
+      seen[#seen + 1] = name .. tostring(result)
+    end)
+  end
+  local waits = {
+    note("first ", function() return b:recv(2) end),
+    note("readable ", function() return b:wait_readable() end),
+    note("second ", function() return b:recv(2) end),
+    note("readable ", function() return b:wait_readable(5) end),
+    note("third ", function() return b:recv(2) end),
+  }
+  k.settle()
+  drip(a, "aabbcc")
+  for _, wait in ipairs(waits) do wait() end
+  t.eq(seen, { "first aa", "readable true", "second bb", "readable true", "third cc" })
+end)
+
+k.pair_test("a time limit set while a receiver waits counts from the next wait on", function(a, b)
+  local waiting = k.promise(function() return b:recv(2) end)
+  k.settle()
+  b:timeout(0.01)
+  local queued = k.promise(function() return select(2, b:recv(2)) end)
+  t.eq(queued(), "timeout")
+  a:send "x"
+  t.eq(select(2, waiting()), "timeout")
+  t.eq(b:recv(1), "x")
+  b:timeout(nil)
+  local patient = k.promise(function() return b:recv() end)
+  loop.sleep(0.03)
+  a:send "late"
+  t.eq(patient(), "late")
+end)
+
+k.pair_test("a receive that cannot wait behind another's turn says what is in its way", function(a, b)
+  local first = k.promise(function() return b:recv() end)
+  k.settle()
+  for _ = 1, 2 do
+    local ok, message = pcall(string.gsub, "x", "x", function() return b:recv() end)
+    t.eq(ok, false)
+    t.ok(message:find("cannot wait here: inside 'string.gsub'", 1, true), message)
+  end
+  a:send "to the first"
+  t.eq(first(), "to the first")
+  a:send "next"
+  t.eq(b:recv(), "next")
+end)
+
 k.pair_test("an interrupted receiver hands its turn on", function(a, b)
   local ok, problem
   loop.fork(function() ok, problem = pcall(b.recv, b) end)

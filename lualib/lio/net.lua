@@ -51,38 +51,33 @@ end
 function M.new(selector, sched)
   local api = {}
   local timers = sched.timers or timer.new()
-  local turns = new_turns(sched, timers)
+  -- Whether the tasks are those of `lio.task`: then `recv`, `send` and the reading events are native.
+  local task = package.loaded["lio.task"]
+  local native <const> = task and sched.wait == task.wait and sched.wakeup == task.wakeup
+  local turns = new_turns(sched, timers, native)
   local reads <const>, writes <const>, ends <const> = turns.reads, turns.writes, turns.ends
   local await <const>, queue_up <const>, pass_on <const> = turns.await, turns.queue_up, turns.pass_on
+  local holder <const> = turns.holder
   local read_turn <const>, write_turn <const> = reads.turn, writes.turn
-  local read_queue <const>, write_queue <const> = reads.behind, writes.behind
   local write_tokens <const>, end_tokens <const> = writes.tokens, ends.tokens
   local wakeup <const> = sched.wakeup
   local watched = {}
-
-  local function end_read(c)
-    if read_queue[c] then pass_on(reads, c) else read_turn[c] = nil end
-  end
-
-  local function end_write(c)
-    if write_queue[c] then pass_on(writes, c) else write_turn[c] = nil end
-  end
 
   -- The rest of a `recv` that would have blocked.
   local function recv_blocked(c, ...)
     while true do
       local reason = await(reads, c)
       if reason == "timeout" or reason == "closed" then
-        end_read(c)
+        pass_on(reads, c)
         return nil, reason, nil, reason
       end
       local value, message, partial, code = recv(c, ...)
       if value then
-        end_read(c)
+        pass_on(reads, c)
         return value
       end
       if value == nil then
-        end_read(c)
+        pass_on(reads, c)
         if not message then return nil end
         return nil, message, partial, code
       end
@@ -115,7 +110,7 @@ function M.new(selector, sched)
     if problem then return nil, problem, nil, problem end
     local value, message, partial, code = in_turn(reads, c, recv_once, ...)
     if value == false then return recv_blocked(c, ...) end
-    end_read(c)
+    pass_on(reads, c)
     if value or not message then return value end
     return nil, message, partial, code
   end
@@ -138,16 +133,16 @@ function M.new(selector, sched)
     while true do
       local reason = await(writes, c)
       if reason == "timeout" or reason == "closed" then
-        end_write(c)
+        pass_on(writes, c)
         return nil, reason, sent, reason
       end
       local done, message, partial, code = send(c, sent, ...)
       if done == true then
-        end_write(c)
+        pass_on(writes, c)
         return true
       end
       if not done then
-        end_write(c)
+        pass_on(writes, c)
         return nil, message, partial, code
       end
       sent = done
@@ -159,7 +154,7 @@ function M.new(selector, sched)
     if problem then return nil, problem, 0, problem end
     local done, message, partial, code = in_turn(writes, c, send_once, ...)
     if done and done ~= true then return send_rest(c, done, ...) end
-    end_write(c)
+    pass_on(writes, c)
     if done then return true end
     return nil, message, partial, code
   end
@@ -174,18 +169,23 @@ function M.new(selector, sched)
     return send_rest(c, done, ...)
   end
 
+  if native then
+    local function pass_on_read(c) pass_on(reads, c) end
+    api.recv, api.send = stream.waiting(recv_queued, recv_blocked, pass_on_read, send_queued, send_rest)
+  end
+
   -- Waits on `c`, which a call that would block has armed: for writing when `writing`, else for reading.
   -- For protocol code. → true, or "timeout", "closed", or what `wake_reader` was given.
   function api.wait_armed(c, writing, seconds)
     local dir = writing and writes or reads
-    if dir.turn[c] then
+    if holder(dir, c) then
       local problem = queue_up(dir, c, seconds)
       if problem then return problem end
       pass_on(dir, c)
       return true
     end
     local reason = await(dir, c, seconds)
-    if dir.behind[c] then pass_on(dir, c) else dir.turn[c] = nil end
+    pass_on(dir, c)
     return reason
   end
 
@@ -391,6 +391,8 @@ function M.new(selector, sched)
   -- `start(f, …)`: runs `f` as a task: at once where the scheduler can, else as `fork` does.
   api.start = sched.start or sched.fork
 
+  local pump <const> = native and stream.pump(selector)
+
   -- One round: waits for I/O until the next timer, `seconds` at most, then wakes whom it concerns.
   function api.step(seconds)
     local due = timers:next()
@@ -399,7 +401,7 @@ function M.new(selector, sched)
     local iterate, _, _, guard = selector:wait(seconds)
     -- Before the events: what they set in motion counts from now, not from before the wait.
     api.clock = now()
-    for x, events in iterate, nil, nil, guard do
+    for x, events in pump or iterate, nil, nil, guard do
       -- A table is protocol code that looks after its connection itself.
       if type(x) == "table" then x:ready(events) else dispatch(x, events) end
     end

@@ -1,6 +1,6 @@
 //! Argument checks of raw functions. Misuse raises, naming the argument and the call.
 
-use super::{Text, push_bytes};
+use super::{Text, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -19,11 +19,24 @@ pub(crate) unsafe fn argument_error(state: *mut lua_State, index: c_int, message
     unreachable!("luaL_argerror returned")
 }
 
-/// Raises `bad argument #index to 'call' (expected expected, got actual)`.
+/// Raises `bad argument #index to 'call' (message)` where Lua cannot tell the name or the number that the caller
+/// knows, at the caller's position.
 ///
 /// # Safety
 /// As for [`argument_error`].
-pub(crate) unsafe fn type_error(state: *mut lua_State, index: c_int, expected: &CStr) -> ! {
+pub(crate) unsafe fn misuse(state: *mut lua_State, call: &str, index: c_int, message: Text) -> ! {
+    let text = Text::format(format_args!(
+        "bad argument #{index} to '{call}' ({message})"
+    ));
+    // SAFETY: the caller's promise; the text is plain data.
+    unsafe { raise(state, text) }
+}
+
+/// `expected expected, got actual`, of the value at `index`.
+///
+/// # Safety
+/// As for [`argument_error`].
+pub(crate) unsafe fn expected(state: *mut lua_State, index: c_int, expected: &CStr) -> Text {
     // SAFETY: the type names are static strings of Lua, or the `__name` on the stack.
     unsafe {
         let actual = if ffi::luaL_getmetafield(state, index, c"__name".as_ptr()) == ffi::LUA_TSTRING
@@ -32,11 +45,22 @@ pub(crate) unsafe fn type_error(state: *mut lua_State, index: c_int, expected: &
         } else {
             ffi::luaL_typename(state, index)
         };
-        let message = Text::format(format_args!(
+        Text::format(format_args!(
             "{} expected, got {}",
             expected.to_string_lossy(),
             CStr::from_ptr(actual).to_string_lossy()
-        ));
+        ))
+    }
+}
+
+/// Raises `bad argument #index to 'call' (expected expected, got actual)`.
+///
+/// # Safety
+/// As for [`argument_error`].
+pub(crate) unsafe fn type_error(state: *mut lua_State, index: c_int, expected: &CStr) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let message = self::expected(state, index, expected);
         argument_error(state, index, message)
     }
 }

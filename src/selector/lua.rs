@@ -477,43 +477,74 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
     }
 }
 
+/// An event of the batch that a wait got.
+#[derive(Clone, Copy)]
+pub(crate) struct Event {
+    /// Which registration, see [`push_udata`].
+    pub(crate) slot: usize,
+    /// What it is ready for, in the terms of its mode.
+    pub(crate) events: i64,
+}
+
+/// For an iterator: the next event of the batch of the selector at `index`; `None` when that is over.
+///
+/// # Safety
+/// `state` is valid; nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn next_ready(state: *mut lua_State, index: c_int) -> Option<Event> {
+    // SAFETY: the registration is dropped before anything raises. The selector is looked at each time: what is
+    // done with an event may run a finalizer that closes it.
+    unsafe {
+        let selector = object::test::<Selector>(state, index)?;
+        let core = (*selector).core.as_ref()?;
+        let found = settle(state, guard(|| Ok(next_of(core))));
+        // `for` passes its state and control variable; a call by hand passes nothing, and then nobody
+        // would tell when the iteration is given up.
+        let iterating = found.is_some() && ffi::lua_gettop(state) > 0;
+        (*selector).iterating.set(iterating);
+        found
+    }
+}
+
+/// Pushes the udata of a registration of the selector at `index`; nil when that was forgotten.
+///
+/// # Safety
+/// `state` is valid, with 2 free stack slots; a selector is at `index`.
+pub(crate) unsafe fn push_udata(state: *mut lua_State, index: c_int, slot: usize) {
+    // SAFETY: the caller's promise; one that is closed has nil in the table's place, and no events.
+    unsafe {
+        ffi::lua_getiuservalue(state, index, UDATA);
+        ffi::lua_rawgeti(state, -1, slot as i64 + 1);
+        ffi::lua_rotate(state, -2, -1);
+        ffi::lua_pop(state, 1);
+    }
+}
+
 /// The iterator: upvalue 1 is the selector, upvalue 2 its udata table.
 unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_int {
-    // SAFETY: the upvalues were set in `create`; the registration is dropped before anything raises.
+    // SAFETY: the upvalues were set in `create`.
     unsafe {
-        loop {
-            // Each time: what `ready` does may run a finalizer that closes the selector.
-            let Some(selector) = object::test::<Selector>(state, ffi::lua_upvalueindex(1)) else {
-                return 0;
-            };
-            let Some(core) = &(*selector).core else {
-                return 0;
-            };
-            let found = settle(state, guard(|| Ok(next_of(core))));
-            let Some((slot, bits, mode)) = found else {
-                (*selector).iterating.set(false);
-                return 0;
-            };
-            // `for` passes its state and control variable; a call by hand passes nothing, and then
-            // nobody would tell when the iteration is given up.
-            (*selector).iterating.set(ffi::lua_gettop(state) > 0);
+        while let Some(event) = next_ready(state, ffi::lua_upvalueindex(1)) {
             let udata = ffi::lua_upvalueindex(2);
-            if ffi::lua_rawgeti(state, udata, slot as i64 + 1) == ffi::LUA_TNIL {
+            if ffi::lua_rawgeti(state, udata, event.slot as i64 + 1) == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
                 continue;
             }
             if let Some(true) = crate::http::serve::ready(state) {
                 continue;
             }
-            ffi::lua_pushinteger(state, events_for(bits, mode));
+            ffi::lua_pushinteger(state, event.events);
             return 2;
         }
+        0
     }
 }
 
-fn next_of(core: &Core) -> Option<(usize, u8, Mode)> {
+fn next_of(core: &Core) -> Option<Event> {
     let (registration, bits): (Rc<Registration>, u8) = core.next()?;
-    Some((registration.slot, bits, registration.mode.get()))
+    Some(Event {
+        slot: registration.slot,
+        events: events_for(bits, registration.mode.get()),
+    })
 }
 
 fn events_for(bits: u8, mode: Mode) -> i64 {

@@ -4,7 +4,9 @@
 //! Failures are `nil, message, partial, code`, where `partial` is what was received or sent before.
 
 use super::file::{put_file, queue_file};
+use super::pump::pump;
 use super::transfer::{put, take};
+use super::wait;
 use super::{Pool, Stream, Transport};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
@@ -400,7 +402,17 @@ unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push(state, &[]);
+        module::push(
+            state,
+            &[
+                (c"waiting", wait::waiting),
+                (c"set_turn", wait::set_turn),
+                (c"has_turn", wait::has_turn),
+                (c"queue_up", wait::queue_up),
+                (c"limit", wait::limit),
+                (c"pump", pump),
+            ],
+        );
         let Ok(_) = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(PoolHolder(Rc::default()))
         });

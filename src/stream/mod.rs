@@ -4,6 +4,7 @@
 //! - `transport.rs`: what a stream stands on: plain sockets now, TLS later
 //! - `receive.rs`: the forms of `recv`
 //! - `transfer.rs`: `take` and `put`, the calls that move bytes
+//! - `wait.rs`: `recv` and `send`, which wait; `pump.rs`: the events that wake who waits
 //! - `parcel.rs`: connections on their way to another VM
 //! - `file.rs`: files, sent by the kernel
 //! - `lua.rs`: `lio.stream`, what `lualib/lio/net.lua` is built on
@@ -15,11 +16,13 @@ mod buffer;
 mod file;
 pub(crate) mod lua;
 mod parcel;
+mod pump;
 mod receive;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod transport;
+mod wait;
 
 pub(crate) use buffer::{Buffer, Pool};
 pub(crate) use transport::Transport;
@@ -70,6 +73,8 @@ pub(crate) struct Stream {
     messages: u32,
     /// The number under which it was sent off; 0 when it never was.
     parcel: u64,
+    /// Who has a turn: bits of `wait.rs`.
+    turns: u8,
     /// Bytes that the system took, in all.
     pub(crate) written: u64,
 }
@@ -89,6 +94,7 @@ impl Stream {
             reads: 0,
             messages: 0,
             parcel: 0,
+            turns: 0,
             written: 0,
         }
     }

@@ -16,45 +16,83 @@ use std::os::raw::c_int;
 /// So many strings of one `put` are gathered on the stack.
 const FEW: usize = 8;
 
-unsafe fn limit(state: *mut lua_State, index: c_int) -> usize {
+/// What is wrong with an argument, and its number.
+pub(super) type Misuse = (c_int, Text);
+
+/// The integer at `index`, within `0..=high`.
+unsafe fn whole(
+    state: *mut lua_State,
+    index: c_int,
+    high: i64,
+    what: &str,
+) -> Result<usize, Misuse> {
     // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
     unsafe {
+        let mut exact = 0;
+        let value = ffi::lua_tointegerx(state, index, &mut exact);
+        if (0..=high).contains(&value) && exact != 0 {
+            return Ok(value as usize);
+        }
+        let message = if exact != 0 {
+            Text::format(format_args!("{what} must be 0 to {high}, not {value}"))
+        } else if ffi::lua_isnumber(state, index) != 0 {
+            Text::new("number has no integer representation")
+        } else {
+            args::expected(state, index, c"number")
+        };
+        Err((index, message))
+    }
+}
+
+unsafe fn limit(state: *mut lua_State, index: c_int) -> Result<usize, Misuse> {
+    // SAFETY: as for `whole`.
+    unsafe {
         match args::is_none(state, index) {
-            true => usize::MAX,
-            false => args::integer_in(state, index, 0, i64::MAX, "limit") as usize,
+            true => Ok(usize::MAX),
+            false => whole(state, index, i64::MAX, "limit"),
         }
     }
 }
 
-unsafe fn form<'a>(state: *mut lua_State) -> Form<'a> {
-    // SAFETY: as for `limit`; the delimiter is an argument, which stays on the stack.
+unsafe fn text<'a>(state: *mut lua_State, index: c_int) -> Result<&'a [u8], Misuse> {
+    // SAFETY: as for `whole`; the bytes are of an argument, which stays on the stack.
+    unsafe {
+        match ffi::lua_type(state, index) {
+            ffi::LUA_TSTRING | ffi::LUA_TNUMBER => Ok(args::bytes(state, index)),
+            _ => Err((index, args::expected(state, index, c"string"))),
+        }
+    }
+}
+
+/// What the arguments from the second on ask for.
+pub(super) unsafe fn form_of<'a>(state: *mut lua_State) -> Result<Form<'a>, Misuse> {
+    // SAFETY: as for `text`.
     unsafe {
         match ffi::lua_type(state, 2) {
-            ffi::LUA_TNONE | ffi::LUA_TNIL => return Form::Any,
+            ffi::LUA_TNONE | ffi::LUA_TNIL => return Ok(Form::Any),
             ffi::LUA_TNUMBER => {
-                let count = args::integer_in(state, 2, 0, i64::MAX / 2, "size");
-                return Form::Exactly(count as usize);
+                return Ok(Form::Exactly(whole(state, 2, i64::MAX / 2, "size")?));
             }
             _ => {}
         }
-        match args::bytes(state, 2) {
-            b"line" => Form::Line {
-                limit: limit(state, 3),
-            },
-            b"all" => Form::All {
-                limit: limit(state, 3),
-            },
+        match text(state, 2)? {
+            b"line" => Ok(Form::Line {
+                limit: limit(state, 3)?,
+            }),
+            b"all" => Ok(Form::All {
+                limit: limit(state, 3)?,
+            }),
             b"until" => {
-                let delimiter = args::bytes(state, 3);
+                let delimiter = text(state, 3)?;
                 if delimiter.is_empty() {
-                    args::argument_error(state, 3, Text::new("the delimiter is empty"));
+                    return Err((3, Text::new("the delimiter is empty")));
                 }
-                let limit = limit(state, 4);
-                Form::Until { delimiter, limit }
+                let limit = limit(state, 4)?;
+                Ok(Form::Until { delimiter, limit })
             }
             _ => {
                 let message = "a size, 'line', 'until' or 'all' expected";
-                args::argument_error(state, 2, Text::new(message))
+                Err((2, Text::new(message)))
             }
         }
     }
@@ -75,29 +113,44 @@ pub(super) unsafe fn failed(state: *mut lua_State, message: &[u8], code: &[u8]) 
 /// `s:take([form …])` → a string; `false` would block, the stream is armed; `nil` at the end for the
 /// form without arguments; else `nil, message, partial, code`. The forms are those of `net.recv`.
 pub(super) unsafe extern "C-unwind" fn take(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `limit`; the buffer belongs to the userdata, so nothing is lost when pushing raises.
+    // SAFETY: as for `whole`.
     unsafe {
         let stream = check(state, 1);
-        let form = form(state);
+        let form = match form_of(state) {
+            Ok(form) => form,
+            Err((index, message)) => args::argument_error(state, index, message),
+        };
+        push_taken(state, stream, form).unwrap_or_else(|| {
+            ffi::lua_pushboolean(state, 0);
+            1
+        })
+    }
+}
+
+/// Receives what is asked for and pushes the results, whose number it returns; `None` when it would block.
+pub(super) unsafe fn push_taken(
+    state: *mut lua_State,
+    stream: &mut Stream,
+    form: Form<'_>,
+) -> Option<c_int> {
+    // SAFETY: as for `whole`; the buffer belongs to the userdata, so nothing is lost when pushing raises.
+    unsafe {
         if stream.is_closed() {
             ffi::lua_pushnil(state);
-            return failed(state, b"closed", b"closed");
+            return Some(failed(state, b"closed", b"closed"));
         }
         let result = guard(|| {
             Ok(stream
                 .receive(form)
                 .map_err(|error| Fault::io("recv", &error)))
         });
-        match settle(state, result) {
+        Some(match settle(state, result) {
             Ok(Received::Ready { length, consume }) => {
                 push_bytes(state, &stream.buffered()[..length]);
                 stream.consume(consume);
                 1
             }
-            Ok(Received::WouldBlock) => {
-                ffi::lua_pushboolean(state, 0);
-                1
-            }
+            Ok(Received::WouldBlock) => return None,
             Ok(Received::Ended) if matches!(form, Form::Any) => {
                 ffi::lua_pushnil(state);
                 1
@@ -115,7 +168,7 @@ pub(super) unsafe extern "C-unwind" fn take(state: *mut lua_State) -> c_int {
                 let message = fault.message();
                 failed(state, message.as_bytes(), fault.code().as_bytes())
             }
-        }
+        })
     }
 }
 
@@ -129,12 +182,16 @@ unsafe fn push_rest(state: *mut lua_State, stream: &mut Stream) {
     }
 }
 
-/// Whether `put` has been given strings only; numbers become strings. Raises for anything else, with the
-/// argument's number as the caller of `net.send` counts, to whom `sent` is unknown.
-unsafe fn check_strings(state: *mut lua_State, last: c_int) {
-    // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
+/// Whether the arguments from `first` to `last` are strings; numbers become strings. A misuse has the number that
+/// the caller of `net.send` counts, where `first` is the second.
+pub(super) unsafe fn check_strings(
+    state: *mut lua_State,
+    first: c_int,
+    last: c_int,
+) -> Result<(), Misuse> {
+    // SAFETY: as for `whole`.
     unsafe {
-        for index in 3..=last {
+        for index in first..=last {
             match ffi::lua_type(state, index) {
                 ffi::LUA_TSTRING => {}
                 ffi::LUA_TNUMBER => {
@@ -146,10 +203,11 @@ unsafe fn check_strings(state: *mut lua_State, last: c_int) {
                         "string expected, got {}",
                         actual.to_str().unwrap_or("?")
                     ));
-                    args::argument_error(state, index - 1, message)
+                    return Err((index - first + 2, message));
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -163,25 +221,70 @@ unsafe fn string<'a>(state: *mut lua_State, index: c_int) -> &'a [u8] {
     }
 }
 
-/// Sends the strings from index 3 to `last`. Never raises.
+/// Sends the strings from index `first` to `last`. Never raises.
 unsafe fn send_strings(
     state: *mut lua_State,
+    first: c_int,
     last: c_int,
     stream: &mut Stream,
     sent: &mut usize,
 ) -> io::Result<bool> {
     // SAFETY: as for `string`.
     unsafe {
-        let count = (last - 2) as usize;
+        let count = (last + 1 - first) as usize;
         if count > FEW {
-            let pieces: Vec<&[u8]> = (3..=last).map(|index| string(state, index)).collect();
+            let pieces: Vec<&[u8]> = (first..=last).map(|index| string(state, index)).collect();
             return stream.send(&pieces, sent);
         }
         let mut pieces: [&[u8]; FEW] = [&[]; FEW];
-        for (piece, index) in pieces.iter_mut().zip(3..=last) {
+        for (piece, index) in pieces.iter_mut().zip(first..=last) {
             *piece = string(state, index);
         }
         stream.send(&pieces[..count], sent)
+    }
+}
+
+/// What became of strings that were to be sent.
+pub(super) enum Put {
+    /// All is taken by the system.
+    Done,
+    /// So many bytes are gone; the stream is armed.
+    Part(usize),
+    /// So many results tell of the failure.
+    Failed(c_int),
+}
+
+/// Sends what is queued and the strings from index `first` to the top, of which `sent` bytes are gone.
+pub(super) unsafe fn put_strings(
+    state: *mut lua_State,
+    stream: &mut Stream,
+    first: c_int,
+    mut sent: usize,
+) -> Put {
+    // SAFETY: as for `whole`; the slices point into arguments, which stay on the stack.
+    unsafe {
+        let last = ffi::lua_gettop(state);
+        if stream.is_closed() {
+            ffi::lua_pushinteger(state, sent as i64);
+            return Put::Failed(failed(state, b"closed", b"closed"));
+        }
+        let result = guard(|| {
+            // Nothing to add means that somebody only flushes, and may not come back.
+            if sent == 0 && last >= first && !stream.begin_message() {
+                return Ok(Ok(false));
+            }
+            let done = send_strings(state, first, last, stream, &mut sent);
+            Ok(done.map_err(|error| Fault::io("send", &error)))
+        });
+        match settle(state, result) {
+            Ok(true) => Put::Done,
+            Ok(false) => Put::Part(sent),
+            Err(fault) => {
+                ffi::lua_pushinteger(state, sent as i64);
+                let message = fault.message();
+                Put::Failed(failed(state, message.as_bytes(), fault.code().as_bytes()))
+            }
+        }
     }
 }
 
@@ -189,38 +292,18 @@ unsafe fn send_strings(
 /// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
 /// get their turn, the stream being armed; `nil, message, sent, code` on failure.
 pub(super) unsafe extern "C-unwind" fn put(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `limit`; the slices point into arguments, which stay on the stack.
+    // SAFETY: as for `whole`.
     unsafe {
         let stream = check(state, 1);
-        let mut sent = args::integer_in(state, 2, 0, i64::MAX, "sent") as usize;
-        let last = ffi::lua_gettop(state);
-        check_strings(state, last);
-        if stream.is_closed() {
-            ffi::lua_pushinteger(state, sent as i64);
-            return failed(state, b"closed", b"closed");
+        let sent = args::integer_in(state, 2, 0, i64::MAX, "sent") as usize;
+        if let Err((index, message)) = check_strings(state, 3, ffi::lua_gettop(state)) {
+            args::argument_error(state, index, message);
         }
-        let result = guard(|| {
-            // Nothing to add means that somebody only flushes, and may not come back.
-            if sent == 0 && last > 2 && !stream.begin_message() {
-                return Ok(Ok(false));
-            }
-            let done = send_strings(state, last, stream, &mut sent);
-            Ok(done.map_err(|error| Fault::io("send", &error)))
-        });
-        match settle(state, result) {
-            Ok(true) => {
-                ffi::lua_pushboolean(state, 1);
-                1
-            }
-            Ok(false) => {
-                ffi::lua_pushinteger(state, sent as i64);
-                1
-            }
-            Err(fault) => {
-                ffi::lua_pushinteger(state, sent as i64);
-                let message = fault.message();
-                failed(state, message.as_bytes(), fault.code().as_bytes())
-            }
+        match put_strings(state, stream, 3, sent) {
+            Put::Done => ffi::lua_pushboolean(state, 1),
+            Put::Part(sent) => ffi::lua_pushinteger(state, sent as i64),
+            Put::Failed(results) => return results,
         }
+        1
     }
 }

@@ -9,6 +9,7 @@ use super::chain::Link;
 use super::lost::Guard;
 use super::pool::Pool;
 use super::token::{Fold, TextKeys, Token};
+use crate::lua::Function;
 use mlua::ffi::{self, lua_State};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -185,6 +186,8 @@ pub(crate) struct Core {
     pub(super) requests: usize,
     pub(super) keys: TextKeys,
     pub(super) host: Option<Host>,
+    /// Functions of C across which a wait may go, besides Lua's and those of the coroutine library.
+    pub(super) permeable: Vec<Function>,
 }
 
 impl Core {
@@ -207,7 +210,21 @@ impl Core {
             requests: 0,
             keys: TextKeys::new(),
             host: None,
+            permeable: Vec::new(),
         }
+    }
+
+    /// A wait may go across this function, which calls Lua by `lua_callk`.
+    pub(crate) fn let_through(&mut self, function: Function) {
+        if !self.is_permeable(Some(function as usize)) {
+            self.permeable.push(function);
+        }
+    }
+
+    /// Whether the C function at this address was given to [`Core::let_through`].
+    pub(super) fn is_permeable(&self, address: Option<usize>) -> bool {
+        let is_it = |function: &Function| address == Some(*function as usize);
+        self.permeable.iter().any(is_it)
     }
 
     /// Sets who is told of the tasks' ends.

@@ -78,8 +78,8 @@ unsafe fn closed(state: *mut lua_State) -> ! {
 /// The core of the running function.
 ///
 /// # Safety
-/// The running function is one of this module's; nothing that needs `Drop` may be alive.
-pub(super) unsafe fn this(state: *mut lua_State) -> *mut Core {
+/// The running function has the core as its first upvalue; nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn this(state: *mut lua_State) -> *mut Core {
     // SAFETY: upvalue 1 is the address of the core; its block is freed after the last finalizer.
     unsafe {
         let core: *mut Core = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).cast();

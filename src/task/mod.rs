@@ -37,6 +37,7 @@ mod token;
 
 pub(crate) use self::core::{Core, Errand, Host, How, Slot, Tag};
 pub(crate) use look::tasks;
+pub(crate) use lua::this;
 pub(crate) use refuse::raise_cannot_wait;
 pub(crate) use token::Token;
 

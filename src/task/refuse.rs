@@ -17,7 +17,7 @@ pub(crate) unsafe fn raise_cannot_wait(core: *mut Core, state: *mut lua_State, c
     unsafe {
         ffi::luaL_checkstack(state, 16, std::ptr::null());
         let why = match Core::check_way(core, state) {
-            Err(Obstacle::Rigid(at)) => describe(state, at),
+            Err(Obstacle::Rigid(at)) => describe(core, state, at),
             Err(Obstacle::Foreign) => Text::new(
                 "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"",
             ),
@@ -35,7 +35,7 @@ pub(crate) unsafe fn raise_cannot_wait(core: *mut Core, state: *mut lua_State, c
 }
 
 /// The C function that `at` is inside of, its name, and where it was called.
-unsafe fn describe(state: *mut lua_State, at: *mut lua_State) -> Text {
+unsafe fn describe(core: *mut Core, state: *mut lua_State, at: *mut lua_State) -> Text {
     // SAFETY: `lua_getstack` and `lua_getinfo` fill the record; the names in it are live strings.
     unsafe {
         let mut record = MaybeUninit::<lua_Debug>::zeroed();
@@ -50,7 +50,7 @@ unsafe fn describe(state: *mut lua_State, at: *mut lua_State) -> Text {
             if text((*frame).namewhat) == c"hook" {
                 return Text::new("inside a debug hook");
             }
-            if text((*frame).what) == c"C" && !can_yield(state, at, frame) {
+            if text((*frame).what) == c"C" && !can_yield(core, state, at, frame) {
                 let mut name = Text::new(name.to_str().unwrap_or_default());
                 if name.as_bytes().is_empty() {
                     name = library_name(state, at, frame);
@@ -104,7 +104,12 @@ unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
 }
 
 /// Whether the frame is of a function that Lua code can yield across.
-unsafe fn can_yield(state: *mut lua_State, at: *mut lua_State, frame: *mut lua_Debug) -> bool {
+unsafe fn can_yield(
+    core: *mut Core,
+    state: *mut lua_State,
+    at: *mut lua_State,
+    frame: *mut lua_Debug,
+) -> bool {
     // SAFETY: the function is moved to the running state, where values may be pushed.
     unsafe {
         let top = ffi::lua_gettop(state);
@@ -113,7 +118,7 @@ unsafe fn can_yield(state: *mut lua_State, at: *mut lua_State, frame: *mut lua_D
         }
         let function = top + 1;
         let address = ffi::lua_tocfunction(state, function).map(|function| function as usize);
-        let mut known = coroutine::nests(address);
+        let mut known = coroutine::nests(address) || (*core).is_permeable(address);
         ffi::lua_rawgeti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_GLOBALS);
         for name in [c"pcall", c"xpcall", c"dofile"] {
             ffi::lua_pushstring(state, name.as_ptr());

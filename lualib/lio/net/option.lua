@@ -1,7 +1,9 @@
 -- What is asked of a connection besides its bytes: time limits, shutdown, addresses, options. Part of
 -- `lio.net`. Listeners and datagram sockets have these calls too, as far as they mean something there.
 
-local methods <const> = require("lio.stream").methods
+local stream = require "lio.stream"
+
+local methods <const>, limit <const> = stream.methods, stream.limit
 -- Named as the call whose argument it checks.
 local is_closed <const>, shutdown <const> = methods.is_closed, methods.cut
 
@@ -24,6 +26,7 @@ return function(api, host)
     if c:is_closed() then return nil, "closed", "closed" end
     reads.limits[x] = read_seconds
     writes.limits[x] = write_seconds
+    limit(x, read_seconds ~= nil)
     return true
   end
 

@@ -39,24 +39,20 @@ return function(api, host)
   local writes <const> = turns.writes
   local await <const>, queue_up <const>, pass_on <const> = turns.await, turns.queue_up, turns.pass_on
 
-  local function end_turn(c)
-    if writes.behind[c] then pass_on(writes, c) else writes.turn[c] = nil end
-  end
-
   -- Sends on, with the turn taken when `waited`; → as `sendfile`.
   local function transfer(c, source, offset, length, waited)
     local sent = 0
     while true do
       local done, message, partial, code = put_file(c, sent, source, offset, length)
       if done == true or not done then
-        if waited then end_turn(c) end
+        if waited then pass_on(writes, c) end
         if done then return true end
         return nil, message, partial, code
       end
       sent, waited = done, true
       local reason = await(writes, c)
       if reason == "timeout" or reason == "closed" then
-        end_turn(c)
+        pass_on(writes, c)
         return nil, reason, sent, reason
       end
     end

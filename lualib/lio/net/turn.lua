@@ -5,12 +5,18 @@
 -- sender's and the first receiver gets the first bytes. The others queue. Invariant: `turn[x]` is the
 -- token on which the one that has the turn waits or has waited; nobody queues where nobody has the turn.
 -- A wait that is killed or interrupted hands its turn on (`abandoned`), so no queue hangs behind the dead.
+--
+-- Where the tasks are those of `lio.task`, `recv` is native (src/stream/wait.rs): the turn to read that it takes
+-- stands in the connection alone, and it is told of the turns that stand here.
 
+local stream = require "lio.stream"
+
+local set_turn <const>, has_turn <const>, queue_behind <const> = stream.set_turn, stream.has_turn, stream.queue_up
 local setmetatable <const> = setmetatable
 local getmetatable <const> = getmetatable
 
--- → the directions and what can be done with them, for the sockets of one instance.
-return function(sched, timers)
+-- → the directions and what can be done with them, for the sockets of one instance. `native`: see above.
+return function(sched, timers, native)
   local wakeup <const> = sched.wakeup
 
   -- By socket: who has the turn, who queues, seconds a wait may last, its timer, the token.
@@ -33,6 +39,16 @@ return function(sched, timers)
     return setmetatable({ dir = dir, x = x }, Token)
   end
 
+  local function set(dir, x, token)
+    dir.turn[x] = token
+    if native and dir ~= ends then set_turn(x, dir == writes, token ~= nil) end
+  end
+
+  -- The token of who has the turn; nil when nobody has.
+  local function holder(dir, x)
+    return dir.turn[x] or native and dir == reads and has_turn(x) and x or nil
+  end
+
   -- Ends the turn: the next that queues has it.
   local function pass_on(dir, x)
     local queue = dir.behind[x]
@@ -42,13 +58,13 @@ return function(sched, timers)
         queue[queue.first] = nil
         queue.first = queue.first + 1
         if wakeup(ticket, true) then
-          dir.turn[x] = ticket
+          set(dir, x, ticket)
           return
         end
       end
       dir.behind[x] = nil
     end
-    dir.turn[x] = nil
+    set(dir, x, nil)
   end
 
   -- Takes a ticket out of its queue.
@@ -75,7 +91,7 @@ return function(sched, timers)
       dir, x = token.dir, token.x
       if token.timer then timers:cancel(token.timer) end
     end
-    if dir.turn[x] == token then
+    if holder(dir, x) == token then
       if dir.alarms[x] then timers:clear(dir.alarms[x]) end
       pass_on(dir, x)
     elseif is_token then
@@ -108,6 +124,7 @@ return function(sched, timers)
       queue = { first = 1, last = 0 }
       dir.behind[x] = queue
     end
+    if native and dir == reads then queue_behind(x) end
     local ticket = new_token(dir, x)
     queue.last = queue.last + 1
     queue[queue.last] = ticket
@@ -133,7 +150,7 @@ return function(sched, timers)
         dir.tokens[x] = token
       end
     end
-    dir.turn[x] = token
+    set(dir, x, token)
     seconds = seconds or dir.limits[x]
     if not seconds then return wait(token) end
     local alarm = dir.alarms[x]
@@ -148,9 +165,9 @@ return function(sched, timers)
   end
 
   local function forget_in(dir, x)
-    local token = dir.turn[x]
+    local token = holder(dir, x)
     if token then
-      dir.turn[x] = nil
+      set(dir, x, nil)
       wakeup(token, "closed")
     end
     local queue = dir.behind[x]
@@ -171,10 +188,10 @@ return function(sched, timers)
   local function describe(token)
     local dir, x = reads, token
     if getmetatable(token) == Token then dir, x = token.dir, token.x end
-    if dir.turn[x] == nil then return nil end
+    local turn = holder(dir, x)
+    if turn == nil then return nil end
     local what = dir == reads and "reading" or dir == writes and "writing" or "the end"
-    local turn = dir.turn[x] == token and "" or " (its turn)"
-    return ("%s of %s%s"):format(what, tostring(x), turn)
+    return ("%s of %s%s"):format(what, tostring(x), turn == token and "" or " (its turn)")
   end
 
   -- `x` is closed: everyone who waits on it is told.
@@ -191,6 +208,7 @@ return function(sched, timers)
     wait = wait,
     await = await,
     queue_up = queue_up,
+    holder = holder,
     pass_on = pass_on,
     forget = forget,
     describe = describe,

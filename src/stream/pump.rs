@@ -1,0 +1,64 @@
+//! The events of a selector's wait for `lualib/lio/net.lua`, in a VM whose tasks are those of `lio.task`: who waits
+//! to read is woken here, a whole batch in one call from Lua; what else there is goes to Lua, in order.
+
+use crate::lua::object;
+use crate::selector::READ;
+use crate::selector::lua::{Selector, next_ready, push_udata};
+use crate::task::{Core, How, Token, this};
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+
+/// `stream.pump(selector)` → an iterator, in the place of the one of `selector:wait`.
+pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        object::check::<Selector>(state, 1);
+        let core = Core::of(state);
+        ffi::lua_pushlightuserdata(state, core.cast());
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_pushcclosure(state, next, 2);
+        1
+    }
+}
+
+unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; no reference into the core is held across a call of Lua's.
+    unsafe {
+        let core = this(state);
+        let selector = ffi::lua_upvalueindex(2);
+        while let Some(event) = next_ready(state, selector) {
+            push_udata(state, selector, event.slot);
+            if ffi::lua_type(state, -1) == ffi::LUA_TNIL {
+                ffi::lua_pop(state, 1);
+                continue;
+            }
+            if let Some(true) = crate::http::serve::ready(state) {
+                continue;
+            }
+            if event.events == i64::from(READ)
+                && ffi::lua_type(state, -1) == ffi::LUA_TUSERDATA
+                && wake(core, ffi::lua_touserdata(state, -1).addr())
+            {
+                ffi::lua_pop(state, 1);
+                continue;
+            }
+            ffi::lua_pushinteger(state, event.events);
+            return 2;
+        }
+        0
+    }
+}
+
+/// Wakes the task that waits on the userdata at this address with true; false when none does.
+unsafe fn wake(core: *mut Core, address: usize) -> bool {
+    // SAFETY: who waits has room for a value; a boolean allocates nothing.
+    unsafe {
+        let token = Token::Object(ffi::LUA_TUSERDATA, address);
+        let Some(slot) = (*core).take_waiter(token) else {
+            return false;
+        };
+        ffi::lua_pushboolean((*core).thread(slot), 1);
+        Core::wake(core, slot, 1, How::Woken);
+        true
+    }
+}

@@ -1,0 +1,281 @@
+//! `recv` and `send` as methods of connections in a VM whose tasks are those of `lio.task`: they move bytes at
+//! once, or wait. What is rare is done by functions of `lualib/lio/net.lua`, which makes the two by
+//! `stream.waiting`: a turn that somebody else has, a time limit, the rest of a long message.
+//!
+//! Invariant: `Stream::turns` tells who has a turn. `HERE` is set from the wait of a `recv` of this file until that
+//! call ends, and its token is the stream itself; the other turns stand in Lua's books, and `READING` and
+//! `WRITING` say whether there is one.
+
+use super::Stream;
+use super::transfer::{Put, check_strings, form_of, push_taken, put_strings};
+use crate::lua::object::{self, Object};
+use crate::lua::{Function, Text, args, raise};
+use crate::task::{Core, Token, raise_cannot_wait, this};
+use mlua::ffi::{self, lua_KContext, lua_State};
+use std::ffi::c_int;
+
+/// A turn to read, in Lua's books.
+const READING: u8 = 1;
+/// A turn to write, in Lua's books.
+const WRITING: u8 = 2;
+/// A task has the turn to read in a `recv` of this file.
+const HERE: u8 = 4;
+/// The same, and others queue for it.
+const QUEUED: u8 = 8;
+/// Waits for reading have a time limit, which Lua looks after.
+const LIMITED: u8 = 16;
+
+// The upvalues of both functions, after the task core.
+const IN_TURN: c_int = 2;
+const REST: c_int = 3;
+const PASS_ON: c_int = 4;
+
+/// The connection at argument 1.
+unsafe fn connection(state: *mut lua_State, call: &str) -> *mut Stream {
+    // SAFETY: the argument stays on the stack while the caller runs.
+    unsafe {
+        match object::test::<Stream>(state, 1) {
+            Some(stream) => stream,
+            None => {
+                let message = args::expected(state, 1, Stream::NAME);
+                args::misuse(state, call, 1, message)
+            }
+        }
+    }
+}
+
+/// Calls one of the functions of Lua's with the arguments that lie on the stack; its results are the call's.
+unsafe fn in_lua(state: *mut lua_State, function: c_int) -> c_int {
+    // SAFETY: a C function has room for one value more.
+    unsafe {
+        let count = ffi::lua_gettop(state);
+        ffi::lua_pushvalue(state, ffi::lua_upvalueindex(function));
+        ffi::lua_rotate(state, 1, 1);
+        ffi::lua_callk(state, count, ffi::LUA_MULTRET, 0, Some(returned));
+        ffi::lua_gettop(state)
+    }
+}
+
+unsafe extern "C-unwind" fn returned(
+    state: *mut lua_State,
+    _status: c_int,
+    _context: lua_KContext,
+) -> c_int {
+    // SAFETY: the results of the call are all that lies on the stack.
+    unsafe { ffi::lua_gettop(state) }
+}
+
+/// `c:recv([form …])`, as `net.recv`: a string; `nil` at the end; `nil, message, partial, code`.
+unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
+    unsafe {
+        let stream = connection(state, "recv");
+        if (*stream).turns & (READING | HERE) != 0 {
+            return in_lua(state, IN_TURN);
+        }
+        match take(state, stream) {
+            Some(count) => count,
+            None if (*stream).turns & LIMITED != 0 => in_lua(state, REST),
+            None => wait(state, stream),
+        }
+    }
+}
+
+unsafe fn take(state: *mut lua_State, stream: *mut Stream) -> Option<c_int> {
+    // SAFETY: as for `recv`.
+    unsafe {
+        match form_of(state) {
+            Ok(form) => push_taken(state, &mut *stream, form),
+            Err((index, message)) => args::misuse(state, "recv", index, message),
+        }
+    }
+}
+
+/// The running task, in `recv`, has the turn from now on, and waits until the stream is ready.
+unsafe fn wait(state: *mut lua_State, stream: *mut Stream) -> c_int {
+    // SAFETY: as for `recv`; the token is the value in the first stack slot.
+    unsafe {
+        let core = this(state);
+        let token = Token::Object(ffi::LUA_TUSERDATA, ffi::lua_touserdata(state, 1).addr());
+        let Some(slot) = Core::can_wait(core, state) else {
+            end_turn(state, stream);
+            raise_cannot_wait(core, state, "wait")
+        };
+        if (*core).park(slot, token).is_err() {
+            end_turn(state, stream);
+            raise(
+                state,
+                Text::new("wait: somebody waits on this token already"),
+            );
+        }
+        (*stream).turns |= HERE;
+        let top = ffi::lua_gettop(state) as lua_KContext;
+        ffi::lua_yieldk(state, 0, top, Some(recv_on))
+    }
+}
+
+/// The rest of a `recv` that waited. Behind its arguments, `context` values, lies what the waker said.
+unsafe extern "C-unwind" fn recv_on(
+    state: *mut lua_State,
+    _status: c_int,
+    context: lua_KContext,
+) -> c_int {
+    // SAFETY: as for `recv`, in whose frame this runs.
+    unsafe {
+        // Also where the turn was handed on, as after an interrupt.
+        if (*this(state)).take_interrupt(state) {
+            ffi::lua_error(state);
+        }
+        let stream = connection(state, "recv");
+        let top = context as c_int;
+        if ends_wait(state, top + 1) {
+            end_turn(state, stream);
+            ffi::lua_pushnil(state);
+            ffi::lua_pushvalue(state, top + 1);
+            ffi::lua_pushnil(state);
+            ffi::lua_pushvalue(state, top + 1);
+            return 4;
+        }
+        ffi::lua_settop(state, top);
+        match take(state, stream) {
+            Some(count) => {
+                end_turn(state, stream);
+                count
+            }
+            None if (*stream).turns & LIMITED != 0 => {
+                // The turn is in Lua's books from its next wait on, which begins at once.
+                (*stream).turns &= !(HERE | QUEUED);
+                in_lua(state, REST)
+            }
+            None => wait(state, stream),
+        }
+    }
+}
+
+/// Whether what the waker said, at `index`, ends the wait without anything to read.
+unsafe fn ends_wait(state: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: a string is not converted.
+    unsafe {
+        ffi::lua_type(state, index) == ffi::LUA_TSTRING
+            && matches!(args::bytes(state, index), b"timeout" | b"closed")
+    }
+}
+
+/// The turn to read ends, if it is that of a `recv` of this file: the next that queues has it.
+unsafe fn end_turn(state: *mut lua_State, stream: *mut Stream) {
+    // SAFETY: as for `recv`; the connection is argument 1.
+    unsafe {
+        let turns = (*stream).turns;
+        if turns & HERE == 0 {
+            return;
+        }
+        (*stream).turns = turns & !(HERE | QUEUED);
+        if turns & QUEUED != 0 {
+            ffi::lua_pushvalue(state, ffi::lua_upvalueindex(PASS_ON));
+            ffi::lua_pushvalue(state, 1);
+            ffi::lua_call(state, 1, 0);
+        }
+    }
+}
+
+/// `c:send(data, …)`, as `net.send`: `true`; `nil, message, sent, code`.
+unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `recv`.
+    unsafe {
+        let stream = connection(state, "send");
+        if (*stream).turns & WRITING != 0 {
+            return in_lua(state, IN_TURN);
+        }
+        let last = ffi::lua_gettop(state);
+        if let Err((index, message)) = check_strings(state, 2, last) {
+            args::misuse(state, "send", index, message);
+        }
+        match put_strings(state, &mut *stream, 2, 0) {
+            Put::Done => {
+                ffi::lua_pushboolean(state, 1);
+                1
+            }
+            Put::Failed(results) => results,
+            Put::Part(sent) => {
+                ffi::lua_pushinteger(state, sent as i64);
+                ffi::lua_rotate(state, 2, 1);
+                in_lua(state, REST)
+            }
+        }
+    }
+}
+
+/// `stream.waiting(recv_in_turn, recv_rest, pass_on, send_in_turn, send_rest)` → `recv`, `send`. The functions
+/// get the arguments of the call; `recv_rest` when it would block, `send_rest` with the bytes sent as second.
+/// `pass_on(c)` ends a turn to read.
+pub(super) unsafe extern "C-unwind" fn waiting(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_settop(state, 5);
+        let core = Core::of(state);
+        for (function, upvalues) in [(recv as Function, [1, 2, 3]), (send, [4, 5, 3])] {
+            (*core).let_through(function);
+            ffi::lua_pushlightuserdata(state, core.cast());
+            for index in upvalues {
+                ffi::lua_pushvalue(state, index);
+            }
+            ffi::lua_pushcclosure(state, function, 4);
+        }
+        2
+    }
+}
+
+/// Sets or clears bits of the turns of the value at 1, if that is a connection.
+unsafe fn change(state: *mut lua_State, clear: u8, set: u8) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        if let Some(stream) = object::test::<Stream>(state, 1) {
+            (*stream).turns = (*stream).turns & !clear | set;
+        }
+        0
+    }
+}
+
+/// `stream.set_turn(x, writing, taken)`: somebody has the turn by Lua's books, or nobody has it.
+pub(super) unsafe extern "C-unwind" fn set_turn(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let (all, bit) = match ffi::lua_toboolean(state, 2) != 0 {
+            true => (WRITING, WRITING),
+            false => (READING | HERE | QUEUED, READING),
+        };
+        let taken = ffi::lua_toboolean(state, 3) != 0;
+        change(state, all, if taken { bit } else { 0 })
+    }
+}
+
+/// `stream.has_turn(x)` → whether a `recv` of this file has the turn to read.
+pub(super) unsafe extern "C-unwind" fn has_turn(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let stream = object::test::<Stream>(state, 1);
+        let here = stream.is_some_and(|stream| (*stream).turns & HERE != 0);
+        ffi::lua_pushboolean(state, here.into());
+        1
+    }
+}
+
+/// `stream.queue_up(x)`: others queue for the turn to read. No effect unless a `recv` of this file has it.
+pub(super) unsafe extern "C-unwind" fn queue_up(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        match object::test::<Stream>(state, 1) {
+            Some(stream) if (*stream).turns & HERE != 0 => change(state, 0, QUEUED),
+            _ => 0,
+        }
+    }
+}
+
+/// `stream.limit(x, limited)`: whether waits for reading have a time limit.
+pub(super) unsafe extern "C-unwind" fn limit(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let limited = ffi::lua_toboolean(state, 2) != 0;
+        change(state, LIMITED, if limited { LIMITED } else { 0 })
+    }
+}
