@@ -26,7 +26,7 @@ local function interpreter()
   local python = quote(folder .. "/bin/python")
   if has_matplotlib(python) then return python end
   say("bench: matplotlib is missing; installing it into " .. folder)
-  local text, code = process.run(("%s -m venv %s && %s -m pip install --quiet matplotlib"):format(
+  local text, code = process.run(("%s -m venv %s && %s -m pip install --quiet --retries 1 matplotlib"):format(
     own, quote(folder), python), 300)
   if code == 0 then return python end
   os.execute("rm -rf " .. quote(folder))
