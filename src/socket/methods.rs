@@ -34,6 +34,8 @@ pub(super) const METHODS: &[(&CStr, Function)] = &[
 
 /// What `recv` takes at most when nothing is said; also the size of its buffer on the stack.
 const CHUNK: usize = 16 * 1024;
+/// The size of the buffer on the stack for who asks for more, up to so much.
+const LARGE: usize = 64 * 1024;
 /// What one `recv` takes at most whatever is said.
 const MOST: usize = 1024 * 1024;
 /// What one `sendv` hands over at most.
@@ -163,14 +165,10 @@ unsafe fn receive(
     // SAFETY: `count` bytes of the buffer are initialized when the call says so.
     unsafe {
         if size <= CHUNK {
-            let mut buffer = [MaybeUninit::<u8>::uninit(); CHUNK];
-            let start: *const u8 = buffer.as_ptr().cast();
-            return finish(
-                state,
-                call,
-                || receive(&mut buffer[..size]),
-                |count| push(std::slice::from_raw_parts(start, count)),
-            );
+            return on_stack::<CHUNK>(state, call, size, receive, push);
+        }
+        if size <= LARGE {
+            return on_stack::<LARGE>(state, call, size, receive, push);
         }
         let start: *mut MaybeUninit<u8> = ffi::lua_newuserdatauv(state, size, 0).cast();
         finish(
@@ -178,6 +176,28 @@ unsafe fn receive(
             call,
             || receive(std::slice::from_raw_parts_mut(start, size)),
             |count| push(std::slice::from_raw_parts(start.cast(), count)),
+        )
+    }
+}
+
+/// The same with a buffer of `N` bytes on the stack. Not inlined: each size has a frame of its own.
+#[inline(never)]
+unsafe fn on_stack<const N: usize>(
+    state: *mut lua_State,
+    call: &'static str,
+    size: usize,
+    receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>>,
+    push: impl FnOnce(&[u8]) -> c_int,
+) -> c_int {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); N];
+    let start: *const u8 = buffer.as_ptr().cast();
+    // SAFETY: as for `receive`.
+    unsafe {
+        finish(
+            state,
+            call,
+            || receive(&mut buffer[..size]),
+            |count| push(std::slice::from_raw_parts(start, count)),
         )
     }
 }
@@ -253,6 +273,9 @@ unsafe extern "C-unwind" fn recvfrom(state: *mut lua_State) -> c_int {
 unsafe fn part(state: *mut lua_State, data: &[u8], index: c_int) -> &[u8] {
     // SAFETY: as for `connect`.
     unsafe {
+        if ffi::lua_gettop(state) < index {
+            return data;
+        }
         let length = data.len() as i64;
         let from = ffi::luaL_optinteger(state, index, 1);
         let to = ffi::luaL_optinteger(state, index + 1, -1);
