@@ -180,14 +180,13 @@ unsafe fn slot_of<T: Object>(value: *const T) -> *const Slot<T> {
 /// # Safety
 /// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
 pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: a block of that size can be read, and the key proves the layout.
+    // SAFETY: a block of that size can be read, and the key proves the layout. What has no block, a light userdata
+    // too, has no length.
     unsafe {
-        if ffi::lua_type(state, index) != ffi::LUA_TUSERDATA
-            || ffi::lua_rawlen(state, index) < size_of::<Slot<T>>()
-        {
+        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
+        if slot.is_null() || ffi::lua_rawlen(state, index) < size_of::<Slot<T>>() {
             return None;
         }
-        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
         ((*slot).key == T::key().pointer()).then(|| (*slot).value.as_mut_ptr())
     }
 }

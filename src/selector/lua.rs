@@ -480,17 +480,22 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
 /// An event of the batch that a wait got.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
-    /// Which registration, see [`push_udata`].
+    /// Which registration, see [`push_udatas`].
     pub(crate) slot: usize,
     /// What it is ready for, in the terms of its mode.
     pub(crate) events: i64,
 }
 
-/// For an iterator: the next event of the batch of the selector at `index`; `None` when that is over.
+/// For an iterator that was called with `arguments` values: the next event of the batch of the selector at `index`;
+/// `None` when that is over.
 ///
 /// # Safety
 /// `state` is valid; nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn next_ready(state: *mut lua_State, index: c_int) -> Option<Event> {
+pub(crate) unsafe fn next_ready(
+    state: *mut lua_State,
+    index: c_int,
+    arguments: c_int,
+) -> Option<Event> {
     // SAFETY: the registration is dropped before anything raises. The selector is looked at each time: what is
     // done with an event may run a finalizer that closes it.
     unsafe {
@@ -499,23 +504,21 @@ pub(crate) unsafe fn next_ready(state: *mut lua_State, index: c_int) -> Option<E
         let found = settle(state, guard(|| Ok(next_of(core))));
         // `for` passes its state and control variable; a call by hand passes nothing, and then nobody
         // would tell when the iteration is given up.
-        let iterating = found.is_some() && ffi::lua_gettop(state) > 0;
+        let iterating = found.is_some() && arguments > 0;
         (*selector).iterating.set(iterating);
         found
     }
 }
 
-/// Pushes the udata of a registration of the selector at `index`; nil when that was forgotten.
+/// Pushes the table that has the udata of each registration at its slot + 1; nil when the selector at `index` is
+/// closed: then there are no events.
 ///
 /// # Safety
-/// `state` is valid, with 2 free stack slots; a selector is at `index`.
-pub(crate) unsafe fn push_udata(state: *mut lua_State, index: c_int, slot: usize) {
-    // SAFETY: the caller's promise; one that is closed has nil in the table's place, and no events.
+/// `state` is valid, with a free stack slot; a selector is at `index`.
+pub(crate) unsafe fn push_udatas(state: *mut lua_State, index: c_int) {
+    // SAFETY: the caller's promise.
     unsafe {
         ffi::lua_getiuservalue(state, index, UDATA);
-        ffi::lua_rawgeti(state, -1, slot as i64 + 1);
-        ffi::lua_rotate(state, -2, -1);
-        ffi::lua_pop(state, 1);
     }
 }
 
@@ -523,7 +526,8 @@ pub(crate) unsafe fn push_udata(state: *mut lua_State, index: c_int, slot: usize
 unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_int {
     // SAFETY: the upvalues were set in `create`.
     unsafe {
-        while let Some(event) = next_ready(state, ffi::lua_upvalueindex(1)) {
+        let arguments = ffi::lua_gettop(state);
+        while let Some(event) = next_ready(state, ffi::lua_upvalueindex(1), arguments) {
             let udata = ffi::lua_upvalueindex(2);
             if ffi::lua_rawgeti(state, udata, event.slot as i64 + 1) == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);

@@ -3,7 +3,7 @@
 
 use crate::lua::object;
 use crate::selector::READ;
-use crate::selector::lua::{Selector, next_ready, push_udata};
+use crate::selector::lua::{Selector, next_ready, push_udatas};
 use crate::task::{Core, How, Token, this};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -26,9 +26,11 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     unsafe {
         let core = this(state);
         let selector = ffi::lua_upvalueindex(2);
-        while let Some(event) = next_ready(state, selector) {
-            push_udata(state, selector, event.slot);
-            if ffi::lua_type(state, -1) == ffi::LUA_TNIL {
+        push_udatas(state, selector);
+        let udatas = ffi::lua_gettop(state);
+        while let Some(event) = next_ready(state, selector, udatas - 1) {
+            let kind = ffi::lua_rawgeti(state, udatas, event.slot as i64 + 1);
+            if kind == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
                 continue;
             }
@@ -36,7 +38,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
                 continue;
             }
             if event.events == i64::from(READ)
-                && ffi::lua_type(state, -1) == ffi::LUA_TUSERDATA
+                && kind == ffi::LUA_TUSERDATA
                 && wake(core, ffi::lua_touserdata(state, -1).addr())
             {
                 ffi::lua_pop(state, 1);
