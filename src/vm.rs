@@ -1,5 +1,5 @@
-//! The VM that the executable runs a script in: Lua's own, but with mimalloc's memory, which costs a third of
-//! what malloc(3) does for small blocks. Called by `script.rs`.
+//! The VM that the executable runs a script in: Lua's own, but with mimalloc's memory for small blocks, which costs
+//! a third of what malloc(3) does. Called by `script.rs`.
 //!
 //! With `LIO_MALLOC=libc` in the environment the memory is malloc's, for memory checkers that look at that.
 
@@ -37,26 +37,52 @@ fn seed() -> std::ffi::c_uint {
     RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
 }
 
+/// Larger blocks are malloc's: it gives the pages of those back to the system at once, and grows them in place.
+const SMALL: usize = 32 * 1024;
+
 unsafe extern "C" fn allocate(
     _: *mut c_void,
     block: *mut c_void,
-    _: usize,
-    size: usize,
+    old: usize,
+    new: usize,
 ) -> *mut c_void {
-    // SAFETY: the block is null or mimalloc's, and Lua gives it up.
+    // SAFETY: Lua tells the size of each block rightly, which tells whose it is, and frees it once.
     unsafe {
         if block.is_null() {
-            // Of size 0 when Lua frees what it never had.
-            return match size {
+            // Then `old` is a kind of object. Size 0 when Lua frees what it never had.
+            return match new {
                 0 => block,
-                _ => libmimalloc_sys::mi_malloc(size),
+                1..=SMALL => libmimalloc_sys::mi_malloc(new),
+                _ => libc::malloc(new),
             };
         }
-        if size == 0 {
-            libmimalloc_sys::mi_free(block);
-            return std::ptr::null_mut();
+        match (old <= SMALL, new <= SMALL) {
+            (true, _) if new == 0 => {
+                libmimalloc_sys::mi_free(block);
+                std::ptr::null_mut()
+            }
+            (false, _) if new == 0 => {
+                libc::free(block);
+                std::ptr::null_mut()
+            }
+            (true, true) => libmimalloc_sys::mi_realloc(block, new),
+            (false, false) => libc::realloc(block, new),
+            (was_small, _) => {
+                let moved = allocate(std::ptr::null_mut(), std::ptr::null_mut(), 0, new);
+                if !moved.is_null() {
+                    std::ptr::copy_nonoverlapping(
+                        block.cast::<u8>(),
+                        moved.cast::<u8>(),
+                        old.min(new),
+                    );
+                    match was_small {
+                        true => libmimalloc_sys::mi_free(block),
+                        false => libc::free(block),
+                    }
+                }
+                moved
+            }
         }
-        libmimalloc_sys::mi_realloc(block, size)
     }
 }
 

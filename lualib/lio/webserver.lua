@@ -53,6 +53,7 @@ function M.new(options)
     entries = {}, -- by the route's id
     listed = {}, -- the same in the order of adding
     handlers = {},
+    brief = {}, -- by route: whether its handler takes no response
     wrappers = {},
     settings = {},
     servers = {},
@@ -124,6 +125,8 @@ function App:add_entry(method, pattern, handler, level)
   if not ok then error(id, level) end
   check_constraints(self.routes, id, pattern, level + 1)
   self.handlers[id] = handler
+  local info = debug.getinfo(handler, "u")
+  self.brief[id] = info.nparams < 2 and not info.isvararg
   local entry = { method = method, pattern = pattern, handler = handler }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry

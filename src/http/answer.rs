@@ -3,8 +3,9 @@
 //! The queue belongs to the stream's userdata, so a raise in the middle loses nothing; what was begun
 //! of the answer is cut off then. Content-Length, Date and Connection are right by themselves.
 
-use super::exchange::{Exchange, unix_seconds};
+use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::fields::is_token;
+use super::json;
 use super::lua::{Connection, check};
 use super::response::{self, BadField};
 use crate::lua::{Text, args, guard, push_bytes, raise, settle};
@@ -13,7 +14,7 @@ use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
 /// A body up to this size is copied behind its head; a longer one is sent from where it is.
-const INLINE: usize = 16 * 1024;
+pub(super) const INLINE: usize = 16 * 1024;
 
 /// What is wrong with a field, if anything.
 pub(crate) fn fault_of(name: &[u8], value: &[u8]) -> Option<&'static str> {
@@ -301,47 +302,90 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
     }
 }
 
-/// The type of a text that a handler returns, as response.lua has it.
-const TEXT: &[u8] = b"text/plain; charset=utf-8";
+// What a handler's return is sent as, unless it says otherwise; response.lua has the same.
+pub(super) const TEXT: &[u8] = b"text/plain; charset=utf-8";
+pub(super) const JSON: &[u8] = b"application/json";
 
-/// Queues the answer 200 with the string at `index` as its body; false, with nothing queued, when that is long
-/// or the request is answered already.
+/// Pushes the value at `index` as JSON text; false, with nothing pushed, when that is long or not to be had.
 ///
 /// # Safety
-/// The connection's userdata and the string stay on the stack.
-pub(super) unsafe fn text(
+/// As for [`returned`].
+pub(super) unsafe fn push_json(
     state: *mut lua_State,
     connection: *mut Connection,
     index: c_int,
 ) -> bool {
-    // SAFETY: the caller's promise; the workspace has no other user now.
+    // SAFETY: the caller's promise; the text belongs to the workspace.
     unsafe {
-        let body = args::bytes(state, index);
         let space = (*connection).space();
-        let (exchange, stream) = (*connection).parts();
-        if exchange.answered || body.len() > INLINE {
+        let made = guard(|| Ok(json_text(&mut (*space).scratch, state, index)));
+        let made = settle(state, made);
+        if made {
+            push_bytes(state, &(*space).scratch);
+        }
+        made
+    }
+}
+
+/// Fills `scratch` with the value at `index` as JSON; false when that is long or not to be had.
+unsafe fn json_text(scratch: &mut Vec<u8>, state: *mut lua_State, index: c_int) -> bool {
+    scratch.clear();
+    // SAFETY: as for `returned`, inside `guard`.
+    let made = unsafe { json::append(state, index, scratch) } && scratch.len() <= INLINE;
+    if !made {
+        // A large text is sent from a string, and its memory is not kept here.
+        *scratch = Vec::new();
+    }
+    made
+}
+
+/// Queues the answer 200 with what a handler returned, a string or a table at `index`, as its body. False, with
+/// nothing queued, when that is long, cannot be sent, or the request is answered already.
+///
+/// # Safety
+/// The connection's userdata and the value stay on the stack, which has 4 free slots.
+pub(super) unsafe fn returned(
+    state: *mut lua_State,
+    connection: *mut Connection,
+    index: c_int,
+) -> bool {
+    // SAFETY: the caller's promise; the workspace and the stream have no other user now.
+    unsafe {
+        let space = (*connection).space();
+        let is_table = ffi::lua_type(state, index) == ffi::LUA_TTABLE;
+        let body = match is_table {
+            true => &[][..],
+            false => args::bytes(state, index),
+        };
+        if (*connection).exchange.answered || body.len() > INLINE {
             return false;
         }
         let done = guard(|| {
+            let Workspace { scratch, date, .. } = &mut *space;
+            let (kind, body) = match is_table {
+                true if !json_text(scratch, state, index) => return Ok(false),
+                true => (JSON, &scratch[..]),
+                false => (TEXT, body),
+            };
+            let (exchange, stream) = (*connection).parts();
             let keep_alive = exchange.settle_keep_alive(stream);
             let (version, head_only) = (exchange.version(), exchange.is_head());
             let out = stream.queue();
             response::start(out, 200);
             if !body.is_empty() {
-                response::content_type(out, TEXT);
+                response::content_type(out, kind);
             }
             response::content_length(out, body.len() as u64);
-            response::date(out, &mut (*space).date, unix_seconds());
+            response::date(out, date, unix_seconds());
             response::connection(out, keep_alive, version);
             response::finish(out);
             exchange.body_from = Some(stream.written + stream.queued() as u64);
             if !head_only {
                 stream.queue().extend_from_slice(body);
             }
-            Ok(())
+            Ok(true)
         });
-        settle(state, done);
-        true
+        settle(state, done)
     }
 }
 

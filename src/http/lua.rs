@@ -7,7 +7,7 @@ use super::fields::Field;
 use super::head::{Head, Limits};
 use super::routes::{Found, Routes};
 use super::status::{Reject, reason};
-use super::{answer, client, form, request, routes, select, serve, spool, uri};
+use super::{answer, client, form, list, request, routes, select, serve, spool, uri};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use crate::stream::{Filled, Stream};
@@ -15,7 +15,7 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
-// User values of an exchange; the last five by `attach`.
+// User values of an exchange; all but the first two by `attach`.
 const STREAM: c_int = 1;
 const ROUTES: c_int = 2;
 /// The table of lualib/lio/web/connection.lua.
@@ -25,6 +25,8 @@ pub(super) const HEAD: c_int = 4;
 pub(super) const TOOLS: c_int = 5;
 pub(super) const HANDLERS: c_int = 6;
 pub(super) const WRAPPERS: c_int = 7;
+/// By route: whether its handler has no use for a response.
+pub(super) const BRIEF: c_int = 8;
 
 /// An exchange and what it works on; the user values keep both alive.
 pub(crate) struct Connection {
@@ -47,7 +49,9 @@ pub(crate) struct Connection {
     pub(super) waits: Wait,
     /// It has had a request.
     pub(super) served: bool,
-    /// The handler did more than to return.
+    /// The handler has set something of the answer: status, fields, body.
+    pub(super) touched: bool,
+    /// It did more than that, or than to return.
     pub(super) special: bool,
     /// What comes next depends on more than its bytes: a stop has begun, or its requests are counted.
     pub(super) careful: bool,
@@ -84,7 +88,7 @@ impl Wait {
 
 impl Object for Connection {
     const NAME: &'static CStr = c"lio.http.exchange";
-    const USER_VALUES: c_int = 7;
+    const USER_VALUES: c_int = 8;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"next", next),
         (c"answer", answer::answer),
@@ -230,6 +234,7 @@ unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
                 busy: false,
                 waits: Wait::Idle,
                 served: false,
+                touched: false,
                 special: false,
                 careful: false,
                 keep_alive: 0.0,
@@ -365,15 +370,16 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `x:attach(connection, tools, handlers, wrappers, keep_alive)`: from now on `http.serve` serves it.
-/// `connection` is its table, `tools` what `http.tools` checked, the next two are the app's, and `keep_alive`
+/// `x:attach(connection, tools, handlers, wrappers, brief, keep_alive)`: from now on `http.serve` serves it.
+/// `connection` is its table, `tools` what `http.tools` checked, the next three are the app's, and `keep_alive`
 /// is how many seconds it may be idle.
 unsafe extern "C-unwind" fn attach(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
     unsafe {
         let connection: *mut Connection = check(state);
-        (*connection).keep_alive = ffi::luaL_checknumber(state, 6);
-        for (argument, value) in [(2, SELF), (3, TOOLS), (4, HANDLERS), (5, WRAPPERS)] {
+        (*connection).keep_alive = ffi::luaL_checknumber(state, 7);
+        let values = [SELF, TOOLS, HANDLERS, WRAPPERS, BRIEF];
+        for (argument, value) in (2..).zip(values) {
             ffi::luaL_checktype(state, argument, ffi::LUA_TTABLE);
             ffi::lua_pushvalue(state, argument);
             ffi::lua_setiuservalue(state, 1, value);
@@ -382,12 +388,14 @@ unsafe extern "C-unwind" fn attach(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `x:touch()` → whether the answer to the current request has begun: the handler does more than to return.
+/// `x:touch([special])` → whether the answer to the current request has begun: the handler sets something of it.
+/// With `special`: it does something that only Lua knows how to conclude.
 unsafe extern "C-unwind" fn touch(state: *mut lua_State) -> c_int {
     // SAFETY: as for `exchange`.
     unsafe {
         let connection = check(state);
-        connection.special = true;
+        connection.touched = true;
+        connection.special |= ffi::lua_toboolean(state, 2) != 0;
         push_flag(state, connection.exchange.answered)
     }
 }
@@ -821,7 +829,8 @@ unsafe extern "C-unwind" fn check_field(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Opens `lio.http`. `http.head` holds what heads can do, as functions.
+/// Opens `lio.http`. `http.head` holds what heads can do, as functions; `http.body(x, …)` is the exchange's
+/// method of that name.
 ///
 /// # Safety
 /// Called by Lua's `require`.
@@ -840,12 +849,14 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"reason", reason_of),
                 (c"escape", escape),
                 (c"check_field", check_field),
+                (c"put_field", list::put_field),
                 (c"select", select::select),
                 (c"accepted", select::accepted),
                 (c"media_type", select::media_type),
                 (c"boundary", select::boundary),
                 (c"kind", request::kind),
                 (c"tools", serve::tools),
+                (c"body", body),
                 (c"look", serve::look),
                 (c"due", serve::due),
                 (c"take_due", serve::take_due),

@@ -25,7 +25,7 @@
 //! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
 //! | `serve` | goes from request to request, calling handlers | |
-//! | `request`, `routes`, `select`, `form`, `lua` | what Lua sees: `lio.http` | |
+//! | `request`, `routes`, `select`, `form`, `list`, `lua` | what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
 pub(crate) mod body;
@@ -39,6 +39,7 @@ pub(crate) mod fields;
 pub(crate) mod form;
 pub(crate) mod head;
 pub(crate) mod json;
+mod list;
 pub(crate) mod lua;
 pub(crate) mod media;
 pub(crate) mod multipart;

@@ -24,13 +24,14 @@ pub(crate) struct Request {
     route: i64,
 }
 
-/// User values: what is known of it by name, a table or nil; and the table of its connection.
+/// User values: what is known of it by name, a table or nil; the table of its connection; its whole body.
 const KNOWN: c_int = 1;
 const CONNECTION: c_int = 2;
+const BODY: c_int = 3;
 
 impl Object for Request {
     const NAME: &'static CStr = c"lio.http.head";
-    const USER_VALUES: c_int = 2;
+    const USER_VALUES: c_int = 3;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"method", method),
         (c"target", target),
@@ -48,6 +49,7 @@ impl Object for Request {
         (c"matches", matches),
         (c"route", route),
         (c"connection", connection),
+        (c"whole_body", whole_body),
     ];
     fn key() -> &'static Key {
         key!()
@@ -527,6 +529,20 @@ unsafe extern "C-unwind" fn connection(state: *mut lua_State) -> c_int {
     unsafe {
         check(state);
         ffi::lua_getiuservalue(state, 1, CONNECTION);
+        1
+    }
+}
+
+/// `head:whole_body([text])` → the body that was kept, or nil; `text` is kept.
+unsafe extern "C-unwind" fn whole_body(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_span`.
+    unsafe {
+        check(state);
+        if ffi::lua_gettop(state) > 1 {
+            ffi::lua_settop(state, 2);
+            ffi::lua_setiuservalue(state, 1, BODY);
+        }
+        ffi::lua_getiuservalue(state, 1, BODY);
         1
     }
 }

@@ -13,13 +13,14 @@
 
 use super::exchange::Workspace;
 use super::lua::{
-    Connection, HANDLERS, HEAD, SELF, Step, TOOLS, WRAPPERS, Wait, check_at, take, workspace,
+    BRIEF, Connection, HANDLERS, HEAD, SELF, Step, TOOLS, WRAPPERS, Wait, check_at, take, workspace,
 };
 use super::{answer, request};
 use crate::lua::object;
-use crate::lua::{Text, raise};
+use crate::lua::{Text, push_bytes, raise};
 use crate::timer::monotonic;
 use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
 use std::os::raw::c_int;
 
 /// What the Lua side gives once per VM, by index: `http.tools{…}`.
@@ -52,7 +53,7 @@ mod at {
     pub(super) const CAUGHT: c_int = 6;
     /// Whether there is only the one connection to serve.
     pub(super) const ALONE: c_int = 7;
-    /// Present from a request's beginning to its end, with what the handler gave above it.
+    /// The response, or nil for a handler that takes none; what the handler gave lies above it.
     pub(super) const RESPONSE: c_int = 8;
     pub(super) const RESULT: c_int = 9;
 }
@@ -394,19 +395,13 @@ unsafe fn handle(state: *mut lua_State) -> bool {
     unsafe {
         let connection: *mut Connection = check_at(state, at::CONNECTION);
         let route = (*connection).route;
-        (*connection).special = false;
+        ((*connection).touched, (*connection).special) = (false, false);
         (*connection).served = true;
         ffi::lua_settop(state, at::ALONE);
         ffi::lua_pushvalue(state, at::TABLE);
         request::belongs(state, at::REQUEST);
         ffi::lua_pushvalue(state, at::REQUEST);
         ffi::lua_rawseti(state, at::TABLE, 1);
-        // The response: connection.
-        ffi::lua_createtable(state, 1, 0);
-        ffi::lua_pushvalue(state, at::TABLE);
-        ffi::lua_rawseti(state, -2, 1);
-        ffi::lua_rawgeti(state, at::TOOLS, tool::RESPONSE);
-        ffi::lua_setmetatable(state, -2);
         if (*connection).more && !(*connection).flush_noted {
             (*connection).flush_noted = true;
             push_tool(state, tool::FLUSH);
@@ -416,11 +411,17 @@ unsafe fn handle(state: *mut lua_State) -> bool {
         let plain = route != 0 && !(*connection).careful && ffi::lua_rawlen(state, -1) == 0;
         ffi::lua_pop(state, 1);
         if plain {
+            ffi::lua_getiuservalue(state, at::CONNECTION, BRIEF);
+            ffi::lua_rawgeti(state, -1, route);
+            let brief = ffi::lua_toboolean(state, -1) != 0;
+            ffi::lua_settop(state, at::ALONE);
+            push_response(state, !brief);
             ffi::lua_getiuservalue(state, at::CONNECTION, HANDLERS);
             ffi::lua_rawgeti(state, -1, route);
             ffi::lua_rotate(state, -2, 1);
             ffi::lua_pop(state, 1);
         } else {
+            push_response(state, true);
             push_tool(state, tool::CHOOSE);
             ffi::lua_pushvalue(state, at::REQUEST);
             ffi::lua_pushvalue(state, at::RESPONSE);
@@ -433,6 +434,92 @@ unsafe fn handle(state: *mut lua_State) -> bool {
     }
 }
 
+/// Pushes a response, or nil when there is no use for one.
+unsafe fn push_response(state: *mut lua_State, wanted: bool) {
+    // SAFETY: plain stack work.
+    unsafe {
+        if !wanted {
+            return ffi::lua_pushnil(state);
+        }
+        // With room for what handlers set most: code, fields, body, kind.
+        ffi::lua_createtable(state, 1, 4);
+        ffi::lua_pushvalue(state, at::TABLE);
+        ffi::lua_rawseti(state, -2, 1);
+        ffi::lua_rawgeti(state, at::TOOLS, tool::RESPONSE);
+        ffi::lua_setmetatable(state, -2);
+    }
+}
+
+/// Whether the handler's first result is a body by itself: a string, or a table that is not the response.
+unsafe fn is_body(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        match ffi::lua_type(state, at::RESULT) {
+            ffi::LUA_TSTRING => true,
+            ffi::LUA_TTABLE => ffi::lua_rawequal(state, at::RESULT, at::RESPONSE) == 0,
+            _ => false,
+        }
+    }
+}
+
+/// Pushes a field of the response, read raw.
+unsafe fn push_field(state: *mut lua_State, name: &'static CStr) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushstring(state, name.as_ptr());
+        ffi::lua_rawget(state, at::RESPONSE)
+    }
+}
+
+/// Answers with a body that the handler returned, and with the status, fields and type that it has set before.
+/// False, with nothing queued, when that needs a closer look, or fails.
+unsafe fn answer_touched(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work; what may raise runs protected.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
+            return false;
+        }
+        ffi::lua_pushcclosure(state, answer::answer, 0);
+        ffi::lua_pushvalue(state, at::CONNECTION);
+        if push_field(state, c"code") == ffi::LUA_TNIL {
+            ffi::lua_pop(state, 1);
+            ffi::lua_pushinteger(state, 200);
+        }
+        let untyped = push_field(state, c"kind") == ffi::LUA_TBOOLEAN;
+        ffi::lua_pop(state, 1);
+        let connection: *mut Connection = check_at(state, at::CONNECTION);
+        let queued = match ffi::lua_type(state, at::RESULT) {
+            ffi::LUA_TSTRING => {
+                push_kind(state, answer::TEXT, untyped);
+                ffi::lua_pushvalue(state, at::RESULT);
+                ffi::lua_rawlen(state, at::RESULT) <= answer::INLINE
+            }
+            _ => {
+                push_kind(state, answer::JSON, false);
+                answer::push_json(state, connection, at::RESULT)
+            }
+        };
+        if queued {
+            push_field(state, c"fields");
+        }
+        let answered = queued && ffi::lua_pcall(state, 5, 1, 0) == ffi::LUA_OK;
+        let whole = answered && ffi::lua_toboolean(state, -1) != 0;
+        ffi::lua_settop(state, top);
+        whole
+    }
+}
+
+unsafe fn push_kind(state: *mut lua_State, kind: &[u8], untyped: bool) {
+    // SAFETY: plain stack work.
+    unsafe {
+        match untyped {
+            true => ffi::lua_pushnil(state),
+            false => push_bytes(state, kind),
+        }
+    }
+}
+
 /// Answers. → true when that is done; false when `conclude` did it, and its result is on top.
 unsafe fn finish(state: *mut lua_State, ok: bool) -> bool {
     // SAFETY: the body stays on the stack while it is copied.
@@ -440,11 +527,18 @@ unsafe fn finish(state: *mut lua_State, ok: bool) -> bool {
         let connection: *mut Connection = check_at(state, at::CONNECTION);
         if ok
             && !(*connection).special
-            && ffi::lua_type(state, at::RESULT) == ffi::LUA_TSTRING
             && ffi::lua_type(state, at::RESULT + 1) == ffi::LUA_TNIL
-            && answer::text(state, connection, at::RESULT)
+            && is_body(state)
+            && match (*connection).touched {
+                false => answer::returned(state, connection, at::RESULT),
+                true => answer_touched(state),
+            }
         {
             return true;
+        }
+        if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
+            push_response(state, true);
+            ffi::lua_replace(state, at::RESPONSE);
         }
         let values = ffi::lua_gettop(state) - at::RESPONSE;
         push_tool(state, tool::CONCLUDE);

@@ -61,14 +61,10 @@ function Connection:wait_body()
   return true
 end
 
--- Calls a reading function of the exchange until it does not block. → its results.
-function Connection:read(f, limit)
-  while true do
-    local value, status, reason = f(self.x, limit)
-    if value ~= false then
-      if status then self.problem = { status, reason } end
-      return value, status, reason
-    end
+-- Goes on after a reading function of the exchange has given `value, status, reason`: calls it until it does not
+-- block. → its results.
+function Connection:go_on_reading(f, limit, value, status, reason)
+  while value == false do
     local ok
     ok, status, reason = self:wait_body()
     if not ok then
@@ -76,7 +72,15 @@ function Connection:read(f, limit)
       self.x:close_after()
       return nil, status, reason
     end
+    value, status, reason = f(self.x, limit)
   end
+  if status then self.problem = { status, reason } end
+  return value, status, reason
+end
+
+-- Calls a reading function of the exchange until it does not block. → its results.
+function Connection:read(f, limit)
+  return self:go_on_reading(f, limit, f(self.x, limit))
 end
 
 -- An error and where it came from: `value` as it was raised, and `text` with the traceback.
@@ -376,7 +380,7 @@ function M.serving(app, net)
       events = false, -- its server-sent events
       broken = false,
     }, Connection)
-    x:attach(self, tools, app.handlers, app.wrappers, serving.keep_alive_time)
+    x:attach(self, tools, app.handlers, app.wrappers, app.brief, serving.keep_alive_time)
     if limited or serving.stopping then x:careful() end
     self.timer = net.timers:create(self)
     serving.connections[c] = self

@@ -101,7 +101,7 @@ end
 function M.answer(res, f, kind, coding, varies, cache)
   local connection = res[CONNECTION]
   connection:keep_file(f)
-  connection.x:touch()
+  connection.x:touch(true)
   local fields = res.fields or {}
   res.fields = fields
   if varies then add(fields, "Vary", "Accept-Encoding") end
@@ -214,7 +214,7 @@ function M.respond(res, path, opts)
   if not f then
     local status = STATUS[code]
     if not status then error("file: " .. message, 3) end
-    res[CONNECTION].x:touch()
+    res[CONNECTION].x:touch(true)
     res.code, res.kind = status, nil
     res.body = http.reason(status) .. "\n"
     return nil, message, code

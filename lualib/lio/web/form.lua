@@ -211,7 +211,7 @@ end
 -- files; or nil, reason, status. Raises what `on_file` raises.
 function M.read(req, connection, opts, kind, body)
   local options = read_options(opts, connection.app.settings.body)
-  connection.x:touch()
+  connection.x:touch(true)
   local media = kind:match("^%s*([^;%s]*)"):lower()
   if media == "application/x-www-form-urlencoded" then return urlencoded(req, connection, options) end
   if media == "multipart/form-data" then return multipart(req, connection, options, kind, body) end

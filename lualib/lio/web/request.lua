@@ -7,7 +7,8 @@ local form = require "lio.web.form"
 local http = require "lio.http"
 
 local head <const> = http.head
-local connection_of <const>, route_of <const> = head.connection, head.route
+local connection_of <const>, route_of <const>, whole_body <const> = head.connection, head.route, head.whole_body
+local take_body <const> = http.body
 
 local Request = {}
 local getters = {
@@ -95,13 +96,14 @@ end
 -- bytes, the app's when absent. When it is refused and the handler gives no answer of its own, the
 -- refusal is the answer.
 function Request:body(limit)
-  local known = self.whole_body
+  local known = whole_body(self)
   if known then return known end
   local connection = connection_of(self)
-  local x = connection.x
-  local body, status, reason = connection:read(x.body, limit or connection.app.settings.body)
+  limit = limit or connection.app.settings.body
+  local body, status, reason = take_body(connection.x, limit)
+  if not body then body, status, reason = connection:go_on_reading(take_body, limit, body, status, reason) end
   if not body then return nil, reason, status end
-  self.whole_body = body
+  whole_body(self, body)
   return body
 end
 
@@ -124,7 +126,7 @@ function Request:json(limit)
   local value, message = require("lio.json").decode(body)
   if value == nil and message then
     local connection = connection_of(self)
-    connection.x:touch()
+    connection.x:touch(true)
     connection.problem = { 400, message }
     return nil, message, 400
   end
@@ -137,7 +139,7 @@ function Request:form(opts)
   local known = self.whole_form
   if known then return known[1], known[2] end
   local kind = head.field(self, "content-type") or ""
-  local fields, files, status = form.read(self, connection_of(self), opts, kind, self.whole_body)
+  local fields, files, status = form.read(self, connection_of(self), opts, kind, whole_body(self))
   if fields then self.whole_form = { fields, files } end
   return fields, files, status
 end

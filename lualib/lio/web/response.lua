@@ -6,7 +6,7 @@
 
 local http = require "lio.http"
 
-local check_field <const> = http.check_field
+local check_field <const>, put_field <const> = http.check_field, http.put_field
 local type <const> = type
 
 local TEXT <const> = "text/plain; charset=utf-8"
@@ -21,8 +21,9 @@ local Response = {}
 Response.__index = Response
 Response.__name = "lio.response"
 
-local function check_open(self, call)
-  if self[CONNECTION].x:touch() or self.mode then
+-- `special`: the call does what only `finish` knows how to conclude.
+local function check_open(self, call, special)
+  if self[CONNECTION].x:touch(special) or self.mode then
     error(call .. ": the response has begun already", 3)
   end
 end
@@ -58,6 +59,11 @@ end
 function Response:header(name, ...)
   if select("#", ...) == 0 then return self:get_header(name) end
   check_open(self, "header")
+  if (...) and self.kind ~= false then
+    local list = self.fields or {}
+    self.fields = list
+    if put_field(list, name, (...)) then return self end
+  end
   local fields, lower = self.fields, name:lower()
   if fields then
     for index = #fields - 1, 1, -2 do
@@ -177,7 +183,7 @@ end
 -- options: `type` (media type), `name` (a download of that name), `max_age` (seconds), `immutable`,
 -- `cache_control`, `precompressed` (false: no copies `.br` and `.gz` beside the file).
 function Response:file(path, opts)
-  check_open(self, "file")
+  check_open(self, "file", true)
   -- Not a tail call: its errors count levels.
   local done, message, code = require("lio.web.file").respond(self, path, opts)
   if done then return self end
@@ -192,7 +198,7 @@ local function kind_of(self)
 end
 
 local function begin(self)
-  self[CONNECTION].x:touch()
+  self[CONNECTION].x:touch(true)
   if self.head_hooks then settle_head(self) end
   local code = self.code or 200
   self.sent_code = code
@@ -228,7 +234,7 @@ function Response:write(piece)
   local connection = self[CONNECTION]
   if connection.broken then return nil, "closed" end
   if not self.mode then
-    check_open(self, "write")
+    check_open(self, "write", true)
     begin(self)
   end
   if self.mode == "none" then return true end
@@ -251,7 +257,7 @@ end
 -- `res:flush()` → true when all that was written is taken by the system, or nil and a message.
 function Response:flush()
   if not self.mode then
-    check_open(self, "flush")
+    check_open(self, "flush", true)
     begin(self)
   end
   local connection = self[CONNECTION]
@@ -263,14 +269,14 @@ end
 
 -- `res:sse([opts])` → a stream of server-sent events, see web/sse.lua.
 function Response:sse(opts)
-  check_open(self, "sse")
+  check_open(self, "sse", true)
   return require("lio.web.sse")(self, opts)
 end
 
 -- `res:on_head(f)` → res: `f(res, body)` runs once, when the answer is settled and before its head goes out:
 -- the last moment for headers. `body` is a string, or nil when it comes in pieces. The latest runs first.
 function Response:on_head(f)
-  check_open(self, "on_head")
+  check_open(self, "on_head", true)
   if type(f) ~= "function" then error("on_head: function expected, got " .. type(f), 2) end
   self.head_hooks = self.head_hooks or {}
   table.insert(self.head_hooks, f)
@@ -280,7 +286,7 @@ end
 -- `res:on_end(f)` → res: `f(req, res)` runs when the answer is out or its client gone; then `sent()` counts.
 -- It must not wait. The latest runs first.
 function Response:on_end(f)
-  self[CONNECTION].x:touch()
+  self[CONNECTION].x:touch(true)
   if type(f) ~= "function" then error("on_end: function expected, got " .. type(f), 2) end
   local connection = self[CONNECTION]
   connection.hooks = connection.hooks or { res = self }
@@ -335,7 +341,7 @@ end
 -- `res:trailer(name, value)` → res: a field behind the body, which is sent in chunks then. HTTP/1.0 clients and HEAD
 -- do not get it. Raises for a field that is not allowed there, and for what could split the response.
 function Response:trailer(name, value)
-  self[CONNECTION].x:touch()
+  self[CONNECTION].x:touch(true)
   require("lio.web.trailer").add(self, name, value)
   return self
 end

@@ -33,6 +33,9 @@ const KEPT: usize = 1 << 20;
 /// The registry's name of the metatable that marks arrays.
 const ARRAY: &CStr = c"lio.json.array";
 
+/// The same by an address.
+static MARK: Key = Key::new(7);
+
 /// The up-values of `encode` and `decode`, and the one of `array`.
 const SCRATCH: c_int = 1;
 const ENCODE_MARK: c_int = 2;
@@ -93,6 +96,28 @@ unsafe fn has_options(state: *mut lua_State) -> bool {
             ffi::LUA_TNONE | ffi::LUA_TNIL => false,
             _ => args::type_error(state, 2, c"table"),
         }
+    }
+}
+
+/// Appends the value at `index` (absolute) to `text`, as `json.encode` writes it without options. False, with
+/// `text` as it was, when it cannot be encoded.
+///
+/// # Safety
+/// `state` is valid, with 4 free stack slots; called inside `guard`, since it does not raise.
+pub(crate) unsafe fn append(state: *mut lua_State, index: c_int, text: &mut Vec<u8>) -> bool {
+    let begin = text.len();
+    // SAFETY: reading a registry value by address neither raises nor runs Lua code.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, MARK.pointer());
+        // Null when the module was never loaded: no table has a metatable there.
+        let mark = ffi::lua_topointer(state, -1);
+        let written = encode::write(state, index, text, mark, encode::Order::Found);
+        ffi::lua_settop(state, top);
+        if written.is_err() {
+            text.truncate(begin);
+        }
+        written.is_ok()
     }
 }
 
@@ -218,6 +243,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         ffi::lua_setfield(state, -2, c"null".as_ptr());
         // One per VM, so that a table marked before the module was loaded again is still known.
         ffi::luaL_newmetatable(state, ARRAY.as_ptr());
+        ffi::lua_pushvalue(state, -1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, MARK.pointer());
         ffi::lua_pushboolean(state, 0);
         ffi::lua_pushvalue(state, -2);
         ffi::lua_pushcclosure(state, encode, 2);
