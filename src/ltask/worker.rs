@@ -23,6 +23,8 @@ pub(crate) struct Worker {
     deque: Deque<ServiceId>,
     handed: Cell<u32>,
     turn: Cell<u32>,
+    /// When the last slice ended, if nothing that takes time came behind it; else 0.
+    ended: Cell<u64>,
     /// Serves in the place of one that is held up.
     stand_in: bool,
 }
@@ -36,6 +38,7 @@ impl Worker {
             deque,
             handed: Cell::new(0),
             turn: Cell::new(0),
+            ended: Cell::new(0),
             stand_in: number >= system.config.worker,
         })
     }
@@ -124,6 +127,7 @@ impl Worker {
 
     /// Out of work: takes from others, or sleeps until there is some.
     fn rest(&self, system: &Arc<System>) {
+        self.ended.set(0);
         let sleepers = &system.sleepers;
         sleepers.search();
         loop {
@@ -156,22 +160,29 @@ impl Worker {
         };
         let watch = &system.watches[self.number];
         service.worker = self;
-        service.began = monotonic_nanos();
+        // One slice begins when another ends: reading the clock costs as much as a small one.
+        service.began = match self.ended.get() {
+            0 => monotonic_nanos(),
+            ended => ended,
+        };
         watch.begin(&mut service);
         let outcome = service.resume(false);
         watch.end();
-        let nanos = monotonic_nanos() - service.began;
-        service.account(nanos);
+        let ended = monotonic_nanos();
+        service.account(ended - service.began);
+        self.ended.set(ended);
         self.settle(system, service, outcome);
     }
 
     fn settle(&self, system: &Arc<System>, mut service: Box<Service>, outcome: Outcome) {
         let id = service.id;
         if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
+            self.ended.set(0);
             return super::life::bury(system, service, Some(self));
         }
         service.worker = std::ptr::null();
         if service.detach {
+            self.ended.set(0);
             return super::run::detach(system, service);
         }
         let Some(slot) = system.slots().get(id) else {

@@ -9,14 +9,24 @@ mod queue;
 pub(crate) use queue::Queue;
 
 use std::sync::OnceLock;
-use std::time::Instant;
+
+/// Nanoseconds of the monotonic clock.
+fn clock() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes to `time`. Every system has this clock, so it cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
 
 /// Nanoseconds of the monotonic clock since the first call in this process.
+#[inline]
 pub(crate) fn monotonic_nanos() -> u64 {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let origin = ORIGIN.get_or_init(Instant::now);
-    // 584 years fit.
-    origin.elapsed().as_nanos() as u64
+    static ORIGIN: OnceLock<u64> = OnceLock::new();
+    let origin = *ORIGIN.get_or_init(clock);
+    clock().saturating_sub(origin)
 }
 
 /// The same in seconds.
