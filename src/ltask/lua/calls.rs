@@ -108,7 +108,7 @@ unsafe fn push_refused(state: *mut lua_State, to: ServiceId, what: &str) {
 }
 
 /// Packs the arguments from 2 on into a message to argument 1.
-unsafe fn packed(state: *mut lua_State, session: i64, kind: u8) -> Message {
+unsafe fn packed(state: *mut lua_State, me: *const Service, session: i64, kind: u8) -> Message {
     // SAFETY: what may raise comes before the message is made.
     unsafe {
         let to = service_id(state, 1);
@@ -117,7 +117,7 @@ unsafe fn packed(state: *mut lua_State, session: i64, kind: u8) -> Message {
         }
         let (pointer, size) = pack::pack(state, 2);
         Message {
-            from: service(state).id,
+            from: (*me).id,
             to,
             session,
             kind,
@@ -130,11 +130,12 @@ unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
     // SAFETY: the message is delivered before anything may raise; the yield is the last act.
     unsafe {
         let (core, slot) = waiting_task(state, name);
-        let session = service(state).fast.next_session();
+        let me: *mut Service = service(state);
+        let session = (*me).fast.next_session();
         let (to, posted) = {
-            let message = packed(state, session, kind);
-            let wait = service(state).fast.wait_when_full;
-            (message.to, deliver(service(state), message, 0, wait))
+            let message = packed(state, me, session, kind);
+            let wait = (*me).fast.wait_when_full;
+            (message.to, deliver(&mut *me, message, 0, wait))
         };
         if matches!(posted, Posted::Missing | Posted::Full) {
             raise_refused(state, to, &posted);
@@ -234,19 +235,20 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     // SAFETY: as for `call_with`.
     unsafe {
         // Who cannot wait is told that the receiver is busy.
-        let fast = &mut service(state).fast;
+        let me: *mut Service = service(state);
+        let fast = &mut (*me).fast;
         let task = match fast.wait_when_full && !fast.core.is_null() {
             true => Core::can_wait(fast.core, state).map(|slot| (fast.core, slot)),
             false => None,
         };
         let wait = task.is_some();
         let ticket = match wait {
-            true => service(state).fast.next_session(),
+            true => (*me).fast.next_session(),
             false => 0,
         };
         let (to, posted) = {
-            let message = packed(state, 0, kind::REQUEST);
-            (message.to, deliver(service(state), message, ticket, wait))
+            let message = packed(state, me, 0, kind::REQUEST);
+            (message.to, deliver(&mut *me, message, ticket, wait))
         };
         match (&posted, task) {
             (Posted::Queued, Some((core, slot))) => {
@@ -296,11 +298,12 @@ unsafe extern "C-unwind" fn post(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn request(state: *mut lua_State) -> c_int {
     // SAFETY: as for `call_with`.
     unsafe {
-        let session = service(state).fast.next_session();
+        let me: *mut Service = service(state);
+        let session = (*me).fast.next_session();
         let (to, posted) = {
-            let message = packed(state, session, kind::REQUEST);
-            let wait = service(state).fast.wait_when_full;
-            (message.to, deliver(service(state), message, 0, wait))
+            let message = packed(state, me, session, kind::REQUEST);
+            let wait = (*me).fast.wait_when_full;
+            (message.to, deliver(&mut *me, message, 0, wait))
         };
         match posted {
             Posted::Done | Posted::Queued => {

@@ -9,6 +9,7 @@ use super::library::{IDLE, POLL, REQUESTS, push_hook, push_system_call};
 use super::service;
 use crate::ltask::message::{ServiceId, kind};
 use crate::ltask::pack;
+use crate::ltask::service::Service;
 use crate::lua::object::Key;
 use crate::lua::{Text, raise};
 use crate::task::{Core, How, Slot, Tag, Token};
@@ -40,8 +41,9 @@ unsafe extern "C-unwind" fn continued(
     // SAFETY: the yield is the last act.
     unsafe {
         ffi::lua_settop(state, 0);
-        handle_batch(state);
-        if service(state).fast.ended {
+        let me: *mut Service = service(state);
+        handle_batch(state, me);
+        if (*me).fast.ended {
             ffi::lua_pushboolean(state, 1);
             return 1;
         }
@@ -54,30 +56,32 @@ unsafe extern "C-unwind" fn continued(
 pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int {
     // SAFETY: as for `main_loop`.
     unsafe {
-        let core = service(state).fast.core;
+        let me: *mut Service = service(state);
+        let core = (*me).fast.core;
         if core.is_null() || (*core).current().is_some() {
             raise(
                 state,
                 Text::new("schedule_message: for the main function only"),
             );
         }
-        handle_batch(state);
-        ffi::lua_pushboolean(state, service(state).fast.ended.into());
+        handle_batch(state, me);
+        ffi::lua_pushboolean(state, (*me).fast.ended.into());
         1
     }
 }
 
-unsafe fn handle_batch(state: *mut lua_State) {
+/// `me` is the VM's service, whose address stays; no reference to it is held while Lua runs.
+unsafe fn handle_batch(state: *mut lua_State, me: *mut Service) {
     // SAFETY: runs in the main function, outside of any task.
     unsafe {
-        let core = service(state).fast.core;
-        let began = service(state).began;
+        let core = (*me).fast.core;
+        let began = (*me).began;
         (*core).now = began;
         Core::tend(core, state);
         let mut handled = 0;
         loop {
-            let quiet = run_ready(core, state, began);
-            let service = service(state);
+            let quiet = run_ready(core, state, me, began);
+            let service = &mut *me;
             if !quiet || service.fast.ended || service.detach || handled >= MESSAGES_MOST {
                 break;
             }
@@ -93,14 +97,14 @@ unsafe fn handle_batch(state: *mut lua_State) {
             handled += 1;
             let head = (message.kind, message.from, message.session);
             service.fast.current = Some(message);
-            handle(state, core, head);
+            handle(state, core, me, head);
         }
-        if service(state).fast.polls && !service(state).batch.is_empty() {
+        if (*me).fast.polls && !(*me).batch.is_empty() {
             call_if_set(state, &POLL);
-            run_ready(core, state, began);
+            run_ready(core, state, me, began);
         }
         let created = (*core).created();
-        let service = service(state);
+        let service = &mut *me;
         service.again = (*core).has_ready();
         let card = &service.card;
         card.coroutines
@@ -111,10 +115,10 @@ unsafe fn handle_batch(state: *mut lua_State) {
 /// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
 /// message is taken only when it has, when what is left has yielded by itself, or when `ROUNDS_MOST` rounds
 /// have passed since the last one.
-unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) -> bool {
+unsafe fn run_ready(core: *mut Core, state: *mut lua_State, me: *mut Service, began: u64) -> bool {
     // SAFETY: outside of any task.
     unsafe {
-        let mut rounds = service(state).fast.rounds;
+        let mut rounds = (*me).fast.rounds;
         let mut quiet = true;
         while (*core).has_ready() && rounds < ROUNDS_MOST {
             if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
@@ -124,34 +128,39 @@ unsafe fn run_ready(core: *mut Core, state: *mut lua_State, began: u64) -> bool 
             Core::run_ready(core, state);
             rounds += 1;
         }
-        service(state).fast.rounds = if quiet { 0 } else { rounds };
+        (*me).fast.rounds = if quiet { 0 } else { rounds };
         quiet
     }
 }
 
-unsafe fn handle(state: *mut lua_State, core: *mut Core, head: (u8, ServiceId, i64)) {
+unsafe fn handle(
+    state: *mut lua_State,
+    core: *mut Core,
+    me: *mut Service,
+    head: (u8, ServiceId, i64),
+) {
     // SAFETY: the message lies in `fast.current`.
     unsafe {
         let (kind, from, session) = head;
         match kind {
-            kind::REQUEST => start(state, core, true, Tag { from, session }),
-            kind::RESPONSE => answer(state, core, session),
-            kind::ERROR => answer_error(state, core, from, session),
-            kind::SYSTEM => start(state, core, false, Tag { from, session }),
+            kind::REQUEST => start(state, core, me, true, Tag { from, session }),
+            kind::RESPONSE => answer(state, core, me, session),
+            kind::ERROR => answer_error(state, core, me, from, session),
+            kind::SYSTEM => start(state, core, me, false, Tag { from, session }),
             kind::SIGNAL => signal(state, core, from),
             kind::IDLE => idle(state),
             _ => {}
         }
-        service(state).fast.current = None;
+        (*me).fast.current = None;
         ffi::lua_settop(state, 0);
     }
 }
 
 /// Unpacks the message at hand onto `state`; how many values.
-unsafe fn unpack(state: *mut lua_State) -> c_int {
+unsafe fn unpack(state: *mut lua_State, me: *mut Service) -> c_int {
     // SAFETY: the payload is freed when the values are there, or by `recover`.
     unsafe {
-        let Some(message) = &service(state).fast.current else {
+        let Some(message) = &(*me).fast.current else {
             return 0;
         };
         let (bytes, size) = message.payload.bytes();
@@ -176,11 +185,11 @@ unsafe fn hand_over(state: *mut lua_State, core: *mut Core, slot: Slot, count: c
 
 /// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
 /// service's own handlers, not of the library's.
-unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
+unsafe fn start(state: *mut lua_State, core: *mut Core, me: *mut Service, user: bool, tag: Tag) {
     // SAFETY: values are moved when all is found.
     unsafe {
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
-        let count = unpack(state);
+        let count = unpack(state, me);
         if count == 0 {
             ffi::lua_pushnil(state);
         }
@@ -203,11 +212,11 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, user: bool, tag: Tag) {
         if ffi::lua_type(state, 2) == ffi::LUA_TSTRING {
             let text = ffi::lua_tolstring(state, 2, &mut length).cast::<u8>();
             let text = std::slice::from_raw_parts(text, length);
-            service(state).fast.set_name(slot, text);
+            (*me).fast.set_name(slot, text);
         }
         ffi::lua_replace(state, 2);
         hand_over(state, core, slot, count);
-        service(state).fast.current = None;
+        (*me).fast.current = None;
         Core::start(core, state, slot, count - 1, tag);
     }
 }
@@ -258,10 +267,10 @@ unsafe fn unknown(state: *mut lua_State, tag: Tag) {
 }
 
 /// An answer: whoever waits for the session goes on with the values.
-unsafe fn answer(state: *mut lua_State, core: *mut Core, session: i64) {
+unsafe fn answer(state: *mut lua_State, core: *mut Core, me: *mut Service, session: i64) {
     // SAFETY: the waiter is taken when the values are there.
     unsafe {
-        let count = unpack(state);
+        let count = unpack(state, me);
         match (*core).take_waiter(Token::Session(session)) {
             Some(slot) => {
                 if count > ROOM && ffi::lua_checkstack((*core).thread(slot), count) == 0 {
@@ -269,7 +278,7 @@ unsafe fn answer(state: *mut lua_State, core: *mut Core, session: i64) {
                     ffi::luaL_error(state, c"too many values in an answer".as_ptr());
                 }
                 ffi::lua_xmove(state, (*core).thread(slot), count);
-                service(state).fast.current = None;
+                (*me).fast.current = None;
                 Core::resume_now(core, state, slot, count, How::Woken);
             }
             None => fire(state, core, session),
@@ -295,16 +304,22 @@ unsafe fn fire(state: *mut lua_State, core: *mut Core, session: i64) {
 }
 
 /// An error for whoever waits for the session: the library makes the error object.
-unsafe fn answer_error(state: *mut lua_State, core: *mut Core, from: ServiceId, session: i64) {
+unsafe fn answer_error(
+    state: *mut lua_State,
+    core: *mut Core,
+    me: *mut Service,
+    from: ServiceId,
+    session: i64,
+) {
     // SAFETY: the waiter is taken when the error object is there.
     unsafe {
         push_hook(state, c"refused");
         ffi::lua_pushinteger(state, from.into());
-        let count = unpack(state);
+        let count = unpack(state, me);
         ffi::lua_call(state, count + 1, 1);
         if let Some(slot) = (*core).take_waiter(Token::Session(session)) {
             ffi::lua_xmove(state, (*core).thread(slot), 1);
-            service(state).fast.current = None;
+            (*me).fast.current = None;
             Core::resume_now(core, state, slot, 1, How::Interrupted);
         }
     }
