@@ -18,7 +18,7 @@ const HEADER: usize = size_of::<Chunk>();
 /// A chunk is a share of what there is: little is idle in a small VM, and a large one needs few.
 const CHUNK_MIN: usize = 2 * 1024;
 const CHUNK_MAX: usize = 32 * 1024;
-const CHUNK_SHARE: usize = 8;
+const CHUNK_SHARE: usize = 16;
 
 /// Start of a chunk; the blocks follow.
 #[repr(C, align(16))]
