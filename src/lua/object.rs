@@ -191,6 +191,18 @@ pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Opt
     }
 }
 
+/// The value that an upvalue of the running function was made with, when it is living.
+///
+/// # Safety
+/// The pseudo-index `index` is of an upvalue that was set to a `T`.
+pub(crate) unsafe fn upvalue<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
+    // SAFETY: the caller's promise; the key is null once the value is dropped.
+    unsafe {
+        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
+        (!slot.is_null() && !(*slot).key.is_null()).then(|| (*slot).value.as_mut_ptr())
+    }
+}
+
 /// Whether a value that was once found by [`test`] has not been dropped since.
 ///
 /// # Safety

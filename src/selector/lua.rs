@@ -60,8 +60,8 @@ impl Object for Selector {
     }
 }
 
-/// Told by Lua when a `for` over events is left in whatever way.
-struct LoopGuard;
+/// Told by Lua when a `for` over events is left in whatever way. The user value keeps the selector.
+struct LoopGuard(*const Selector);
 
 impl Object for LoopGuard {
     const NAME: &'static CStr = c"lio.selector loop";
@@ -136,7 +136,10 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
         ffi::lua_setiuservalue(state, at, UDATA);
         ffi::lua_createtable(state, 0, 0);
         ffi::lua_setiuservalue(state, at, OBJECTS);
-        let Ok(_) = object::push_new(state, || Ok::<_, std::convert::Infallible>(LoopGuard));
+        let selector = object::check::<Selector>(state, at);
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, std::convert::Infallible>(LoopGuard(selector))
+        });
         ffi::lua_pushvalue(state, at);
         ffi::lua_setiuservalue(state, -2, 1);
         ffi::lua_setiuservalue(state, at, GUARD);
@@ -486,11 +489,11 @@ pub(crate) struct Event {
     pub(crate) events: i64,
 }
 
-/// For an iterator that was called with `arguments` values: the next event of the batch of the selector at `index`;
-/// `None` when that is over.
+/// For an iterator that was called with `arguments` values: the next event of the batch of the selector that is
+/// upvalue `index`; `None` when that is over.
 ///
 /// # Safety
-/// `state` is valid; nothing that needs `Drop` may be alive.
+/// `state` is valid; nothing that needs `Drop` may be alive; the upvalue is a selector.
 pub(crate) unsafe fn next_ready(
     state: *mut lua_State,
     index: c_int,
@@ -499,7 +502,7 @@ pub(crate) unsafe fn next_ready(
     // SAFETY: the registration is dropped before anything raises. The selector is looked at each time: what is
     // done with an event may run a finalizer that closes it.
     unsafe {
-        let selector = object::test::<Selector>(state, index)?;
+        let selector = object::upvalue::<Selector>(state, index)?;
         let core = (*selector).core.as_ref()?;
         let found = settle(state, guard(|| Ok(next_of(core))));
         // `for` passes its state and control variable; a call by hand passes nothing, and then nobody
@@ -533,9 +536,6 @@ unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_int {
                 ffi::lua_pop(state, 1);
                 continue;
             }
-            if let Some(true) = crate::http::serve::ready(state) {
-                continue;
-            }
             ffi::lua_pushinteger(state, event.events);
             return 2;
         }
@@ -560,11 +560,10 @@ fn events_for(bits: u8, mode: Mode) -> i64 {
 }
 
 unsafe extern "C-unwind" fn leave_loop(state: *mut lua_State) -> c_int {
-    // SAFETY: the guard's user value is its selector.
+    // SAFETY: the guard's user value is its selector, so that the block is there.
     unsafe {
-        object::check::<LoopGuard>(state, 1);
-        ffi::lua_getiuservalue(state, 1, 1);
-        if let Some(selector) = object::test::<Selector>(state, -1) {
+        let LoopGuard(selector) = *object::check::<LoopGuard>(state, 1);
+        if object::is_alive(selector) {
             (*selector).iterating.set(false);
             if let Some(core) = &(*selector).core {
                 core.end_batch();
