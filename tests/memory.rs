@@ -176,8 +176,10 @@ const WAITING: &str = r#"
     local sel = lio.create(16)
     local a, b = socket.pair()
     local one, two = stream.new(sel, a), stream.new(sel, b)
-    local recv, send = stream.waiting(task.wait, task.wait, stream.release, task.wait, task.wait)
-    local pump = stream.pump(sel)
+    local timers = require "lio.timer".new()
+    stream.limit(one, 5, timers:create(one))
+    local recv, send = stream.waiting(timers, task.wait, type, task.wait, task.wait)
+    local pump = stream.pump(sel, true)
     local got, ended
     task.fork(function() got = recv(two, "line") .. recv(two, 50) .. recv(two) end)
     task.fork(function() ended = pcall(recv, one, "all") end)

@@ -171,7 +171,7 @@ function M.new(selector, sched)
 
   if native then
     local function pass_on_read(c) pass_on(reads, c) end
-    api.recv, api.send = stream.waiting(recv_queued, recv_blocked, pass_on_read, send_queued, send_rest)
+    api.recv, api.send = stream.waiting(timers, recv_queued, pass_on_read, send_queued, send_rest)
   end
 
   -- Waits on `c`, which a call that would block has armed: for writing when `writing`, else for reading.
@@ -315,6 +315,7 @@ function M.new(selector, sched)
     timers = timers,
     sched = sched,
     turns = turns,
+    native = native,
     adopt = adopt,
   }
 
@@ -391,17 +392,17 @@ function M.new(selector, sched)
   -- `start(f, …)`: runs `f` as a task: at once where the scheduler can, else as `fork` does.
   api.start = sched.start or sched.fork
 
-  local pump <const> = native and stream.pump(selector)
+  local pump <const> = stream.pump(selector, native)
 
   -- One round: waits for I/O until the next timer, `seconds` at most, then wakes whom it concerns.
   function api.step(seconds)
     local due = timers:next()
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush() end
-    local iterate, _, _, guard = selector:wait(seconds)
+    local _, _, _, guard = selector:wait(seconds)
     -- Before the events: what they set in motion counts from now, not from before the wait.
     api.clock = now()
-    for x, events in pump or iterate, nil, nil, guard do
+    for x, events in pump, nil, nil, guard do
       -- A table is protocol code that looks after its connection itself.
       if type(x) == "table" then x:ready(events) else dispatch(x, events) end
     end

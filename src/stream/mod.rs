@@ -75,6 +75,7 @@ pub(crate) struct Stream {
     parcel: u64,
     /// Who has a turn: bits of `wait.rs`.
     turns: u8,
+    alarm: wait::Alarm,
     /// Bytes that the system took, in all.
     pub(crate) written: u64,
 }
@@ -95,6 +96,7 @@ impl Stream {
             messages: 0,
             parcel: 0,
             turns: 0,
+            alarm: wait::Alarm::default(),
             written: 0,
         }
     }

@@ -1,5 +1,6 @@
-//! The events of a selector's wait for `lualib/lio/net.lua`, in a VM whose tasks are those of `lio.task`: who waits
-//! to read is woken here, a whole batch in one call from Lua; what else there is goes to Lua, in order.
+//! The events of a selector's wait for `lualib/lio/net.lua`: requests of the web server are taken here, and where the
+//! tasks are those of `lio.task` who waits to read is woken, a whole batch in one call from Lua. What else there
+//! is goes to Lua, in order.
 
 use crate::lua::object;
 use crate::selector::READ;
@@ -8,12 +9,16 @@ use crate::task::{Core, How, Token, this};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
-/// `stream.pump(selector)` → an iterator, in the place of the one of `selector:wait`.
+/// `stream.pump(selector, wakes)` → an iterator, in the place of the one of `selector:wait`. `wakes`: whether the
+/// userdata registered are what tasks of `lio.task` wait on.
 pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         object::check::<Selector>(state, 1);
-        let core = Core::of(state);
+        let core = match ffi::lua_toboolean(state, 2) != 0 {
+            true => Core::of(state),
+            false => std::ptr::null_mut(),
+        };
         ffi::lua_pushlightuserdata(state, core.cast());
         ffi::lua_pushvalue(state, 1);
         ffi::lua_pushcclosure(state, next, 2);
@@ -24,7 +29,12 @@ pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; no reference into the core is held across a call of Lua's.
     unsafe {
-        let core = this(state);
+        let wakes = !ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).is_null();
+        let core = if wakes {
+            this(state)
+        } else {
+            std::ptr::null_mut()
+        };
         let selector = ffi::lua_upvalueindex(2);
         push_udatas(state, selector);
         let udatas = ffi::lua_gettop(state);
@@ -38,6 +48,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
                 continue;
             }
             if event.events == i64::from(READ)
+                && wakes
                 && kind == ffi::LUA_TUSERDATA
                 && wake(core, ffi::lua_touserdata(state, -1).addr())
             {

@@ -1,6 +1,6 @@
 //! `recv` and `send` as methods of connections in a VM whose tasks are those of `lio.task`: they move bytes at
 //! once, or wait. What is rare is done by functions of `lualib/lio/net.lua`, which makes the two by
-//! `stream.waiting`: a turn that somebody else has, a time limit, the rest of a long message.
+//! `stream.waiting`: a turn that somebody else has, the rest of a long message.
 //!
 //! Invariant: `Stream::turns` tells who has a turn. `HERE` is set from the wait of a `recv` of this file until that
 //! call ends, and its token is the stream itself; the other turns stand in Lua's books, and `READING` and
@@ -11,6 +11,7 @@ use super::transfer::{Put, check_strings, form_of, push_taken, put_strings};
 use crate::lua::object::{self, Object};
 use crate::lua::{Function, Text, args, raise};
 use crate::task::{Core, Token, raise_cannot_wait, this};
+use crate::timer;
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
 
@@ -22,13 +23,21 @@ const WRITING: u8 = 2;
 const HERE: u8 = 4;
 /// The same, and others queue for it.
 const QUEUED: u8 = 8;
-/// Waits for reading have a time limit, which Lua looks after.
+/// Waits for reading have a time limit, see [`Alarm`].
 const LIMITED: u8 = 16;
 
-// The upvalues of both functions, after the task core.
+// The upvalues, after the task core: of both functions, of `recv`, and of `send`.
 const IN_TURN: c_int = 2;
+const PASS_ON: c_int = 3;
+const TIMERS: c_int = 4;
 const REST: c_int = 3;
-const PASS_ON: c_int = 4;
+
+/// How long a `recv` waits at most, and the timer that ends the wait. The timer is Lua's, which frees it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Alarm {
+    nanos: u64,
+    timer: u64,
+}
 
 /// The connection at argument 1.
 unsafe fn connection(state: *mut lua_State, call: &str) -> *mut Stream {
@@ -75,7 +84,6 @@ unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
         }
         match take(state, stream) {
             Some(count) => count,
-            None if (*stream).turns & LIMITED != 0 => in_lua(state, REST),
             None => wait(state, stream),
         }
     }
@@ -109,6 +117,10 @@ unsafe fn wait(state: *mut lua_State, stream: *mut Stream) -> c_int {
             );
         }
         (*stream).turns |= HERE;
+        if (*stream).turns & LIMITED != 0 {
+            let Alarm { nanos, timer } = (*stream).alarm;
+            timer::lua::set_timer(state, ffi::lua_upvalueindex(TIMERS), timer, nanos);
+        }
         let top = ffi::lua_gettop(state) as lua_KContext;
         ffi::lua_yieldk(state, 0, top, Some(recv_on))
     }
@@ -127,6 +139,10 @@ unsafe extern "C-unwind" fn recv_on(
             ffi::lua_error(state);
         }
         let stream = connection(state, "recv");
+        if (*stream).turns & LIMITED != 0 {
+            let timers = ffi::lua_upvalueindex(TIMERS);
+            timer::lua::clear_timer(state, timers, (*stream).alarm.timer);
+        }
         let top = context as c_int;
         if ends_wait(state, top + 1) {
             end_turn(state, stream);
@@ -141,11 +157,6 @@ unsafe extern "C-unwind" fn recv_on(
             Some(count) => {
                 end_turn(state, stream);
                 count
-            }
-            None if (*stream).turns & LIMITED != 0 => {
-                // The turn is in Lua's books from its next wait on, which begins at once.
-                (*stream).turns &= !(HERE | QUEUED);
-                in_lua(state, REST)
             }
             None => wait(state, stream),
         }
@@ -205,15 +216,15 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `stream.waiting(recv_in_turn, recv_rest, pass_on, send_in_turn, send_rest)` → `recv`, `send`. The functions
-/// get the arguments of the call; `recv_rest` when it would block, `send_rest` with the bytes sent as second.
-/// `pass_on(c)` ends a turn to read.
+/// `stream.waiting(timers, recv_in_turn, pass_on, send_in_turn, send_rest)` → `recv`, `send`. The functions get the
+/// arguments of the call, `send_rest` with the bytes sent as second. `pass_on(c)` ends a turn to read. `timers`: a
+/// `lio.timer` queue, see `stream.limit`.
 pub(super) unsafe extern "C-unwind" fn waiting(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_settop(state, 5);
         let core = Core::of(state);
-        for (function, upvalues) in [(recv as Function, [1, 2, 3]), (send, [4, 5, 3])] {
+        for (function, upvalues) in [(recv as Function, [2, 3, 1]), (send, [4, 5, 1])] {
             (*core).let_through(function);
             ffi::lua_pushlightuserdata(state, core.cast());
             for index in upvalues {
@@ -271,11 +282,19 @@ pub(super) unsafe extern "C-unwind" fn queue_up(state: *mut lua_State) -> c_int 
     }
 }
 
-/// `stream.limit(x, limited)`: whether waits for reading have a time limit.
+/// `stream.limit(x, seconds, timer)`: how long a wait for reading may last from now on, and the timer for that, whose
+/// value is `x`; nil: for ever.
 pub(super) unsafe extern "C-unwind" fn limit(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let limited = ffi::lua_toboolean(state, 2) != 0;
-        change(state, LIMITED, if limited { LIMITED } else { 0 })
+        if args::is_none(state, 2) {
+            return change(state, LIMITED, 0);
+        }
+        let nanos = timer::lua::nanos(state, 2);
+        let timer = ffi::luaL_checkinteger(state, 3) as u64;
+        if let Some(stream) = object::test::<Stream>(state, 1) {
+            (*stream).alarm = Alarm { nanos, timer };
+        }
+        change(state, 0, LIMITED)
     }
 }

@@ -34,16 +34,51 @@ unsafe fn queue<'a>(state: *mut lua_State) -> &'a mut Queue {
     unsafe { &mut (*object::check::<Timers>(state, 1)).0 }
 }
 
-/// The due time that argument `index`, seconds from now, means.
-unsafe fn due(state: *mut lua_State, index: c_int) -> u64 {
+/// The seconds that argument `index` means, in nanoseconds. A century is for ever; rounding up keeps a timer from
+/// firing early.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn nanos(state: *mut lua_State, index: c_int) -> u64 {
     // SAFETY: the caller's promise.
     unsafe {
         let seconds = ffi::luaL_checknumber(state, index);
         if seconds.is_nan() {
             args::argument_error(state, index, Text::new("time is not a number"));
         }
-        // A century is for ever; rounding up keeps a timer from firing early.
-        monotonic_nanos() + (seconds.clamp(0.0, 3.2e9) * 1e9).ceil() as u64
+        (seconds.clamp(0.0, 3.2e9) * 1e9).ceil() as u64
+    }
+}
+
+/// The due time that argument `index`, seconds from now, means.
+unsafe fn due(state: *mut lua_State, index: c_int) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { monotonic_nanos() + nanos(state, index) }
+}
+
+/// Sets a timer of the queue at `index` to fire so many nanoseconds from now. Never raises.
+///
+/// # Safety
+/// `state` is valid; no reference into the queue is held.
+pub(crate) unsafe fn set_timer(state: *mut lua_State, index: c_int, id: u64, nanos: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(timers) = object::test::<Timers>(state, index) {
+            (*timers).0.set(id, monotonic_nanos() + nanos);
+        }
+    }
+}
+
+/// A timer of the queue at `index` does not fire until it is set again. Never raises.
+///
+/// # Safety
+/// As for [`set_timer`].
+pub(crate) unsafe fn clear_timer(state: *mut lua_State, index: c_int, id: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(timers) = object::test::<Timers>(state, index) {
+            (*timers).0.clear(id);
+        }
     }
 }
 

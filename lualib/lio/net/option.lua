@@ -15,6 +15,17 @@ end
 
 return function(api, host)
   local reads <const>, writes <const> = host.turns.reads, host.turns.writes
+  local timers <const> = host.timers
+
+  -- `recv` of a connection is native: it has to know of the limit and of its timer.
+  local function limit_native(c, seconds)
+    local alarm = reads.alarms[c]
+    if seconds and not alarm then
+      alarm = timers:create(c)
+      reads.alarms[c] = alarm
+    end
+    limit(c, seconds, alarm)
+  end
 
   -- `timeout(c, read_seconds, write_seconds)`: how long a wait in recv and send may last; nil: for ever.
   -- Over it: `nil, "timeout"`, and the connection stays usable.
@@ -26,7 +37,7 @@ return function(api, host)
     if c:is_closed() then return nil, "closed", "closed" end
     reads.limits[x] = read_seconds
     writes.limits[x] = write_seconds
-    limit(x, read_seconds ~= nil)
+    if host.native and getmetatable(x) == stream.metatable then limit_native(x, read_seconds) end
     return true
   end
 

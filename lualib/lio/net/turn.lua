@@ -11,6 +11,7 @@
 
 local stream = require "lio.stream"
 
+local limit <const> = stream.limit
 local set_turn <const>, has_turn <const>, queue_behind <const> = stream.set_turn, stream.has_turn, stream.queue_up
 local setmetatable <const> = setmetatable
 local getmetatable <const> = getmetatable
@@ -179,6 +180,7 @@ return function(sched, timers, native)
     if alarm then
       dir.alarms[x] = nil
       timers:free(alarm)
+      if native and dir == reads then limit(x, nil) end
     end
     dir.limits[x] = nil
     dir.tokens[x] = nil
