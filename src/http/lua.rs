@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     routes: *const Routes,
     /// The VM's workspace, which the registry keeps.
     space: *mut Workspace,
+    /// It has all its user values.
+    pub(super) attached: bool,
     /// What [`serve::ready`] found that is no request; `look` tells.
     pub(super) pending: Option<Step>,
     /// The current request's route, 0 when that needs a closer look.
@@ -227,6 +229,7 @@ unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
                 stream,
                 routes,
                 space,
+                attached: false,
                 pending: None,
                 route: 0,
                 more: false,
@@ -384,6 +387,7 @@ unsafe extern "C-unwind" fn attach(state: *mut lua_State) -> c_int {
             ffi::lua_pushvalue(state, argument);
             ffi::lua_setiuservalue(state, 1, value);
         }
+        (*connection).attached = true;
         0
     }
 }
@@ -858,6 +862,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"tools", serve::tools),
                 (c"body", body),
                 (c"look", serve::look),
+                (c"queue", serve::queue),
                 (c"due", serve::due),
                 (c"take_due", serve::take_due),
                 (c"serve", serve::serve),

@@ -114,14 +114,20 @@ pub(super) unsafe extern "C-unwind" fn tools(state: *mut lua_State) -> c_int {
 pub(crate) unsafe fn ready(state: *mut lua_State) -> Option<bool> {
     // SAFETY: the exchange stays on the stack until it is replaced; its blocks are looked at anew.
     unsafe {
-        let connection = object::test::<Connection>(state, -1)?;
+        let connection =
+            object::test::<Connection>(state, -1).filter(|found| (**found).attached)?;
         let at = ffi::lua_gettop(state);
         let handled = !(*connection).busy && (*connection).is_whole() && {
             let step = take(state, connection);
             match step {
                 Step::Request(..) => {
                     keep(state, at, connection);
-                    enqueue(state, at, connection);
+                    if enqueue(state, at, connection) {
+                        ffi::lua_getiuservalue(state, at, TOOLS);
+                        ffi::lua_rawgeti(state, -1, tool::SCHEDULE);
+                        ffi::lua_getiuservalue(state, at, SELF);
+                        ffi::lua_call(state, 1, 0);
+                    }
                     true
                 }
                 _ => {
@@ -140,6 +146,18 @@ pub(crate) unsafe fn ready(state: *mut lua_State) -> Option<bool> {
     }
 }
 
+/// The connection at argument `index`, which `attach` has seen.
+unsafe fn check_attached(state: *mut lua_State, index: c_int) -> *mut Connection {
+    // SAFETY: as for `check_at`.
+    unsafe {
+        let connection = check_at(state, index);
+        if !connection.attached {
+            raise(state, Text::new("the exchange is not attached"));
+        }
+        connection
+    }
+}
+
 /// Keeps the request that is on top of the stack (popped) for `serve`.
 unsafe fn keep(state: *mut lua_State, at: c_int, connection: *mut Connection) {
     // SAFETY: plain stack work.
@@ -149,13 +167,13 @@ unsafe fn keep(state: *mut lua_State, at: c_int, connection: *mut Connection) {
     }
 }
 
-unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection) {
-    // SAFETY: the workspace lives as long as the VM; the place in the queue is taken before Lua code runs.
+/// Puts the exchange at `at` behind those that are due. → whether it is the first of them.
+unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection) -> bool {
+    // SAFETY: the workspace lives as long as the VM; the place in the queue is taken when it is filled.
     unsafe {
         let space = (*connection).space();
         ffi::lua_getiuservalue(state, at, TOOLS);
-        let tools = ffi::lua_gettop(state);
-        ffi::lua_rawgeti(state, tools, tool::DUE);
+        ffi::lua_rawgeti(state, -1, tool::DUE);
         ffi::lua_pushvalue(state, at);
         let due = &mut (*space).due;
         let is_first = due.is_empty();
@@ -166,11 +184,20 @@ unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection)
         let place = due.last + 1;
         ffi::lua_rawseti(state, -2, place);
         (*space).due.last = place;
-        if is_first {
-            ffi::lua_rawgeti(state, tools, tool::SCHEDULE);
-            ffi::lua_getiuservalue(state, at, SELF);
-            ffi::lua_call(state, 1, 0);
-        }
+        ffi::lua_pop(state, 2);
+        is_first
+    }
+}
+
+/// `http.queue(x)` → whether it is the first: puts an exchange that [`look`] has made busy behind those that are
+/// due; the caller has them served.
+pub(super) unsafe extern "C-unwind" fn queue(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        let connection = check_attached(state, 1);
+        let is_first = enqueue(state, 1, connection);
+        ffi::lua_pushboolean(state, is_first.into());
+        1
     }
 }
 
@@ -272,7 +299,7 @@ pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
         if !alone {
             return run(state, Act::Take);
         }
-        let connection: *mut Connection = check_at(state, at::CONNECTION);
+        let connection = check_attached(state, at::CONNECTION);
         (*(*connection).space()).due.clock = monotonic();
         begin(state);
         run(state, Act::Handle)
@@ -393,7 +420,7 @@ unsafe fn push_tool(state: *mut lua_State, index: i64) {
 unsafe fn handle(state: *mut lua_State) -> bool {
     // SAFETY: the connection stays on the stack.
     unsafe {
-        let connection: *mut Connection = check_at(state, at::CONNECTION);
+        let connection = check_attached(state, at::CONNECTION);
         let route = (*connection).route;
         ((*connection).touched, (*connection).special) = (false, false);
         (*connection).served = true;

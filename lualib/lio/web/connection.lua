@@ -29,11 +29,33 @@ local SHED_AFTER <const> = 1
 
 local M = {}
 
-local Connection = {}
+-- What a connection has none of until it needs it.
+local Connection = {
+  body_waited = 0,
+  timer = false,
+  limited = false, -- whether its sends have their time limit
+  problem = false,
+  extras = false, -- whether there is one of the next three
+  form = false,
+  file = false,
+  hooks = false, -- of the current request
+  taken = false,
+  gone = false,
+  events = false, -- its server-sent events
+  broken = false,
+}
 Connection.__index = Connection
+
+-- A wait for the peer to read has an end from now on.
+function Connection:limit()
+  if self.limited then return end
+  self.limited = true
+  self.net.timeout(self.c, nil, self.app.settings.write_time)
+end
 
 -- Sends what is queued, and `data` behind it. → whether the peer still takes it.
 function Connection:send(...)
+  self:limit()
   local ok = self.net.send(self.c, ...)
   if not ok then
     self.gone, self.broken = true, true
@@ -172,7 +194,7 @@ local function finish(self)
   serving.connections[c] = nil
   if self.timer then
     serving.timers:free(self.timer)
-    self.timer = nil
+    self.timer = false
   end
   if self.taken then return end
   serving.server:release(c)
@@ -197,7 +219,10 @@ end
 -- Acts at `due` at the latest. The timer is moved only when it would fire too late; one that fires too
 -- early is set again then, so a connection that goes from request to request costs no timer call.
 local function act_by(self, due)
-  if self.x:act_by(due) then self.serving.timers:set(self.timer, due - now()) end
+  if not self.x:act_by(due) then return end
+  local timers = self.serving.timers
+  self.timer = self.timer or timers:create(self)
+  timers:set(self.timer, due - now())
 end
 
 -- What comes after a look had no request: waits without a task, or ends. Called with what `http.look` told.
@@ -280,9 +305,9 @@ end
 local tools
 
 -- Serves one connection, which `look` has made busy, as a task of its own.
-local function serve_alone(self)
+local function serve_alone(x)
   local work <close> = new_work()
-  serve(work, tools, self.x)
+  serve(work, tools, x)
   spare_work = work
 end
 
@@ -292,6 +317,13 @@ local function serve_due()
   local work <close> = new_work()
   serve(work, tools)
   spare_work = work
+end
+
+-- The same for connections that become due outside a round, as new ones do: forked, with another behind it for
+-- those that are left when a handler waits.
+local function serve_behind(start)
+  if http.due() > 1 then start(serve_behind, start) end
+  serve_due()
 end
 
 -- Has the connections that are due served, when the loop has gone through its events.
@@ -307,8 +339,10 @@ tools = http.tools {
 
 -- Goes on after a look: with the request, or without.
 local function go_on(self, what, status, reason)
-  if what then return self.net.start(serve_alone, self) end
-  return rest(self, what, status, reason)
+  if not what then return rest(self, what, status, reason) end
+  local net = self.net
+  if not net.starts then return net.start(serve_alone, self.x) end
+  if http.queue(self.x) then net.start(serve_behind, net.start) end
 end
 
 -- The loop has events that are not for a new request. While a task works on one, they are for what it waits on.
@@ -356,10 +390,9 @@ function M.serving(app, net)
   end
 
   local options = app.settings
-  local limited = options.requests < math.huge and options.requests or nil
+  local limited = options.requests < math.huge and options.requests or false
 
   function serving.handle(c)
-    net.timeout(c, nil, options.write_time)
     local x = exchange(c, app.routes, options.request_line, options.headers, options.fields)
     local self = setmetatable({
       false, -- the current request
@@ -368,24 +401,12 @@ function M.serving(app, net)
       serving = serving,
       c = c,
       x = x,
-      left = limited or false,
-      body_waited = 0,
-      problem = false,
-      extras = false, -- whether there is one of the next three
-      form = false,
-      file = false,
-      hooks = false, -- of the current request
-      taken = false,
-      gone = false,
-      events = false, -- its server-sent events
-      broken = false,
+      left = limited,
     }, Connection)
     x:attach(self, tools, app.handlers, app.wrappers, app.brief, serving.keep_alive_time)
     if limited or serving.stopping then x:careful() end
-    self.timer = net.timers:create(self)
     serving.connections[c] = self
     net.attend(c, x)
-    -- Called in the accept loop's task: what has come already has a task of its own.
     return go_on(self, look(x))
   end
 

@@ -182,6 +182,7 @@ function M.send(res, begin, finish_pieces)
     if part.length <= READ_MOST and x:chunk("", false) <= READ_MOST then
       ok, message, code = c:queue_file(f, part.first, part.length)
     else
+      connection:limit()
       ok, message, sent, code = connection.net.sendfile(c, f, part.first, part.length)
     end
     if not ok then return fail(connection, message or sent, code) end
