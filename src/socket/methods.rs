@@ -7,6 +7,7 @@ use crate::lua::object::{self, closed_text};
 use crate::lua::{Fault, Function, Text, args, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, SockAddr};
+use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -32,10 +33,10 @@ pub(super) const METHODS: &[(&CStr, Function)] = &[
     (c"close", close),
 ];
 
-/// What `recv` takes at most when nothing is said; also the size of its buffer on the stack.
+/// What `recv` takes at most when nothing is said.
 const CHUNK: usize = 16 * 1024;
-/// The size of the buffer on the stack for who asks for more, up to so much.
-const LARGE: usize = 64 * 1024;
+/// The size of the buffer that a thread's calls share.
+const SHARED: usize = 64 * 1024;
 /// What one `recv` takes at most whatever is said.
 const MOST: usize = 1024 * 1024;
 /// What one `sendv` hands over at most.
@@ -153,8 +154,27 @@ unsafe fn size_argument(state: *mut lua_State, default: usize) -> usize {
     }
 }
 
-/// Receives up to `size` bytes and pushes what came: into the stack when they fit, else into a buffer
-/// that Lua owns.
+thread_local! {
+    /// What is received goes here first, and into a string of Lua's before anything else runs on the thread.
+    static BUFFER: UnsafeCell<Vec<MaybeUninit<u8>>> = const { UnsafeCell::new(Vec::new()) };
+}
+
+/// The thread's buffer of [`SHARED`] bytes, made at first use; `None` while the thread ends. Not on the stack: what
+/// checks that a large frame fits would touch each of its pages, and they all fall into the same cache lines.
+fn shared_buffer() -> Option<*mut MaybeUninit<u8>> {
+    let start = BUFFER.try_with(|buffer| {
+        // SAFETY: no other reference to the vector is alive: each ends in here.
+        let buffer = unsafe { &mut *buffer.get() };
+        if buffer.capacity() < SHARED {
+            buffer.reserve_exact(SHARED);
+        }
+        buffer.as_mut_ptr()
+    });
+    start.ok()
+}
+
+/// Receives up to `size` bytes and pushes what came: through the thread's buffer when they fit, else through one
+/// that Lua owns. `push` makes the string first of all.
 unsafe fn receive(
     state: *mut lua_State,
     call: &'static str,
@@ -162,42 +182,23 @@ unsafe fn receive(
     receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>>,
     push: impl FnOnce(&[u8]) -> c_int,
 ) -> c_int {
-    // SAFETY: `count` bytes of the buffer are initialized when the call says so.
+    // SAFETY: the buffer has `size` bytes, of which `count` are initialized when the call says so. No Lua code
+    // runs before the string is made of them.
     unsafe {
-        if size <= CHUNK {
-            return on_stack::<CHUNK>(state, call, size, receive, push);
-        }
-        if size <= LARGE {
-            return on_stack::<LARGE>(state, call, size, receive, push);
-        }
-        let start: *mut MaybeUninit<u8> = ffi::lua_newuserdatauv(state, size, 0).cast();
+        let shared = if size <= SHARED {
+            shared_buffer()
+        } else {
+            None
+        };
+        let start = match shared {
+            Some(start) => start,
+            None => ffi::lua_newuserdatauv(state, size, 0).cast(),
+        };
         finish(
             state,
             call,
             || receive(std::slice::from_raw_parts_mut(start, size)),
             |count| push(std::slice::from_raw_parts(start.cast(), count)),
-        )
-    }
-}
-
-/// The same with a buffer of `N` bytes on the stack. Not inlined: each size has a frame of its own.
-#[inline(never)]
-unsafe fn on_stack<const N: usize>(
-    state: *mut lua_State,
-    call: &'static str,
-    size: usize,
-    receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>>,
-    push: impl FnOnce(&[u8]) -> c_int,
-) -> c_int {
-    let mut buffer = [MaybeUninit::<u8>::uninit(); N];
-    let start: *const u8 = buffer.as_ptr().cast();
-    // SAFETY: as for `receive`.
-    unsafe {
-        finish(
-            state,
-            call,
-            || receive(&mut buffer[..size]),
-            |count| push(std::slice::from_raw_parts(start, count)),
         )
     }
 }
