@@ -22,9 +22,14 @@ pub(crate) unsafe fn new() -> *mut lua_State {
         #[cfg(not(feature = "lua55"))]
         let state = ffi::lua_newstate(allocate, std::ptr::null_mut());
         if !state.is_null() {
-            // `luaL_newstate` does these two.
+            // As `luaL_newstate` does.
             ffi::lua_atpanic(state, panicked);
-            ffi::lua_setwarnf(state, Some(warn_off), state.cast());
+            let warn = if cfg!(feature = "lua55") {
+                warn_on
+            } else {
+                warn_off
+            };
+            ffi::lua_setwarnf(state, Some(warn), state.cast());
         }
         state
     }
@@ -108,7 +113,7 @@ unsafe fn is_control(message: *const c_char, continues: c_int, word: &CStr) -> b
     continues == 0 && unsafe { CStr::from_ptr(message) } == word
 }
 
-/// Warnings are off, as in a new VM of Lua's: only `warn("@on")` is heard.
+/// Warnings are off, as in a new VM of Lua 5.4: only `warn("@on")` is heard. Lua 5.5 begins with them on.
 unsafe extern "C-unwind" fn warn_off(data: *mut c_void, message: *const c_char, continues: c_int) {
     // SAFETY: the data is the VM.
     unsafe {
