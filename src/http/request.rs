@@ -1,14 +1,30 @@
 //! A request's head as Lua holds it: one block with the bytes and the fields' places, made at once and
 //! read on demand. It needs no finalizer.
+//!
+//! | file | topic |
+//! |---|---|
+//! | here | the block, and what is read of it by a method |
+//! | `table` | fields by name |
+//! | `query` | what is percent-encoded |
+//! | `routing` | paths, parameters and matches of routes |
+//! | `kind` | what handlers index |
 
-use super::exchange::Workspace;
+mod kind;
+mod query;
+mod routing;
+mod table;
+
+pub(super) use kind::kind;
+use query::push_decoded;
+pub(crate) use query::push_pairs;
+use routing::{matches, params, route};
+pub(crate) use routing::{normal_path, route_path};
+pub(crate) use table::{Table, push_lower};
+
 use super::fields::{Field, MAX_FIELDS, Span};
-use super::head::{Head, Method, TargetForm};
-use super::lua::workspace;
-use super::routes::Routes;
-use super::uri;
+use super::head::{Head, Method};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, args, guard, push_bytes, settle};
+use crate::lua::{Function, args, push_bytes};
 use mlua::ffi::{self, lua_State};
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -134,103 +150,6 @@ impl Request {
     pub(crate) fn method_id(&self) -> Method {
         self.head.method_id
     }
-
-    /// The raw path; CONNECT, which has none, counts as `/`.
-    fn route_path(&self) -> &[u8] {
-        route_path(&self.head, self.bytes())
-    }
-}
-
-/// The fields of a head that Lua holds, and the bytes that they are places in.
-#[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
-    pub(crate) fields: &'a [Field],
-    pub(crate) bytes: &'a [u8],
-}
-
-impl<'a> Table<'a> {
-    /// The values of a field, in order; names are case-blind.
-    pub(crate) fn values(self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        self.fields
-            .iter()
-            .filter(move |field| field.name.of(self.bytes).eq_ignore_ascii_case(name))
-            .map(move |field| field.value.of(self.bytes))
-    }
-
-    /// Pushes all values of a field as one, or nil.
-    ///
-    /// # Safety
-    /// As for [`push_bytes`].
-    pub(crate) unsafe fn push_joined(self, state: *mut lua_State, name: &[u8]) {
-        // SAFETY: plain stack work.
-        unsafe {
-            let mut parts = 0;
-            for value in self.values(name) {
-                if parts > 0 {
-                    let cookie = name.eq_ignore_ascii_case(b"cookie");
-                    push_bytes(state, if cookie { b"; " } else { b", " });
-                    push_bytes(state, value);
-                    ffi::lua_concat(state, 3);
-                } else {
-                    push_bytes(state, value);
-                }
-                parts += 1;
-            }
-            if parts == 0 {
-                ffi::lua_pushnil(state);
-            }
-        }
-    }
-
-    /// Pushes the list of a field's values, in order.
-    ///
-    /// # Safety
-    /// As for [`push_bytes`].
-    pub(crate) unsafe fn push_all(self, state: *mut lua_State, name: &[u8]) {
-        // SAFETY: plain stack work.
-        unsafe {
-            ffi::lua_createtable(state, 1, 0);
-            for (index, value) in self.values(name).enumerate() {
-                push_bytes(state, value);
-                ffi::lua_rawseti(state, -2, index as i64 + 1);
-            }
-        }
-    }
-
-    /// Pushes a table of lower-case name to value; repeated ones joined.
-    ///
-    /// # Safety
-    /// As for [`push_bytes`].
-    pub(crate) unsafe fn push_table(self, state: *mut lua_State) {
-        // SAFETY: plain stack work.
-        unsafe {
-            ffi::lua_createtable(state, 0, self.fields.len() as c_int);
-            for field in self.fields {
-                let name = field.name.of(self.bytes);
-                push_lower(state, name);
-                self.push_joined(state, name);
-                ffi::lua_rawset(state, -3);
-            }
-        }
-    }
-}
-
-/// The raw path that routes are looked up by; CONNECT, which has none, counts as `/`.
-pub(crate) fn route_path<'a>(head: &Head, bytes: &'a [u8]) -> &'a [u8] {
-    match head.target_form {
-        TargetForm::Authority => b"/",
-        _ => head.path(bytes),
-    }
-}
-
-/// A raw path in its normal form: itself, or what is written to `scratch`. `None` for a bad escape.
-pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a str> {
-    if uri::path_is_plain(raw) {
-        return std::str::from_utf8(raw).ok();
-    }
-    scratch.clear();
-    uri::normalize_path(raw, scratch).ok()?;
-    std::str::from_utf8(scratch).ok()
 }
 
 unsafe fn check<'a>(state: *mut lua_State) -> &'a Request {
@@ -283,30 +202,6 @@ unsafe extern "C-unwind" fn raw_path(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes `raw`, percent-decoded; what is no escape stays as it is.
-unsafe fn push_decoded(state: *mut lua_State, raw: &[u8], plus_is_space: bool) {
-    // SAFETY: the scratch buffer belongs to the VM's workspace, so a raise loses nothing.
-    unsafe {
-        if !uri::needs_decode(raw, plus_is_space) {
-            push_bytes(state, raw);
-            return;
-        }
-        let space: *mut Workspace = workspace(state);
-        let decoded = guard(|| {
-            let scratch = &mut (*space).scratch;
-            scratch.clear();
-            Ok(uri::percent_decode(raw, plus_is_space, scratch).is_ok())
-        });
-        match settle(state, decoded) {
-            true => {
-                let scratch = &(*space).scratch;
-                push_bytes(state, scratch);
-            }
-            false => push_bytes(state, raw),
-        }
-    }
-}
-
 /// `head:path()` → the path, percent-decoded.
 unsafe extern "C-unwind" fn path(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
@@ -328,51 +223,6 @@ unsafe extern "C-unwind" fn query(state: *mut lua_State) -> c_int {
             .map_or(&[][..], |span| span.of(request.bytes()));
         push_pairs(state, raw);
         1
-    }
-}
-
-/// Pushes a table of `key=value&…` pairs.
-///
-/// # Safety
-/// Nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn push_pairs(state: *mut lua_State, raw: &[u8]) {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_createtable(state, 0, 0);
-        let table = ffi::lua_gettop(state);
-        for (name, value) in uri::query_pairs(raw) {
-            push_decoded(state, name, true);
-            push_decoded(state, value.unwrap_or_default(), true);
-            insert(state, table);
-        }
-    }
-}
-
-/// Stores the value on top under the key below it; a second value of a key makes a list.
-unsafe fn insert(state: *mut lua_State, table: c_int) {
-    // SAFETY: plain stack work; both are popped.
-    unsafe {
-        ffi::lua_pushvalue(state, -2);
-        match ffi::lua_rawget(state, table) {
-            ffi::LUA_TNIL => {
-                ffi::lua_pop(state, 1);
-                ffi::lua_rawset(state, table);
-                return;
-            }
-            ffi::LUA_TTABLE => {}
-            _ => {
-                ffi::lua_createtable(state, 2, 0);
-                ffi::lua_rotate(state, -2, 1);
-                ffi::lua_rawseti(state, -2, 1);
-                ffi::lua_pushvalue(state, -3);
-                ffi::lua_pushvalue(state, -2);
-                ffi::lua_rawset(state, table);
-            }
-        }
-        let count = ffi::lua_rawlen(state, -1) as i64;
-        ffi::lua_pushvalue(state, -2);
-        ffi::lua_rawseti(state, -2, count + 1);
-        ffi::lua_pop(state, 3);
     }
 }
 
@@ -419,106 +269,11 @@ unsafe extern "C-unwind" fn field_all(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes a field name in lower case.
-///
-/// # Safety
-/// As for [`push_bytes`].
-pub(crate) unsafe fn push_lower(state: *mut lua_State, name: &[u8]) {
-    let mut lower = [0u8; 256];
-    // SAFETY: the caller's promise.
-    unsafe {
-        let Some(lower) = lower.get_mut(..name.len()) else {
-            push_bytes(state, name);
-            return;
-        };
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        push_bytes(state, lower);
-    }
-}
-
 /// `head:fields()` → table of lower-case name to value; repeated ones joined.
 unsafe extern "C-unwind" fn fields(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
         check(state).table().push_table(state);
-        1
-    }
-}
-
-/// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
-unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `push_span`; the values are sub-slices of the head or of a string on the stack.
-    unsafe {
-        let request = check(state);
-        let routes = object::check::<Routes>(state, 2);
-        let id = ffi::luaL_checkinteger(state, 3);
-        let mut path = request.route_path();
-        if !uri::path_is_plain(path) {
-            let space: *mut Workspace = workspace(state);
-            let normal = guard(|| Ok(normal_path(path, &mut (*space).scratch).is_some()));
-            let normal = settle(state, normal);
-            // On the stack, since finalizers and decoding a value below use `scratch`.
-            push_bytes(state, if normal { &(*space).scratch } else { b"" });
-            path = args::bytes(state, -1);
-        }
-        ffi::lua_createtable(state, 0, 4);
-        let mut values: [(*const u8, usize); super::router::MAX_PARAMETERS] =
-            [(std::ptr::null(), 0); super::router::MAX_PARAMETERS];
-        let found = guard(|| {
-            let normal = std::str::from_utf8(path).unwrap_or_default();
-            Ok((*routes).values_of(normal, id, &mut values))
-        });
-        let count = settle(state, found);
-        for (index, (start, length)) in values.iter().take(count).enumerate() {
-            let Some(name) = (*routes).name_of(id, index) else {
-                continue;
-            };
-            push_bytes(state, name.as_bytes());
-            push_decoded(state, std::slice::from_raw_parts(*start, *length), false);
-            ffi::lua_rawset(state, -3);
-        }
-        1
-    }
-}
-
-/// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
-/// and constraints, the most specific first; a 0 ends those of equal patterns.
-unsafe extern "C-unwind" fn matches(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `push_span`.
-    unsafe {
-        let request = check(state);
-        let routes = object::check::<Routes>(state, 2);
-        let space: *mut Workspace = workspace(state);
-        // First, since it may run finalizers; filling it runs none.
-        ffi::lua_createtable(state, 4, 0);
-        let found = guard(|| {
-            let space = &mut *space;
-            space.routes.clear();
-            if let Some(normal) = normal_path(request.route_path(), &mut space.scratch) {
-                (*routes).all(normal, &mut space.routes);
-            }
-            Ok(())
-        });
-        settle(state, found);
-        let ids = &(*space).routes;
-        for (index, id) in ids.iter().enumerate() {
-            ffi::lua_pushinteger(state, *id);
-            ffi::lua_rawseti(state, -2, index as i64 + 1);
-        }
-        1
-    }
-}
-
-/// `head:route([id])` → the id of its route, 0 when it has none; `id` sets it.
-unsafe extern "C-unwind" fn route(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `push_span`.
-    unsafe {
-        let request = object::check::<Request>(state, 1);
-        if !args::is_none(state, 2) {
-            (*request).route = ffi::luaL_checkinteger(state, 2);
-        }
-        ffi::lua_pushinteger(state, (*request).route);
         1
     }
 }
@@ -554,85 +309,6 @@ unsafe extern "C-unwind" fn whole_body(state: *mut lua_State) -> c_int {
 pub(super) unsafe fn belongs(state: *mut lua_State, index: c_int) {
     // SAFETY: the caller's promise.
     unsafe { ffi::lua_setiuservalue(state, index, CONNECTION) };
-}
-
-/// `http.kind(getters, methods)`: from now on heads of this VM are requests as handlers see them. A field is what
-/// was stored under its name, else what `getters[name](req)` gives, which is stored unless it is nil, else
-/// `methods[name]`.
-pub(super) unsafe extern "C-unwind" fn kind(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
-        ffi::luaL_checktype(state, 2, ffi::LUA_TTABLE);
-        ffi::lua_settop(state, 2);
-        object::push_metatable::<Request>(state);
-        ffi::lua_rotate(state, 1, 1);
-        ffi::lua_pushcclosure(state, index, 2);
-        ffi::lua_setfield(state, 1, c"__index".as_ptr());
-        ffi::lua_pushcclosure(state, new_index, 0);
-        ffi::lua_setfield(state, 1, c"__newindex".as_ptr());
-        push_bytes(state, b"lio.request");
-        ffi::lua_setfield(state, 1, c"__name".as_ptr());
-        0
-    }
-}
-
-/// `req[key]`; upvalues 1 and 2 are `kind`'s arguments.
-unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        check(state);
-        ffi::lua_settop(state, 2);
-        if ffi::lua_getiuservalue(state, 1, KNOWN) == ffi::LUA_TTABLE {
-            ffi::lua_pushvalue(state, 2);
-            if ffi::lua_rawget(state, 3) != ffi::LUA_TNIL {
-                return 1;
-            }
-        }
-        ffi::lua_settop(state, 2);
-        ffi::lua_pushvalue(state, 2);
-        if ffi::lua_rawget(state, ffi::lua_upvalueindex(1)) == ffi::LUA_TNIL {
-            ffi::lua_settop(state, 2);
-            ffi::lua_rawget(state, ffi::lua_upvalueindex(2));
-            return 1;
-        }
-        ffi::lua_pushvalue(state, 1);
-        ffi::lua_call(state, 1, 1);
-        if ffi::lua_type(state, 3) != ffi::LUA_TNIL {
-            ffi::lua_pushvalue(state, 2);
-            ffi::lua_pushvalue(state, 3);
-            store(state);
-        }
-        1
-    }
-}
-
-/// `req[key] = value`.
-unsafe extern "C-unwind" fn new_index(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        check(state);
-        ffi::lua_settop(state, 3);
-        store(state);
-        0
-    }
-}
-
-/// Stores the value on top under the key below it (both popped) in what is known of the request at argument 1.
-unsafe fn store(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        if ffi::lua_getiuservalue(state, 1, KNOWN) != ffi::LUA_TTABLE {
-            ffi::lua_pop(state, 1);
-            ffi::lua_createtable(state, 0, 2);
-            ffi::lua_pushvalue(state, -1);
-            ffi::lua_setiuservalue(state, 1, KNOWN);
-        }
-        ffi::lua_rotate(state, -3, 1);
-        // Not raw: a key that is nil or NaN is refused with the usual words.
-        ffi::lua_settable(state, -3);
-        ffi::lua_pop(state, 1);
-    }
 }
 
 /// Pushes a table of what `head:…` can do, as functions.
