@@ -3,10 +3,10 @@
 //! The queue belongs to the stream's userdata, so a raise in the middle loses nothing; what was begun
 //! of the answer is cut off then. Content-Length, Date and Connection are right by themselves.
 
+use super::connection::{Connection, check};
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::fields::is_token;
 use super::json;
-use super::lua::{Connection, check};
 use super::response::{self, BadField};
 use crate::lua::{Text, args, guard, push_bytes, raise, settle};
 use crate::stream::Stream;

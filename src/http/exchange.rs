@@ -6,10 +6,10 @@
 
 use super::body::Chunked;
 use super::date::DateCache;
+use super::due::Due;
 use super::fields::{Fields, NO_FIELDS};
 use super::head::{self, Framing, Head, Limits, Method, Progress};
 use super::response;
-use super::serve::Due;
 use super::status::Reject;
 use crate::selector::WRITE;
 use crate::stream::{Filled, Stream};

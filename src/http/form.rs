@@ -1,9 +1,9 @@
 //! `lio.http.multipart`: a form's parser as `lualib/lio/web/form.lua` uses it. It is fed the pieces of a
 //! body, or takes them from an exchange; nothing here waits: what would need more bytes returns `false`.
 
+use super::connection::check_at;
 use super::disposition::Disposition;
 use super::exchange::Piece;
-use super::lua::check_at;
 use super::multipart::{Event, Limits, Multipart};
 use super::request::push_lower;
 use super::spool::Spool;

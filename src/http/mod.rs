@@ -24,20 +24,25 @@
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
 //! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
-//! | `serve` | goes from request to request, calling handlers | |
-//! | `request`, `routes`, `select`, `form`, `list`, `lua` | what Lua sees: `lio.http` | |
+//! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
+//! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
+//! | `request`, `routes`, `select`, `form`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
 pub(crate) mod body;
 mod client;
 pub(crate) mod coding;
 pub(crate) mod conditional;
+pub(crate) mod connection;
 pub(crate) mod date;
 pub(crate) mod disposition;
+pub(crate) mod due;
 pub(crate) mod exchange;
 pub(crate) mod fields;
+mod finish;
 pub(crate) mod form;
 pub(crate) mod head;
+mod intake;
 pub(crate) mod json;
 mod list;
 pub(crate) mod lua;
@@ -49,9 +54,12 @@ pub(crate) mod response;
 pub(crate) mod router;
 pub(crate) mod routes;
 pub(crate) mod select;
-pub(crate) mod serve;
+mod serve;
 pub(crate) mod spool;
+mod state;
 pub(crate) mod status;
+mod step;
+mod tools;
 pub(crate) mod uri;
 
 #[cfg(test)]

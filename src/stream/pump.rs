@@ -44,7 +44,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
                 ffi::lua_pop(state, 1);
                 continue;
             }
-            if let Some(true) = crate::http::serve::ready(state) {
+            if let Some(true) = crate::http::due::ready(state) {
                 continue;
             }
             if event.events == i64::from(READ)

@@ -2,9 +2,9 @@
 //! here waits: a call that would block returns `false` with the stream armed for reading.
 
 use super::super::body::{MAX_TRAILER_FIELDS, trailers as parse_trailers};
+use super::super::connection::workspace;
 use super::super::exchange::Workspace;
 use super::super::fields::{Field, MAX_FIELDS};
-use super::super::lua::workspace;
 use super::super::request::Table;
 use super::super::status::Reject;
 use super::head::{Asked, Head};

@@ -2,8 +2,8 @@
 //!
 //! The decoded text is put together in the VM's workspace, so a raise in between loses nothing.
 
+use crate::http::connection::workspace;
 use crate::http::exchange::Workspace;
-use crate::http::lua::workspace;
 use crate::http::uri;
 use crate::lua::{guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};

@@ -4,9 +4,9 @@
 //! whatever was sent.
 
 use super::{Request, check, push_decoded};
+use crate::http::connection::workspace;
 use crate::http::exchange::Workspace;
 use crate::http::head::{Head, TargetForm};
-use crate::http::lua::workspace;
 use crate::http::router::MAX_PARAMETERS;
 use crate::http::routes::Routes;
 use crate::http::uri;

@@ -1,0 +1,275 @@
+//! `lio.http`'s exchange: one connection as lualib/lio/web/connection.lua and `serve` hold it.
+//!
+//! A userdata with the protocol's state (`exchange`) and what is known of the connection beside it; its methods
+//! are in `state`, `intake`, `step` and `answer`. Invariant: the user values keep stream and routes alive, and
+//! [`check`] tells when their finalizers have run all the same.
+
+use super::exchange::{Exchange, Workspace};
+use super::head::Limits;
+use super::routes::Routes;
+use super::step::{self, Step};
+use super::{answer, intake, state};
+use crate::lua::object::{self, Key, Object, key};
+use crate::lua::{Function, Text, args, raise};
+use crate::stream::Stream;
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+use std::os::raw::c_int;
+
+// User values of an exchange; all but the first two by `attach`.
+const STREAM: c_int = 1;
+const ROUTES: c_int = 2;
+/// The table of lualib/lio/web/connection.lua.
+pub(super) const SELF: c_int = 3;
+/// The head of a request that waits for its handler.
+pub(super) const HEAD: c_int = 4;
+pub(super) const TOOLS: c_int = 5;
+pub(super) const HANDLERS: c_int = 6;
+pub(super) const WRAPPERS: c_int = 7;
+/// By route: whether its handler has no use for a response.
+pub(super) const BRIEF: c_int = 8;
+
+/// An exchange and what it works on; the user values keep both alive.
+pub(crate) struct Connection {
+    pub(crate) exchange: Exchange,
+    pub(super) stream: *mut Stream,
+    pub(super) routes: *const Routes,
+    /// The VM's workspace, which the registry keeps.
+    space: *mut Workspace,
+    /// It has all its user values.
+    pub(super) attached: bool,
+    /// What [`super::due::ready`] found that is no request; `look` tells.
+    pub(super) pending: Option<Step>,
+    /// The current request's route, 0 when that needs a closer look.
+    pub(super) route: i64,
+    /// Answers are queued that did not go out yet.
+    pub(super) more: bool,
+    /// The loop is going to send what is queued before it waits.
+    pub(super) flush_noted: bool,
+    /// A request is worked on, or waits for its handler.
+    pub(super) busy: bool,
+    /// What one that is not busy waits for.
+    pub(super) waits: Wait,
+    /// It has had a request.
+    pub(super) served: bool,
+    /// The handler has set something of the answer: status, fields, body.
+    pub(super) touched: bool,
+    /// It did more than that, or than to return.
+    pub(super) special: bool,
+    /// What comes next depends on more than its bytes: a stop has begun, or its requests are counted.
+    pub(super) careful: bool,
+    /// Seconds it may wait between two requests.
+    pub(super) keep_alive: f64,
+    /// When the wait is over, and when its timer fires, in seconds of `lio.now`.
+    pub(super) due: f64,
+    pub(super) timer_due: f64,
+    /// When the wait for the head, or for the rest of a body, has begun.
+    pub(super) since: Option<f64>,
+}
+
+/// What a connection without a request waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    Idle,
+    Partial,
+    Unread,
+    Blocked,
+}
+
+impl Wait {
+    pub(super) const ALL: [(Wait, &'static str); 4] = [
+        (Wait::Idle, "idle"),
+        (Wait::Partial, "partial"),
+        (Wait::Unread, "unread"),
+        (Wait::Blocked, "blocked"),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+impl Object for Connection {
+    const NAME: &'static CStr = c"lio.http.exchange";
+    const USER_VALUES: c_int = 8;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"next", step::next),
+        (c"answer", answer::answer),
+        (c"start", answer::start),
+        (c"chunk", answer::chunk),
+        (c"last_chunk", answer::last_chunk),
+        (c"refuse", state::refuse),
+        (c"body", intake::body),
+        (c"piece", intake::piece),
+        (c"received", intake::received),
+        (c"discard", intake::discard),
+        (c"trailers", intake::trailers),
+        (c"close_after", state::close_after),
+        (c"is_closing", state::is_closing),
+        (c"is_answered", state::is_answered),
+        (c"is_head", state::is_head),
+        (c"body_sent", state::body_sent),
+        (c"leaves_unread", state::leaves_unread),
+        (c"is_last_arrived", state::is_last_arrived),
+        (c"hand_over", state::hand_over),
+        (c"attach", attach),
+        (c"touch", state::touch),
+        (c"work", state::work),
+        (c"rest", state::rest),
+        (c"waits", state::waits),
+        (c"idle_due", state::idle_due),
+        (c"act_by", state::act_by),
+        (c"expired", state::expired),
+        (c"since", state::since),
+        (c"careful", state::careful),
+    ];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+impl Object for Workspace {
+    const NAME: &'static CStr = c"lio.http workspace of this VM";
+    const METHODS: &'static [(&'static CStr, Function)] = &[];
+    fn key() -> &'static Key {
+        key!()
+    }
+}
+
+static WORKSPACE: Key = Key::new(4);
+
+/// The workspace of the VM; it lives as long as the VM.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive; one user at a time.
+pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, WORKSPACE.pointer());
+        let known = object::test::<Workspace>(state, -1);
+        ffi::lua_pop(state, 1);
+        if let Some(known) = known {
+            return known;
+        }
+        let Ok(made) =
+            object::push_new(
+                state,
+                || Ok::<_, std::convert::Infallible>(Workspace::new()),
+            );
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, WORKSPACE.pointer());
+        made
+    }
+}
+
+impl Connection {
+    /// Whether stream, routes and workspace are what they were: their finalizers may have run, by a
+    /// script or because the VM is closing.
+    pub(super) unsafe fn is_whole(&self) -> bool {
+        // SAFETY: the user values and the registry keep the blocks; a closing VM frees them last.
+        unsafe {
+            object::is_alive(self.stream)
+                && object::is_alive(self.routes)
+                && object::is_alive(self.space)
+        }
+    }
+
+    /// The VM's workspace; one user at a time.
+    pub(crate) fn space(&self) -> *mut Workspace {
+        self.space
+    }
+
+    /// The exchange and its stream, which are different objects.
+    pub(crate) fn parts(&mut self) -> (&mut Exchange, &mut Stream) {
+        // SAFETY: the user value keeps the stream alive; Lua runs one call at a time.
+        (&mut self.exchange, unsafe { &mut *self.stream })
+    }
+}
+
+/// The connection at argument 1.
+///
+/// # Safety
+/// Nothing that needs `Drop` may be alive; one reference at a time.
+#[inline]
+pub(crate) unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Connection {
+    // SAFETY: the caller's promise.
+    unsafe { check_at(state, 1) }
+}
+
+/// The connection at argument `index`.
+///
+/// # Safety
+/// As for [`check`].
+#[inline]
+pub(crate) unsafe fn check_at<'a>(state: *mut lua_State, index: c_int) -> &'a mut Connection {
+    // SAFETY: the argument stays on the stack while the caller runs.
+    unsafe {
+        let connection = object::check::<Connection>(state, index);
+        if !(*connection).is_whole() {
+            raise(state, Text::new("the exchange's stream or routes are gone"));
+        }
+        &mut *connection
+    }
+}
+
+/// `http.exchange(stream, routes, request_line, headers, fields)` → an exchange with these limits:
+/// bytes of the request line and of the header section, number of fields (256 at most).
+pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; the exchange is owned by Lua before anything can raise.
+    unsafe {
+        let stream = object::check::<Stream>(state, 1);
+        let routes = object::check::<Routes>(state, 2);
+        let space = workspace(state);
+        let limits = Limits {
+            request_line: args::integer_in(state, 3, 1, 1 << 30, "request line limit") as usize,
+            headers: args::integer_in(state, 4, 1, 1 << 30, "headers limit") as usize,
+            fields: args::integer_in(state, 5, 1, 256, "fields limit") as usize,
+        };
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, std::convert::Infallible>(Connection {
+                exchange: Exchange::new(limits),
+                stream,
+                routes,
+                space,
+                attached: false,
+                pending: None,
+                route: 0,
+                more: false,
+                flush_noted: false,
+                busy: false,
+                waits: Wait::Idle,
+                served: false,
+                touched: false,
+                special: false,
+                careful: false,
+                keep_alive: 0.0,
+                due: 0.0,
+                timer_due: f64::INFINITY,
+                since: None,
+            })
+        });
+        ffi::lua_pushvalue(state, 1);
+        ffi::lua_setiuservalue(state, -2, STREAM);
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_setiuservalue(state, -2, ROUTES);
+        1
+    }
+}
+
+/// `x:attach(connection, tools, handlers, wrappers, brief, keep_alive)`: from now on `http.serve` serves it.
+/// `connection` is its table, `tools` what `http.tools` checked, the next three are the app's, and `keep_alive`
+/// is how many seconds it may be idle.
+unsafe extern "C-unwind" fn attach(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `exchange`.
+    unsafe {
+        let connection: *mut Connection = check(state);
+        (*connection).keep_alive = ffi::luaL_checknumber(state, 7);
+        let values = [SELF, TOOLS, HANDLERS, WRAPPERS, BRIEF];
+        for (argument, value) in (2..).zip(values) {
+            ffi::luaL_checktype(state, argument, ffi::LUA_TTABLE);
+            ffi::lua_pushvalue(state, argument);
+            ffi::lua_setiuservalue(state, 1, value);
+        }
+        (*connection).attached = true;
+        0
+    }
+}

@@ -1,0 +1,113 @@
+//! Gives the answer when a handler has ended: native where it returned a body and set no more than status, fields
+//! and type before; else by `conclude` of lualib/lio/web/connection.lua. Works on the stack of [`super::serve`].
+
+use super::answer;
+use super::connection::{Connection, check_at};
+use super::serve::{at, concluded, push_response, push_tool};
+use super::tools as tool;
+use crate::lua::push_bytes;
+use mlua::ffi::{self, lua_State};
+use std::ffi::CStr;
+
+/// Whether the handler's first result is a body by itself: a string, or a table that is not the response.
+unsafe fn is_body(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        match ffi::lua_type(state, at::RESULT) {
+            ffi::LUA_TSTRING => true,
+            ffi::LUA_TTABLE => ffi::lua_rawequal(state, at::RESULT, at::RESPONSE) == 0,
+            _ => false,
+        }
+    }
+}
+
+/// Pushes a field of the response, read raw.
+unsafe fn push_field(state: *mut lua_State, name: &'static CStr) -> std::os::raw::c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushstring(state, name.as_ptr());
+        ffi::lua_rawget(state, at::RESPONSE)
+    }
+}
+
+/// Answers with a body that the handler returned, and with the status, fields and type that it has set before.
+/// False, with nothing queued, when that needs a closer look, or fails.
+unsafe fn answer_touched(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work; what may raise runs protected.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
+            return false;
+        }
+        ffi::lua_pushcclosure(state, answer::answer, 0);
+        ffi::lua_pushvalue(state, at::CONNECTION);
+        if push_field(state, c"code") == ffi::LUA_TNIL {
+            ffi::lua_pop(state, 1);
+            ffi::lua_pushinteger(state, 200);
+        }
+        let untyped = push_field(state, c"kind") == ffi::LUA_TBOOLEAN;
+        ffi::lua_pop(state, 1);
+        let connection: *mut Connection = check_at(state, at::CONNECTION);
+        let queued = match ffi::lua_type(state, at::RESULT) {
+            ffi::LUA_TSTRING => {
+                push_kind(state, answer::TEXT, untyped);
+                ffi::lua_pushvalue(state, at::RESULT);
+                ffi::lua_rawlen(state, at::RESULT) <= answer::INLINE
+            }
+            _ => {
+                push_kind(state, answer::JSON, false);
+                answer::push_json(state, connection, at::RESULT)
+            }
+        };
+        if queued {
+            push_field(state, c"fields");
+        }
+        let answered = queued && ffi::lua_pcall(state, 5, 1, 0) == ffi::LUA_OK;
+        let whole = answered && ffi::lua_toboolean(state, -1) != 0;
+        ffi::lua_settop(state, top);
+        whole
+    }
+}
+
+unsafe fn push_kind(state: *mut lua_State, kind: &[u8], untyped: bool) {
+    // SAFETY: plain stack work.
+    unsafe {
+        match untyped {
+            true => ffi::lua_pushnil(state),
+            false => push_bytes(state, kind),
+        }
+    }
+}
+
+/// Answers. → true when that is done; false when `conclude` did it, and its result is on top.
+pub(super) unsafe fn finish(state: *mut lua_State, ok: bool) -> bool {
+    // SAFETY: the body stays on the stack while it is copied.
+    unsafe {
+        let connection: *mut Connection = check_at(state, at::CONNECTION);
+        if ok
+            && !(*connection).special
+            && ffi::lua_type(state, at::RESULT + 1) == ffi::LUA_TNIL
+            && is_body(state)
+            && match (*connection).touched {
+                false => answer::returned(state, connection, at::RESULT),
+                true => answer_touched(state),
+            }
+        {
+            return true;
+        }
+        if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
+            push_response(state, true);
+            ffi::lua_replace(state, at::RESPONSE);
+        }
+        let values = ffi::lua_gettop(state) - at::RESPONSE;
+        push_tool(state, tool::CONCLUDE);
+        ffi::lua_pushvalue(state, at::REQUEST);
+        ffi::lua_pushvalue(state, at::RESPONSE);
+        ffi::lua_pushboolean(state, ok.into());
+        for value in at::RESULT..at::RESULT + values {
+            ffi::lua_pushvalue(state, value);
+        }
+        ffi::lua_callk(state, 4 + values, 1, 0, Some(concluded));
+        false
+    }
+}

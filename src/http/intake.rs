@@ -1,0 +1,174 @@
+//! A request's body as Lua reads it: whole, in pieces, dropped; and the fields behind it. Methods of the
+//! exchange, used by lualib/lio/web/connection.lua and part.lua. Nothing here waits: a call that would block
+//! returns `false` with the stream armed.
+
+use super::body::{self as coding, MAX_TRAILER_FIELDS};
+use super::connection::check;
+use super::exchange::Piece;
+use super::fields::Field;
+use super::request;
+use super::step::push_refusal;
+use crate::lua::{Fault, args, guard, push_bytes, settle};
+use crate::stream::Filled;
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+
+unsafe fn limit(state: *mut lua_State) -> u64 {
+    // SAFETY: a thin shell.
+    unsafe {
+        match args::is_none(state, 2) {
+            true => u64::MAX >> 1,
+            false => args::integer_in(state, 2, 0, i64::MAX, "limit") as u64,
+        }
+    }
+}
+
+/// Pushes what reading the body came to, `data` being where `Data` points into.
+unsafe fn push_piece(
+    state: *mut lua_State,
+    result: Result<Piece, Fault>,
+    data: impl FnOnce(usize, usize),
+) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        match result {
+            Ok(Piece::Data { from, to, .. }) => {
+                data(from, to);
+                1
+            }
+            Ok(Piece::WouldBlock) => {
+                ffi::lua_pushboolean(state, 0);
+                1
+            }
+            Ok(Piece::End) => {
+                ffi::lua_pushnil(state);
+                1
+            }
+            Ok(Piece::Truncated) => {
+                ffi::lua_pushnil(state);
+                ffi::lua_pushinteger(state, 400);
+                push_bytes(state, b"closed");
+                3
+            }
+            Ok(Piece::Refused(reject)) => push_refusal(state, reject),
+            Err(fault) => {
+                ffi::lua_pushnil(state);
+                ffi::lua_pushinteger(state, 400);
+                push_bytes(state, fault.code().as_bytes());
+                3
+            }
+        }
+    }
+}
+
+/// `x:body([limit])` → the rest of the body as one string; `false` would block; `nil, status, reason`
+/// when it is over the limit (413, before it is read), malformed, or ends early.
+pub(super) unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; what is pushed belongs to the stream or the exchange.
+    unsafe {
+        let limit = limit(state);
+        let connection = check(state);
+        let result = guard(|| {
+            let (exchange, stream) = connection.parts();
+            let piece = exchange.whole(stream, limit);
+            Ok(piece.map_err(|error| Fault::io("recv", &error)))
+        });
+        let result = settle(state, result);
+        // A wait for more, or a refusal, is not over with the handler's return.
+        if !matches!(result, Ok(Piece::Data { .. } | Piece::End)) {
+            connection.special = true;
+        }
+        let (exchange, stream) = connection.parts();
+        push_piece(state, result, |from, to| {
+            if let Ok(Piece::Data { consume: 0, .. }) = result {
+                push_bytes(state, &exchange.collected()[from..to]);
+                *exchange.collected() = Vec::new();
+                return;
+            }
+            push_bytes(state, &stream.buffered()[from..to]);
+            stream.consume(to);
+        })
+    }
+}
+
+/// `x:piece([limit])` → the next piece of the body; `nil` at its end; `false` would block;
+/// `nil, status, reason` as for `body`.
+pub(super) unsafe extern "C-unwind" fn piece(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `body`.
+    unsafe {
+        let limit = limit(state);
+        let connection = check(state);
+        connection.special = true;
+        let result = guard(|| {
+            let (exchange, stream) = connection.parts();
+            let piece = exchange.piece(stream, limit);
+            Ok(piece.map_err(|error| Fault::io("recv", &error)))
+        });
+        let result = settle(state, result);
+        let (_, stream) = connection.parts();
+        push_piece(state, result, |from, to| {
+            push_bytes(state, &stream.buffered()[from..to]);
+            if let Ok(Piece::Data { consume, .. }) = result {
+                stream.consume(consume);
+            }
+        })
+    }
+}
+
+/// `x:received()` → bytes of the current body that were received.
+pub(super) unsafe extern "C-unwind" fn received(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let connection = check(state);
+        let (exchange, stream) = connection.parts();
+        let count = exchange.received() + stream.buffered().len() as u64;
+        ffi::lua_pushinteger(state, count as i64);
+        1
+    }
+}
+
+/// `x:discard()`: reads and drops what the peer still sends. `false` would block, `nil` at its end.
+pub(super) unsafe extern "C-unwind" fn discard(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let connection = check(state);
+        let done = guard(|| {
+            let (_, stream) = connection.parts();
+            // A peer that never stops does not hold the loop: `fill` says that it would block now and then.
+            loop {
+                let there = stream.buffered().len();
+                stream.consume(there);
+                match stream.fill(0) {
+                    Ok(Filled::Some) => {}
+                    Ok(Filled::WouldBlock) => return Ok(false),
+                    _ => return Ok(true),
+                }
+            }
+        });
+        match settle(state, done) {
+            true => ffi::lua_pushnil(state),
+            false => ffi::lua_pushboolean(state, 0),
+        }
+        1
+    }
+}
+
+/// `x:trailers()` → table of lower-case name to value of the fields behind a chunked body (RFC 9112
+/// section 7.1.2), once it was read; of a repeated one the last.
+pub(super) unsafe extern "C-unwind" fn trailers(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; a copy of the section stays on the stack.
+    unsafe {
+        push_bytes(state, check(state).exchange.trailers());
+        let section = args::bytes(state, -1);
+        let mut found = [Field::default(); MAX_TRAILER_FIELDS];
+        let parsed = guard(|| Ok(coding::trailers(section, &mut found).unwrap_or(0)));
+        let count = settle(state, parsed);
+        ffi::lua_createtable(state, 0, count as c_int);
+        for field in &found[..count] {
+            request::push_lower(state, field.name.of(section));
+            push_bytes(state, field.value.of(section));
+            ffi::lua_rawset(state, -3);
+        }
+        1
+    }
+}

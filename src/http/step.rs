@@ -1,0 +1,145 @@
+//! The next request of a connection: bytes to a head and its route. Called by `due` and `serve` for each
+//! request, and by Lua as `x:next()`.
+//!
+//! Invariant: finalizers may run while the head is made, so what was parsed is copied first, and the stream is
+//! asked again before its bytes are consumed.
+
+use super::connection::{Connection, Wait, check};
+use super::exchange::{Next, Workspace};
+use super::head::Head;
+use super::request;
+use super::routes::Found;
+use super::status::Reject;
+use crate::lua::{guard, push_bytes, settle};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+
+/// What `next` found, as plain data.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    Wait(Wait),
+    Over,
+    Refused(Reject),
+    Request(Head, i64),
+}
+
+impl Step {
+    /// Pushes what `next` returns for it, unless it is a request. Returns how many values.
+    pub(super) unsafe fn push(self, state: *mut lua_State) -> c_int {
+        // SAFETY: plain stack work.
+        unsafe {
+            match self {
+                Step::Wait(what) => {
+                    ffi::lua_pushboolean(state, 0);
+                    push_bytes(state, what.name().as_bytes());
+                    2
+                }
+                Step::Refused(reject) => push_refusal(state, reject),
+                Step::Over | Step::Request(..) => {
+                    ffi::lua_pushnil(state);
+                    1
+                }
+            }
+        }
+    }
+}
+
+fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
+    // SAFETY: the user value keeps the routes alive.
+    let routes = unsafe { &*connection.routes };
+    let (exchange, stream) = connection.parts();
+    if stream.is_closed() {
+        return Step::Over;
+    }
+    match exchange.next(stream, workspace) {
+        Ok(Next::Request(head)) => {
+            let bytes = stream.buffered();
+            let raw = request::route_path(&head, bytes);
+            match request::normal_path(raw, &mut workspace.scratch) {
+                Some(path) => {
+                    let method = head.method.of(bytes);
+                    match routes.find(head.method_id, method, path) {
+                        Found::Route(id) => Step::Request(head, id),
+                        Found::Unsure => Step::Request(head, 0),
+                    }
+                }
+                None => {
+                    // Begun, so that the refusal suits its method and version.
+                    exchange.begin(stream, &head);
+                    Step::Refused(Reject::bad("malformed percent-encoding in the path"))
+                }
+            }
+        }
+        Ok(Next::Idle) => Step::Wait(Wait::Idle),
+        Ok(Next::Partial) => Step::Wait(Wait::Partial),
+        Ok(Next::Unread) => Step::Wait(Wait::Unread),
+        Ok(Next::Blocked) => Step::Wait(Wait::Blocked),
+        Ok(Next::Over) | Err(_) => Step::Over,
+        Ok(Next::Refused(reject)) => Step::Refused(reject),
+    }
+}
+
+/// Takes the next request: its head is pushed, and what is queued then noted in the connection. For any other
+/// step nothing is pushed.
+///
+/// # Safety
+/// The connection's userdata is on the stack; finalizers may run, so nothing that needs `Drop` may be alive.
+pub(super) unsafe fn take(state: *mut lua_State, connection: *mut Connection) -> Step {
+    // SAFETY: the head is copied before its bytes are consumed.
+    unsafe {
+        let space = (*connection).space();
+        let found = guard(|| Ok(step(&mut *connection, &mut *space)));
+        let found = settle(state, found);
+        let Step::Request(head, id) = found else {
+            return found;
+        };
+        let stream = (*connection).stream;
+        let bytes = (*stream).buffered().as_ptr();
+        let still = || {
+            let now = (*stream).buffered();
+            (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
+        };
+        let fields = &(&(*space).fields)[..head.field_count];
+        if !request::push(state, &head, fields, id, still) {
+            // A finalizer has closed the connection, or read on it.
+            return Step::Over;
+        }
+        let (exchange, stream) = (*connection).parts();
+        settle(state, guard(|| Ok(exchange.begin(stream, &head))));
+        (*connection).more = stream.queued() > 0;
+        (*connection).route = id;
+        (*connection).since = None;
+        found
+    }
+}
+
+/// `x:next()` → head, route, pipelined: the next request; the route's id, 0 when that needs a closer look;
+/// whether answers are queued that did not go out yet. `false, what` when it would block: `"idle"`
+/// between requests, `"partial"` inside a head, `"unread"` inside the body of a request that is answered,
+/// `"blocked"` on the peer's reading. `nil` when the connection is over; `nil, status, reason` when the
+/// request must be refused.
+pub(super) unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let connection: *mut Connection = check(state);
+        match take(state, connection) {
+            Step::Request(..) => {
+                ffi::lua_pushinteger(state, (*connection).route);
+                ffi::lua_pushboolean(state, (*connection).more.into());
+                3
+            }
+            step => step.push(state),
+        }
+    }
+}
+
+/// Pushes what tells of a refusal: `nil, status, reason`.
+pub(super) unsafe fn push_refusal(state: *mut lua_State, reject: Reject) -> c_int {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_pushnil(state);
+        ffi::lua_pushinteger(state, i64::from(reject.status));
+        push_bytes(state, reject.reason.as_bytes());
+        3
+    }
+}
