@@ -1,13 +1,13 @@
 //! Readiness of descriptors, kept level-triggered on top of mio's edges.
 //!
-//! - `core.rs`: the poll, the table of registrations, the queue of what is ready
+//! - `core.rs`: the poll and the table of registrations; `batch.rs`: waiting, and the queue of what is ready
 //! - `registration.rs`: one descriptor in one selector
 //! - `watch.rs`: the side of a registration that a socket of ours holds
 //! - `verify.rs`: the second look at what is believed ready
 //! - `wake.rs`: wakers for other threads
 //! - `signal.rs`: signals as readiness of a pipe
 //! - `descriptor.rs`: what counts as a descriptor among Lua values
-//! - `lua.rs`: `require "lio"`
+//! - `lua.rs`: `require "lio"`; `interest.rs`, `iterator.rs`, `waker.rs`: what its objects can do
 //!
 //! How edges become levels. A registration remembers what the system last reported (`ready`). Our own
 //! sockets tell, through [`Watch`], of `EWOULDBLOCK` and of short reads, which prove that a condition is
@@ -16,17 +16,22 @@
 //! descriptor is re-armed (one `epoll_ctl`), and the system reports the condition again when it persists.
 //! What is read-closed or in error stays ready after a short read.
 
+mod batch;
 mod core;
 pub(crate) mod descriptor;
+mod interest;
+pub(crate) mod iterator;
 pub(crate) mod lua;
 mod registration;
 pub(crate) mod signal;
 mod verify;
 mod wake;
+mod waker;
 mod watch;
 
 pub(crate) use self::core::{Core, Kind};
-pub(crate) use lua::bell_argument;
+pub(crate) use interest::attach;
 pub(crate) use registration::{CLOSED, Mode, READ, Registration, WRITE};
 pub(crate) use wake::Bell;
+pub(crate) use waker::bell_argument;
 pub(crate) use watch::Watch;

@@ -7,8 +7,9 @@
 //! - `resolve.rs`: names looked up off-thread
 //! - `sendfile.rs`: files sent by the kernel
 //! - `outlet.rs`: connections that other VMs write to
-//! - `lua.rs`: `require "lio.socket"`; `methods.rs`: what its objects can do
+//! - `lua.rs`: `require "lio.socket"`; `methods.rs`, `bytes.rs`: what its objects can do
 
+mod bytes;
 pub(crate) mod endpoint;
 pub(crate) mod inherit;
 pub(crate) mod lua;

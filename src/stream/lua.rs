@@ -11,7 +11,7 @@ use super::{Pool, Stream, Transport};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
 use crate::selector::descriptor::{self, Descriptor};
-use crate::selector::{CLOSED, Mode, READ, WRITE};
+use crate::selector::{CLOSED, Mode, READ, WRITE, attach};
 use crate::socket::{Moved, Socket, endpoint, lua as socket_lua, methods};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -92,7 +92,7 @@ unsafe fn register(state: *mut lua_State) -> c_int {
         let at = ffi::lua_gettop(state);
         let descriptor = descriptor_of(state, at);
         ffi::lua_pushvalue(state, at);
-        match crate::selector::lua::attach(state, 1, at, descriptor, 0, Mode::Once) {
+        match attach(state, 1, at, descriptor, 0, Mode::Once) {
             Ok(()) => 1,
             Err(fault) => {
                 let stream = check(state, at);
@@ -114,7 +114,7 @@ unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
             args::argument_error(state, 2, Text::new("socket is already closed"));
         }
         ffi::lua_pushvalue(state, 2);
-        match crate::selector::lua::attach(state, 1, 2, descriptor, 0, Mode::Once) {
+        match attach(state, 1, 2, descriptor, 0, Mode::Once) {
             Ok(()) => {
                 ffi::lua_pushboolean(state, 1);
                 1
@@ -233,7 +233,7 @@ unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
         let at = ffi::lua_gettop(state);
         let descriptor = descriptor_of(state, at);
         ffi::lua_pushvalue(state, at);
-        match crate::selector::lua::attach(state, 1, at, descriptor, 0, Mode::Once) {
+        match attach(state, 1, at, descriptor, 0, Mode::Once) {
             Ok(()) => 1,
             Err(fault) => {
                 settle(state, guard(|| Ok((*stream).send_off(number))));

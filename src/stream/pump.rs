@@ -4,7 +4,8 @@
 
 use crate::lua::object;
 use crate::selector::READ;
-use crate::selector::lua::{Selector, next_ready, push_udatas};
+use crate::selector::iterator::{next_ready, push_udatas};
+use crate::selector::lua::Selector;
 use crate::task::{Core, How, Token, this};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
