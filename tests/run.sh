@@ -4,7 +4,7 @@
 # Every tests/*_test.lua whose name contains WORD runs in the executable and, when LUA54 is set, in that
 # interpreter with build/lio.so; --long runs tests/long/*.lua (but *_server.lua) and *.sh instead. A suite
 # that crashes, hangs or prints no closing line counts as one failure. LIO_TEST_JOBS suites run at a time (2; those
-# of --long one by one); those named in LIO_TEST_EXCEPT are left out, which is printed. The last line is "N passed, M failed".
+# of --long one by one). The last line is "N passed, M failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -103,10 +103,6 @@ fi
 for file in "$folder"/$pattern; do
   case $file in
     *_server.lua) ;; # no suite: what a script beside it starts
-    *) if [[ " ${LIO_TEST_EXCEPT:-} " = *" $(basename "$file") "* ]]; then
-      echo "NOT RUN  $file: left out by LIO_TEST_EXCEPT"
-      continue
-    fi ;;&
     *"$word"*.lua)
       [ -e "$file" ] || continue
       begin in_lio "$file"

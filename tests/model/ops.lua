@@ -4,6 +4,9 @@
 
 local ops = {}
 
+-- In Lua 5.5 the running coroutine may be closed; who resumed it hears true.
+local CLOSES_ITSELF <const> = _VERSION ~= "Lua 5.4"
+
 -- The threads of the given ids; nil when the handle of one is not known yet.
 local function known(w, ids)
   local list = {}
@@ -198,7 +201,11 @@ function ops.close(w, th, c)
   if not co then return w:tell(th, "no coroutine") end
   if co.status == "chained" then
     local other = owner(w, co)
-    if other.running then return w:tell(th, "closed", "raised") end
+    if other.running then
+      if not CLOSES_ITSELF or w:top(th) ~= co then return w:tell(th, "closed", "raised") end
+      w:unwind(co)
+      return w:leave_coroutine(th, true)
+    end
     w:close_waiting(other, co)
     return w:tell(th, "closed", true)
   end
