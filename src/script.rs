@@ -34,10 +34,13 @@ unsafe extern "C-unwind" fn protected(state: *mut lua_State) -> c_int {
     // SAFETY: the argument is the `Command` of `run`; nothing here owns a value that needs `Drop`.
     unsafe {
         let command = &*ffi::lua_touserdata(state, 1).cast::<Command>();
+        // What is made here stays.
+        ffi::lua_gc(state, ffi::LUA_GCSTOP);
         ffi::luaL_openlibs(state);
         lio::install(state);
         push_arguments(state, command);
         ffi::lua_setglobal(state, c"arg".as_ptr());
+        crate::vm::start_collector(state);
         let mut done = true;
         for chunk in &command.chunks {
             let name = c"=(command line)".as_ptr();

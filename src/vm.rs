@@ -35,6 +35,21 @@ pub(crate) unsafe fn new() -> *mut lua_State {
     }
 }
 
+/// Lets the collector of a VM run, in the mode in which the stock interpreter runs programs: generational.
+///
+/// # Safety
+/// `state` is valid.
+pub(crate) unsafe fn start_collector(state: *mut lua_State) {
+    // SAFETY: the collector may run at any call here; the modes' parameters stay as they are.
+    unsafe {
+        ffi::lua_gc(state, ffi::LUA_GCRESTART);
+        #[cfg(feature = "lua55")]
+        ffi::lua_gc(state, ffi::LUA_GCGEN);
+        #[cfg(not(feature = "lua55"))]
+        ffi::lua_gc(state, ffi::LUA_GCGEN, 0 as c_int, 0 as c_int);
+    }
+}
+
 /// What strings' hashes begin with: not to be guessed from outside.
 #[cfg(feature = "lua55")]
 fn seed() -> std::ffi::c_uint {

@@ -39,6 +39,10 @@ t.test("warnings begin as in the stock program, and `warn` turns them on and off
   end
 end)
 
+t.test("the collector is generational, as in the stock program, and runs", function()
+  succeeded(run "-e 'print(collectgarbage \"isrunning\", collectgarbage \"incremental\")'", "true\tgenerational\n")
+end)
+
 -- ---------------------------------------------------------------------------------------------
 -- Scripts and their arguments
 

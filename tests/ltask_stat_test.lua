@@ -45,6 +45,19 @@ kit.both("every service has its line, with each figure", {
   end,
 })
 
+kit.both("objects with finalizers do not pile up in a service", {
+  main = [[
+    local meta = { __gc = function() end }
+    local most = 0
+    for i = 1, 300000 do
+      setmetatable({}, meta)
+      if i % 1000 == 0 then most = math.max(most, collectgarbage "count") end
+    end
+    say(most < 4096, "most KiB", most)
+  ]],
+  out = function(out) t.ok(out:find "^true", out) end,
+})
+
 kit.both("messages and resumes count what came, coroutines what was created", {
   services = { worker = worker },
   main = [[

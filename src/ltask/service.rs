@@ -461,7 +461,11 @@ pub(crate) unsafe fn start_collector(state: *mut lua_State) {
     // SAFETY: neither call raises or allocates.
     unsafe {
         ffi::lua_gc(state, ffi::LUA_GCRESTART);
-        // A step backwards is so much that may be allocated before the next; Lua 5.5 takes none.
+        // The incremental collector of Lua 5.5 falls behind a program that makes little but objects with finalizers,
+        // such as sockets: what waits to be freed grows without end. The generational one does not.
+        #[cfg(feature = "lua55")]
+        ffi::lua_gc(state, ffi::LUA_GCGEN);
+        // A step backwards is so much that may be allocated before the next.
         #[cfg(not(feature = "lua55"))]
         {
             let kibibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT);

@@ -6,6 +6,9 @@ local core = require "ltask.core"
 local loop = require "lio.loop"
 local share = ...
 
+-- As the executable's own VM, so that a program does not run otherwise with several workers.
+collectgarbage "generational"
+
 local S = core.chunk "lio.service"()
 
 -- Nobody wakes it, but it is kept: a task that waits for what nothing refers to is lost, and would be killed.
