@@ -4,7 +4,7 @@
 //! With `LIO_MALLOC=libc` in the environment the memory is malloc's, for memory checkers that look at that.
 
 use mlua::ffi::{self, lua_State};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::io::Write;
 
 /// A new VM; null when there is not enough memory.
@@ -17,6 +17,7 @@ pub(crate) unsafe fn new() -> *mut lua_State {
         if std::env::var_os("LIO_MALLOC").is_some_and(|name| name == "libc") {
             return ffi::luaL_newstate();
         }
+        mi_option_set(ARENA_EAGER_COMMIT, 0);
         #[cfg(feature = "lua55")]
         let state = ffi::lua_newstate(allocate, std::ptr::null_mut(), seed());
         #[cfg(not(feature = "lua55"))]
@@ -34,6 +35,15 @@ pub(crate) unsafe fn new() -> *mut lua_State {
         state
     }
 }
+
+// Neither is in the crate's list of options.
+unsafe extern "C" {
+    fn mi_option_set(option: c_int, value: c_long);
+}
+
+/// Whether an arena has all its memory from the beginning. With it, a system that backs large mappings by huge pages
+/// gives a small program 5 MiB that it does not use.
+const ARENA_EAGER_COMMIT: c_int = 4;
 
 /// Lets the collector of a VM run, in the mode in which the stock interpreter runs programs: generational.
 ///
