@@ -3,29 +3,14 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
+local childkit = require "tests.childkit"
 local kit = require "tests.ltaskkit"
 local loop = require "lio.loop"
-local net = require "lio.net"
+
+local connect, start, stop = childkit.connect, childkit.start, childkit.stop
 
 local function command(name, words)
   return ("timeout -k 1 30 %s %s %s"):format(t.lio(), t.quote(t.root .. "examples/coroutine/" .. name .. ".lua"), words)
-end
-
--- Starts a server that says its port. → the child and the port.
-local function start(words)
-  local child = t.spawn(words)
-  local ok, port = pcall(child.expect, child, "127%.0%.0%.1:(%d+)")
-  if not ok then
-    child:stop "KILL"
-    error(port, 2)
-  end
-  return child, math.tointeger(tonumber(port))
-end
-
-local function connect(port)
-  local c = assert(net.connect("127.0.0.1", port))
-  c:timeout(10, 10)
-  return c
 end
 
 t.test("paragraphs answers each paragraph at its end, to clients who write in pieces by turns", function()
@@ -45,9 +30,7 @@ t.test("paragraphs answers each paragraph at its end, to clients who write in pi
     t.eq(other:recv "line", "1 lines, 2 words", "the last one ends with the connection")
     t.is_nil((other:recv "line"))
   end)
-  child:kill()
-  child:all()
-  t.eq(child:close(), 0)
+  t.eq(stop(child), 0)
 end)
 
 -- Answers /now with a page, /wrong with something else, and cuts /gone; any other is read until its end.

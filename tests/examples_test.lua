@@ -3,32 +3,16 @@
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.http_client"
+local childkit = require "tests.childkit"
 local loop = require "lio.loop"
 local net = require "lio.net"
+
+local connect, stop = childkit.connect, childkit.stop
 
 -- Starts an example on a port that the system chooses. Returns the child and the port.
 local function start(name, ...)
   local words = { t.lio(), t.quote(t.root .. "examples/" .. name .. ".lua"), "0", ... }
-  local child = t.spawn(table.concat(words, " "))
-  local ok, port = pcall(child.expect, child, "127%.0%.0%.1:(%d+)")
-  if not ok then
-    child:stop "KILL"
-    error(port, 2)
-  end
-  return child, math.tointeger(tonumber(port))
-end
-
--- Ends a child by SIGTERM; its exit code.
-local function stop(child)
-  child:kill()
-  child:all()
-  return child:close()
-end
-
-local function connect(port)
-  local c = assert(net.connect("127.0.0.1", port))
-  c:timeout(10, 10)
-  return c
+  return childkit.start(table.concat(words, " "))
 end
 
 t.test("hello serves a text and JSON", function()

@@ -4,11 +4,14 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
+local childkit = require "tests.childkit"
 local kit = require "tests.ltaskkit"
 local http = require "tests.http_client"
 local json = require "lio.json"
 local loop = require "lio.loop"
 local net = require "lio.net"
+
+local connect, stop = childkit.connect, childkit.stop
 
 local here = t.run "pwd".out:gsub("\n", "")
 local root = t.root:find "^/" and t.root or here .. "/" .. t.root
@@ -41,26 +44,7 @@ local function start(name, ...)
   -- In the foreground: else it signals the process and then its group, which are the same.
   local path = t.quote(t.root .. "examples/" .. name .. ".lua")
   local words = { "timeout --foreground -k 5 60", t.quote(t.bin()), "--service", path, "0", ... }
-  local child = t.spawn(table.concat(words, " "))
-  local ok, port = pcall(child.expect, child, "127%.0%.0%.1:(%d+)")
-  if not ok then
-    child:stop "KILL"
-    error(port, 2)
-  end
-  return child, math.tointeger(tonumber(port))
-end
-
--- Ends a child by SIGTERM. → its exit code.
-local function stop(child)
-  child:kill()
-  child:all()
-  return child:close()
-end
-
-local function connect(port)
-  local c = assert(net.connect("127.0.0.1", port))
-  c:timeout(10, 10)
-  return c
+  return childkit.start(table.concat(words, " "))
 end
 
 t.test("web: handlers call services, which count while the server goes on", function()

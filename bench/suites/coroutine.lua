@@ -1,16 +1,12 @@
 -- Suite `coroutine`: the cases of coroutine/cases.lua, each turn in fresh processes of plain Lua, of the same
 -- interpreter with the module, and of the executable.
 
+local lists = require "frame.lists"
 local process = require "frame.process"
 
 local SECONDS <const> = 60 -- for one process
 
--- The modules of bench/coroutine, whose names are those of other folders as well.
-local function load(name)
-  return assert(loadfile(process.here .. "coroutine/" .. name .. ".lua"))()
-end
-
-local list, report = load "cases", load "report"
+local list, report = lists.load("coroutine", "cases"), lists.load("coroutine", "report")
 
 local M = {
   title = "Coroutines",
@@ -50,17 +46,7 @@ for i, one in ipairs(list) do
 end
 
 function M.tables(result)
-  local by_name, measured = {}, {}
-  for _, one in ipairs(list) do by_name[one.name] = one end
-  for i, case in ipairs(result.cases) do
-    local one = by_name[case.name]
-    one.results = {}
-    for _, row in ipairs(case.contenders[1].rounds) do
-      if row then table.insert(one.results, row) end
-    end
-    measured[i] = one
-  end
-  return report.table(measured)
+  return report.table(lists.measured(list, result))
 end
 
 return M

@@ -1,15 +1,11 @@
 -- Suite `ltask`: the scheduler's cases of ltask/cases.lua, each turn in a fresh process.
 
+local lists = require "frame.lists"
 local process = require "frame.process"
 
 local SECONDS <const> = 60 -- for one process
 
--- The modules of bench/ltask, whose names are those of other folders as well.
-local function load(name)
-  return assert(loadfile(process.here .. "ltask/" .. name .. ".lua"))()
-end
-
-local list, report = load "cases", load "report"
+local list, report = lists.load("ltask", "cases"), lists.load("ltask", "report")
 
 local M = { title = "The scheduler", columns = {}, cases = {} }
 
@@ -36,19 +32,8 @@ for i, one in ipairs(list) do
   }
 end
 
--- Marks each case with what was measured of it.
 function M.tables(result)
-  local by_name, measured = {}, {}
-  for _, one in ipairs(list) do by_name[one.name] = one end
-  for i, case in ipairs(result.cases) do
-    local one = by_name[case.name]
-    one.results = {}
-    for _, figures in ipairs(case.contenders[1].rounds) do
-      if figures then table.insert(one.results, figures) end
-    end
-    measured[i] = one
-  end
-  return report.table(measured)
+  return report.table(lists.measured(list, result))
 end
 
 return M
