@@ -9,6 +9,7 @@ use crate::lua::Fault;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -60,12 +61,18 @@ fn is_refusal(error: &io::Error) -> bool {
 fn by_kernel(root: RawFd, path: &[u8], aim: Aim) -> io::Result<File> {
     use std::os::fd::FromRawFd;
 
-    let mut text = [0u8; libc::PATH_MAX as usize];
+    // Not made of zeros: each file that is served comes by here.
+    let mut text = [const { MaybeUninit::<u8>::uninit() }; libc::PATH_MAX as usize];
     let path: &[u8] = if path.is_empty() { b"." } else { path };
     if path.len() >= text.len() {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
-    text[..path.len()].copy_from_slice(path);
+    // SAFETY: the path and a NUL have room.
+    unsafe {
+        let start = text.as_mut_ptr().cast::<u8>();
+        std::ptr::copy_nonoverlapping(path.as_ptr(), start, path.len());
+        start.add(path.len()).write(0);
+    }
     let flags = match aim {
         Aim::Read => libc::O_RDONLY | QUIET,
         Aim::Look => libc::O_PATH | libc::O_CLOEXEC,
@@ -76,7 +83,7 @@ fn by_kernel(root: RawFd, path: &[u8], aim: Aim) -> io::Result<File> {
     how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
     // A rename meanwhile makes the kernel unsure, which is told by EAGAIN.
     for _ in 0..16 {
-        // SAFETY: path and structure live as long as the call; the descriptor is new, and ours.
+        // SAFETY: path and structure live as long as the call, and the path ends in a NUL; the descriptor is new, and ours.
         let number = unsafe {
             libc::syscall(
                 libc::SYS_openat2,
