@@ -345,6 +345,45 @@ t.test("middleware runs around files, and can take one's place", function()
   t.eq({ r.status, r.body, r.headers["content-length"] }, { 200, "another", "7" })
 end)
 
+t.test("an answer is the same whether or not middleware runs around it, and below a mount", function()
+  local function app_with(shape)
+    local app, inner = web.new(), web.new()
+    if shape == "middleware" then app:use(function(_, _, next) next() end) end
+    if shape == "mounted" then
+      inner:static("/", site, { max_age = 5 })
+      return app:mount("/", inner)
+    end
+    return app:static("/", site, { max_age = 5 })
+  end
+  local seen = {}
+  for _, shape in ipairs { "plain", "middleware", "mounted" } do
+    local answers = {}
+    http.with(app_with(shape), function(open)
+      local tag = open():request("GET", "/app.js").headers.etag
+      for _, method in ipairs { "GET", "HEAD" } do
+        for _, target in ipairs { "/app.js", "/empty.txt", "/a%20b/c+d.txt", "/pixel.png", "/large.bin", "/docs",
+          "/none", "/%2eenv", "/a%2Fb", "/" } do
+          for _, field in ipairs { "X: y", "Range: bytes=1-2", "Range: bytes=9999999-", "Range: bytes=0-0, 2-2",
+            "Accept-Encoding: gzip", "If-None-Match: " .. tag, "If-Match: \"other\"", "Connection: close",
+            "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT" } do
+            local r = open():request(method, target, { field })
+            local fields = {}
+            for _, one in ipairs(r.fields) do
+              local value = one[1] == "Date" and "" or one[2]:gsub("boundary=%x+", "")
+              fields[#fields + 1] = one[1] .. ": " .. value
+            end
+            answers[#answers + 1] = { method, target, field, r.status, table.concat(fields, "\n"),
+              r.body:gsub("%-%-%x+", "") }
+          end
+        end
+      end
+    end)
+    seen[shape] = answers
+  end
+  t.eq(seen.middleware, seen.plain)
+  t.eq(seen.mounted, seen.plain)
+end)
+
 t.test("a route of the app comes before a file", function()
   local r = http.once(function(app)
     app:static("/", site)

@@ -4,6 +4,7 @@
 //! of the answer is cut off then. Content-Length, Date and Connection are right by themselves.
 
 use super::connection::{Connection, check};
+use super::date::DateCache;
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::fields::is_token;
 use super::json;
@@ -227,7 +228,6 @@ unsafe fn end(
                 exchange.close_after();
             }
             let keep_alive = exchange.settle_keep_alive(stream);
-            let version = exchange.version();
             let out = stream.queue();
             if let Some(kind) = content_type.filter(|_| !seen.content_type) {
                 response::content_type(out, kind);
@@ -237,16 +237,28 @@ unsafe fn end(
                 Framing::Chunked => response::chunked(out),
                 Framing::UntilClose | Framing::None => {}
             }
-            if !seen.date {
-                response::date(out, &mut (*space).date, unix_seconds());
-            }
-            response::connection(out, keep_alive, version);
-            response::finish(out);
-            exchange.body_from = Some(stream.written + stream.queued() as u64);
+            let date = (!seen.date).then_some(&mut (*space).date);
+            end_head(exchange, stream, date, keep_alive);
             Ok(())
         });
         settle(state, ended);
     }
+}
+
+/// Ends a head with what is right by itself; the body follows. `date` is `None` when the handler has set its own.
+pub(super) fn end_head(
+    exchange: &mut Exchange,
+    stream: &mut Stream,
+    date: Option<&mut DateCache>,
+    keep_alive: bool,
+) {
+    let out = stream.queue();
+    if let Some(cache) = date {
+        response::date(out, cache, unix_seconds());
+    }
+    response::connection(out, keep_alive, exchange.version());
+    response::finish(out);
+    exchange.body_from = Some(stream.written + stream.queued() as u64);
 }
 
 unsafe fn content_type<'a>(state: *mut lua_State, index: c_int) -> Option<&'a [u8]> {
@@ -369,18 +381,14 @@ pub(super) unsafe fn returned(
             };
             let (exchange, stream) = (*connection).parts();
             let keep_alive = exchange.settle_keep_alive(stream);
-            let (version, head_only) = (exchange.version(), exchange.is_head());
             let out = stream.queue();
             response::start(out, 200);
             if !body.is_empty() {
                 response::content_type(out, kind);
             }
             response::content_length(out, body.len() as u64);
-            response::date(out, date, unix_seconds());
-            response::connection(out, keep_alive, version);
-            response::finish(out);
-            exchange.body_from = Some(stream.written + stream.queued() as u64);
-            if !head_only {
+            end_head(exchange, stream, Some(date), keep_alive);
+            if !exchange.is_head() {
                 stream.queue().extend_from_slice(body);
             }
             Ok(true)

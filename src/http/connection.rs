@@ -56,6 +56,10 @@ pub(crate) struct Connection {
     pub(super) touched: bool,
     /// It did more than that, or than to return.
     pub(super) special: bool,
+    /// The handler is the route's own, without middleware around it.
+    pub(super) alone: bool,
+    /// The answer is queued as a whole by what the handler has called, and nothing is left to conclude.
+    pub(super) concluded: bool,
     /// What comes next depends on more than its bytes: a stop has begun, or its requests are counted.
     pub(super) careful: bool,
     /// Seconds it may wait between two requests.
@@ -240,6 +244,8 @@ pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int 
                 served: false,
                 touched: false,
                 special: false,
+                alone: false,
+                concluded: false,
                 careful: false,
                 keep_alive: 0.0,
                 due: 0.0,

@@ -7,10 +7,19 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 /// Bytes of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
-const LENGTH: usize = 29;
+pub(super) const LENGTH: usize = 29;
 
 /// The last second the format can express: 9999-12-31 23:59:59.
-const LAST_SECOND: u64 = 253_402_300_799;
+pub(super) const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The date of a second since the epoch; seconds past the year 9999 give the last one of that year.
+pub(super) fn format(second: u64) -> [u8; LENGTH] {
+    let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+    let when = SystemTime::UNIX_EPOCH + Duration::from_secs(second.min(LAST_SECOND));
+    let written = write!(&mut text[..], "{}", httpdate::HttpDate::from(when));
+    debug_assert!(written.is_ok());
+    text
+}
 
 /// The date of the second that was asked for last.
 #[derive(Clone, Debug)]
@@ -40,9 +49,7 @@ impl DateCache {
 
     #[cold]
     fn format(&mut self, now: u64) {
-        let when = SystemTime::UNIX_EPOCH + Duration::from_secs(now.min(LAST_SECOND));
-        let written = write!(&mut self.text[..], "{}", httpdate::HttpDate::from(when));
-        debug_assert!(written.is_ok());
+        self.text = format(now);
         self.second = now;
     }
 }

@@ -84,6 +84,9 @@ pub(super) unsafe fn finish(state: *mut lua_State, ok: bool) -> bool {
     // SAFETY: the body stays on the stack while it is copied.
     unsafe {
         let connection: *mut Connection = check_at(state, at::CONNECTION);
+        if ok && (*connection).concluded {
+            return true;
+        }
         if ok
             && !(*connection).special
             && ffi::lua_type(state, at::RESULT + 1) == ffi::LUA_TNIL

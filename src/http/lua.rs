@@ -3,7 +3,8 @@
 use super::connection::{exchange, workspace};
 use super::status::reason;
 use super::{
-    answer, client, due, form, intake, list, request, routes, select, serve, spool, tools, uri,
+    answer, client, due, form, intake, list, precompressed, request, routes, select, serve, site,
+    spool, tools, uri,
 };
 use crate::lua::{Text, args, guard, module, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -92,7 +93,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"check_field", check_field),
                 (c"put_field", list::put_field),
                 (c"select", select::select),
-                (c"accepted", select::accepted),
+                (c"compressed", precompressed::compressed),
+                (c"site", site::new),
                 (c"media_type", select::media_type),
                 (c"boundary", select::boundary),
                 (c"kind", request::kind),

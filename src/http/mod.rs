@@ -26,6 +26,7 @@
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
 //! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
+//! | `site`, `precompressed` | small files of a folder, answered at once | |
 //! | `request`, `routes`, `select`, `form`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
@@ -48,6 +49,7 @@ mod list;
 pub(crate) mod lua;
 pub(crate) mod media;
 pub(crate) mod multipart;
+mod precompressed;
 pub(crate) mod range;
 pub(crate) mod request;
 pub(crate) mod response;
@@ -55,6 +57,7 @@ pub(crate) mod router;
 pub(crate) mod routes;
 pub(crate) mod select;
 mod serve;
+mod site;
 pub(crate) mod spool;
 mod state;
 pub(crate) mod status;

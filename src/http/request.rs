@@ -14,7 +14,7 @@ mod query;
 mod routing;
 mod table;
 
-pub(super) use kind::kind;
+pub(super) use kind::{is_known, kind};
 use query::push_decoded;
 pub(crate) use query::push_pairs;
 use routing::{matches, params, route};
@@ -144,6 +144,17 @@ impl Request {
             joined.extend_from_slice(value);
         }
         Some(Cow::Owned(joined))
+    }
+
+    /// Whether there may be a field that asks for less than the whole: a condition, or a range.
+    pub(crate) fn has_conditions(&self) -> bool {
+        let bytes = self.bytes();
+        self.fields()
+            .iter()
+            .any(|field| match field.name.of(bytes) {
+                [b'i' | b'I', b'f' | b'F', b'-', ..] => true,
+                name => name.eq_ignore_ascii_case(b"range"),
+            })
     }
 
     /// Which of the known methods it is.

@@ -83,12 +83,28 @@ pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), 
     if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
         return Err(BadField::Value);
     }
+    plain_field(out, name, value);
+    Ok(())
+}
+
+/// Appends a field of the server's own, or one whose value was checked.
+pub(crate) fn plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
-    Ok(())
+}
+
+/// Appends `Content-Range`: `length` bytes from `first` on, of `size`. `length` is not 0.
+pub(crate) fn content_range(out: &mut Vec<u8>, first: u64, length: u64, size: u64) {
+    out.extend_from_slice(b"Content-Range: bytes ");
+    decimal(out, first);
+    out.push(b'-');
+    decimal(out, first + length - 1);
+    out.push(b'/');
+    decimal(out, size);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends `Content-Length`; not for 1xx and 204 (RFC 9110 section 8.6).

@@ -1,106 +1,161 @@
 //! What of a file answers a request: conditions and ranges put together. Part of `lio.http`, called by
-//! `lualib/lio/web/file.lua`.
+//! `lualib/lio/web/file.lua` and [`super::site`].
 
 use super::conditional::{self, Conditions, Validators, Verdict};
+use super::date;
 use super::exchange::unix_seconds;
 use super::head::Method;
+use super::media;
 use super::range::{self, MOST, Selection, Span};
 use super::request::Request;
-use super::{coding, media};
 use crate::file::Facts;
 use crate::lua::object;
 use crate::lua::{Text, args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
-use std::time::{Duration, SystemTime};
 
-/// The last second that an HTTP date can tell.
-const LAST_SECOND: u64 = 253_402_300_799;
+/// Bytes that the name of a coding may have.
+const CODING_MOST: usize = 16;
+/// Room for a tag: four hexadecimal numbers, what separates them, and a coding.
+const TAG_MOST: usize = 96;
 
-/// A strong entity tag: another file, another content or another coding has another one.
-fn tag_of(facts: &Facts, suffix: &str) -> Text {
-    Text::format(format_args!(
-        "\"{:x}-{:x}-{:x}.{:x}{suffix}\"",
-        facts.inode, facts.size, facts.seconds, facts.nanoseconds
-    ))
+/// What a representation is told by: plain data.
+pub(super) struct Known {
+    tag: [u8; TAG_MOST],
+    tag_length: usize,
+    date: [u8; date::LENGTH],
+    /// Seconds since the epoch.
+    modified: u64,
+    now: u64,
 }
 
 /// What of a representation is to be sent.
 #[derive(Clone, Copy)]
-struct Choice {
-    status: u16,
-    parts: usize,
+pub(super) struct Choice {
+    pub(super) status: u16,
+    pub(super) parts: usize,
 }
 
-fn choose(
-    request: &Request,
-    tag: &[u8],
-    modified: u64,
-    size: u64,
-    spans: &mut [Span; MOST],
-) -> Choice {
-    let values = |name: &'static [u8]| request.joined(name);
-    let [matches, none, since, unmodified, if_range] = [
-        values(b"if-match"),
-        values(b"if-none-match"),
-        values(b"if-modified-since"),
-        values(b"if-unmodified-since"),
-        values(b"if-range"),
-    ];
-    let conditions = Conditions {
-        if_match: matches.as_deref(),
-        if_none_match: none.as_deref(),
-        if_modified_since: since.as_deref(),
-        if_unmodified_since: unmodified.as_deref(),
-        if_range: if_range.as_deref(),
-    };
-    let known = Validators {
-        tag,
+/// The validators of a file whose bytes go out with a coding. The entity tag is strong: another file, another content
+/// or another coding has another one.
+pub(super) fn validators(facts: &Facts, coding: Option<&str>) -> Known {
+    let now = unix_seconds();
+    // A date that is still to come would be wrong (RFC 9110 section 8.8.2.1).
+    let modified = u64::try_from(facts.seconds).unwrap_or(0);
+    let modified = modified.min(now).min(date::LAST_SECOND);
+    let mut known = Known {
+        tag: [0; TAG_MOST],
+        tag_length: 0,
+        date: date::format(modified),
         modified,
-        now: unix_seconds(),
+        now,
     };
-    let whole = |status| Choice { status, parts: 0 };
-    match conditional::judge(&conditions, &known) {
-        Verdict::NotModified => return whole(304),
-        Verdict::Failed => return whole(412),
-        Verdict::Send => {}
+    known.put(b"\"");
+    known.put_hexadecimal(facts.inode);
+    known.put(b"-");
+    known.put_hexadecimal(facts.size);
+    known.put(b"-");
+    // As two's complement, for what is older than the epoch.
+    known.put_hexadecimal(facts.seconds as u64);
+    known.put(b".");
+    known.put_hexadecimal(u64::from(facts.nanoseconds));
+    if let Some(coding) = coding {
+        known.put(b"-");
+        known.put(coding.as_bytes());
     }
-    // Ranges are defined for GET alone (RFC 9110 section 14.2).
-    let asked = values(b"range").filter(|_| request.method_id() == Method::Get);
-    let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
-        return whole(200);
-    };
-    match range::select(&asked, size, spans) {
-        Selection::Whole => whole(200),
-        Selection::Nothing => whole(416),
-        Selection::Parts(parts) => Choice { status: 206, parts },
+    known.put(b"\"");
+    known
+}
+
+impl Known {
+    /// The value of `ETag`.
+    pub(super) fn tag(&self) -> &[u8] {
+        &self.tag[..self.tag_length]
+    }
+
+    /// The value of `Last-Modified`.
+    pub(super) fn date(&self) -> &[u8] {
+        &self.date
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.tag_length + bytes.len();
+        self.tag[self.tag_length..end].copy_from_slice(bytes);
+        self.tag_length = end;
+    }
+
+    fn put_hexadecimal(&mut self, number: u64) {
+        let digits = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            let nibble = (number >> (4 * digit) & 15) as usize;
+            self.tag[self.tag_length] = b"0123456789abcdef"[nibble];
+            self.tag_length += 1;
+        }
+    }
+
+    /// How a request is answered: 200, 206, 304, 412 or 416, with spans for 206.
+    pub(super) fn choose(&self, request: &Request, size: u64, spans: &mut [Span; MOST]) -> Choice {
+        let whole = |status| Choice { status, parts: 0 };
+        if !request.has_conditions() {
+            return whole(200);
+        }
+        let values = |name: &'static [u8]| request.joined(name);
+        let [matches, none, since, unmodified, if_range] = [
+            values(b"if-match"),
+            values(b"if-none-match"),
+            values(b"if-modified-since"),
+            values(b"if-unmodified-since"),
+            values(b"if-range"),
+        ];
+        let conditions = Conditions {
+            if_match: matches.as_deref(),
+            if_none_match: none.as_deref(),
+            if_modified_since: since.as_deref(),
+            if_unmodified_since: unmodified.as_deref(),
+            if_range: if_range.as_deref(),
+        };
+        let known = Validators {
+            tag: self.tag(),
+            modified: self.modified,
+            now: self.now,
+        };
+        match conditional::judge(&conditions, &known) {
+            Verdict::NotModified => return whole(304),
+            Verdict::Failed => return whole(412),
+            Verdict::Send => {}
+        }
+        // Ranges are defined for GET alone (RFC 9110 section 14.2).
+        let asked = values(b"range").filter(|_| request.method_id() == Method::Get);
+        let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
+            return whole(200);
+        };
+        match range::select(&asked, size, spans) {
+            Selection::Whole => whole(200),
+            Selection::Nothing => whole(416),
+            Selection::Parts(parts) => Choice { status: 206, parts },
+        }
     }
 }
 
-/// `http.select(head, file, suffix)` → status, tag, date: how the request is answered with the file, 200,
-/// 206, 304, 412 or 416; its `ETag`, which ends in `suffix`, and its `Last-Modified`. For 206 also the
+/// `http.select(head, file, coding)` → status, tag, date: how the request is answered with the file, 200,
+/// 206, 304, 412 or 416; its `ETag`, which names the coding of its bytes, and its `Last-Modified`. For 206 also the
 /// first byte and the length, or a flat list of those of several ranges.
 pub(super) unsafe extern "C-unwind" fn select(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell: what owns memory lives inside `guard` alone.
     unsafe {
         let request = &*object::check::<Request>(state, 1);
         let facts = *crate::file::lua::check(state, 2).facts();
-        let tag = tag_of(&facts, args::utf8(state, 3));
-        let now = unix_seconds();
-        // A date that is still to come would be wrong (RFC 9110 section 8.8.2.1).
-        let modified = u64::try_from(facts.seconds).unwrap_or(0);
-        let modified = modified.min(now).min(LAST_SECOND);
+        let coding = match args::is_none(state, 3) {
+            true => None,
+            false => Some(args::utf8(state, 3)).filter(|coding| coding.len() <= CODING_MOST),
+        };
+        let known = validators(&facts, coding);
         let mut spans = range::spans();
-        let chosen = guard(|| {
-            let tag = tag.as_bytes();
-            Ok(choose(request, tag, modified, facts.size, &mut spans))
-        });
+        let chosen = guard(|| Ok(known.choose(request, facts.size, &mut spans)));
         let choice = settle(state, chosen);
-        let when = SystemTime::UNIX_EPOCH + Duration::from_secs(modified);
-        let date = Text::format(format_args!("{}", httpdate::HttpDate::from(when)));
         ffi::lua_pushinteger(state, i64::from(choice.status));
-        push_bytes(state, tag.as_bytes());
-        push_bytes(state, date.as_bytes());
+        push_bytes(state, known.tag());
+        push_bytes(state, known.date());
         match choice.parts {
             0 => 3,
             1 => {
@@ -120,25 +175,6 @@ pub(super) unsafe extern "C-unwind" fn select(state: *mut lua_State) -> c_int {
                 4
             }
         }
-    }
-}
-
-/// `http.accepted(head)` → the codings of `"br"` and `"gzip"` that the client takes, the one that it likes
-/// best first; nothing for none.
-pub(super) unsafe extern "C-unwind" fn accepted(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `select`.
-    unsafe {
-        let request = &*object::check::<Request>(state, 1);
-        let found = guard(|| {
-            let field = request.joined(b"accept-encoding");
-            Ok(coding::accepted(field.as_deref().unwrap_or_default()))
-        });
-        let mut count = 0;
-        for coding in settle(state, found).into_iter().flatten() {
-            push_bytes(state, coding.as_bytes());
-            count += 1;
-        }
-        count
     }
 }
 

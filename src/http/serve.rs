@@ -192,6 +192,7 @@ unsafe fn handle(state: *mut lua_State) -> bool {
         let connection = check_attached(state, at::CONNECTION);
         let route = (*connection).route;
         ((*connection).touched, (*connection).special) = (false, false);
+        (*connection).concluded = false;
         (*connection).served = true;
         ffi::lua_settop(state, at::ALONE);
         ffi::lua_pushvalue(state, at::TABLE);
@@ -206,6 +207,7 @@ unsafe fn handle(state: *mut lua_State) -> bool {
         ffi::lua_getiuservalue(state, at::CONNECTION, WRAPPERS);
         let plain = route != 0 && !(*connection).careful && ffi::lua_rawlen(state, -1) == 0;
         ffi::lua_pop(state, 1);
+        (*connection).alone = plain;
         if plain {
             ffi::lua_getiuservalue(state, at::CONNECTION, BRIEF);
             ffi::lua_rawgeti(state, -1, route);

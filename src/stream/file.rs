@@ -98,7 +98,12 @@ impl Stream {
 
     /// Appends `length` bytes of the file from `offset` to the queue: false, with nothing appended, when
     /// the file has less.
-    fn queue_file(&mut self, file: RawFd, mut offset: u64, length: usize) -> io::Result<bool> {
+    pub(crate) fn queue_file(
+        &mut self,
+        file: RawFd,
+        mut offset: u64,
+        length: usize,
+    ) -> io::Result<bool> {
         let out = self.queue();
         let (begin, end) = (out.len(), out.len() + length);
         out.reserve(length);

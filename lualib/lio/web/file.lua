@@ -12,7 +12,6 @@ local CONNECTION <const>, CURRENT <const> = 1, 1
 
 -- Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones.
 local READ_MOST <const> = 32 * 1024
-local CODINGS <const> = { br = ".br", gzip = ".gz" }
 -- What a failed opening means to the client; what is not here is the server's fault.
 local STATUS <const> = {
   ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403,
@@ -45,22 +44,6 @@ function M.cache_control(opts)
   if opts.cache_control then return opts.cache_control end
   if not opts.max_age then return nil end
   return ("public, max-age=%d%s"):format(opts.max_age // 1 | 0, opts.immutable and ", immutable" or "")
-end
-
--- The compressed copy beside a file that the client likes best, and its coding; nil for none. A copy that is
--- older than the file is not what the file is now.
-function M.compressed(open, path, original, head)
-  local first, second = http.accepted(head)
-  local modified
-  for index = 1, 2 do
-    local coding = index == 1 and first or index == 2 and second
-    local copy = coding and open(path .. CODINGS[coding])
-    if copy then
-      modified = modified or original:stat().mtime
-      if copy:kind() == "file" and copy:stat().mtime >= modified then return copy, coding end
-      copy:close()
-    end
-  end
 end
 
 local function add(fields, name, value)
@@ -110,7 +93,7 @@ function M.answer(res, f, kind, coding, varies, cache)
   local first, length
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(connection[CURRENT], f, coding and "-" .. coding or "")
+    status, tag, date, first, length = http.select(connection[CURRENT], f, coding)
     if not has(fields, "etag") then add(fields, "ETag", tag) end
     if not has(fields, "last-modified") then add(fields, "Last-Modified", date) end
     if status == 304 then return refuse(res, 304, nil) end
@@ -197,17 +180,23 @@ local function disposition(name)
   return ("attachment; filename=\"%s\"; filename*=UTF-8''%s"):format(plain, http.escape(name))
 end
 
+-- The folder that a path is below; nothing for a path that is the program's own.
+local function open_root(path)
+  if path then return file.folder(path) end
+end
+
 -- `res:file(path [, opts])`, see there.
 function M.respond(res, path, opts)
   opts = opts or {}
   if type(path) ~= "string" then error("file: path expected, got " .. type(path), 3) end
   M.check_options(opts, OPTIONS, "file", 3)
-  local root = opts.root
-  local function open(name)
-    if root then return file.open_beneath(root, name) end
-    return file.open(name)
+  local folder <close>, message, code = open_root(opts.root)
+  local f
+  if folder then
+    f, message, code = folder:open(path)
+  elseif not message then
+    f, message, code = file.open(path)
   end
-  local f, message, code = open(path)
   if f and f:kind() ~= "file" then
     f:close()
     f, message, code = nil, "open: a directory", "not a file"
@@ -223,7 +212,7 @@ function M.respond(res, path, opts)
   local kind, compressible = http.media_type(path)
   local varies = compressible and opts.precompressed ~= false and not res.code
   if varies then
-    local copy, coding = M.compressed(open, path, f, res[CONNECTION][CURRENT])
+    local copy, coding = http.compressed(folder, path, f, res[CONNECTION][CURRENT])
     if copy then
       f:close()
       if opts.name then res:header("Content-Disposition", disposition(opts.name)) end

@@ -8,10 +8,6 @@ local files = require "lio.web.file"
 -- Where a response keeps its connection, and that its request.
 local CONNECTION <const>, CURRENT <const> = 1, 1
 
--- Seconds that a compressed copy which is not there is not looked for again, and of how many paths.
-local ABSENT_FOR <const> = 2
-local ABSENT_MOST <const> = 1000
-
 local OPTIONS <const> = {
   list = "boolean", index = "string", hidden = "boolean", max_age = "number", immutable = "boolean",
   cache_control = "string", precompressed = "boolean",
@@ -35,30 +31,9 @@ local function with_slash(req)
   return "./" .. name .. "/" .. (query and "?" .. query or "")
 end
 
--- A folder, and what is known of it.
+-- A folder, how it is served, and its `http.site`.
 local Site = {}
 Site.__index = Site
-
--- The compressed copy of a file for this client, and its coding, if there is one.
-function Site:compressed(path, f, head, clock)
-  local absent = self.absent
-  local known = absent[path]
-  if known and clock < known then return nil end
-  local looked = false
-  local copy, coding = files.compressed(function(name)
-    looked = true
-    return self.folder:open(name)
-  end, path, f, head)
-  if looked and not copy then
-    if not known then self.absent_count = self.absent_count + 1 end
-    if self.absent_count > ABSENT_MOST then
-      self.absent, self.absent_count = {}, 1
-      absent = self.absent
-    end
-    absent[path] = clock + ABSENT_FOR
-  end
-  return copy, coding
-end
 
 -- Answers with a regular file.
 function Site:send(res, path, f)
@@ -66,7 +41,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self:compressed(path, f, connection[CURRENT], connection.net.clock)
+    local copy, coding = self.native:compressed(path, f, connection[CURRENT], connection.net.clock)
     if copy then
       f:close()
       return files.answer(res, copy, kind, coding, true, self.cache)
@@ -94,14 +69,18 @@ function Site:send_directory(req, res, path)
   return true
 end
 
-function Site:handle(app, req, res, path)
-  if is_hidden(path) and not self.hidden then return not_found(app, req, res) end
-  local is_slashed = path == "" or path:byte(-1) == 47
-  if is_slashed and req.raw_path:byte(-1) == 47 then
-    if self:send_directory(req, res, path) then return res end
-    return not_found(app, req, res)
+-- Answers what `http.site` has not answered; it gives a file that it has opened already, or why it could not.
+function Site:handle(app, req, res, f, message, code)
+  local path = req.params.rest or ""
+  if not f and not message then
+    if is_hidden(path) and not self.hidden then return not_found(app, req, res) end
+    local is_slashed = path == "" or path:byte(-1) == 47
+    if is_slashed and req.raw_path:byte(-1) == 47 then
+      if self:send_directory(req, res, path) then return res end
+      return not_found(app, req, res)
+    end
+    f, message, code = self.folder:open(path)
   end
-  local f, message, code = self.folder:open(path)
   if not f then
     local status = files.STATUS[code]
     if not status then error("static: " .. message, 0) end
@@ -126,18 +105,24 @@ return function(app, prefix, dir, opts)
   files.check_options(opts, OPTIONS, "static", 3)
   local folder, message = file.folder(dir)
   if not folder then error(("static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", "")), 3) end
+  local cache, precompressed = files.cache_control(opts), opts.precompressed ~= false
+  local native = http.site(folder, opts.hidden, precompressed, cache)
   local site = setmetatable({
     folder = folder,
+    native = native,
     index = opts.index or "index.html",
     list = opts.list or false,
     hidden = opts.hidden or false,
-    precompressed = opts.precompressed ~= false,
-    cache = files.cache_control(opts),
-    absent = {},
-    absent_count = 0,
+    precompressed = precompressed,
+    cache = cache,
   }, Site)
   prefix = prefix:gsub("/+$", "")
-  local function handle(req, res) return site:handle(app, req, res, req.params.rest or "") end
+  local answer = native.answer
+  local function handle(req, res)
+    local done, why, code = answer(native, req, res[CONNECTION].x)
+    if done == true then return res end
+    return site:handle(app, req, res, done, why, code)
+  end
   if prefix ~= "" then app:get(prefix, handle) end
   app:get(prefix .. "/", handle)
   return app:get(prefix .. "/*rest", handle)

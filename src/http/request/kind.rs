@@ -9,6 +9,19 @@ use crate::lua::push_bytes;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
+/// Whether something is known of the head at `index` by name: a handler or middleware has looked at it before.
+///
+/// # Safety
+/// A head is at `index`, and there is a free stack slot.
+pub(in crate::http) unsafe fn is_known(state: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let kind = ffi::lua_getiuservalue(state, index, KNOWN);
+        ffi::lua_pop(state, 1);
+        kind != ffi::LUA_TNIL
+    }
+}
+
 /// `http.kind(getters, methods)`: from now on heads of this VM are requests as handlers see them. A field is what
 /// was stored under its name, else what `getters[name](req)` gives, which is stored unless it is nil, else
 /// `methods[name]`.

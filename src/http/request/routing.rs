@@ -15,6 +15,9 @@ use crate::lua::{args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
+/// Room for the values of a route's parameters: where they begin, and how long they are.
+const NO_VALUES: [(*const u8, usize); MAX_PARAMETERS] = [(std::ptr::null(), 0); MAX_PARAMETERS];
+
 /// The raw path that routes are looked up by; CONNECT, which has none, counts as `/`.
 pub(crate) fn route_path<'a>(head: &Head, bytes: &'a [u8]) -> &'a [u8] {
     match head.target_form {
@@ -38,6 +41,29 @@ impl Request {
     fn route_path(&self) -> &[u8] {
         route_path(&self.head, self.bytes())
     }
+
+    /// Hands the raw value of a parameter of its route to `take`, and returns what that does; false when the route has
+    /// none of the name. `scratch` is written to.
+    pub(in crate::http) fn parameter(
+        &self,
+        routes: &Routes,
+        name: &str,
+        scratch: &mut Vec<u8>,
+        take: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        let Some(path) = normal_path(self.route_path(), scratch) else {
+            return false;
+        };
+        let mut values = NO_VALUES;
+        let count = routes.values_of(path, self.route, &mut values);
+        let named = |index: &usize| routes.name_of(self.route, *index) == Some(name);
+        let Some(index) = (0..count).rev().find(named) else {
+            return false;
+        };
+        let (start, length) = values[index];
+        // SAFETY: the values are sub-slices of the path.
+        take(unsafe { std::slice::from_raw_parts(start, length) })
+    }
 }
 
 /// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
@@ -57,8 +83,7 @@ pub(super) unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
             path = args::bytes(state, -1);
         }
         ffi::lua_createtable(state, 0, 4);
-        let mut values: [(*const u8, usize); MAX_PARAMETERS] =
-            [(std::ptr::null(), 0); MAX_PARAMETERS];
+        let mut values = NO_VALUES;
         let found = guard(|| {
             let normal = std::str::from_utf8(path).unwrap_or_default();
             Ok((*routes).values_of(normal, id, &mut values))
