@@ -5,6 +5,9 @@ use std::mem::MaybeUninit;
 
 /// The size of a pooled buffer, which is also what one read asks for at least.
 pub(crate) const SIZE: usize = 16 * 1024;
+/// The size of the wide buffer. A message of 64 KiB comes in one read, and by what is left of the room is known to be all
+/// there is.
+const WIDE: usize = 64 * 1024 + 512;
 /// A buffer that grew beyond this is freed, not pooled.
 const LARGEST: usize = 4 * SIZE;
 /// How many free buffers are kept.
@@ -24,6 +27,11 @@ impl Buffer {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.data.len() == self.start
+    }
+
+    /// Lies in the pool's wide buffer.
+    pub(super) fn is_wide(&self) -> bool {
+        self.data.capacity() == WIDE
     }
 
     /// Owns no memory.
@@ -85,10 +93,21 @@ impl Buffer {
     }
 }
 
-/// Free buffers of one VM.
+/// Free buffers of one VM. Invariant: there is one wide buffer at most, which a stream has that reads, or that left some
+/// of what it read.
 #[derive(Default)]
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
+    wide: RefCell<Wide>,
+}
+
+/// Where the wide buffer is.
+#[derive(Default)]
+enum Wide {
+    #[default]
+    Unmade,
+    Here(Vec<u8>),
+    Lent,
 }
 
 impl Pool {
@@ -98,15 +117,42 @@ impl Pool {
         free.unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
+    /// An empty buffer to read into: the wide one, unless a stream has it.
+    pub(crate) fn take_wide(&self) -> Vec<u8> {
+        match self.wide.replace(Wide::Lent) {
+            Wide::Unmade => Vec::with_capacity(WIDE),
+            Wide::Here(data) => data,
+            Wide::Lent => self.take(),
+        }
+    }
+
     /// Takes a buffer back; one that is too large, or one too many, is freed.
     pub(crate) fn put(&self, mut data: Vec<u8>) {
-        if data.capacity() == 0 || data.capacity() > LARGEST || data.capacity() < SIZE {
+        let size = data.capacity();
+        if size < SIZE {
+            return;
+        }
+        if size == WIDE {
+            data.clear();
+            self.wide.replace(Wide::Here(data));
+            return;
+        }
+        if size > LARGEST {
+            self.lost();
             return;
         }
         let mut free = self.free.borrow_mut();
         if free.len() < SPARE {
             data.clear();
             free.push(data);
+        }
+    }
+
+    /// A buffer has grown too large, maybe the wide one: another is made when it is needed.
+    fn lost(&self) {
+        let mut wide = self.wide.borrow_mut();
+        if matches!(*wide, Wide::Lent) {
+            *wide = Wide::Unmade;
         }
     }
 }
@@ -154,5 +200,22 @@ mod tests {
             pool.put(Vec::with_capacity(SIZE));
         }
         assert_eq!(pool.free.borrow().len(), SPARE);
+    }
+
+    #[test]
+    fn there_is_one_wide_buffer() {
+        let pool = Pool::default();
+        let wide = pool.take_wide();
+        assert_eq!(wide.capacity(), WIDE);
+        let address = wide.as_ptr();
+        let beside = pool.take_wide();
+        assert_eq!(beside.capacity(), SIZE, "a stream has the wide one");
+        pool.put(beside);
+        pool.put(wide);
+        let mut again = pool.take_wide();
+        assert_eq!(again.as_ptr(), address);
+        again.reserve(2 * WIDE);
+        pool.put(again);
+        assert_eq!(pool.take_wide().capacity(), WIDE, "made anew after it grew");
     }
 }

@@ -137,7 +137,7 @@ impl Stream {
         self.fresh = false;
         self.reads += 1;
         if self.input.is_vacant() {
-            self.input.adopt(self.pool.take());
+            self.input.adopt(self.pool.take_wide());
         }
         self.input.make_room(want);
         let received = self.transport.receive(self.input.room());
@@ -164,7 +164,18 @@ impl Stream {
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
     }
 
+    /// What is buffered leaves the wide buffer, which the next read of any stream is to have.
+    pub(super) fn narrow(&mut self) {
+        if self.input.is_wide() {
+            let mut rest = self.pool.take();
+            rest.extend_from_slice(self.input.bytes());
+            self.pool.put(self.input.release());
+            self.input.adopt(rest);
+        }
+    }
+
     fn read_later(&mut self) -> Filled {
+        self.narrow();
         self.reads = 0;
         self.messages = 0;
         self.transport.arm(READ);

@@ -42,6 +42,7 @@ impl Stream {
     /// Leaves socket and bytes for whoever takes the number; this stream reads as closed then. `None`
     /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
     pub(super) fn send_off(&mut self, number: u64) -> Option<u64> {
+        self.narrow();
         let Transport::Plain(socket) = &mut self.transport;
         let parcel = Parcel {
             socket: socket.part()?,

@@ -73,6 +73,26 @@ fn an_idle_stream_owns_no_buffer() {
 }
 
 #[test]
+fn what_waits_for_more_leaves_the_wide_buffer_to_others() {
+    let (mut stream, far, _core) = connected();
+    let message = vec![b'm'; 60_000];
+    far.send(&message).unwrap();
+    let line = Form::Line { limit: 1 << 20 };
+    assert_eq!(stream.receive(line).unwrap(), Received::WouldBlock);
+    assert!(!stream.input.is_wide());
+    assert_eq!(stream.buffered(), message);
+    far.send(b"\n").unwrap();
+    stream.fresh = true;
+    assert_eq!(
+        stream.receive(line).unwrap(),
+        Received::Ready {
+            length: 60_000,
+            consume: 60_001
+        }
+    );
+}
+
+#[test]
 fn asking_for_more_than_there_is_memory_takes_none() {
     let (mut stream, far, _core) = connected();
     far.send(b"few").unwrap();
