@@ -18,6 +18,7 @@ pub(crate) unsafe fn new() -> *mut lua_State {
             return ffi::luaL_newstate();
         }
         mi_option_set(ARENA_EAGER_COMMIT, 0);
+        libc::free(std::hint::black_box(libc::malloc(KEPT / 2)));
         #[cfg(feature = "lua55")]
         let state = ffi::lua_newstate(allocate, std::ptr::null_mut(), seed());
         #[cfg(not(feature = "lua55"))]
@@ -66,6 +67,11 @@ fn seed() -> std::ffi::c_uint {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
 }
+
+/// So much at the end of its heap the C library may keep for the next large blocks. glibc's own limit is 128 KiB, two
+/// messages of 64 KiB, whose pages would come from the system again and again; it is twice the largest block that was
+/// freed, up to 64 MiB.
+const KEPT: usize = 2 << 20;
 
 /// Larger blocks are malloc's: it gives the pages of those back to the system at once, and grows them in place.
 const SMALL: usize = 32 * 1024;
