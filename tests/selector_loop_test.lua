@@ -241,6 +241,52 @@ t.test("waiting inside the loop from another coroutine is the same error", funct
   t.eq(#list, #ends)
 end)
 
+-- A function that waits, leaves its loop or not, and waits again.
+local CODE <const> = [[
+  local sel, leave = ...
+  local before = 0
+  for _ = 1, 3 do
+    do
+      local kept = sel:wait(5)
+      for _ in kept do
+        if leave then break end
+        before = before + 1
+      end
+    end
+    for _ in sel:wait(5) do
+      if leave then break end
+      return pcall(sel.wait, sel, 0)
+    end
+  end
+  return before
+]]
+
+t.test("a loop that was left is none, also in code without debug information", function()
+  for _, stripped in ipairs { false, true } do
+    local sel <close> = lio.create()
+    local ends <close> = ready_pairs(sel, 3)
+    local code = load(string.dump(load(CODE), stripped))
+    t.eq(code(sel, true), 0)
+    local waited, message = code(sel, false)
+    t.eq(waited, false)
+    t.ok(message:find("called inside the loop", 1, true), message)
+    t.eq(select(2, events(sel, 5)), #ends)
+  end
+end)
+
+t.test("a loop that an error left deep in calls is none", function()
+  local sel <close> = lio.create()
+  local ends <close> = ready_pairs(sel, 2)
+  local function deep(level)
+    if level > 0 then return (deep(level - 1)) end
+    for _ in sel:wait(5) do error "left" end
+  end
+  for _ = 1, 3 do
+    t.eq(pcall(deep, 50), false)
+    t.eq(select(2, events(sel, 5)), #ends)
+  end
+end)
+
 t.test("another selector may be waited for inside the loop", function()
   local one <close> = lio.create()
   local two <close> = lio.create()

@@ -392,14 +392,14 @@ function M.new(selector, sched)
   -- `start(f, …)`: runs `f` as a task: at once where the scheduler can, else as `fork` does.
   api.start = sched.start or sched.fork
 
-  local pump <const> = stream.pump(selector, native)
+  local pump <const>, guard <const> = stream.pump(selector, native)
 
   -- One round: waits for I/O until the next timer, `seconds` at most, then wakes whom it concerns.
   function api.step(seconds)
     local due = timers:next()
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush() end
-    local _, _, _, guard = selector:wait(seconds)
+    selector:wait(seconds)
     -- Before the events: what they set in motion counts from now, not from before the wait.
     api.clock = now()
     for x, events in pump, nil, nil, guard do

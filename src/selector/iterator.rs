@@ -1,8 +1,10 @@
-//! `for udata, events in selector:wait() do`: the wait, its iterator, and the guard that tells when the loop is left.
-//! `stream::pump` iterates for `lio.net` by the same functions.
+//! `for udata, events in selector:wait() do`: the wait and its iterator. `stream::pump` iterates for `lio.net` by the
+//! same functions.
 //!
-//! Invariant: `Selector::iterating` is set while events of a batch are handed out by a `for`; the iterator has the
-//! selector and the udata table as upvalues.
+//! Invariant: `Selector::iterating` tells who hands out the events of a batch, or did when it was given up: a wait that
+//! finds it set looks whether the loop is still there. Looking takes time, so a selector whose loop was left once gives
+//! its loops a guard from then on, which tells; others do without. The iterator has the selector and the udata table as
+//! upvalues.
 
 use super::core::Core;
 use super::interest::{events_for, sweep};
@@ -12,12 +14,23 @@ use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
-use std::os::raw::c_int;
+use std::os::raw::{c_int, c_void};
 use std::rc::Rc;
 use std::time::Duration;
 
+/// What goes through the events of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loop {
+    /// Nothing, or a call of the iterator by hand.
+    None,
+    /// A `for` over the selector's iterator, unless it was left.
+    For,
+    /// A loop that a [`LoopGuard`] tells the end of.
+    Guarded,
+}
+
 /// Told by Lua when a `for` over events is left in whatever way. The user value keeps the selector.
-pub(super) struct LoopGuard(pub(super) *const Selector);
+struct LoopGuard(*const Selector);
 
 impl Object for LoopGuard {
     const NAME: &'static CStr = c"lio.selector loop";
@@ -29,20 +42,83 @@ impl Object for LoopGuard {
     }
 }
 
-/// Whether the loop of an earlier wait is still on the call stack: its coroutine runs, or has resumed
-/// (directly or not) the one that runs now. A suspended or finished one has abandoned its loop.
+/// Pushes what closes a [`Loop::Guarded`] over the selector at `index`: the fourth value of its `for`.
+///
+/// # Safety
+/// `state` is valid; nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn push_guard(state: *mut lua_State, index: c_int) {
+    // SAFETY: the guard keeps the selector by its user value.
+    unsafe {
+        let selector = object::check::<Selector>(state, index);
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, std::convert::Infallible>(LoopGuard(selector))
+        });
+        ffi::lua_pushvalue(state, index);
+        ffi::lua_setiuservalue(state, -2, 1);
+    }
+}
+
+/// Whether the loop of an earlier wait of the selector at 1 is still on the call stack: its coroutine runs, or has
+/// resumed (directly or not) the one that runs now. A suspended or finished one has abandoned its loop.
 unsafe fn is_inside_loop(state: *mut lua_State, selector: &Selector) -> bool {
-    if !selector.iterating.get() {
+    let running = selector.iterating.get();
+    if running == Loop::None {
         return false;
     }
     let thread = selector.thread.get();
-    if thread == state {
-        return true;
-    }
     // SAFETY: the thread is kept alive by the user value.
     unsafe {
+        if thread != state {
+            let mut frame: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_status(thread) != ffi::LUA_OK
+                || ffi::lua_getstack(thread, 0, &mut frame) == 0
+            {
+                return false;
+            }
+        }
+        if running == Loop::Guarded {
+            return true;
+        }
+        ffi::lua_getiuservalue(state, 1, ITERATOR);
+        let iterator = ffi::lua_topointer(state, -1);
+        ffi::lua_pop(state, 1);
+        let found = has_loop(thread, iterator);
+        selector.was_left.set(!found || selector.was_left.get());
+        found
+    }
+}
+
+/// Whether a `for` over this iterator is running in a coroutine. A `for` keeps its iterator in a variable without a
+/// name, which is there as long as the loop.
+#[cold]
+unsafe fn has_loop(thread: *mut lua_State, iterator: *const c_void) -> bool {
+    // SAFETY: the coroutine runs, or waits for one that it has resumed, so that its frames can be looked at.
+    unsafe {
         let mut frame: ffi::lua_Debug = std::mem::zeroed();
-        ffi::lua_status(thread) == ffi::LUA_OK && ffi::lua_getstack(thread, 0, &mut frame) != 0
+        let mut level = 0;
+        if ffi::lua_checkstack(thread, 1) == 0 {
+            return false;
+        }
+        while ffi::lua_getstack(thread, level, &mut frame) != 0 {
+            level += 1;
+            for variable in 1.. {
+                let name = ffi::lua_getlocal(thread, &frame, variable);
+                if name.is_null() {
+                    break;
+                }
+                let found = ffi::lua_topointer(thread, -1) == iterator;
+                ffi::lua_pop(thread, 1);
+                // Without debug information nothing has a name but that of any value on the stack.
+                let is_state = matches!(
+                    CStr::from_ptr(name).to_bytes(),
+                    b"(for state)" | b"(temporary)"
+                );
+                if found && is_state {
+                    return true;
+                }
+            }
+        }
+        false
     }
 }
 
@@ -73,7 +149,7 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
                 Text::new("no open sockets to check and no timeout set"),
             );
         }
-        selector.iterating.set(false);
+        selector.iterating.set(Loop::None);
         if selector.thread.get() != state {
             ffi::lua_pushthread(state);
             ffi::lua_setiuservalue(state, 1, THREAD);
@@ -92,9 +168,17 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
             raise(state, fault.message());
         }
         ffi::lua_getiuservalue(state, 1, ITERATOR);
+        if !selector.was_left.get() {
+            return 1;
+        }
         ffi::lua_pushnil(state);
         ffi::lua_pushnil(state);
-        ffi::lua_getiuservalue(state, 1, GUARD);
+        if ffi::lua_getiuservalue(state, 1, GUARD) == ffi::LUA_TNIL {
+            ffi::lua_pop(state, 1);
+            push_guard(state, 1);
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_setiuservalue(state, 1, GUARD);
+        }
         4
     }
 }
@@ -108,8 +192,8 @@ pub(crate) struct Event {
     pub(crate) events: i64,
 }
 
-/// For an iterator that was called with `arguments` values: the next event of the batch of the selector that is
-/// upvalue `index`; `None` when that is over.
+/// For an iterator that was called with `arguments` values, by a loop of the kind `by`: the next event of the batch of
+/// the selector that is upvalue `index`; `None` when that is over.
 ///
 /// # Safety
 /// `state` is valid; nothing that needs `Drop` may be alive; the upvalue is a selector.
@@ -117,6 +201,7 @@ pub(crate) unsafe fn next_ready(
     state: *mut lua_State,
     index: c_int,
     arguments: c_int,
+    by: Loop,
 ) -> Option<Event> {
     // SAFETY: the registration is dropped before anything raises. The selector is looked at each time: what is
     // done with an event may run a finalizer that closes it.
@@ -126,8 +211,10 @@ pub(crate) unsafe fn next_ready(
         let found = settle(state, guard(|| Ok(next_of(core))));
         // `for` passes its state and control variable; a call by hand passes nothing, and then nobody
         // would tell when the iteration is given up.
-        let iterating = found.is_some() && arguments > 0;
-        (*selector).iterating.set(iterating);
+        let running = found.is_some() && arguments > 0;
+        (*selector)
+            .iterating
+            .set(if running { by } else { Loop::None });
         found
     }
 }
@@ -149,7 +236,7 @@ pub(super) unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_in
     // SAFETY: the upvalues were set in `create`.
     unsafe {
         let arguments = ffi::lua_gettop(state);
-        while let Some(event) = next_ready(state, ffi::lua_upvalueindex(1), arguments) {
+        while let Some(event) = next_ready(state, ffi::lua_upvalueindex(1), arguments, Loop::For) {
             let udata = ffi::lua_upvalueindex(2);
             if ffi::lua_rawgeti(state, udata, event.slot as i64 + 1) == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
@@ -175,7 +262,7 @@ unsafe extern "C-unwind" fn leave_loop(state: *mut lua_State) -> c_int {
     unsafe {
         let LoopGuard(selector) = *object::check::<LoopGuard>(state, 1);
         if object::is_alive(selector) {
-            (*selector).iterating.set(false);
+            (*selector).iterating.set(Loop::None);
             if let Some(core) = &(*selector).core {
                 core.end_batch();
             }

@@ -1,10 +1,10 @@
 //! `require "lio"`: the selector as an object of Lua's.
 //!
 //! Raw functions. A selector's user values hold what Lua must keep alive: the udata and the descriptor
-//! objects by slot, the iterator, the guard that tells when a `for` is left, and the coroutine that
-//! iterates. `interest.rs` has the calls on registrations, `iterator.rs` those of a loop over events.
+//! objects by slot, the iterator, the coroutine that iterates, and its loop's guard. `interest.rs` has the calls on registrations, `iterator.rs` those of a loop over events.
 
 use super::core::Core;
+use super::iterator::Loop;
 use super::registration::{READ, WRITE};
 use super::{interest, iterator, waker};
 use crate::lua::object::{self, Key, Object, closed_text, key};
@@ -18,8 +18,8 @@ use std::rc::Rc;
 pub(super) const UDATA: c_int = 1;
 pub(super) const OBJECTS: c_int = 2;
 pub(super) const ITERATOR: c_int = 3;
-pub(super) const GUARD: c_int = 4;
-pub(super) const THREAD: c_int = 5;
+pub(super) const THREAD: c_int = 4;
+pub(super) const GUARD: c_int = 5;
 
 const DEFAULT_EVENTS: i64 = 1024;
 const MOST_EVENTS: i64 = 65536;
@@ -27,8 +27,10 @@ const MOST_EVENTS: i64 = 65536;
 /// A selector, or what is left of it after `close`.
 pub(crate) struct Selector {
     pub(super) core: Option<Rc<Core>>,
-    /// A `for` over the events of the last wait is running.
-    pub(super) iterating: Cell<bool>,
+    /// What goes through the events of the last wait.
+    pub(super) iterating: Cell<Loop>,
+    /// A loop was left before its end: from then on waits give a guard.
+    pub(super) was_left: Cell<bool>,
     /// The coroutine that waited last; compared and asked for its status, kept alive by `THREAD`.
     pub(super) thread: Cell<*mut lua_State>,
 }
@@ -81,7 +83,8 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
             let core = Core::new(most as usize).map_err(|error| Fault::io("create", &error))?;
             Ok(Selector {
                 core: Some(core),
-                iterating: Cell::new(false),
+                iterating: Cell::new(Loop::None),
+                was_left: Cell::new(false),
                 thread: Cell::new(std::ptr::null_mut()),
             })
         });
@@ -97,13 +100,6 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
         ffi::lua_setiuservalue(state, at, UDATA);
         ffi::lua_createtable(state, 0, 0);
         ffi::lua_setiuservalue(state, at, OBJECTS);
-        let selector = object::check::<Selector>(state, at);
-        let Ok(_) = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(iterator::LoopGuard(selector))
-        });
-        ffi::lua_pushvalue(state, at);
-        ffi::lua_setiuservalue(state, -2, 1);
-        ffi::lua_setiuservalue(state, at, GUARD);
         1
     }
 }
@@ -130,7 +126,7 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
                 Ok(())
             }),
         );
-        (*selector).iterating.set(false);
+        (*selector).iterating.set(Loop::None);
         if ffi::lua_getiuservalue(state, 1, ITERATOR) == ffi::LUA_TFUNCTION {
             ffi::lua_pushnil(state);
             ffi::lua_setupvalue(state, -2, 2);

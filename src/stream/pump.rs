@@ -4,13 +4,14 @@
 
 use crate::lua::object;
 use crate::selector::READ;
-use crate::selector::iterator::{next_ready, push_udatas};
+use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
 use crate::selector::lua::Selector;
 use crate::task::{Core, How, Token, this};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
-/// `stream.pump(selector, wakes)` → an iterator, in the place of the one of `selector:wait`. `wakes`: whether the
+/// `stream.pump(selector, wakes)` → an iterator, in the place of the one of `selector:wait`, and the closing value of the
+/// `for` over it. `wakes`: whether the
 /// userdata registered are what tasks of `lio.task` wait on.
 pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
@@ -23,7 +24,8 @@ pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
         ffi::lua_pushlightuserdata(state, core.cast());
         ffi::lua_pushvalue(state, 1);
         ffi::lua_pushcclosure(state, next, 2);
-        1
+        push_guard(state, 1);
+        2
     }
 }
 
@@ -39,7 +41,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
         let selector = ffi::lua_upvalueindex(2);
         push_udatas(state, selector);
         let udatas = ffi::lua_gettop(state);
-        while let Some(event) = next_ready(state, selector, udatas - 1) {
+        while let Some(event) = next_ready(state, selector, udatas - 1, Loop::Guarded) {
             let kind = ffi::lua_rawgeti(state, udatas, event.slot as i64 + 1);
             if kind == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
