@@ -20,6 +20,9 @@ impl Core {
 
     /// Re-arms foreign descriptors that were delivered, so that the coming poll reports them again.
     fn rearm(&self) {
+        if self.rearm.borrow().is_empty() {
+            return;
+        }
         let list = std::mem::take(&mut *self.rearm.borrow_mut());
         for registration in &list {
             registration.rearming.set(false);
@@ -43,6 +46,15 @@ impl Core {
     /// Sockets of ours are looked at together by one poll(2); the system is asked about the others.
     fn settle(&self) -> bool {
         let mut ready = self.ready.borrow_mut();
+        // Mostly what was delivered is over.
+        while ready.front().is_some_and(|first| first.due() == 0) {
+            if let Some(over) = ready.pop_front() {
+                over.queued.set(false);
+            }
+        }
+        if ready.is_empty() {
+            return false;
+        }
         let mut doubts = self.doubts.borrow_mut();
         doubts.clear();
         ready.retain(|registration| {
