@@ -344,7 +344,7 @@ t.test("the fields of responses and servers exist", function()
   for name, object in pairs { ["lio.Response"] = seen.res, ["lio.Server"] = seen.server } do
     local _, fields = defined(classes[name])
     for field in pairs(fields) do
-      t.ok(rawget(object, field) ~= nil, name .. " has no field " .. field)
+      t.ok(object[field] ~= nil, name .. " has no field " .. field)
     end
   end
 end)

@@ -20,6 +20,7 @@ local Connection = stream.methods
 -- Named as the calls whose arguments they check.
 local recv <const>, send <const>, release <const> = Connection.take, Connection.put, Connection.release
 local is_closed <const> = Connection.is_closed
+local book <const> = stream.book
 
 -- What connections can do as methods.
 local METHODS <const> = {
@@ -232,6 +233,7 @@ function M.new(selector, sched)
   -- `before`: called just then, to queue what was held back.
   local unflushed, flushing = {}, {}
   function api.flush_later(c, before)
+    book(c)
     unflushed[c] = before or unflushed[c] or true
   end
 
@@ -257,6 +259,8 @@ function M.new(selector, sched)
   end
 
   local adopt = first and function(c) home[c] = api end
+  -- What a connection is given to before Lua code has it, or nil.
+  api.adopts = adopt
 
   -- `wrap(socket)` → a connection that has taken a connected `lio.socket` over, or `false, message, code`.
   function api.wrap(s)
@@ -268,11 +272,10 @@ function M.new(selector, sched)
 
   -- What a timer's value of this module does when it fires.
   function api.expired(value)
-    if type(value) == "userdata" then
-      wakeup(value, "timeout")
-    else
-      value:expired()
-    end
+    if type(value) == "table" then return value:expired() end
+    local f = value.on_timer
+    if f then return f(value) end
+    wakeup(value, "timeout")
   end
 
   local on_timer = api.expired

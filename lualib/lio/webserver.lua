@@ -230,12 +230,7 @@ end
 -- → the server that gives the listener's connections to the app, and what web/connection.lua has for it.
 local function serve(self, net, listener)
   local serving = connection.serving(self, net)
-  local server = net.serve(listener, serving.handle, {
-    max_connections = self.settings.connections,
-    on_stop = serving.stop,
-    attended = true,
-  })
-  serving.server = server
+  local server = net.keep(listener, serving)
   table.insert(self.servers, server)
   return server, serving
 end

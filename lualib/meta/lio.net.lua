@@ -242,6 +242,24 @@ function net.wrap(s) end
 ---@return lio.Server server
 function net.serve(listener, handler, opts) end
 
+---@class lio.Keeper
+---@field listen fun(selector: lio.Selector, socket: lio.Socket) it accepts from that one
+---@field accept fun(selector: lio.Selector, all?: boolean): boolean?, string?, string? true: some came, or there is no room; false: nobody, the socket being armed; `all`: also where there is no room
+---@field admit fun(selector: lio.Selector, c: lio.Connection) takes one that was not accepted
+---@field release fun(c: lio.Connection) forgets one
+---@field count fun(): integer how many there are
+---@field is_full fun(): boolean whether none is to be accepted
+---@field watch fun() asks for a call of `left`, which `keep` sets, when the next one leaves
+---@field left? fun()
+---@field stop fun() a stop begins
+---@field close fun() a stop ends: closes what is left
+
+---As `serve`, for protocol code that accepts and looks after connections itself.
+---@param listener lio.Listener?
+---@param keeper lio.Keeper
+---@return lio.Server server
+function net.keep(listener, keeper) end
+
 ---Resolves a host name off-thread; answers are kept for 30 s. A numeric address is its own answer.
 ---@param name string
 ---@param seconds? number how long to wait at most; default: for ever

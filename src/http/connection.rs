@@ -1,14 +1,15 @@
 //! `lio.http`'s exchange: one connection as lualib/lio/web/connection.lua and `serve` hold it.
 //!
 //! A userdata with the protocol's state (`exchange`) and what is known of the connection beside it; its methods
-//! are in `state`, `intake`, `step` and `answer`. Invariant: the user values keep stream and routes alive, and
-//! [`check`] tells when their finalizers have run all the same.
+//! are in `state`, `intake`, `step`, `life` and `answer`. Invariant: the user values keep stream, routes and keeper alive,
+//! and [`check`] tells when their finalizers have run all the same.
 
 use super::exchange::{Exchange, Workspace};
 use super::head::Limits;
+use super::keeper::Keeper;
 use super::routes::Routes;
 use super::step::{self, Step};
-use super::{answer, intake, state};
+use super::{answer, intake, life, state};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Function, Text, args, raise};
 use crate::stream::Stream;
@@ -16,18 +17,14 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
-// User values of an exchange; all but the first two by `attach`.
-const STREAM: c_int = 1;
-const ROUTES: c_int = 2;
-/// The table of lualib/lio/web/connection.lua.
+// User values of an exchange.
+pub(super) const STREAM: c_int = 1;
+/// What it belongs to; of one that nobody serves, its routes.
+pub(super) const KEEPER: c_int = 2;
+/// The table of lualib/lio/web/connection.lua, once it was asked for.
 pub(super) const SELF: c_int = 3;
-/// The head of a request that waits for its handler.
+/// The head of the current request, or of the last one.
 pub(super) const HEAD: c_int = 4;
-pub(super) const TOOLS: c_int = 5;
-pub(super) const HANDLERS: c_int = 6;
-pub(super) const WRAPPERS: c_int = 7;
-/// By route: whether its handler has no use for a response.
-pub(super) const BRIEF: c_int = 8;
 
 /// An exchange and what it works on; the user values keep both alive.
 pub(crate) struct Connection {
@@ -36,9 +33,13 @@ pub(crate) struct Connection {
     pub(super) routes: *const Routes,
     /// The VM's workspace, which the registry keeps.
     space: *mut Workspace,
-    /// It has all its user values.
-    pub(super) attached: bool,
-    /// What [`super::due::ready`] found that is no request; `look` tells.
+    /// The server that it belongs to; null when nobody serves it.
+    pub(super) keeper: *mut Keeper,
+    /// Where it is in the books of the keeper; 0: nowhere.
+    pub(super) place: u32,
+    /// Its timer; 0: none.
+    pub(super) timer: u64,
+    /// What [`super::due::arrived`] found that is no request, and Lua has to see to.
     pub(super) pending: Option<Step>,
     /// The current request's route, 0 when that needs a closer look.
     pub(super) route: i64,
@@ -62,8 +63,6 @@ pub(crate) struct Connection {
     pub(super) concluded: bool,
     /// What comes next depends on more than its bytes: a stop has begun, or its requests are counted.
     pub(super) careful: bool,
-    /// Seconds it may wait between two requests.
-    pub(super) keep_alive: f64,
     /// When the wait is over, and when its timer fires, in seconds of `lio.now`.
     pub(super) due: f64,
     pub(super) timer_due: f64,
@@ -95,7 +94,7 @@ impl Wait {
 
 impl Object for Connection {
     const NAME: &'static CStr = c"lio.http.exchange";
-    const USER_VALUES: c_int = 8;
+    const USER_VALUES: c_int = 4;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"next", step::next),
         (c"answer", answer::answer),
@@ -116,16 +115,12 @@ impl Object for Connection {
         (c"leaves_unread", state::leaves_unread),
         (c"is_last_arrived", state::is_last_arrived),
         (c"hand_over", state::hand_over),
-        (c"attach", attach),
         (c"touch", state::touch),
         (c"work", state::work),
-        (c"rest", state::rest),
-        (c"waits", state::waits),
-        (c"idle_due", state::idle_due),
-        (c"act_by", state::act_by),
-        (c"expired", state::expired),
-        (c"since", state::since),
-        (c"careful", state::careful),
+        (c"on_timer", life::on_timer),
+        (c"leave", life::leave_keeper),
+        (c"table", life::table),
+        (c"known", life::known),
     ];
     fn key() -> &'static Key {
         key!()
@@ -174,7 +169,29 @@ impl Connection {
             object::is_alive(self.stream)
                 && object::is_alive(self.routes)
                 && object::is_alive(self.space)
+                && (self.keeper.is_null() || object::is_alive(self.keeper))
         }
+    }
+
+    /// Whether a keeper serves it.
+    pub(super) fn is_attached(&self) -> bool {
+        !self.keeper.is_null()
+    }
+
+    /// Whether it waits for its next request.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.busy && self.waits == Wait::Idle
+    }
+
+    /// Whether the peer may still be sending, so that closing now would reset the connection under the answer.
+    pub(super) fn leaves_unread(&mut self) -> bool {
+        let (exchange, stream) = self.parts();
+        exchange.leaves_unread(stream)
+    }
+
+    /// When the wait for a head, or for the rest of a body, has begun: at the first call, which `clock` tells.
+    pub(super) fn waits_since(&mut self, clock: f64) -> f64 {
+        *self.since.get_or_insert(clock)
     }
 
     /// The VM's workspace; one user at a time.
@@ -215,26 +232,26 @@ pub(crate) unsafe fn check_at<'a>(state: *mut lua_State, index: c_int) -> &'a mu
     }
 }
 
-/// `http.exchange(stream, routes, request_line, headers, fields)` → an exchange with these limits:
-/// bytes of the request line and of the header section, number of fields (256 at most).
-pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
+/// Pushes an exchange on a stream; user value [`KEEPER`] is not set yet.
+unsafe fn push(
+    state: *mut lua_State,
+    at: c_int,
+    stream: *mut Stream,
+    routes: *const Routes,
+    space: *mut Workspace,
+    limits: Limits,
+) -> *mut Connection {
     // SAFETY: a thin shell; the exchange is owned by Lua before anything can raise.
     unsafe {
-        let stream = object::check::<Stream>(state, 1);
-        let routes = object::check::<Routes>(state, 2);
-        let space = workspace(state);
-        let limits = Limits {
-            request_line: args::integer_in(state, 3, 1, 1 << 30, "request line limit") as usize,
-            headers: args::integer_in(state, 4, 1, 1 << 30, "headers limit") as usize,
-            fields: args::integer_in(state, 5, 1, 256, "fields limit") as usize,
-        };
-        let Ok(_) = object::push_new(state, || {
+        let Ok(connection) = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(Connection {
                 exchange: Exchange::new(limits),
                 stream,
                 routes,
                 space,
-                attached: false,
+                keeper: std::ptr::null_mut(),
+                place: 0,
+                timer: 0,
                 pending: None,
                 route: 0,
                 more: false,
@@ -247,35 +264,56 @@ pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int 
                 alone: false,
                 concluded: false,
                 careful: false,
-                keep_alive: 0.0,
                 due: 0.0,
                 timer_due: f64::INFINITY,
                 since: None,
             })
         });
-        ffi::lua_pushvalue(state, 1);
+        ffi::lua_pushvalue(state, at);
         ffi::lua_setiuservalue(state, -2, STREAM);
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_setiuservalue(state, -2, ROUTES);
-        1
+        connection
     }
 }
 
-/// `x:attach(connection, tools, handlers, wrappers, brief, keep_alive)`: from now on `http.serve` serves it.
-/// `connection` is its table, `tools` what `http.tools` checked, the next three are the app's, and `keep_alive`
-/// is how many seconds it may be idle.
-unsafe extern "C-unwind" fn attach(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `exchange`.
+/// Pushes an exchange for the stream at `at` that the keeper at `keeper` serves; both are absolute indexes.
+///
+/// # Safety
+/// As for [`object::push_new`].
+pub(super) unsafe fn push_served(
+    state: *mut lua_State,
+    at: c_int,
+    stream: *mut Stream,
+    keeper: c_int,
+) -> *mut Connection {
+    // SAFETY: the caller's promise; a keeper keeps its routes, the registry the workspace.
     unsafe {
-        let connection: *mut Connection = check(state);
-        (*connection).keep_alive = ffi::luaL_checknumber(state, 7);
-        let values = [SELF, TOOLS, HANDLERS, WRAPPERS, BRIEF];
-        for (argument, value) in (2..).zip(values) {
-            ffi::luaL_checktype(state, argument, ffi::LUA_TTABLE);
-            ffi::lua_pushvalue(state, argument);
-            ffi::lua_setiuservalue(state, 1, value);
-        }
-        (*connection).attached = true;
-        0
+        let owner = object::check::<Keeper>(state, keeper);
+        let (routes, space, limits) = ((*owner).routes, (*owner).space, (*owner).limits);
+        let connection = push(state, at, stream, routes, space, limits);
+        (*connection).careful = (*owner).careful;
+        (*connection).keeper = owner;
+        ffi::lua_pushvalue(state, keeper);
+        ffi::lua_setiuservalue(state, -2, KEEPER);
+        connection
+    }
+}
+
+/// `http.exchange(stream, routes, request_line, headers, fields)` → an exchange with these limits:
+/// bytes of the request line and of the header section, number of fields (256 at most). Nobody serves it.
+pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let stream = object::check::<Stream>(state, 1);
+        let routes = object::check::<Routes>(state, 2);
+        let space = workspace(state);
+        let limits = Limits {
+            request_line: args::integer_in(state, 3, 1, 1 << 30, "request line limit") as usize,
+            headers: args::integer_in(state, 4, 1, 1 << 30, "headers limit") as usize,
+            fields: args::integer_in(state, 5, 1, 256, "fields limit") as usize,
+        };
+        push(state, 1, stream, routes, space, limits);
+        ffi::lua_pushvalue(state, 2);
+        ffi::lua_setiuservalue(state, -2, KEEPER);
+        1
     }
 }

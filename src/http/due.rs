@@ -1,16 +1,18 @@
 //! The connections with a request that wait for [`super::serve`], and how they come there.
 //!
-//! [`ready`] is called by the selector's iterator for each connection with events: it reads and parses, and queues
-//! the connection when a request is there. Outside a round of the loop lualib/lio/web/connection.lua does that with
-//! [`look`] and [`queue`].
+//! [`ready`] is called by the selector's iterator for each connection with events, [`arrived`] also for new ones: it
+//! reads and parses, and queues the connection when a request is there, or what only Lua can do. Else the
+//! connection waits, or ends.
 //!
 //! Invariant: a queued connection is `busy`, and its request head is its user value [`HEAD`]; whoever takes it
 //! out of the queue serves it.
 
-use super::connection::{Connection, HEAD, SELF, TOOLS, check_at, workspace};
+use super::connection::{Connection, HEAD, KEEPER, SELF, workspace};
 use super::exchange::Workspace;
+use super::keeper::{self, DUE, Keeper};
 use super::step::{self, Step};
 use super::tools as tool;
+use super::{gate, life};
 use crate::lua::object;
 use crate::lua::{Text, raise};
 use crate::timer::monotonic;
@@ -39,76 +41,85 @@ impl Due {
     }
 }
 
-/// The connection whose exchange is on top of the stack has events. → true when there is nothing left to do
-/// for them; false with the protocol's table in the place of the exchange. What is no served exchange is left
-/// alone, with `None`.
+/// What is on top of the stack, an exchange or a keeper, has events. → true, and it is popped, when there is nothing
+/// left to do for them; false when they are for Lua: the protocol's table, or the listener, is in its place. What
+/// is neither is left alone, with `None`. The selector is at `selector`.
 ///
 /// # Safety
-/// `state` has 10 free stack slots; nothing that needs `Drop` may be alive, and no reference into the selector:
+/// `state` has 16 free stack slots; nothing that needs `Drop` may be alive, and no reference into the selector:
 /// finalizers may run.
-pub(crate) unsafe fn ready(state: *mut lua_State) -> Option<bool> {
+pub(crate) unsafe fn ready(state: *mut lua_State, selector: c_int) -> Option<bool> {
     // SAFETY: the exchange stays on the stack until it is replaced; its blocks are looked at anew.
     unsafe {
-        let connection =
-            object::test::<Connection>(state, -1).filter(|found| (**found).attached)?;
-        let at = ffi::lua_gettop(state);
-        let handled = !(*connection).busy && (*connection).is_whole() && {
-            let step = step::take(state, connection);
-            match step {
-                Step::Request(..) => {
-                    keep(state, at, connection);
-                    if enqueue(state, at, connection) {
-                        ffi::lua_getiuservalue(state, at, TOOLS);
-                        ffi::lua_rawgeti(state, -1, tool::SCHEDULE);
-                        ffi::lua_getiuservalue(state, at, SELF);
-                        ffi::lua_call(state, 1, 0);
-                    }
-                    true
-                }
-                _ => {
-                    (*connection).pending = Some(step);
-                    false
-                }
-            }
+        let Some(connection) = object::test::<Connection>(state, -1) else {
+            let keeper = object::test::<Keeper>(state, -1)?;
+            return Some(gate::ready(state, selector, keeper));
         };
-        if handled {
-            ffi::lua_settop(state, at - 1);
-        } else {
-            ffi::lua_getiuservalue(state, at, SELF);
-            ffi::lua_replace(state, at);
+        if !(*connection).is_attached() {
+            return None;
         }
-        Some(handled)
+        let at = ffi::lua_gettop(state);
+        if !(*connection).is_whole() {
+            ffi::lua_settop(state, at - 1);
+            return Some(true);
+        }
+        if !(*connection).busy {
+            arrived(state, at, connection);
+            ffi::lua_settop(state, at - 1);
+            return Some(true);
+        }
+        // Who has no table has nobody who waits.
+        if ffi::lua_getiuservalue(state, at, SELF) != ffi::LUA_TTABLE {
+            ffi::lua_settop(state, at - 1);
+            return Some(true);
+        }
+        ffi::lua_replace(state, at);
+        Some(false)
     }
 }
 
-/// The connection at argument `index`, which `attach` has seen.
+/// Looks at the connection at the absolute index `at`, which is not busy: new, or there are events for it.
+///
+/// # Safety
+/// As for [`ready`].
+pub(super) unsafe fn arrived(state: *mut lua_State, at: c_int, connection: *mut Connection) {
+    // SAFETY: as for `ready`.
+    unsafe {
+        match step::take(state, connection) {
+            Step::Request(..) => {
+                ffi::lua_setiuservalue(state, at, HEAD);
+            }
+            Step::Wait(what) => return life::rest(state, at, connection, what, monotonic()),
+            Step::Over if !(*connection).leaves_unread() => {
+                return life::end(state, at, connection);
+            }
+            step => (*connection).pending = Some(step),
+        }
+        (*connection).busy = true;
+        enqueue(state, at, connection);
+    }
+}
+
+/// The connection at argument `index`, which a keeper serves.
 pub(super) unsafe fn check_attached(state: *mut lua_State, index: c_int) -> *mut Connection {
     // SAFETY: as for `check_at`.
     unsafe {
-        let connection = check_at(state, index);
-        if !connection.attached {
-            raise(state, Text::new("the exchange is not attached"));
+        let connection = super::connection::check_at(state, index);
+        if !connection.is_attached() {
+            raise(state, Text::new("nobody serves the exchange"));
         }
         connection
     }
 }
 
-/// Keeps the request that is on top of the stack (popped) for `serve`.
-unsafe fn keep(state: *mut lua_State, at: c_int, connection: *mut Connection) {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_setiuservalue(state, at, HEAD);
-        (*connection).busy = true;
-    }
-}
-
-/// Puts the exchange at `at` behind those that are due. → whether it is the first of them.
-unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection) -> bool {
+/// Puts the exchange at `at` behind those that are due; with the first of them, has them served.
+unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection) {
     // SAFETY: the workspace lives as long as the VM; the place in the queue is taken when it is filled.
     unsafe {
         let space = (*connection).space();
-        ffi::lua_getiuservalue(state, at, TOOLS);
-        ffi::lua_rawgeti(state, -1, tool::DUE);
+        ffi::lua_getiuservalue(state, at, KEEPER);
+        let keeper = ffi::lua_gettop(state);
+        ffi::lua_getiuservalue(state, keeper, DUE);
         ffi::lua_pushvalue(state, at);
         let due = &mut (*space).due;
         let is_first = due.is_empty();
@@ -119,42 +130,10 @@ unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection)
         let place = due.last + 1;
         ffi::lua_rawseti(state, -2, place);
         (*space).due.last = place;
-        ffi::lua_pop(state, 2);
-        is_first
-    }
-}
-
-/// `http.queue(x)` → whether it is the first: puts an exchange that [`look`] has made busy behind those that are
-/// due; the caller has them served.
-pub(super) unsafe extern "C-unwind" fn queue(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        let connection = check_attached(state, 1);
-        let is_first = enqueue(state, 1, connection);
-        ffi::lua_pushboolean(state, is_first.into());
-        1
-    }
-}
-
-/// `http.look(x)` → true when a request is there: the connection is busy, and `serve(work, x)` serves it; else
-/// what `next` tells: `false, what`, or `nil`, or `nil, status, reason`.
-pub(super) unsafe extern "C-unwind" fn look(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `ready`.
-    unsafe {
-        ffi::lua_settop(state, 1);
-        let connection: *mut Connection = check_at(state, 1);
-        let step = match (*connection).pending.take() {
-            Some(step) => step,
-            None => step::take(state, connection),
-        };
-        match step {
-            Step::Request(..) => {
-                keep(state, 1, connection);
-                ffi::lua_pushboolean(state, 1);
-                1
-            }
-            step => step.push(state),
+        if is_first {
+            keeper::call_tool(state, keeper, tool::SCHEDULE, 0);
         }
+        ffi::lua_settop(state, keeper - 1);
     }
 }
 

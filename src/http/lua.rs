@@ -3,8 +3,8 @@
 use super::connection::{exchange, workspace};
 use super::status::reason;
 use super::{
-    answer, client, due, form, intake, list, precompressed, request, routes, select, serve, site,
-    spool, tools, uri,
+    answer, client, due, form, intake, keeper, list, precompressed, request, routes, select, serve,
+    site, spool, tools, uri,
 };
 use crate::lua::{Text, args, guard, module, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -100,8 +100,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"kind", request::kind),
                 (c"tools", tools::check),
                 (c"body", intake::body),
-                (c"look", due::look),
-                (c"queue", due::queue),
+                (c"keeper", keeper::keeper),
                 (c"due", due::count),
                 (c"take_due", due::take),
                 (c"serve", serve::serve),

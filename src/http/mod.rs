@@ -25,6 +25,7 @@
 //! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
+//! | `keeper`, `gate`, `life` | a server's connections: how they come, wait and go | |
 //! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
 //! | `site`, `precompressed` | small files of a folder, answered at once | |
 //! | `request`, `routes`, `select`, `form`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
@@ -42,9 +43,12 @@ pub(crate) mod exchange;
 pub(crate) mod fields;
 mod finish;
 pub(crate) mod form;
+mod gate;
 pub(crate) mod head;
 mod intake;
 pub(crate) mod json;
+mod keeper;
+mod life;
 mod list;
 pub(crate) mod lua;
 pub(crate) mod media;

@@ -21,8 +21,10 @@ use routing::{matches, params, route};
 pub(crate) use routing::{normal_path, route_path};
 pub(crate) use table::{Table, push_lower};
 
+use super::connection::Connection;
 use super::fields::{Field, MAX_FIELDS, Span};
 use super::head::{Head, Method};
+use super::life;
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Function, args, push_bytes};
 use mlua::ffi::{self, lua_State};
@@ -40,7 +42,7 @@ pub(crate) struct Request {
     route: i64,
 }
 
-/// User values: what is known of it by name, a table or nil; the table of its connection; its whole body.
+/// User values: what is known of it by name, a table or nil; the exchange that it belongs to; its whole body.
 const KNOWN: c_int = 1;
 const CONNECTION: c_int = 2;
 const BODY: c_int = 3;
@@ -294,7 +296,12 @@ unsafe extern "C-unwind" fn connection(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
         check(state);
+        ffi::lua_settop(state, 1);
         ffi::lua_getiuservalue(state, 1, CONNECTION);
+        match object::test::<Connection>(state, 2) {
+            Some(found) if (*found).is_attached() => life::push_table(state, 2),
+            _ => ffi::lua_pushnil(state),
+        }
         1
     }
 }
@@ -313,7 +320,7 @@ unsafe extern "C-unwind" fn whole_body(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Tells the head at `index` whose it is; the connection's table is on top (popped).
+/// Tells the head at `index` whose it is; the exchange is on top (popped).
 ///
 /// # Safety
 /// A head is at `index`.

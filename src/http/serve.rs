@@ -8,11 +8,11 @@
 //! Invariant: whatever a handler does besides returning marks the connection `special`, and the Lua side then
 //! gives the answer and cleans up.
 
-use super::connection::{
-    BRIEF, Connection, HANDLERS, HEAD, SELF, WRAPPERS, Wait, check_at, workspace,
-};
+use super::connection::{Connection, HEAD, KEEPER, SELF, check_at, workspace};
 use super::due::{check_attached, push_due};
 use super::finish::finish;
+use super::keeper::{BRIEF, HANDLERS, WRAPPERS};
+use super::life;
 use super::request;
 use super::step::{Step, take};
 use super::tools as tool;
@@ -26,20 +26,24 @@ pub(super) mod at {
     pub(crate) const WORK: c_int = 1;
     pub(crate) const TOOLS: c_int = 2;
     pub(crate) const CONNECTION: c_int = 3;
+    /// Its table, or nil until somebody asks for it.
     pub(crate) const TABLE: c_int = 4;
-    pub(crate) const REQUEST: c_int = 5;
-    pub(crate) const CAUGHT: c_int = 6;
+    pub(crate) const KEEPER: c_int = 5;
+    pub(crate) const REQUEST: c_int = 6;
+    pub(crate) const CAUGHT: c_int = 7;
     /// Whether there is only the one connection to serve.
-    pub(crate) const ALONE: c_int = 7;
+    pub(crate) const ALONE: c_int = 8;
     /// The response, or nil for a handler that takes none; what the handler gave lies above it.
-    pub(crate) const RESPONSE: c_int = 8;
-    pub(crate) const RESULT: c_int = 9;
+    pub(crate) const RESPONSE: c_int = 9;
+    pub(crate) const RESULT: c_int = 10;
 }
 
 /// What `serve` does next.
 enum Act {
     /// Take the next connection that is due.
     Take,
+    /// Begin with the one that is in its place.
+    Begin,
     /// Handle the request at [`at::REQUEST`].
     Handle,
     /// The handler has ended: its results, or its error when it failed, are above [`at::RESPONSE`].
@@ -53,15 +57,15 @@ enum Act {
 }
 
 /// `http.serve(work, tools [, x])`: serves the connections that are due, one after another, or `x` alone, which
-/// [`super::due::look`] has made busy. `work[1]` is the table of the one that is worked on, false in between. Runs in a
-/// task: handlers may wait.
+/// was taken out of those. `work[1]` is the exchange of the one that is worked on, false in between. Runs in a task:
+/// handlers may wait.
 pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         ffi::luaL_checktype(state, at::WORK, ffi::LUA_TTABLE);
         ffi::luaL_checktype(state, at::TOOLS, ffi::LUA_TTABLE);
         ffi::lua_settop(state, at::REQUEST);
-        ffi::luaL_checkstack(state, 20, std::ptr::null());
+        ffi::luaL_checkstack(state, 24, std::ptr::null());
         let alone = ffi::lua_type(state, at::CONNECTION) != ffi::LUA_TNIL;
         ffi::lua_rawgeti(state, at::TOOLS, tool::CAUGHT);
         ffi::lua_pushboolean(state, alone.into());
@@ -70,8 +74,7 @@ pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
         }
         let connection = check_attached(state, at::CONNECTION);
         (*(*connection).space()).due.clock = monotonic();
-        begin(state);
-        run(state, Act::Handle)
+        run(state, Act::Begin)
     }
 }
 
@@ -118,8 +121,12 @@ unsafe fn run(state: *mut lua_State, act: Act) -> c_int {
         loop {
             act = match act {
                 Act::Take => match take_next(state) {
-                    true => Act::Handle,
+                    true => Act::Begin,
                     false => return 0,
+                },
+                Act::Begin => match begin(state) {
+                    true => Act::Handle,
+                    false => Act::Leave,
                 },
                 Act::Handle => Act::Finish(handle(state)),
                 Act::Finish(ok) => match finish(state, ok) {
@@ -156,23 +163,50 @@ unsafe fn take_next(state: *mut lua_State) -> bool {
             return false;
         }
         ffi::lua_replace(state, at::CONNECTION);
-        begin(state);
         true
     }
 }
 
-/// Fills in the table and the request of the exchange that is in its place.
-unsafe fn begin(state: *mut lua_State) {
+/// Fills in what belongs to the exchange that is in its place. → whether it has a request; else Lua has done with it.
+unsafe fn begin(state: *mut lua_State) -> bool {
     // SAFETY: plain stack work.
     unsafe {
-        ffi::lua_getiuservalue(state, at::CONNECTION, SELF);
-        ffi::lua_pushvalue(state, -1);
+        ffi::lua_pushvalue(state, at::CONNECTION);
         ffi::lua_rawseti(state, at::WORK, 1);
+        ffi::lua_getiuservalue(state, at::CONNECTION, SELF);
         ffi::lua_replace(state, at::TABLE);
+        ffi::lua_getiuservalue(state, at::CONNECTION, KEEPER);
+        ffi::lua_replace(state, at::KEEPER);
+        let connection: *mut Connection = check_at(state, at::CONNECTION);
+        if let Some(step) = (*connection).pending.take() {
+            over(state, step);
+            return false;
+        }
         ffi::lua_getiuservalue(state, at::CONNECTION, HEAD);
         ffi::lua_replace(state, at::REQUEST);
-        ffi::lua_pushnil(state);
-        ffi::lua_setiuservalue(state, at::CONNECTION, HEAD);
+        true
+    }
+}
+
+/// No request comes any more, or it is refused.
+unsafe fn over(state: *mut lua_State, step: Step) {
+    // SAFETY: plain stack work.
+    unsafe {
+        push_tool(state, tool::OVER);
+        let values = step.push(state);
+        ffi::lua_call(state, 1 + values, 0);
+    }
+}
+
+/// Pushes the connection's table, which is made when it is first asked for.
+unsafe fn push_table(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        if ffi::lua_type(state, at::TABLE) == ffi::LUA_TNIL {
+            life::push_table(state, at::CONNECTION);
+            ffi::lua_replace(state, at::TABLE);
+        }
+        ffi::lua_pushvalue(state, at::TABLE);
     }
 }
 
@@ -181,7 +215,7 @@ pub(super) unsafe fn push_tool(state: *mut lua_State, index: i64) {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_rawgeti(state, at::TOOLS, index);
-        ffi::lua_pushvalue(state, at::TABLE);
+        push_table(state);
     }
 }
 
@@ -195,26 +229,33 @@ unsafe fn handle(state: *mut lua_State) -> bool {
         (*connection).concluded = false;
         (*connection).served = true;
         ffi::lua_settop(state, at::ALONE);
-        ffi::lua_pushvalue(state, at::TABLE);
+        ffi::lua_pushvalue(state, at::CONNECTION);
         request::belongs(state, at::REQUEST);
-        ffi::lua_pushvalue(state, at::REQUEST);
-        ffi::lua_rawseti(state, at::TABLE, 1);
+        if ffi::lua_type(state, at::TABLE) == ffi::LUA_TNIL {
+            // A handler before may have asked for it.
+            ffi::lua_getiuservalue(state, at::CONNECTION, SELF);
+            ffi::lua_replace(state, at::TABLE);
+        }
+        if ffi::lua_type(state, at::TABLE) != ffi::LUA_TNIL {
+            ffi::lua_pushvalue(state, at::REQUEST);
+            ffi::lua_rawseti(state, at::TABLE, 1);
+        }
         if (*connection).more && !(*connection).flush_noted {
             (*connection).flush_noted = true;
             push_tool(state, tool::FLUSH);
             ffi::lua_call(state, 1, 0);
         }
-        ffi::lua_getiuservalue(state, at::CONNECTION, WRAPPERS);
+        ffi::lua_getiuservalue(state, at::KEEPER, WRAPPERS);
         let plain = route != 0 && !(*connection).careful && ffi::lua_rawlen(state, -1) == 0;
         ffi::lua_pop(state, 1);
         (*connection).alone = plain;
         if plain {
-            ffi::lua_getiuservalue(state, at::CONNECTION, BRIEF);
+            ffi::lua_getiuservalue(state, at::KEEPER, BRIEF);
             ffi::lua_rawgeti(state, -1, route);
             let brief = ffi::lua_toboolean(state, -1) != 0;
             ffi::lua_settop(state, at::ALONE);
             push_response(state, !brief);
-            ffi::lua_getiuservalue(state, at::CONNECTION, HANDLERS);
+            ffi::lua_getiuservalue(state, at::KEEPER, HANDLERS);
             ffi::lua_rawgeti(state, -1, route);
             ffi::lua_rotate(state, -2, 1);
             ffi::lua_pop(state, 1);
@@ -241,7 +282,7 @@ pub(super) unsafe fn push_response(state: *mut lua_State, wanted: bool) {
         }
         // With room for what handlers set most: code, fields, body, kind.
         ffi::lua_createtable(state, 1, 4);
-        ffi::lua_pushvalue(state, at::TABLE);
+        push_table(state);
         ffi::lua_rawseti(state, -2, 1);
         ffi::lua_rawgeti(state, at::TOOLS, tool::RESPONSE);
         ffi::lua_setmetatable(state, -2);
@@ -255,31 +296,22 @@ unsafe fn look_further(state: *mut lua_State) -> bool {
         ffi::lua_settop(state, at::ALONE);
         let connection: *mut Connection = check_at(state, at::CONNECTION);
         let step = take(state, connection);
-        if let Step::Request(..) = step {
-            ffi::lua_replace(state, at::REQUEST);
-            return true;
+        match step {
+            Step::Request(..) => {
+                ffi::lua_pushvalue(state, -1);
+                ffi::lua_setiuservalue(state, at::CONNECTION, HEAD);
+                ffi::lua_replace(state, at::REQUEST);
+                return true;
+            }
+            Step::Wait(what) => {
+                let clock = (*(*connection).space()).due.clock;
+                life::rest(state, at::CONNECTION, connection, what, clock);
+            }
+            Step::Over if !(*connection).leaves_unread() => {
+                life::end(state, at::CONNECTION, connection);
+            }
+            step => over(state, step),
         }
-        let careful = (*connection).careful;
-        if matches!(step, Step::Wait(Wait::Idle)) && !careful && (*connection).fall_idle() {
-            return false;
-        }
-        push_tool(state, tool::REST);
-        let values = step.push(state);
-        ffi::lua_call(state, 1 + values, 0);
         false
-    }
-}
-
-impl Connection {
-    /// Waits for the next request, when the timer that is set is early enough.
-    fn fall_idle(&mut self) -> bool {
-        // SAFETY: the registry keeps the workspace; nothing else uses it now.
-        let clock = unsafe { (*self.space()).due.clock };
-        let due = clock + self.keep_alive;
-        if due < self.timer_due {
-            return false;
-        }
-        (self.due, self.busy, self.waits) = (due, false, Wait::Idle);
-        true
     }
 }

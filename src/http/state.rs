@@ -2,9 +2,9 @@
 //! worked on, what it waits for and until when, what becomes of it after the answer. Used by
 //! lualib/lio/web/connection.lua and response.lua. Nothing here waits.
 
-use super::connection::{Wait, check};
+use super::connection::check;
 use super::status::reason;
-use crate::lua::{Text, args, guard, push_bytes, raise, settle};
+use crate::lua::{args, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -31,96 +31,6 @@ pub(super) unsafe extern "C-unwind" fn work(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         check(state).busy = true;
-        0
-    }
-}
-
-/// `x:rest(what)`: it waits for the loop's events; `what` is a word of `next`'s.
-pub(super) unsafe extern "C-unwind" fn rest(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let connection = check(state);
-        let name = args::bytes(state, 2);
-        let known = Wait::ALL.iter().find(|known| known.1.as_bytes() == name);
-        let Some((what, _)) = known else {
-            raise(state, Text::new("rest: not a kind of wait"));
-        };
-        (connection.busy, connection.waits) = (false, *what);
-        0
-    }
-}
-
-/// `x:waits()` → the word that `rest` was given; nil while a request is worked on.
-pub(super) unsafe extern "C-unwind" fn waits(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let connection = check(state);
-        match connection.busy {
-            true => ffi::lua_pushnil(state),
-            false => push_bytes(state, connection.waits.name().as_bytes()),
-        }
-        1
-    }
-}
-
-/// `x:idle_due()` → when its wait for another request ends, in seconds of `lio.now`; nil when it waits for
-/// something else, or for its first one.
-pub(super) unsafe extern "C-unwind" fn idle_due(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let connection = check(state);
-        let idle = connection.served && !connection.busy && connection.waits == Wait::Idle;
-        match idle {
-            true => ffi::lua_pushnumber(state, connection.due),
-            false => ffi::lua_pushnil(state),
-        }
-        1
-    }
-}
-
-/// `x:act_by(due)` → whether the timer must be set to `due` (seconds of `lio.now`), since it is set to later.
-pub(super) unsafe extern "C-unwind" fn act_by(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let due = ffi::luaL_checknumber(state, 2);
-        let connection = check(state);
-        connection.due = due;
-        let earlier = due < connection.timer_due;
-        if earlier {
-            connection.timer_due = due;
-        }
-        push_flag(state, earlier)
-    }
-}
-
-/// `x:expired()` → when its wait is over: the timer has fired and is not set.
-pub(super) unsafe extern "C-unwind" fn expired(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let connection = check(state);
-        connection.timer_due = f64::INFINITY;
-        ffi::lua_pushnumber(state, connection.due);
-        1
-    }
-}
-
-/// `x:since()` → when the wait for the head, or for the rest of a body, has begun: at the first call, in
-/// seconds of `lio.now`.
-pub(super) unsafe extern "C-unwind" fn since(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let connection = check(state);
-        let since = *connection.since.get_or_insert_with(crate::timer::monotonic);
-        ffi::lua_pushnumber(state, since);
-        1
-    }
-}
-
-/// `x:careful()`: from now on Lua is asked what comes before and after each request.
-pub(super) unsafe extern "C-unwind" fn careful(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        check(state).careful = true;
         0
     }
 }

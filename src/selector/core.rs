@@ -104,15 +104,46 @@ impl Core {
             (_, 0) => READ,
             (_, wanted) => wanted,
         };
-        let generation = self.generation.get().wrapping_add(1);
-        self.generation.set(generation);
+        let generation = self.next_generation();
         let slot = self.table.borrow().vacant_key();
         self.poll.borrow().registry().register(
             &mut SourceFd(&descriptor),
             token(slot, generation),
             interest(reported),
         )?;
-        // The system took it as new: what we know under this number is a descriptor closed since.
+        Ok(self.enter(descriptor, generation, asked, mode, kind, reported))
+    }
+
+    /// Registers a socket of ours that is new, without telling the system before something is asked for: many a
+    /// connection is over by then.
+    pub(crate) fn add_later(
+        self: &Rc<Self>,
+        descriptor: RawFd,
+        mode: Mode,
+        kind: Kind,
+    ) -> Rc<Registration> {
+        let generation = self.next_generation();
+        self.enter(descriptor, generation, 0, mode, kind, 0)
+    }
+
+    fn next_generation(&self) -> u32 {
+        let generation = self.generation.get().wrapping_add(1);
+        self.generation.set(generation);
+        generation
+    }
+
+    /// Enters a descriptor that the system takes as new.
+    fn enter(
+        self: &Rc<Self>,
+        descriptor: RawFd,
+        generation: u32,
+        asked: u8,
+        mode: Mode,
+        kind: Kind,
+        reported: u8,
+    ) -> Rc<Registration> {
+        let slot = self.table.borrow().vacant_key();
+        // What we know under this number is a descriptor closed since.
         if let Some(stale) = self.find(descriptor) {
             self.forget(&stale, false);
         }
@@ -125,7 +156,7 @@ impl Core {
             asked: Cell::new(asked),
             ready: Cell::new(0),
             reported: Cell::new(reported),
-            known: Cell::new(true),
+            known: Cell::new(reported != 0),
             queued: Cell::new(false),
             alive: Cell::new(true),
             rearming: Cell::new(false),
@@ -136,7 +167,7 @@ impl Core {
             .borrow_mut()
             .insert(descriptor, registration.clone());
         self.alive.set(self.alive.get() + 1);
-        Ok(registration)
+        registration
     }
 
     /// Changes what is asked for.
@@ -168,7 +199,10 @@ impl Core {
     pub(super) fn asked_more(&self, registration: &Rc<Registration>) {
         let wanted = registration.asked.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 {
-            let all = registration.reported.get() | wanted;
+            let all = match registration.kind {
+                Kind::Tcp => READ | WRITE,
+                _ => registration.reported.get() | wanted,
+            };
             if self.report(registration, all).is_err() {
                 self.forget(registration, false);
             }

@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::descriptor::{self, Descriptor};
 use super::lua::{OBJECTS, Selector, UDATA, open_core};
-use super::registration::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
+use super::registration::{CLOSED, ERROR, HANG_UP, Mode, READ, Registration, WRITE};
 use crate::lua::object;
 use crate::lua::{Fault, args, guard, settle};
 use mlua::ffi::{self, lua_State};
@@ -56,6 +56,40 @@ pub(crate) unsafe fn attach(
     asked: u8,
     mode: Mode,
 ) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        attach_by(state, selector, object, descriptor, |core| {
+            core.add(descriptor.number, asked, mode, descriptor.kind)
+        })
+    }
+}
+
+/// As [`attach`], for a socket of ours that is new: the system is told of it when something is asked for.
+///
+/// # Safety
+/// As for [`attach`].
+pub(crate) unsafe fn attach_later(
+    state: *mut lua_State,
+    selector: c_int,
+    object: c_int,
+    descriptor: Descriptor,
+    mode: Mode,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        attach_by(state, selector, object, descriptor, |core| {
+            Ok(core.add_later(descriptor.number, mode, descriptor.kind))
+        })
+    }
+}
+
+unsafe fn attach_by(
+    state: *mut lua_State,
+    selector: c_int,
+    object: c_int,
+    descriptor: Descriptor,
+    add: impl FnOnce(&Rc<Core>) -> io::Result<Rc<Registration>>,
+) -> Result<(), Fault> {
     // SAFETY: the references into the selector end before anything raises; the tables are its own.
     unsafe {
         let owner = object::check::<Selector>(state, selector);
@@ -64,8 +98,7 @@ pub(crate) unsafe fn attach(
         };
         sweep(state, selector, core);
         let added = guard(|| {
-            let result = core.add(descriptor.number, asked, mode, descriptor.kind);
-            Ok(match result {
+            Ok(match add(core) {
                 Ok(registration) => {
                     let slot = registration.slot;
                     if let Some(watch) = descriptor.watch.as_ref() {
@@ -85,6 +118,35 @@ pub(crate) unsafe fn attach(
         ffi::lua_rawseti(state, -2, slot as i64 + 1);
         ffi::lua_pop(state, 3);
         Ok(())
+    }
+}
+
+/// Changes what the selector at `selector` yields for a descriptor to the value at `udata`. False when it does not
+/// have it.
+///
+/// # Safety
+/// As for [`attach`]; the indexes are absolute.
+pub(crate) unsafe fn replace_udata(
+    state: *mut lua_State,
+    selector: c_int,
+    descriptor: Descriptor,
+    udata: c_int,
+) -> bool {
+    // SAFETY: no reference into the selector is held when something may raise.
+    unsafe {
+        let owner = object::check::<Selector>(state, selector);
+        let Some(core) = &(*owner).core else {
+            return false;
+        };
+        let found = guard(|| Ok(core.find(descriptor.number).map(|found| found.slot)));
+        let Some(slot) = settle(state, found) else {
+            return false;
+        };
+        ffi::lua_getiuservalue(state, selector, UDATA);
+        ffi::lua_pushvalue(state, udata);
+        ffi::lua_rawseti(state, -2, slot as i64 + 1);
+        ffi::lua_pop(state, 1);
+        true
     }
 }
 

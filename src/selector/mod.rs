@@ -30,7 +30,7 @@ mod waker;
 mod watch;
 
 pub(crate) use self::core::{Core, Kind};
-pub(crate) use interest::attach;
+pub(crate) use interest::{attach, attach_later, replace_udata};
 pub(crate) use registration::{CLOSED, Mode, READ, Registration, WRITE};
 pub(crate) use wake::Bell;
 pub(crate) use waker::bell_argument;

@@ -94,6 +94,13 @@ impl Watch {
         ready
     }
 
+    /// Whether a selector has the socket.
+    pub(crate) fn is_linked(&self) -> bool {
+        let mut linked = false;
+        self.each(|registration| linked |= registration.alive.get());
+        linked
+    }
+
     /// Asks for `bits` once, in the selector the socket is in. False when it is in none.
     pub(crate) fn arm(&self, bits: u8) -> bool {
         let mut armed = false;

@@ -84,6 +84,39 @@ unsafe fn pool<'a>(state: *mut lua_State) -> &'a Rc<Pool> {
     unsafe { &(*object::check::<PoolHolder>(state, ffi::lua_upvalueindex(1))).0 }
 }
 
+static POOL: Key = Key::new(5);
+
+/// The VM's buffer pool, which lives as long as the VM.
+///
+/// # Safety
+/// `state` is valid, with 8 free stack slots; nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn shared_pool(state: *mut lua_State) -> *const Rc<Pool> {
+    // SAFETY: the registry keeps the holder.
+    unsafe {
+        push_pool(state);
+        let holder = object::check::<PoolHolder>(state, -1);
+        ffi::lua_pop(state, 1);
+        &raw const (*holder).0
+    }
+}
+
+/// Pushes what holds the VM's buffer pool, made at first use.
+unsafe fn push_pool(state: *mut lua_State) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, POOL.pointer());
+        if object::test::<PoolHolder>(state, -1).is_some() {
+            return;
+        }
+        ffi::lua_pop(state, 1);
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, std::convert::Infallible>(PoolHolder(Rc::default()))
+        });
+        ffi::lua_pushvalue(state, -1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, POOL.pointer());
+    }
+}
+
 /// Registers the stream on top of the stack with the selector at index 1; returns how many results.
 /// One that is refused is closed at once: nobody could wait on it.
 unsafe fn register(state: *mut lua_State) -> c_int {
@@ -143,15 +176,28 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `stream.accept(selector, listener)` → a stream; `false` when nobody is there, the listener being
-/// armed; `nil, message, code` on failure.
-unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
+/// What accepting came to.
+pub(crate) enum Accepted {
+    /// It is on top of the stack, in no selector.
+    Stream(*mut Stream),
+    /// Nobody is there; the listener is armed.
+    Nobody,
+    Failed(Fault),
+}
+
+/// Accepts a connection and pushes it, if there is one.
+///
+/// # Safety
+/// As for [`object::push_new`]; the listener is kept while finalizers run.
+pub(crate) unsafe fn push_accepted(
+    state: *mut lua_State,
+    listener: *const Socket,
+    pool: &Rc<Pool>,
+) -> Accepted {
+    // SAFETY: the caller's promise.
     unsafe {
-        let pool = pool(state);
-        let listener = &*object::check::<Socket>(state, 2);
         let mut blocked = false;
-        let accepted = object::push_new(state, || match listener.accept() {
+        let accepted = object::push_new(state, || match (*listener).accept() {
             Ok(Moved::Done(socket)) => Ok(Stream::new(Transport::Plain(socket), pool)),
             Ok(Moved::WouldBlock) => {
                 blocked = true;
@@ -160,13 +206,30 @@ unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
             Err(error) => Err(Fault::io("accept", &error)),
         });
         match accepted {
-            Ok(_) => register(state),
+            Ok(stream) => Accepted::Stream(stream),
             Err(_) if blocked => {
-                settle(state, guard(|| Ok(listener.watch().arm(READ))));
+                settle(state, guard(|| Ok((*listener).watch().arm(READ))));
+                Accepted::Nobody
+            }
+            Err(fault) => Accepted::Failed(fault),
+        }
+    }
+}
+
+/// `stream.accept(selector, listener)` → a stream; `false` when nobody is there, the listener being
+/// armed; `nil, message, code` on failure.
+unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        let pool = pool(state);
+        let listener = object::check::<Socket>(state, 2);
+        match push_accepted(state, listener, pool) {
+            Accepted::Stream(_) => register(state),
+            Accepted::Nobody => {
                 ffi::lua_pushboolean(state, 0);
                 1
             }
-            Err(fault) => fault.push(state),
+            Accepted::Failed(fault) => fault.push(state),
         }
     }
 }
@@ -410,12 +473,11 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"has_turn", wait::has_turn),
                 (c"queue_up", wait::queue_up),
                 (c"limit", wait::limit),
+                (c"book", wait::book),
                 (c"pump", pump),
             ],
         );
-        let Ok(_) = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(PoolHolder(Rc::default()))
-        });
+        push_pool(state);
         let functions: [(&CStr, Function); 5] = [
             (c"new", new),
             (c"accept", accept),

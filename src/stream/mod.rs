@@ -25,6 +25,7 @@ mod transport;
 mod wait;
 
 pub(crate) use buffer::{Buffer, Pool};
+pub(crate) use lua::Accepted;
 pub(crate) use transport::Transport;
 
 use crate::selector::{READ, WRITE};
@@ -301,6 +302,11 @@ impl Stream {
             skip = 0;
             used += 1;
         }
+    }
+
+    /// Whether Lua's books of turns, limits or late sends may know of it, so that they have to be told of its end.
+    pub(crate) fn is_booked(&self) -> bool {
+        self.turns != 0
     }
 
     /// Closes the connection and gives its buffers back. What is queued and not sent is dropped.

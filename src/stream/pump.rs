@@ -47,7 +47,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
                 ffi::lua_pop(state, 1);
                 continue;
             }
-            if let Some(true) = crate::http::due::ready(state) {
+            if let Some(true) = crate::http::due::ready(state, selector) {
                 continue;
             }
             if event.events == i64::from(READ)

@@ -87,6 +87,11 @@ impl Transport {
         self.socket().watch().arm(bits);
     }
 
+    /// Whether a selector has it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.socket().watch().is_linked()
+    }
+
     pub(crate) fn close(&mut self) {
         match self {
             Transport::Plain(socket) => socket.close(),

@@ -25,6 +25,8 @@ const HERE: u8 = 4;
 const QUEUED: u8 = 8;
 /// Waits for reading have a time limit, see [`Alarm`].
 const LIMITED: u8 = 16;
+/// Lua's books have, or had, an entry for it.
+const BOOKED: u8 = 32;
 
 // The upvalues, after the task core: of both functions, of `recv`, and of `send`.
 const IN_TURN: c_int = 2;
@@ -241,10 +243,16 @@ unsafe fn change(state: *mut lua_State, clear: u8, set: u8) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         if let Some(stream) = object::test::<Stream>(state, 1) {
-            (*stream).turns = (*stream).turns & !clear | set;
+            (*stream).turns = (*stream).turns & !clear | set | BOOKED;
         }
         0
     }
+}
+
+/// `stream.book(x)`: Lua's books have an entry for it, as they have for what [`change`] is called for.
+pub(super) unsafe extern "C-unwind" fn book(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe { change(state, 0, 0) }
 }
 
 /// `stream.set_turn(x, writing, taken)`: somebody has the turn by Lua's books, or nobody has it.

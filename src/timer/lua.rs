@@ -69,6 +69,52 @@ pub(crate) unsafe fn set_timer(state: *mut lua_State, index: c_int, id: u64, nan
     }
 }
 
+/// A timer of the queue at `index` fires at `due`, in seconds of `lio.now`. Never raises.
+///
+/// # Safety
+/// As for [`set_timer`].
+pub(crate) unsafe fn set_timer_at(state: *mut lua_State, index: c_int, id: u64, due: f64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(timers) = object::test::<Timers>(state, index) {
+            (*timers)
+                .0
+                .set(id, (due.clamp(0.0, 6.4e9) * 1e9).ceil() as u64);
+        }
+    }
+}
+
+/// A timer of the queue at `index` that is not set and stays until it is freed; its value is the one at `value`.
+///
+/// # Safety
+/// `state` is valid, with 4 free stack slots; nothing that needs `Drop` may be alive. May raise.
+pub(crate) unsafe fn create_timer(state: *mut lua_State, index: c_int, value: c_int) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let index = ffi::lua_absindex(state, index);
+        let value = ffi::lua_absindex(state, value);
+        let id = make(state, index, value, false);
+        ffi::lua_pop(state, 1);
+        id
+    }
+}
+
+/// There is no such timer any more in the queue at `index`. Never raises.
+///
+/// # Safety
+/// As for [`set_timer`], with 3 free stack slots.
+pub(crate) unsafe fn free_timer(state: *mut lua_State, index: c_int, id: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let index = ffi::lua_absindex(state, index);
+        if let Some(timers) = object::test::<Timers>(state, index)
+            && (*timers).0.free(id)
+        {
+            release(state, index, id);
+        }
+    }
+}
+
 /// A timer of the queue at `index` does not fire until it is set again. Never raises.
 ///
 /// # Safety
@@ -95,14 +141,16 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     }
 }
 
-unsafe fn make(state: *mut lua_State, value: c_int, once: bool) -> u64 {
+/// Makes a timer in the queue at `index`, and pushes its id.
+unsafe fn make(state: *mut lua_State, index: c_int, value: c_int, once: bool) -> u64 {
     // SAFETY: as for `new`.
     unsafe {
-        let queue = queue(state);
+        let queue = &mut (*object::check::<Timers>(state, index)).0;
         let id = settle(state, guard(|| Ok(queue.create(once))));
-        ffi::lua_getiuservalue(state, 1, 1);
+        ffi::lua_getiuservalue(state, index, 1);
         ffi::lua_pushvalue(state, value);
         ffi::lua_rawseti(state, -2, Queue::slot(id) as i64 + 1);
+        ffi::lua_pop(state, 1);
         ffi::lua_pushinteger(state, id as i64);
         id
     }
@@ -114,7 +162,7 @@ unsafe extern "C-unwind" fn add(state: *mut lua_State) -> c_int {
     unsafe {
         let due = due(state, 2);
         ffi::luaL_checkany(state, 3);
-        let id = make(state, 3, true);
+        let id = make(state, 1, 3, true);
         let queue = queue(state);
         settle(state, guard(|| Ok(queue.set(id, due))));
         1
@@ -126,7 +174,7 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
         ffi::luaL_checkany(state, 2);
-        make(state, 2, false);
+        make(state, 1, 2, false);
         1
     }
 }
@@ -164,17 +212,17 @@ unsafe extern "C-unwind" fn free(state: *mut lua_State) -> c_int {
         let queue = queue(state);
         let found = settle(state, guard(|| Ok(queue.free(id))));
         if found {
-            release(state, id);
+            release(state, 1, id);
         }
         ffi::lua_pushboolean(state, found.into());
         1
     }
 }
 
-unsafe fn release(state: *mut lua_State, id: u64) {
+unsafe fn release(state: *mut lua_State, index: c_int, id: u64) {
     // SAFETY: as for `new`.
     unsafe {
-        ffi::lua_getiuservalue(state, 1, 1);
+        ffi::lua_getiuservalue(state, index, 1);
         ffi::lua_pushnil(state);
         ffi::lua_rawseti(state, -2, Queue::slot(id) as i64 + 1);
         ffi::lua_pop(state, 1);
@@ -208,7 +256,7 @@ unsafe extern "C-unwind" fn expire(state: *mut lua_State) -> c_int {
         ffi::lua_getiuservalue(state, 1, 1);
         ffi::lua_rawgeti(state, -1, Queue::slot(id) as i64 + 1);
         if freed {
-            release(state, id);
+            release(state, 1, id);
         }
         ffi::lua_pushinteger(state, id as i64);
         2

@@ -216,11 +216,12 @@ return function(api, host)
     if listener.on_exhausted then listener.on_exhausted() end
   end
 
-  -- Accepts with the turn, waiting as long as nobody is there.
-  local function accept_in_turn(listener)
+  -- Accepts with the turn, waiting as long as nobody is there. With a keeper it is that which accepts.
+  local function accept_in_turn(listener, keeper)
     local s = listener.socket
     while not listener.closed do
-      local c, message, code = accept_stream(selector, s)
+      local c, message, code
+      if keeper then c, message, code = keeper.accept(selector) else c, message, code = accept_stream(selector, s) end
       if c then
         listener.paused = nil
         return c
@@ -238,24 +239,33 @@ return function(api, host)
     return false, "closed", "closed"
   end
 
-  -- `accept(listener)` → connection; `false, "closed"` when the listener is closed. When the process is
-  -- out of descriptors it is logged once, and accepting goes on a moment later.
-  function api.accept(listener)
-    if getmetatable(listener) ~= Listener then
-      error("bad argument #1 to 'accept' (listener expected, got " .. type(listener) .. ")", 2)
-    end
+  local function accept(listener, keeper)
     if listener.closed then return false, "closed", "closed" end
     local s = listener.socket
     if reads.turn[s] then
       local problem = turns.queue_up(reads, s)
       if problem then return false, problem, problem end
     end
-    local c, message, code = accept_in_turn(listener)
+    local c, message, code = accept_in_turn(listener, keeper)
     pass_on(reads, s)
+    if not c then return false, message, code end
+    return c
+  end
+
+  -- `accept(listener)` → connection; `false, "closed"` when the listener is closed. When the process is
+  -- out of descriptors it is logged once, and accepting goes on a moment later.
+  function api.accept(listener)
+    if getmetatable(listener) ~= Listener then
+      error("bad argument #1 to 'accept' (listener expected, got " .. type(listener) .. ")", 2)
+    end
+    local c, message, code = accept(listener)
     if not c then return false, message, code end
     if adopt_stream then adopt_stream(c) end
     return c
   end
+
+  -- As `api.accept`, with the keeper of a server (serve.lua) in the place of who accepts. → true when that has some.
+  host.accept_for = accept
 
   -- `listener:take_waiting()` → a connection that the system has accepted already, or nil. Does not wait.
   function Listener:take_waiting()

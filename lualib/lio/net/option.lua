@@ -3,7 +3,7 @@
 
 local stream = require "lio.stream"
 
-local methods <const>, limit <const> = stream.methods, stream.limit
+local methods <const>, limit <const>, book <const> = stream.methods, stream.limit, stream.book
 -- Named as the call whose argument it checks.
 local is_closed <const>, shutdown <const> = methods.is_closed, methods.cut
 
@@ -35,6 +35,7 @@ return function(api, host)
     local x = c
     if type(c) == "table" then x = c.socket end
     if c:is_closed() then return nil, "closed", "closed" end
+    book(x)
     reads.limits[x] = read_seconds
     writes.limits[x] = write_seconds
     if host.native and getmetatable(x) == stream.metatable then limit_native(x, read_seconds) end

@@ -1,11 +1,16 @@
 -- The accept loop that people would otherwise write. Part of `lio.net`. Invariant: a connection is in
 -- `connections` from its accept until its handler has ended, in whatever way, or gave it away.
+--
+-- Protocol code that looks after many connections itself has a keeper in the place of `connections` and handler, a
+-- table of functions: `listen(selector, socket)`, `accept(selector [, all])` → true when some came, false when nobody
+-- is there and the socket is armed, else nil, message, code; `admit(selector, c)`; `release(c)`; `count()`;
+-- `is_full()`; `watch()`: its `left` is called when the next connection leaves; `stop()` when a stop begins; `close()`.
 
 -- How long accepting rests after a failure that is not about descriptors, so that it cannot spin.
 local PAUSE <const> = 0.1
 
 return function(api, host)
-  local sched, timers = host.sched, host.timers
+  local sched, timers, selector = host.sched, host.timers, host.selector
 
   local Server = {}
   Server.__index = Server
@@ -52,15 +57,29 @@ return function(api, host)
     if server.attended then attend(server, c) else sched.fork(handle, server, c) end
   end
 
-  local function accept_loop(server)
+  -- Whether no more connections are to come now.
+  local function is_full(server)
+    if server.keeper then return server.keeper.is_full() end
     local most = server.max_connections
+    return most ~= nil and server.count >= most
+  end
+
+  local function accept_loop(server)
+    local keeper = server.keeper
+    if keeper then keeper.listen(selector, server.listener.socket) end
     while not server.stopping do
-      if most and server.count >= most then
+      if is_full(server) then
+        if keeper then keeper.watch() end
         sched.wait(server)
       else
-        local c, message, code = api.accept(server.listener)
+        local c, message, code
+        if keeper then
+          c, message, code = host.accept_for(server.listener, keeper)
+        else
+          c, message, code = api.accept(server.listener)
+        end
         if c then
-          admit(server, c)
+          if not keeper then admit(server, c) end
         elseif code == "closed" then
           return
         else
@@ -74,14 +93,14 @@ return function(api, host)
   -- `server:admit(c)` → true: serves a connection that was not accepted, as if it had been; false when the
   -- server stops or is full.
   function Server:admit(c)
-    local most = self.max_connections
-    if self.stopping or most and self.count >= most then return false end
-    admit(self, c)
+    if self.stopping or is_full(self) then return false end
+    if self.keeper then self.keeper.admit(selector, c) else admit(self, c) end
     return true
   end
 
   -- `server:release(c)`: the server forgets a connection, which somebody else has taken over.
   function Server:release(c)
+    if self.keeper then return self.keeper.release(c) end
     if not self.connections[c] then return end
     self.connections[c] = nil
     self.count = self.count - 1
@@ -90,14 +109,28 @@ return function(api, host)
     if self.count == 0 and self.drained then sched.wakeup(self.drained) end
   end
 
+  -- A connection of a keeper's has left.
+  local function left(server)
+    sched.wakeup(server)
+    if not server.drained then return end
+    if server.count == 0 then sched.wakeup(server.drained) else server.keeper.watch() end
+  end
+
   -- Waits until the handlers have ended, `grace` seconds at most.
   local function drain(server, grace)
     local token = {}
     server.drained = token
+    if server.keeper then server.keeper.watch() end
     local id = timers:add(grace, { expired = function() sched.wakeup(token) end })
     sched.wait(token)
     timers:cancel(id)
     server.drained = nil
+  end
+
+  local function close_all(server)
+    local all = {}
+    for c in pairs(server.connections) do all[#all + 1] = c end
+    for _, c in ipairs(all) do api.close(c) end
   end
 
   -- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the handlers to end, then
@@ -106,18 +139,20 @@ return function(api, host)
     if self.stopping then return end
     self.stopping = true
     -- Who stands in the system's queue would be reset: they are served like the others.
-    local listener = self.listener
+    local listener, keeper = self.listener, self.keeper
     if listener then
-      for c in listener.take_waiting, listener do admit(self, c) end
+      if keeper then
+        while not listener.closed and keeper.accept(selector, true) do end
+      else
+        for c in listener.take_waiting, listener do admit(self, c) end
+      end
       listener:close()
     end
     if self.forget_stop then self.forget_stop() end
     sched.wakeup(self)
     if self.on_stop then self.on_stop() end
     if self.count > 0 and (grace or 0) > 0 then drain(self, grace) end
-    local left = {}
-    for c in pairs(self.connections) do left[#left + 1] = c end
-    for _, c in ipairs(left) do api.close(c) end
+    if keeper then keeper.close() else close_all(self) end
     self.ended = true
     for token in pairs(self.waiters) do sched.wakeup(token) end
   end
@@ -132,6 +167,15 @@ return function(api, host)
     end
   end
 
+  local function begin(server)
+    server.waiters = {}
+    if sched.on_stop then
+      server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end)
+    end
+    if server.listener then sched.fork(accept_loop, server) end
+    return server
+  end
+
   -- `serve(listener, handler [, opts])` → server. Forks `handler(c)` per connection and closes it
   -- afterwards; a raised error is logged with its traceback. `opts.max_connections`: beyond it accepting
   -- pauses; `opts.on_error(message, c)` replaces the log; `opts.on_stop()` runs when a stop begins.
@@ -142,7 +186,7 @@ return function(api, host)
     if type(handler) ~= "function" then
       error("bad argument #2 to 'serve' (function expected, got " .. type(handler) .. ")", 2)
     end
-    local server = setmetatable({
+    return begin(setmetatable({
       listener = listener,
       handler = handler,
       max_connections = opts.max_connections,
@@ -151,12 +195,21 @@ return function(api, host)
       attended = opts.attended,
       connections = {},
       count = 0,
-      waiters = {},
-    }, Server)
-    if sched.on_stop then
-      server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end)
-    end
-    if listener then sched.fork(accept_loop, server) end
-    return server
+    }, Server))
+  end
+
+  -- `keep(listener, keeper)` → server, as `serve` gives it.
+  function api.keep(listener, keeper)
+    local methods = {}
+    for name, method in pairs(Server) do methods[name] = method end
+    setmetatable(methods, {
+      __index = function(_, key)
+        if key == "count" then return keeper.count() end
+      end,
+    })
+    local kept = { __index = methods, __name = Server.__name }
+    local server = setmetatable({ listener = listener, keeper = keeper, on_stop = keeper.stop }, kept)
+    function keeper.left() left(server) end
+    return begin(server)
   end
 end

@@ -7,11 +7,13 @@
 -- A wait that is killed or interrupted hands its turn on (`abandoned`), so no queue hangs behind the dead.
 --
 -- Where the tasks are those of `lio.task`, `recv` is native (src/stream/wait.rs): the turn to read that it takes
--- stands in the connection alone, and it is told of the turns that stand here.
+-- stands in the connection alone, and it is told of the turns that stand here. A connection that stands in any of
+-- these books, or may, is `booked`: its end has to be told to `forget`.
 
 local stream = require "lio.stream"
 
 local limit <const> = stream.limit
+local book <const> = stream.book
 local set_turn <const>, has_turn <const>, queue_behind <const> = stream.set_turn, stream.has_turn, stream.queue_up
 local setmetatable <const> = setmetatable
 local getmetatable <const> = getmetatable
@@ -42,7 +44,7 @@ return function(sched, timers, native)
 
   local function set(dir, x, token)
     dir.turn[x] = token
-    if native and dir ~= ends then set_turn(x, dir == writes, token ~= nil) end
+    if native and dir ~= ends then set_turn(x, dir == writes, token ~= nil) elseif token then book(x) end
   end
 
   -- The token of who has the turn; nil when nobody has.

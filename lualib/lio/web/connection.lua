@@ -1,9 +1,10 @@
 -- One HTTP connection: reads requests, finds and runs their handlers, sends the answers, in turn.
 --
 -- `serving(app, net)` gives what `net.serve` needs for one listener. A connection has a task only while it
--- works on requests; between requests there are a table, its exchange and a timer. Every wait has an end: header
--- time, idle time, body rate, write time, a stop. What every request needs is native (src/http/serve.rs), which
--- calls the functions in here for what only some need.
+-- works on requests; between requests there are its exchange and a timer. Every wait has an end: header time, idle
+-- time, body rate, write time, a stop. What every connection and every request needs is native (src/http/keeper.rs,
+-- life.rs, serve.rs), which calls the functions in here for what only some need. These know a connection by a
+-- table, `{ request, c = stream, x = exchange }`, that is made when it is first asked for.
 
 local http = require "lio.http"
 local lio = require "lio"
@@ -15,8 +16,7 @@ require "lio.web.request"
 local response = require "lio.web.response"
 
 local now <const> = lio.now
-local exchange <const> = http.exchange
-local look <const>, serve <const> = http.look, http.serve
+local serve <const> = http.serve
 local set_route <const> = http.head.route
 local xpcall <const> = xpcall
 local setmetatable <const> = setmetatable
@@ -29,10 +29,9 @@ local SHED_AFTER <const> = 1
 
 local M = {}
 
--- What a connection has none of until it needs it.
+-- What a connection has none of until it needs it. `serving` adds what the connections of one server share.
 local Connection = {
   body_waited = 0,
-  timer = false,
   limited = false, -- whether its sends have their time limit
   problem = false,
   extras = false, -- whether there is one of the next three
@@ -44,7 +43,6 @@ local Connection = {
   events = false, -- its server-sent events
   broken = false,
 }
-Connection.__index = Connection
 
 -- A wait for the peer to read has an end from now on.
 function Connection:limit()
@@ -187,18 +185,12 @@ end
 
 -- Ends the connection.
 local function finish(self)
-  local c, serving = self.c, self.serving
-  self.x:work() -- whatever comes now is nobody's
+  local x = self.x
+  x:work() -- whatever comes now is nobody's
   if self.form then close_form(self) end
   if self.file then self:keep_file(nil) end
-  serving.connections[c] = nil
-  if self.timer then
-    serving.timers:free(self.timer)
-    self.timer = false
-  end
-  if self.taken then return end
-  serving.server:release(c)
-  self.net.close(c)
+  x:leave()
+  if not self.taken then self.net.close(self.c) end
 end
 
 -- Lets the peer read the last answer before the connection is closed under it: ends our side, and reads
@@ -216,30 +208,9 @@ local function linger(self)
   return finish(self)
 end
 
--- Acts at `due` at the latest. The timer is moved only when it would fire too late; one that fires too
--- early is set again then, so a connection that goes from request to request costs no timer call.
-local function act_by(self, due)
-  if not self.x:act_by(due) then return end
-  local timers = self.serving.timers
-  self.timer = self.timer or timers:create(self)
-  timers:set(self.timer, due - now())
-end
-
--- What comes after a look had no request: waits without a task, or ends. Called with what `http.look` told.
-local function rest(self, what, status, reason)
+-- No request comes any more; or one is refused, with `status` and `reason`.
+local function over(self, _, status, reason)
   local x = self.x
-  if what == false then
-    x:rest(status)
-    if status == "idle" then
-      local serving = self.serving
-      if serving.settled then return finish(self) end
-      return act_by(self, self.net.clock + serving.keep_alive_time)
-    end
-    local options = self.app.settings
-    if status == "partial" then return act_by(self, x:since() + options.header_time) end
-    if status == "unread" then return act_by(self, x:since() + options.body_time) end
-    return act_by(self, now() + options.write_time)
-  end
   x:work()
   if status then
     x:refuse(status, reason)
@@ -281,13 +252,14 @@ local function conclude(self, req, res, ok, a, b, c)
   return true
 end
 
--- What a task works on: `{ connection }`, or `{ false }` between two. A task that is killed meanwhile takes its
+-- What a task works on: `{ exchange }`, or `{ false }` between two. A task that is killed meanwhile takes its
 -- connection with it, as nobody would answer there any more.
 local Work = {}
 
 function Work.__close(work)
-  local self = work[1]
-  if not self then return end
+  local x = work[1]
+  if not x then return end
+  local self = x:table()
   if not self.taken then self.broken = true end
   if self.hooks then tell_end(self, self[CURRENT], self.hooks.res) end
   finish(self)
@@ -304,7 +276,7 @@ end
 
 local tools
 
--- Serves one connection, which `look` has made busy, as a task of its own.
+-- Serves one connection, which was taken out of those that are due, as a task of its own.
 local function serve_alone(x)
   local work <close> = new_work()
   serve(work, tools, x)
@@ -319,66 +291,40 @@ local function serve_due()
   spare_work = work
 end
 
--- The same for connections that become due outside a round, as new ones do: forked, with another behind it for
--- those that are left when a handler waits.
+-- The same for connections that become due outside a round, in a task that accepts: forked, with another behind it
+-- for those that are left when a handler waits.
 local function serve_behind(start)
   if http.due() > 1 then start(serve_behind, start) end
   serve_due()
 end
 
--- Has the connections that are due served, when the loop has gone through its events.
-local function schedule(self)
-  self.net.defer(self.serving.serve_due)
-end
-
 tools = http.tools {
-  {}, response.Response, schedule, caught, choose,
+  {}, response.Response,
+  -- Has the connections that are due served, when the loop has gone through its events.
+  function(serving) serving.net.defer(serving.serve_due) end,
+  caught, choose,
   function(self) self.net.flush_later(self.c) end,
-  conclude, rest,
+  conclude, over,
+  function(serving, c) serving.net.close(c) end,
+  function(serving) serving.left() end,
 }
 
--- Goes on after a look: with the request, or without.
-local function go_on(self, what, status, reason)
-  if not what then return rest(self, what, status, reason) end
-  local net = self.net
-  if not net.starts then return net.start(serve_alone, self.x) end
-  if http.queue(self.x) then net.start(serve_behind, net.start) end
-end
-
--- The loop has events that are not for a new request. While a task works on one, they are for what it waits on.
+-- The loop has events while a task works on a request: they are for what it waits on.
 function Connection:ready(events)
-  if not self.x:waits() then
-    if self.events then self.events:ready() end
-    return self.net.ready(self.c, events)
-  end
-  return go_on(self, look(self.x))
+  if self.events then self.events:ready() end
+  return self.net.ready(self.c, events)
 end
 
--- The timer fired.
-function Connection:expired()
-  local x = self.x
-  local due, waits = x:expired(), x:waits()
-  if not waits then
-    return act_by(self, now() + self.app.settings.keep_alive_time)
-  end
-  if now() < due then return act_by(self, due) end
-  if waits == "partial" then
-    x:work()
-    x:refuse(408, "the request comes in too slowly")
-    return self.net.start(linger, self)
-  end
-  return finish(self)
-end
-
--- What one listener's server needs: `handle(c)`, which does not wait, `stop()` and `shed()`.
+-- What one listener's server needs, see `keeper` in lio/net/serve.lua.
 function M.serving(app, net)
-  local serving = {
-    connections = {},
-    timers = net.timers,
-    keep_alive_time = app.settings.keep_alive_time,
-    stopping = false,
-    settled = false,
-  }
+  local serving = { net = net, stopping = false }
+  local kind = {}
+  for name, value in pairs(Connection) do kind[name] = value end
+  kind.app, kind.net, kind.serving = app, net, serving
+  kind.left = app.settings.requests < math.huge and app.settings.requests or false
+  local keeper = http.keeper(app.settings, app.routes, tools, app.handlers, app.wrappers, app.brief, serving,
+    { __index = kind }, net.timers, net.adopts)
+
   function serving.serve_due()
     while http.due() > 0 do
       if net.starts then
@@ -389,57 +335,66 @@ function M.serving(app, net)
     end
   end
 
-  local options = app.settings
-  local limited = options.requests < math.huge and options.requests or false
+  -- The same in a task.
+  local function serve_soon()
+    if not net.starts then return serving.serve_due() end
+    if http.due() > 0 then net.start(serve_behind, net.start) end
+  end
 
-  function serving.handle(c)
-    local x = exchange(c, app.routes, options.request_line, options.headers, options.fields)
-    local self = setmetatable({
-      false, -- the current request
-      app = app,
-      net = net,
-      serving = serving,
-      c = c,
-      x = x,
-      left = limited,
-    }, Connection)
-    x:attach(self, tools, app.handlers, app.wrappers, app.brief, serving.keep_alive_time)
-    if limited or serving.stopping then x:careful() end
-    serving.connections[c] = self
-    net.attend(c, x)
-    return go_on(self, look(x))
+  function serving.count() return keeper:count() end
+  function serving.is_full() return keeper:is_full() end
+
+  -- Somebody waits for a connection to leave: `serving.left` is called then.
+  function serving.watch() keeper:watch() end
+
+  function serving.listen(selector, socket)
+    keeper:listen(socket)
+    selector:set_udata(socket, keeper)
+  end
+
+  function serving.accept(selector, all)
+    local more, message, code = keeper:accept(selector, all)
+    if more then serve_soon() end
+    return more, message, code
+  end
+
+  function serving.admit(selector, c)
+    keeper:admit(selector, c)
+    serve_soon()
+  end
+
+  function serving.release(c)
+    local x = keeper:find(c)
+    if x then x:leave() end
   end
 
   -- A stop: what has arrived by now is answered, then connections close as they fall idle.
   function serving.stop()
     serving.stopping = true
-    for _, self in pairs(serving.connections) do self.x:careful() end
+    keeper:begin_stop()
     -- Lets the loop take what the system holds. Where another process listens by now, clients have the time to
     -- learn from an answer that the connection ends.
     net.rest(watched and watched.is_replaced() and 1 or 0.05)
-    serving.settled = true
-    local idle = {}
-    for _, self in pairs(serving.connections) do
-      if self.x:waits() == "idle" then idle[#idle + 1] = self end
+    keeper:settle()
+    for _, x in ipairs(keeper:list()) do
+      local self = x:known()
       -- These have no end of their own.
-      if self.events then self.events:finish() end
+      if self and self.events then self.events:finish() end
     end
-    for _, self in ipairs(idle) do finish(self) end
+  end
+
+  -- The end of a stop: who waits on a connection learns that it is closed.
+  function serving.close()
+    for _, x in ipairs(keeper:list()) do
+      local self = x:table()
+      net.close(self.c)
+    end
   end
 
   -- Out of descriptors: connections that have had an answer and are idle for a while make room for
   -- those that wait, a few at a time.
   function serving.shed()
-    local idle = {}
-    local before = net.clock - SHED_AFTER + serving.keep_alive_time
-    for _, self in pairs(serving.connections) do
-      local due = self.x:idle_due()
-      if due and due < before then
-        idle[#idle + 1] = self
-        if #idle == 16 then break end
-      end
-    end
-    for _, self in ipairs(idle) do finish(self) end
+    keeper:shed(net.clock - SHED_AFTER + app.settings.keep_alive_time)
   end
 
   return serving

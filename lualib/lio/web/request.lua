@@ -155,8 +155,7 @@ function Request:take_over()
   connection.x:hand_over()
   net.attend(c)
   net.timeout(c)
-  connection.serving.connections[c] = nil
-  connection.serving.server:release(c)
+  connection.x:leave()
   return c
 end
 
