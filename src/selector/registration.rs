@@ -103,7 +103,13 @@ impl Registration {
 
     /// Asks for `bits` in addition, for one delivery; they may be due at once.
     pub(crate) fn arm(self: &std::rc::Rc<Self>, bits: u8) {
-        self.asked.set(self.asked.get() | bits);
+        let asked = self.asked.get() | bits;
+        self.asked.set(asked);
+        let unreported = asked & (READ | WRITE) & !self.reported.get();
+        if unreported == 0 && self.due() == 0 {
+            // The system will tell.
+            return;
+        }
         let Some(core) = self.core.upgrade() else {
             return;
         };

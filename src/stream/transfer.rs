@@ -232,6 +232,9 @@ unsafe fn send_strings(
     // SAFETY: as for `string`.
     unsafe {
         let count = (last + 1 - first) as usize;
+        if count == 1 {
+            return stream.send(&[string(state, first)], sent);
+        }
         if count > FEW {
             let pieces: Vec<&[u8]> = (first..=last).map(|index| string(state, index)).collect();
             return stream.send(&pieces, sent);
