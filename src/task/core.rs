@@ -8,13 +8,11 @@
 use super::chain::Link;
 use super::lost::Guard;
 use super::pool::Pool;
-use super::token::{Fold, TextKeys, Token};
+use super::token::{Map, TextKeys, Token, Waiters};
 use crate::lua::Function;
 use mlua::ffi::{self, lua_State};
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
-use std::hash::BuildHasherDefault;
 use std::mem::MaybeUninit;
 
 /// Names a coroutine of the core's, and the task that it runs.
@@ -155,8 +153,6 @@ pub(crate) enum Errand {
     Timer(u64),
 }
 
-type Map<K> = HashMap<K, Slot, BuildHasherDefault<Fold>>;
-
 /// A VM's tasks. Lives in a userdata that the registry holds.
 pub(crate) struct Core {
     pub(super) tasks: Vec<Task>,
@@ -164,7 +160,7 @@ pub(crate) struct Core {
     pub(super) threads: Map<usize>,
     pub(super) pool: Pool,
     pub(super) queue: VecDeque<Slot>,
-    pub(super) waiting: Map<Token>,
+    pub(super) waiting: Waiters,
     pub(super) current: Option<Slot>,
     /// The innermost coroutine that runs, as far as the core knows; null when none does.
     pub(super) running: *mut lua_State,
@@ -197,7 +193,7 @@ impl Core {
             threads: HashMap::default(),
             pool: Pool::default(),
             queue: VecDeque::new(),
-            waiting: HashMap::default(),
+            waiting: Waiters::default(),
             current: None,
             running: std::ptr::null_mut(),
             links: std::ptr::null(),
@@ -263,10 +259,7 @@ impl Core {
 
     /// How many tasks wait on a session.
     pub(crate) fn sessions(&self) -> usize {
-        let tokens = self.waiting.keys();
-        tokens
-            .filter(|token| matches!(token, Token::Session(_)))
-            .count()
+        self.waiting.sessions()
     }
 
     /// Whether a task can run.
@@ -356,18 +349,13 @@ impl Core {
     /// with no values, from a function whose first stack slot holds the token when that is a value of
     /// Lua. `Err` when somebody waits on it already.
     pub(crate) fn park(&mut self, slot: Slot, token: Token) -> Result<(), ()> {
-        match self.waiting.entry(token) {
-            Entry::Vacant(entry) => {
-                entry.insert(slot);
+        if let Some(other) = self.waiting.insert(token, slot) {
+            if self.is_suspended(other) {
+                self.waiting.insert(token, other);
+                return Err(());
             }
-            Entry::Occupied(entry) => {
-                let other = *entry.get();
-                if self.is_suspended(other) {
-                    return Err(());
-                }
-                self.lose(other);
-                self.waiting.insert(token, slot);
-            }
+            self.lose(other);
+            self.waiting.insert(token, slot);
         }
         let cycle = self.cycle;
         let task = self.task(slot);
@@ -383,7 +371,7 @@ impl Core {
 
     /// Takes out the waiter of a token. The caller moves values onto its stack and resumes or queues it.
     pub(crate) fn take_waiter(&mut self, token: Token) -> Option<Slot> {
-        let slot = self.waiting.remove(&token)?;
+        let slot = self.waiting.remove(token)?;
         self.task(slot).phase = Phase::Taken;
         if !self.is_suspended(slot) {
             self.lose(slot);
@@ -409,7 +397,7 @@ impl Core {
 
     /// Whether somebody waits on the token.
     pub(super) fn is_waiting(&mut self, token: Token) -> bool {
-        let Some(&slot) = self.waiting.get(&token) else {
+        let Some(slot) = self.waiting.get(token) else {
             return false;
         };
         if !self.is_suspended(slot) {
@@ -443,7 +431,7 @@ impl Core {
         let before = std::mem::replace(&mut task.phase, after);
         let token = task.token;
         if before == Phase::Waiting {
-            self.waiting.remove(&token);
+            self.waiting.remove(token);
         }
         if !self.task(slot).guard.is_null() {
             self.hold(slot);

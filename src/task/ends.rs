@@ -226,7 +226,7 @@ unsafe fn forget_wait(core: *mut Core, slot: Slot) {
         let task = (*core).task(slot);
         let (token, errand) = (task.token, task.errand);
         if task.phase == Phase::Waiting {
-            (*core).waiting.remove(&token);
+            (*core).waiting.remove(token);
             if matches!(token, Token::Session(_))
                 && let Some(host) = (*core).host
             {

@@ -209,7 +209,7 @@ impl Core {
         self.anchor(slot);
         if self.is_living(slot) && self.task(slot).phase == Phase::Waiting {
             let token = self.task(slot).token;
-            self.waiting.remove(&token);
+            self.waiting.remove(token);
             self.task(slot).phase = Phase::Lost;
             self.queue.push_back(slot);
         }

@@ -4,9 +4,11 @@
 //! A token holds no reference: whoever parks a task keeps the value alive, by leaving it on the waiting
 //! coroutine's stack. So an address stands for one object as long as somebody waits on it.
 
+use super::core::Slot;
 use mlua::ffi::{self, lua_State};
+use std::collections::HashMap;
 use std::ffi::c_int;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`); equal longer ones may have
 /// different addresses.
@@ -100,6 +102,68 @@ impl Hash for Token {
     }
 }
 
+/// Which task waits on what. Objects, which are waited on most, have a map of their own, whose keys are one word.
+#[derive(Default)]
+pub(super) struct Waiters {
+    objects: Map<usize>,
+    others: Map<Token>,
+}
+
+/// Where the waiter of a token is looked for.
+enum Place {
+    /// The address and the type in one: an empty userdata's address may be that of what lies behind it.
+    Object(usize),
+    Other,
+}
+
+impl Token {
+    #[inline]
+    fn place(self) -> Place {
+        match self {
+            Token::Object(kind, address) => Place::Object(address << 4 | kind as usize & 15),
+            _ => Place::Other,
+        }
+    }
+}
+
+impl Waiters {
+    #[inline]
+    pub(super) fn get(&self, token: Token) -> Option<Slot> {
+        match token.place() {
+            Place::Object(key) => self.objects.get(&key).copied(),
+            Place::Other => self.others.get(&token).copied(),
+        }
+    }
+
+    /// Enters a waiter; returns the one that was there.
+    #[inline]
+    pub(super) fn insert(&mut self, token: Token, slot: Slot) -> Option<Slot> {
+        match token.place() {
+            Place::Object(key) => self.objects.insert(key, slot),
+            Place::Other => self.others.insert(token, slot),
+        }
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, token: Token) -> Option<Slot> {
+        match token.place() {
+            Place::Object(key) => self.objects.remove(&key),
+            Place::Other => self.others.remove(&token),
+        }
+    }
+
+    /// How many wait on a session.
+    pub(super) fn sessions(&self) -> usize {
+        let tokens = self.others.keys();
+        tokens
+            .filter(|token| matches!(token, Token::Session(_)))
+            .count()
+    }
+}
+
+/// A map from what [`Fold`] hashes well.
+pub(super) type Map<K> = HashMap<K, Slot, BuildHasherDefault<Fold>>;
+
 /// A hash of one word: a multiplication whose halves are folded together. No key comes from outside.
 #[derive(Default)]
 pub(super) struct Fold(u64);
@@ -141,5 +205,23 @@ mod tests {
         assert!(matches!(Token::float(0.5), Some(Token::Float(_))));
         assert!(matches!(Token::float(f64::INFINITY), Some(Token::Float(_))));
         assert_eq!(Token::float(f64::NAN), None);
+    }
+
+    #[test]
+    fn objects_of_different_types_at_one_address_are_two_tokens() {
+        let mut waiters = Waiters::default();
+        let address = 0x7fff_1234_5678;
+        let (table, userdata) = (
+            Token::Object(ffi::LUA_TTABLE, address),
+            Token::Object(ffi::LUA_TUSERDATA, address),
+        );
+        assert_eq!(waiters.insert(table, 1), None);
+        assert_eq!(waiters.insert(userdata, 2), None);
+        assert_eq!(waiters.insert(Token::Light(address), 3), None);
+        assert_eq!(waiters.insert(table, 4), Some(1));
+        assert_eq!(waiters.remove(userdata), Some(2));
+        assert_eq!(waiters.get(userdata), None);
+        assert_eq!(waiters.get(table), Some(4));
+        assert_eq!(waiters.get(Token::Light(address)), Some(3));
     }
 }
