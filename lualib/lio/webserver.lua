@@ -53,7 +53,6 @@ function M.new(options)
     entries = {}, -- by the route's id
     listed = {}, -- the same in the order of adding
     handlers = {},
-    brief = {}, -- by route: whether its handler takes no response
     wrappers = {},
     settings = {},
     servers = {},
@@ -126,7 +125,8 @@ function App:add_entry(method, pattern, handler, level)
   check_constraints(self.routes, id, pattern, level + 1)
   self.handlers[id] = handler
   local info = debug.getinfo(handler, "u")
-  self.brief[id] = info.nparams < 2 and not info.isvararg
+  -- One that takes no response needs none.
+  if info.nparams < 2 and not info.isvararg then self.routes:brief(id) end
   local entry = { method = method, pattern = pattern, handler = handler }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry
@@ -180,6 +180,7 @@ function App:use(prefix, middleware)
   if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" then
     error("bad argument #1 to 'use' (prefix must begin with '/')", 2)
   end
+  self.routes:wrapped()
   table.insert(self.wrappers, { prefix = prefix:gsub("/$", ""), run = middleware })
   return self
 end

@@ -8,8 +8,8 @@ use super::date::DateCache;
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::fields::is_token;
 use super::json;
-use super::response::{self, BadField};
-use crate::lua::{Text, args, guard, push_bytes, raise, settle};
+use super::response::{self, BadField, Kind, Persistence};
+use crate::lua::{Text, args, guard, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -314,10 +314,6 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
     }
 }
 
-// What a handler's return is sent as, unless it says otherwise; response.lua has the same.
-pub(super) const TEXT: &[u8] = b"text/plain; charset=utf-8";
-pub(super) const JSON: &[u8] = b"application/json";
-
 /// Pushes the value at `index` as JSON text; false, with nothing pushed, when that is long or not to be had.
 ///
 /// # Safety
@@ -372,28 +368,27 @@ pub(super) unsafe fn returned(
         if (*connection).exchange.answered || body.len() > INLINE {
             return false;
         }
-        let done = guard(|| {
+        shield(state, || {
             let Workspace { scratch, date, .. } = &mut *space;
             let (kind, body) = match is_table {
-                true if !json_text(scratch, state, index) => return Ok(false),
-                true => (JSON, &scratch[..]),
-                false => (TEXT, body),
+                true if !json_text(scratch, state, index) => return false,
+                true => (Kind::Json, &scratch[..]),
+                false => (Kind::Text, body),
             };
             let (exchange, stream) = (*connection).parts();
-            let keep_alive = exchange.settle_keep_alive(stream);
-            let out = stream.queue();
-            response::start(out, 200);
-            if !body.is_empty() {
-                response::content_type(out, kind);
-            }
-            response::content_length(out, body.len() as u64);
-            end_head(exchange, stream, Some(date), keep_alive);
-            if !exchange.is_head() {
+            let persists = Persistence {
+                keep_alive: exchange.settle_keep_alive(stream),
+                version: exchange.version(),
+            };
+            let head_only = exchange.is_head();
+            let date = date.get(unix_seconds());
+            response::plain(stream.queue(), kind, body.len(), persists, date);
+            exchange.body_from = Some(stream.written + stream.queued() as u64);
+            if !head_only {
                 stream.queue().extend_from_slice(body);
             }
-            Ok(true)
-        });
-        settle(state, done)
+            true
+        })
     }
 }
 

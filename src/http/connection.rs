@@ -23,7 +23,7 @@ pub(super) const STREAM: c_int = 1;
 pub(super) const KEEPER: c_int = 2;
 /// The table of lualib/lio/web/connection.lua, once it was asked for.
 pub(super) const SELF: c_int = 3;
-/// The head of the current request, or of the last one.
+/// The head that [`super::due::arrived`] has found, until it is served.
 pub(super) const HEAD: c_int = 4;
 
 /// An exchange and what it works on; the user values keep both alive.
@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(super) timer: u64,
     /// What [`super::due::arrived`] found that is no request, and Lua has to see to.
     pub(super) pending: Option<Step>,
+    /// What it found is a request: the user value [`HEAD`].
+    pub(super) held: bool,
     /// The current request's route, 0 when that needs a closer look.
     pub(super) route: i64,
     /// Answers are queued that did not go out yet.
@@ -194,6 +196,12 @@ impl Connection {
         *self.since.get_or_insert(clock)
     }
 
+    /// What the app's routes tell `serve`.
+    pub(super) fn routes(&self) -> &Routes {
+        // SAFETY: the user value keeps the routes alive.
+        unsafe { &*self.routes }
+    }
+
     /// The VM's workspace; one user at a time.
     pub(crate) fn space(&self) -> *mut Workspace {
         self.space
@@ -253,6 +261,7 @@ unsafe fn push(
                 place: 0,
                 timer: 0,
                 pending: None,
+                held: false,
                 route: 0,
                 more: false,
                 flush_noted: false,

@@ -1,14 +1,13 @@
-//! The connections with a request that wait for [`super::serve`], and how they come there.
+//! The connections with events, or with a request, that wait for [`super::serve`], and how they come there.
 //!
-//! [`ready`] is called by the selector's iterator for each connection with events, [`arrived`] also for new ones: it
-//! reads and parses, and queues the connection when a request is there, or what only Lua can do. Else the
-//! connection waits, or ends.
+//! [`ready`] is called by the selector's iterator for each connection with events, and queues it. Whether a request is
+//! there is seen when it is served: so one read buffer does for all, and what belongs to a connection is touched
+//! once. [`arrived`] looks at a new one at once, and queues it when a request is there, or what only Lua can do; else
+//! it waits, or ends.
 //!
-//! Invariant: a queued connection is `busy`, and its request head is its user value [`HEAD`]; whoever takes it
-//! out of the queue serves it.
+//! Invariant: a queued connection is `busy`; whoever takes it out of the queue serves it.
 
 use super::connection::{Connection, HEAD, KEEPER, SELF, workspace};
-use super::exchange::Workspace;
 use super::keeper::{self, DUE, Keeper};
 use super::step::{self, Step};
 use super::tools as tool;
@@ -43,13 +42,18 @@ impl Due {
 
 /// What is on top of the stack, an exchange or a keeper, has events. → true, and it is popped, when there is nothing
 /// left to do for them; false when they are for Lua: the protocol's table, or the listener, is in its place. What
-/// is neither is left alone, with `None`. The selector is at `selector`.
+/// is neither is left alone, with `None`. The selector is at `selector`; `list` is where the caller has the list of those
+/// that are due, 0 before the first.
 ///
 /// # Safety
 /// `state` has 16 free stack slots; nothing that needs `Drop` may be alive, and no reference into the selector:
 /// finalizers may run.
-pub(crate) unsafe fn ready(state: *mut lua_State, selector: c_int) -> Option<bool> {
-    // SAFETY: the exchange stays on the stack until it is replaced; its blocks are looked at anew.
+pub(crate) unsafe fn ready(
+    state: *mut lua_State,
+    selector: c_int,
+    list: &mut c_int,
+) -> Option<bool> {
+    // SAFETY: the exchange stays on the stack until it is replaced, or the list has it.
     unsafe {
         let Some(connection) = object::test::<Connection>(state, -1) else {
             let keeper = object::test::<Keeper>(state, -1)?;
@@ -58,36 +62,50 @@ pub(crate) unsafe fn ready(state: *mut lua_State, selector: c_int) -> Option<boo
         if !(*connection).is_attached() {
             return None;
         }
-        let at = ffi::lua_gettop(state);
         if !(*connection).is_whole() {
-            ffi::lua_settop(state, at - 1);
+            ffi::lua_pop(state, 1);
             return Some(true);
         }
         if !(*connection).busy {
-            arrived(state, at, connection);
-            ffi::lua_settop(state, at - 1);
+            if *list == 0 {
+                push_list(state, -1);
+                ffi::lua_rotate(state, -2, 1);
+                *list = ffi::lua_gettop(state) - 1;
+            }
+            enqueue(state, *list, connection);
             return Some(true);
         }
         // Who has no table has nobody who waits.
-        if ffi::lua_getiuservalue(state, at, SELF) != ffi::LUA_TTABLE {
-            ffi::lua_settop(state, at - 1);
-            return Some(true);
+        let known = ffi::lua_getiuservalue(state, -1, SELF) == ffi::LUA_TTABLE;
+        match known {
+            true => ffi::lua_replace(state, -2),
+            false => ffi::lua_pop(state, 2),
         }
-        ffi::lua_replace(state, at);
-        Some(false)
+        Some(!known)
     }
 }
 
-/// Looks at the connection at the absolute index `at`, which is not busy: new, or there are events for it.
+/// Pushes the list of those that are due; an exchange that somebody serves is at `index`.
+unsafe fn push_list(state: *mut lua_State, index: c_int) {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_getiuservalue(state, index, KEEPER);
+        ffi::lua_getiuservalue(state, -1, DUE);
+        ffi::lua_replace(state, -2);
+    }
+}
+
+/// Looks at the new connection at the absolute index `at`.
 ///
 /// # Safety
 /// As for [`ready`].
 pub(super) unsafe fn arrived(state: *mut lua_State, at: c_int, connection: *mut Connection) {
     // SAFETY: as for `ready`.
     unsafe {
-        match step::take(state, connection) {
-            Step::Request(..) => {
+        match step::take_once(state, connection) {
+            Step::Request => {
                 ffi::lua_setiuservalue(state, at, HEAD);
+                (*connection).held = true;
             }
             Step::Wait(what) => return life::rest(state, at, connection, what, monotonic()),
             Step::Over if !(*connection).leaves_unread() => {
@@ -95,8 +113,10 @@ pub(super) unsafe fn arrived(state: *mut lua_State, at: c_int, connection: *mut 
             }
             step => (*connection).pending = Some(step),
         }
-        (*connection).busy = true;
-        enqueue(state, at, connection);
+        push_list(state, at);
+        ffi::lua_pushvalue(state, at);
+        enqueue(state, ffi::lua_gettop(state) - 1, connection);
+        ffi::lua_pop(state, 1);
     }
 }
 
@@ -112,28 +132,22 @@ pub(super) unsafe fn check_attached(state: *mut lua_State, index: c_int) -> *mut
     }
 }
 
-/// Puts the exchange at `at` behind those that are due; with the first of them, has them served.
-unsafe fn enqueue(state: *mut lua_State, at: c_int, connection: *mut Connection) {
+/// Puts the exchange on top of the stack (popped) behind those that are due; with the first of them, has them served.
+unsafe fn enqueue(state: *mut lua_State, list: c_int, connection: *mut Connection) {
     // SAFETY: the workspace lives as long as the VM; the place in the queue is taken when it is filled.
     unsafe {
-        let space = (*connection).space();
-        ffi::lua_getiuservalue(state, at, KEEPER);
-        let keeper = ffi::lua_gettop(state);
-        ffi::lua_getiuservalue(state, keeper, DUE);
-        ffi::lua_pushvalue(state, at);
-        let due = &mut (*space).due;
-        let is_first = due.is_empty();
-        if is_first {
+        let due = &raw mut (*(*connection).space()).due;
+        if (*due).is_empty() {
             *due = Due::new();
-            due.clock = monotonic();
+            (*due).clock = monotonic();
+            ffi::lua_getiuservalue(state, -1, KEEPER);
+            keeper::call_tool(state, ffi::lua_gettop(state), tool::SCHEDULE, 0);
+            ffi::lua_pop(state, 1);
         }
-        let place = due.last + 1;
-        ffi::lua_rawseti(state, -2, place);
-        (*space).due.last = place;
-        if is_first {
-            keeper::call_tool(state, keeper, tool::SCHEDULE, 0);
-        }
-        ffi::lua_settop(state, keeper - 1);
+        let place = (*due).last + 1;
+        ffi::lua_rawseti(state, list, place);
+        (*due).last = place;
+        (*connection).busy = true;
     }
 }
 
@@ -153,30 +167,28 @@ pub(super) unsafe extern "C-unwind" fn take(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
+        ffi::lua_rawgeti(state, 1, tool::DUE);
+        let list = ffi::lua_gettop(state);
         let space = workspace(state);
-        if !push_due(state, space, 1) {
+        if !push_due(state, &raw mut (*space).due, list) {
             ffi::lua_pushnil(state);
         }
         1
     }
 }
 
-/// Pushes the next due connection; the tools are at `tools`.
-pub(super) unsafe fn push_due(state: *mut lua_State, space: *mut Workspace, tools: c_int) -> bool {
-    // SAFETY: assigning nil to a place that exists does not raise.
+/// Pushes the next due connection; their list is at `list`.
+pub(super) unsafe fn push_due(state: *mut lua_State, due: *mut Due, list: c_int) -> bool {
+    // SAFETY: assigning to a place that exists does not raise.
     unsafe {
-        let due = &mut (*space).due;
-        if due.is_empty() {
+        if (*due).is_empty() {
             return false;
         }
-        let place = due.first;
-        due.first += 1;
-        ffi::lua_rawgeti(state, tools, tool::DUE);
-        ffi::lua_rawgeti(state, -1, place);
-        ffi::lua_pushnil(state);
-        ffi::lua_rawseti(state, -3, place);
-        ffi::lua_rotate(state, -2, 1);
-        ffi::lua_pop(state, 1);
+        let place = (*due).first;
+        (*due).first += 1;
+        ffi::lua_rawgeti(state, list, place);
+        ffi::lua_pushboolean(state, 0);
+        ffi::lua_rawseti(state, list, place);
         true
     }
 }

@@ -30,6 +30,8 @@ const QUEUE_MOST: usize = 64 * 1024;
 /// What the codec needs once per VM.
 pub(crate) struct Workspace {
     pub(crate) fields: Fields,
+    /// The head that was parsed last, whose fields those are.
+    pub(crate) head: Head,
     pub(crate) date: DateCache,
     /// For decoding; what it holds is valid until the next use.
     pub(crate) scratch: Vec<u8>,
@@ -43,6 +45,7 @@ impl Workspace {
     pub(crate) fn new() -> Self {
         Workspace {
             fields: NO_FIELDS,
+            head: Head::default(),
             date: DateCache::new(),
             scratch: Vec::new(),
             routes: Vec::new(),
@@ -73,8 +76,8 @@ pub(crate) fn unix_seconds() -> u64 {
 /// What a connection does next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
-    /// A request head is there; it is not consumed yet.
-    Request(Head),
+    /// A request head is there, in [`Workspace::head`]; it is not consumed yet.
+    Request,
     /// Between requests, nothing has come; armed for reading.
     Idle,
     /// Part of a head has come; armed for reading.
@@ -221,7 +224,10 @@ impl Exchange {
         );
         match parsed {
             Ok(None) => None,
-            Ok(Some(head)) => Some(Next::Request(head)),
+            Ok(Some(head)) => {
+                workspace.head = head;
+                Some(Next::Request)
+            }
             Err(reject) => {
                 // Nothing is known of this request; the one before it does not count.
                 self.is_head = false;
@@ -255,7 +261,12 @@ impl Exchange {
     }
 
     /// Drops what has come of an unread body; true when nothing of it is left.
+    #[inline]
     fn drain(&mut self, stream: &mut Stream) -> bool {
+        matches!(self.body, Body::Done) || self.drain_body(stream)
+    }
+
+    fn drain_body(&mut self, stream: &mut Stream) -> bool {
         loop {
             if self.received > DRAIN_MOST && !matches!(self.body, Body::Done) {
                 self.closing = true;

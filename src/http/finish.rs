@@ -3,6 +3,7 @@
 
 use super::answer;
 use super::connection::{Connection, check_at};
+use super::response::Kind;
 use super::serve::{at, concluded, push_response, push_tool};
 use super::tools as tool;
 use crate::lua::push_bytes;
@@ -50,12 +51,12 @@ unsafe fn answer_touched(state: *mut lua_State) -> bool {
         let connection: *mut Connection = check_at(state, at::CONNECTION);
         let queued = match ffi::lua_type(state, at::RESULT) {
             ffi::LUA_TSTRING => {
-                push_kind(state, answer::TEXT, untyped);
+                push_kind(state, Kind::Text, untyped);
                 ffi::lua_pushvalue(state, at::RESULT);
                 ffi::lua_rawlen(state, at::RESULT) <= answer::INLINE
             }
             _ => {
-                push_kind(state, answer::JSON, false);
+                push_kind(state, Kind::Json, false);
                 answer::push_json(state, connection, at::RESULT)
             }
         };
@@ -69,21 +70,20 @@ unsafe fn answer_touched(state: *mut lua_State) -> bool {
     }
 }
 
-unsafe fn push_kind(state: *mut lua_State, kind: &[u8], untyped: bool) {
+unsafe fn push_kind(state: *mut lua_State, kind: Kind, untyped: bool) {
     // SAFETY: plain stack work.
     unsafe {
         match untyped {
             true => ffi::lua_pushnil(state),
-            false => push_bytes(state, kind),
+            false => push_bytes(state, kind.name()),
         }
     }
 }
 
 /// Answers. → true when that is done; false when `conclude` did it, and its result is on top.
-pub(super) unsafe fn finish(state: *mut lua_State, ok: bool) -> bool {
+pub(super) unsafe fn finish(state: *mut lua_State, connection: *mut Connection, ok: bool) -> bool {
     // SAFETY: the body stays on the stack while it is copied.
     unsafe {
-        let connection: *mut Connection = check_at(state, at::CONNECTION);
         if ok && (*connection).concluded {
             return true;
         }
@@ -99,7 +99,7 @@ pub(super) unsafe fn finish(state: *mut lua_State, ok: bool) -> bool {
             return true;
         }
         if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
-            push_response(state, true);
+            push_response(state);
             ffi::lua_replace(state, at::RESPONSE);
         }
         let values = ffi::lua_gettop(state) - at::RESPONSE;

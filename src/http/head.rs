@@ -74,7 +74,7 @@ impl Progress {
 }
 
 /// A complete request head. Spans are offsets into the parsed buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The method as sent.
     pub(crate) method: Span,

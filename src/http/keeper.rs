@@ -22,23 +22,20 @@ use std::os::raw::c_int;
 const ROUTES: c_int = 1;
 pub(super) const TOOLS: c_int = 2;
 pub(super) const HANDLERS: c_int = 3;
-pub(super) const WRAPPERS: c_int = 4;
-/// By route: whether its handler has no use for a response.
-pub(super) const BRIEF: c_int = 5;
 /// The table that `http.keeper` was given, for Lua's functions.
-pub(super) const SERVING: c_int = 6;
+pub(super) const SERVING: c_int = 4;
 /// The metatable of the connections' tables.
-pub(super) const KIND: c_int = 7;
+pub(super) const KIND: c_int = 5;
 /// The loop's timers.
-pub(super) const TIMERS: c_int = 8;
+pub(super) const TIMERS: c_int = 6;
 /// What a stream is given to before Lua sees it, or nil.
-pub(super) const ADOPT: c_int = 9;
+pub(super) const ADOPT: c_int = 7;
 /// The connections, by place.
-pub(super) const LIVE: c_int = 10;
+pub(super) const LIVE: c_int = 8;
 /// The socket that listens, or nil.
-pub(super) const LISTENER: c_int = 11;
+pub(super) const LISTENER: c_int = 9;
 /// The queue of the tools.
-pub(super) const DUE: c_int = 12;
+pub(super) const DUE: c_int = 10;
 
 /// Connections that are closed at once to make room for others.
 const SHED: usize = 16;
@@ -70,7 +67,7 @@ pub(crate) struct Keeper {
 
 impl Object for Keeper {
     const NAME: &'static CStr = c"lio.http.keeper";
-    const USER_VALUES: c_int = 12;
+    const USER_VALUES: c_int = 10;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"listen", gate::listen),
         (c"accept", gate::accept),
@@ -127,8 +124,8 @@ unsafe fn option(state: *mut lua_State, name: &'static CStr) -> f64 {
     }
 }
 
-/// `http.keeper(options, routes, tools, handlers, wrappers, brief, serving, kind, timers [, adopt])` → a server's
-/// books. `options`: the app's settings. `tools`: what `http.tools` checked. The next three are the app's.
+/// `http.keeper(options, routes, tools, handlers, serving, kind, timers [, adopt])` → a server's
+/// books. `options`: the app's settings. `tools`: what `http.tools` checked. `handlers` are the app's by route.
 /// `serving` is what tools get that are not about one connection, `kind` the metatable of the connections' tables,
 /// `timers` those of the loop, `adopt` a function for streams that Lua comes to know.
 pub(super) unsafe extern "C-unwind" fn keeper(state: *mut lua_State) -> c_int {
@@ -136,11 +133,11 @@ pub(super) unsafe extern "C-unwind" fn keeper(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
         let routes = object::check::<Routes>(state, 2);
-        for argument in 3..=8 {
+        for argument in 3..=6 {
             ffi::luaL_checktype(state, argument, ffi::LUA_TTABLE);
         }
-        ffi::luaL_checktype(state, 9, ffi::LUA_TUSERDATA);
-        ffi::lua_settop(state, 10);
+        ffi::luaL_checktype(state, 7, ffi::LUA_TUSERDATA);
+        ffi::lua_settop(state, 8);
         let limits = Limits {
             request_line: option(state, c"request_line") as usize,
             headers: option(state, c"headers") as usize,
@@ -172,9 +169,7 @@ pub(super) unsafe extern "C-unwind" fn keeper(state: *mut lua_State) -> c_int {
                 free: Vec::new(),
             })
         });
-        let values = [
-            ROUTES, TOOLS, HANDLERS, WRAPPERS, BRIEF, SERVING, KIND, TIMERS, ADOPT,
-        ];
+        let values = [ROUTES, TOOLS, HANDLERS, SERVING, KIND, TIMERS, ADOPT];
         for (argument, value) in (2..).zip(values) {
             ffi::lua_pushvalue(state, argument);
             ffi::lua_setiuservalue(state, -2, value);

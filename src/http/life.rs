@@ -3,7 +3,7 @@
 //!
 //! Invariant: a connection that waits has a timer set to its end or earlier; one that has left has none.
 
-use super::connection::{Connection, HEAD, KEEPER, SELF, STREAM, Wait, check, check_at};
+use super::connection::{Connection, KEEPER, SELF, STREAM, Wait, check, check_at};
 use super::keeper::{self, ADOPT, KIND, LIVE, TIMERS};
 use super::status::Reject;
 use super::step::push_refusal;
@@ -173,7 +173,8 @@ unsafe fn push_tool(state: *mut lua_State, at: c_int, index: i64) {
     }
 }
 
-/// Pushes the table of the connection at the absolute index `at`: `{ request, c = stream, x = exchange }`.
+/// Pushes the table of the connection at the absolute index `at`: `{ request, c = stream, x = exchange }`, where
+/// the request is that of the last response that was made.
 ///
 /// # Safety
 /// As for [`push_tool`].
@@ -186,8 +187,6 @@ pub(super) unsafe fn push_table(state: *mut lua_State, at: c_int) {
         ffi::lua_pop(state, 1);
         let top = ffi::lua_gettop(state);
         ffi::lua_createtable(state, 1, 4);
-        ffi::lua_getiuservalue(state, at, HEAD);
-        ffi::lua_rawseti(state, top + 1, 1);
         ffi::lua_getiuservalue(state, at, STREAM);
         ffi::lua_pushvalue(state, -1);
         ffi::lua_setfield(state, top + 1, c"c".as_ptr());

@@ -76,7 +76,7 @@ impl Object for Request {
 
 /// Pushes the head that was parsed at the start of the stream's buffer, with its fields. Making the
 /// userdata may run finalizers, that is any Lua code: `bytes` is asked afterwards where the head's bytes
-/// are. False, with nothing pushed, when they are gone.
+/// are. False, with nothing pushed, when they are gone. The metatable of heads is at `metatable`.
 ///
 /// # Safety
 /// As for [`object::push_new`]; what `bytes` gives has `head_len` bytes.
@@ -85,13 +85,14 @@ pub(crate) unsafe fn push(
     head: &Head,
     fields: &[Field],
     route: i64,
+    metatable: c_int,
     bytes: impl FnOnce() -> Option<*const u8>,
 ) -> bool {
     // The table that `fields` is a part of serves other exchanges, too.
     let mut kept = [const { MaybeUninit::<Field>::uninit() }; MAX_FIELDS];
-    for (place, field) in kept.iter_mut().zip(fields) {
-        place.write(*field);
-    }
+    let count = fields.len().min(MAX_FIELDS);
+    // SAFETY: both have that many, and they do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(fields.as_ptr(), kept.as_mut_ptr().cast(), count) };
     // SAFETY: the tail has room for fields and bytes; as many fields as are copied were kept.
     unsafe {
         let places = std::mem::size_of_val(fields);
@@ -100,7 +101,7 @@ pub(crate) unsafe fn push(
             length: head.head_len,
             route,
         };
-        let request = object::push_with_tail(state, value, places + head.head_len);
+        let request = object::push_with_tail(state, metatable, value, places + head.head_len);
         let Some(bytes) = bytes() else {
             ffi::lua_pop(state, 1);
             return false;

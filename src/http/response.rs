@@ -147,6 +147,78 @@ pub(crate) fn finish(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// How an answer of its own ends the connection, or does not.
+#[derive(Clone, Copy)]
+pub(crate) struct Persistence {
+    pub(crate) keep_alive: bool,
+    /// The request's version, 10 or 11.
+    pub(crate) version: u8,
+}
+
+/// Appends the head of an answer 200 as [`start`], [`content_type`] (not for an empty body), [`content_length`],
+/// [`date`], [`connection`] and [`finish`] do together, and makes room for the body behind it. `kind` is the server's
+/// own.
+#[inline]
+pub(crate) fn plain(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    length: usize,
+    persists: Persistence,
+    date: &[u8; 29],
+) {
+    let begin = match length {
+        0 => EMPTY,
+        _ => kind.head(),
+    };
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(length).as_bytes();
+    let mut line = *b"\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+    line[8..37].copy_from_slice(date);
+    out.reserve(begin.len() + digits.len() + line.len() + 64 + length);
+    out.extend_from_slice(begin);
+    out.extend_from_slice(digits);
+    out.extend_from_slice(&line);
+    connection(out, persists.keep_alive, persists.version);
+    finish(out);
+}
+
+const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: ";
+
+/// What a handler's return is sent as, unless it says otherwise.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Text,
+    Json,
+}
+
+macro_rules! head_with {
+    ($kind:literal) => {
+        concat!(
+            "HTTP/1.1 200 OK\r\nContent-Type: ",
+            $kind,
+            "\r\nContent-Length: "
+        )
+        .as_bytes()
+    };
+}
+
+impl Kind {
+    /// The head of an answer up to its length.
+    fn head(self) -> &'static [u8] {
+        match self {
+            Kind::Text => head_with!("text/plain; charset=utf-8"),
+            Kind::Json => head_with!("application/json"),
+        }
+    }
+
+    /// The media type.
+    pub(crate) fn name(self) -> &'static [u8] {
+        let head = self.head();
+        let end = head.len() - b"\r\nContent-Length: ".len();
+        &head[b"HTTP/1.1 200 OK\r\nContent-Type: ".len()..end]
+    }
+}
+
 /// Whether a response with this status may have a body: not 1xx, 204 and 304 (RFC 9112 section
 /// 6.3). An answer to HEAD has none either, which only the caller knows.
 pub(crate) const fn body_allowed(status: u16) -> bool {

@@ -66,6 +66,13 @@ struct Shape {
     candidates: Vec<Candidate>,
 }
 
+impl Shape {
+    /// Whether `self` comes before `other`, given that both match the same path.
+    fn is_more_specific(&self, other: &Self) -> bool {
+        pattern::rank(&self.segments).lt(pattern::rank(&other.segments))
+    }
+}
+
 /// Where an entry of a trie leads to.
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
@@ -112,9 +119,8 @@ impl<'p> Node<'_, 'p> {
         &self.values.values[..self.values.count]
     }
 
-    /// Whether `self` comes before `other`, given that both match the same path.
     fn is_more_specific(&self, other: &Self) -> bool {
-        pattern::rank(&self.shape.segments).lt(pattern::rank(&other.shape.segments))
+        self.shape.is_more_specific(other.shape)
     }
 }
 
@@ -237,6 +243,30 @@ impl Router {
             }
         }
         best
+    }
+
+    /// What [`Router::find`] tells, without the values of parameters.
+    #[inline]
+    pub(crate) fn candidates(&self, path: &str) -> Option<&[Candidate]> {
+        let look_up = |trie: &matchit::Router<Leaf>| {
+            let found = trie.at(path).ok()?;
+            let literal = found.params.is_empty() && !found.value.has_empty_tail;
+            Some((&self.shapes[found.value.node], literal))
+        };
+        let mut best = look_up(&self.exact);
+        for (_, trie) in &self.tails {
+            // It is literal all along, and nothing is more specific.
+            if let Some((shape, true)) = best {
+                return Some(&shape.candidates);
+            }
+            let Some((shape, literal)) = look_up(trie) else {
+                continue;
+            };
+            if best.is_none_or(|(best, _)| shape.is_more_specific(best)) {
+                best = Some((shape, literal));
+            }
+        }
+        best.map(|(shape, _)| &shape.candidates[..])
     }
 
     #[inline]

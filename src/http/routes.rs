@@ -3,12 +3,19 @@
 use super::head::Method;
 use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, guard, push_bytes, raise};
+use crate::lua::{Function, Text, args, guard, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
-pub(crate) struct Routes(pub(crate) Router);
+/// The routes of an app, and what `serve` has to know of it for each request.
+pub(crate) struct Routes {
+    router: Router,
+    /// By route, as far as that was said: whether its handler takes no response.
+    brief: Vec<bool>,
+    /// There is middleware.
+    pub(crate) wrapped: bool,
+}
 
 impl Object for Routes {
     const NAME: &'static CStr = c"lio.http.routes";
@@ -16,18 +23,12 @@ impl Object for Routes {
         (c"add", add),
         (c"method", method),
         (c"constraints", constraints),
+        (c"brief", brief),
+        (c"wrapped", wrapped),
     ];
     fn key() -> &'static Key {
         key!()
     }
-}
-
-/// What a path and a method lead to at once.
-pub(crate) enum Found {
-    /// This route, without constraints to test.
-    Route(i64),
-    /// Nothing, or what needs a closer look.
-    Unsure,
 }
 
 /// Where the router has the route that Lua calls `id`, if it has it.
@@ -36,26 +37,29 @@ fn index_of(id: i64) -> Option<usize> {
 }
 
 impl Routes {
-    /// The route for a request, when that can be told without testing constraints. A method's own route
+    /// The route for a request, when that can be told without testing constraints; else 0. A method's own route
     /// comes before one for any method; HEAD falls back to GET.
-    pub(crate) fn find(&self, method: Method, name: &[u8], path: &str) -> Found {
-        let Some(node) = self.0.find(path) else {
-            return Found::Unsure;
+    pub(crate) fn find(&self, method: Method, name: &[u8], path: &str) -> i64 {
+        let Some(candidates) = self.router.candidates(path) else {
+            return 0;
         };
-        let own = node.candidates.iter().find(|c| *c.method == *name);
+        let own = candidates.iter().find(|c| *c.method == *name);
         let chosen = match (own, method) {
-            (None, Method::Head) => node.candidates.iter().find(|c| *c.method == *b"GET"),
+            (None, Method::Head) => candidates.iter().find(|c| *c.method == *b"GET"),
             (own, _) => own,
         };
         // Nobody means a tunnel by "any method".
         let any = |c: &&Candidate| c.method.is_empty() && method != Method::Connect;
-        let chosen = chosen.or_else(|| node.candidates.iter().find(any));
-        match chosen {
-            Some(candidate) if !candidate.has_constraints => {
-                Found::Route(candidate.route as i64 + 1)
-            }
-            _ => Found::Unsure,
+        match chosen.or_else(|| candidates.iter().find(any)) {
+            Some(candidate) if !candidate.has_constraints => candidate.route as i64 + 1,
+            _ => 0,
         }
+    }
+
+    /// Whether the handler of route `id` takes no response.
+    pub(crate) fn is_brief(&self, id: i64) -> bool {
+        let brief = index_of(id).and_then(|index| self.brief.get(index));
+        brief.copied().unwrap_or(false)
     }
 
     /// Where the values of route `id` stand in `path`; how many.
@@ -66,8 +70,8 @@ impl Routes {
         out: &mut [(*const u8, usize); MAX_PARAMETERS],
     ) -> usize {
         let has = |node: &Node<'_, '_>| node.candidates.iter().any(|c| c.route as i64 + 1 == id);
-        let first = self.0.find(path).filter(has);
-        let node = first.or_else(|| self.0.find_all(path).into_iter().find(has));
+        let first = self.router.find(path).filter(has);
+        let node = first.or_else(|| self.router.find_all(path).into_iter().find(has));
         let Some(node) = node else { return 0 };
         for (place, value) in out.iter_mut().zip(node.values()) {
             *place = (value.as_ptr(), value.len());
@@ -77,17 +81,17 @@ impl Routes {
 
     /// The name of a route's parameter.
     pub(crate) fn name_of(&self, id: i64, index: usize) -> Option<&str> {
-        let route = self.0.route(index_of(id)?)?;
+        let route = self.router.route(index_of(id)?)?;
         route.names().get(index).map(String::as_str)
     }
 
     /// Puts all routes that match into `out`, the most specific first; 0 behind those of one shape.
     pub(crate) fn all(&self, path: &str, out: &mut Vec<i64>) {
         // Paths that lead nowhere are frequent, and told by one look.
-        if self.0.find(path).is_none() {
+        if self.router.find(path).is_none() {
             return;
         }
-        for node in self.0.find_all(path) {
+        for node in self.router.find_all(path) {
             out.extend(node.candidates.iter().map(|c| c.route as i64 + 1));
             out.push(0);
         }
@@ -99,7 +103,11 @@ pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the table is owned by Lua before anything can raise.
     unsafe {
         let Ok(_) = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(Routes(Router::new()))
+            Ok::<_, std::convert::Infallible>(Routes {
+                router: Router::new(),
+                brief: Vec::new(),
+                wrapped: false,
+            })
         });
         1
     }
@@ -114,7 +122,7 @@ unsafe extern "C-unwind" fn add(state: *mut lua_State) -> c_int {
         let pattern = args::utf8(state, 3);
         let added = guard(|| {
             routes
-                .0
+                .router
                 .add(method, pattern)
                 .map_err(|message| Text::new(&message))
         });
@@ -133,7 +141,7 @@ unsafe fn route<'a>(state: *mut lua_State) -> &'a super::router::Route {
     unsafe {
         let routes = &*object::check::<Routes>(state, 1);
         let id = ffi::luaL_checkinteger(state, 2);
-        match index_of(id).and_then(|index| routes.0.route(index)) {
+        match index_of(id).and_then(|index| routes.router.route(index)) {
             Some(route) => route,
             None => args::argument_error(state, 2, Text::new("no such route")),
         }
@@ -168,5 +176,32 @@ unsafe extern "C-unwind" fn constraints(state: *mut lua_State) -> c_int {
             }
         }
         1
+    }
+}
+
+/// `routes:brief(id)`: the handler of this route takes no response, so that none is made for it.
+unsafe extern "C-unwind" fn brief(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        route(state);
+        let routes = &mut *object::check::<Routes>(state, 1);
+        if let Some(index) = index_of(ffi::lua_tointeger(state, 2)) {
+            shield(state, || {
+                if routes.brief.len() <= index {
+                    routes.brief.resize(index + 1, false);
+                }
+                routes.brief[index] = true;
+            });
+        }
+        0
+    }
+}
+
+/// `routes:wrapped()`: from now on there is middleware, so that handlers are chosen by Lua.
+unsafe extern "C-unwind" fn wrapped(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `new`.
+    unsafe {
+        (*object::check::<Routes>(state, 1)).wrapped = true;
+        0
     }
 }

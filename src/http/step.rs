@@ -6,11 +6,9 @@
 
 use super::connection::{Connection, Wait, check};
 use super::exchange::{Next, Workspace};
-use super::head::Head;
-use super::request;
-use super::routes::Found;
+use super::request::{self, Request};
 use super::status::Reject;
-use crate::lua::{guard, push_bytes, settle};
+use crate::lua::{object, push_bytes, shield};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -20,7 +18,8 @@ pub(super) enum Step {
     Wait(Wait),
     Over,
     Refused(Reject),
-    Request(Head, i64),
+    /// Its head is on top of the stack, its route in the connection.
+    Request,
 }
 
 impl Step {
@@ -35,7 +34,7 @@ impl Step {
                     2
                 }
                 Step::Refused(reject) => push_refusal(state, reject),
-                Step::Over | Step::Request(..) => {
+                Step::Over | Step::Request => {
                     ffi::lua_pushnil(state);
                     1
                 }
@@ -44,6 +43,7 @@ impl Step {
     }
 }
 
+/// What comes next; the head of a request is in the workspace.
 fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
     // SAFETY: the user value keeps the routes alive.
     let routes = unsafe { &*connection.routes };
@@ -52,20 +52,18 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
         return Step::Over;
     }
     match exchange.next(stream, workspace) {
-        Ok(Next::Request(head)) => {
+        Ok(Next::Request) => {
+            let Workspace { head, scratch, .. } = workspace;
             let bytes = stream.buffered();
-            let raw = request::route_path(&head, bytes);
-            match request::normal_path(raw, &mut workspace.scratch) {
+            match request::normal_path(request::route_path(head, bytes), scratch) {
                 Some(path) => {
                     let method = head.method.of(bytes);
-                    match routes.find(head.method_id, method, path) {
-                        Found::Route(id) => Step::Request(head, id),
-                        Found::Unsure => Step::Request(head, 0),
-                    }
+                    connection.route = routes.find(head.method_id, method, path);
+                    Step::Request
                 }
                 None => {
                     // Begun, so that the refusal suits its method and version.
-                    exchange.begin(stream, &head);
+                    exchange.begin(stream, head);
                     Step::Refused(Reject::bad("malformed percent-encoding in the path"))
                 }
             }
@@ -80,19 +78,24 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
 }
 
 /// Takes the next request: its head is pushed, and what is queued then noted in the connection. For any other
-/// step nothing is pushed.
+/// step nothing is pushed. The metatable of heads is at `metatable`.
 ///
 /// # Safety
 /// The connection's userdata is on the stack; finalizers may run, so nothing that needs `Drop` may be alive.
-pub(super) unsafe fn take(state: *mut lua_State, connection: *mut Connection) -> Step {
+pub(super) unsafe fn take(
+    state: *mut lua_State,
+    connection: *mut Connection,
+    metatable: c_int,
+) -> Step {
     // SAFETY: the head is copied before its bytes are consumed.
     unsafe {
         let space = (*connection).space();
-        let found = guard(|| Ok(step(&mut *connection, &mut *space)));
-        let found = settle(state, found);
-        let Step::Request(head, id) = found else {
+        let found = shield(state, || step(&mut *connection, &mut *space));
+        let Step::Request = found else {
             return found;
         };
+        // Finalizers, which may run now, may use the workspace for another connection.
+        let head = (*space).head;
         let stream = (*connection).stream;
         let bytes = (*stream).buffered().as_ptr();
         let still = || {
@@ -100,16 +103,31 @@ pub(super) unsafe fn take(state: *mut lua_State, connection: *mut Connection) ->
             (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
         };
         let fields = &(&(*space).fields)[..head.field_count];
-        if !request::push(state, &head, fields, id, still) {
+        let route = (*connection).route;
+        if !request::push(state, &head, fields, route, metatable, still) {
             // A finalizer has closed the connection, or read on it.
             return Step::Over;
         }
         let (exchange, stream) = (*connection).parts();
-        settle(state, guard(|| Ok(exchange.begin(stream, &head))));
+        shield(state, || exchange.begin(stream, &head));
         (*connection).more = stream.queued() > 0;
-        (*connection).route = id;
         (*connection).since = None;
         found
+    }
+}
+
+/// [`take`] for a function that has no metatable of heads at hand.
+///
+/// # Safety
+/// As for [`take`].
+pub(super) unsafe fn take_once(state: *mut lua_State, connection: *mut Connection) -> Step {
+    // SAFETY: the caller's promise.
+    unsafe {
+        object::push_metatable::<Request>(state);
+        let metatable = ffi::lua_gettop(state);
+        let step = take(state, connection, metatable);
+        ffi::lua_remove(state, metatable);
+        step
     }
 }
 
@@ -122,8 +140,8 @@ pub(super) unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         let connection: *mut Connection = check(state);
-        match take(state, connection) {
-            Step::Request(..) => {
+        match take_once(state, connection) {
+            Step::Request => {
                 ffi::lua_pushinteger(state, (*connection).route);
                 ffi::lua_pushboolean(state, (*connection).more.into());
                 3

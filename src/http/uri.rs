@@ -33,6 +33,15 @@ fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
     }
 }
 
+/// The first place of `byte`. Most of what requests consist of is shorter than a look with vectors is worth.
+#[inline]
+pub(crate) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
+    match bytes.len() < 24 {
+        true => bytes.iter().position(|other| *other == byte),
+        false => memchr::memchr(byte, bytes),
+    }
+}
+
 /// Unreserved characters mean the same escaped or not (RFC 3986 section 2.3).
 #[inline]
 const fn is_unreserved(byte: u8) -> bool {
@@ -112,7 +121,7 @@ pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&
 /// it has no escapes and no bytes beyond ASCII.
 #[inline]
 pub(crate) fn path_is_plain(raw: &[u8]) -> bool {
-    raw.is_ascii() && memchr::memchr(b'%', raw).is_none()
+    raw.is_ascii() && find_byte(b'%', raw).is_none()
 }
 
 /// Appends the normal form of a raw path to `out`: escaped unreserved characters are decoded,

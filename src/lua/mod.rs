@@ -19,6 +19,7 @@ pub(crate) mod object;
 pub(crate) mod text;
 
 use mlua::ffi::{self, lua_State};
+use std::any::Any;
 use std::os::raw::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -34,14 +35,31 @@ pub(crate) type Function = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 pub(crate) fn guard<T>(inner: impl FnOnce() -> Result<T, Text>) -> Result<T, Text> {
     match catch_unwind(AssertUnwindSafe(inner)) {
         Ok(result) => result,
-        Err(panic) => {
-            let what = panic
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("unknown cause");
-            Err(Text::format(format_args!("internal error: {what}")))
-        }
+        Err(panic) => Err(text_of(panic)),
+    }
+}
+
+/// The message of a panic, which ends here.
+#[cold]
+fn text_of(panic: Box<dyn Any + Send>) -> Text {
+    let what = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("unknown cause");
+    Text::format(format_args!("internal error: {what}"))
+}
+
+/// [`guard`] and [`settle`] in one, for what cannot fail but by a panic: a hot path carries no room for a message.
+///
+/// # Safety
+/// As for [`raise`]; `inner` as for [`guard`].
+#[inline]
+pub(crate) unsafe fn shield<T: Copy>(state: *mut lua_State, inner: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(inner)) {
+        Ok(value) => value,
+        // SAFETY: the caller's promise; the panic is dropped before the message is raised.
+        Err(panic) => unsafe { raise(state, text_of(panic)) },
     }
 }
 

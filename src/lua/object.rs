@@ -131,27 +131,27 @@ pub(crate) unsafe fn push_new<T: Object, E>(
     }
 }
 
-/// Pushes a new userdata with a plain value and `tail` bytes behind it, which begin as zeros.
+/// Pushes a new userdata with a plain value and `tail` bytes behind it, which the caller fills. Its metatable, as
+/// [`push_metatable`] gives it, is at `metatable`.
 ///
 /// # Safety
 /// As for [`push_new`]; `T` needs no `Drop`.
 pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
     state: *mut lua_State,
+    metatable: c_int,
     value: T,
     tail: usize,
 ) -> *mut T {
     const { Slot::<T>::FITS };
     // SAFETY: the block is large enough for the slot and the tail.
     unsafe {
-        push_metatable::<T>(state);
         let size = size_of::<Slot<T>>() + tail;
         let slot: *mut Slot<T> = ffi::lua_newuserdatauv(state, size, T::USER_VALUES).cast();
         slot.write(Slot {
             key: T::key().pointer(),
             value: MaybeUninit::new(value),
         });
-        slot.add(1).cast::<u8>().write_bytes(0, tail);
-        ffi::lua_rotate(state, -2, 1);
+        ffi::lua_pushvalue(state, metatable);
         ffi::lua_setmetatable(state, -2);
         (*slot).value.as_mut_ptr()
     }
@@ -196,6 +196,16 @@ pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Opt
 /// # Safety
 /// The pseudo-index `index` is of an upvalue that was set to a `T`.
 pub(crate) unsafe fn upvalue<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
+    // SAFETY: the caller's promise; the key is null once the value is dropped.
+    unsafe { known(state, index) }
+}
+
+/// The value at `index`, which [`test`] or [`check`] has found there before, when it is living.
+///
+/// # Safety
+/// The index still holds that userdata.
+#[inline]
+pub(crate) unsafe fn known<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
     // SAFETY: the caller's promise; the key is null once the value is dropped.
     unsafe {
         let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();

@@ -247,6 +247,10 @@ impl Stream {
 
     /// One system call; what it did, and how many bytes it was given.
     fn send_once(&self, pieces: &[&[u8]], sent: usize) -> io::Result<(Moved<usize>, usize)> {
+        if pieces.is_empty() {
+            let queued = &self.output[self.output_done..];
+            return Ok((self.transport.send(queued)?, queued.len()));
+        }
         if let ([only], 0) = (pieces, self.queued()) {
             let rest = &only[sent..];
             return Ok((self.transport.send(rest)?, rest.len()));

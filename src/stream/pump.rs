@@ -41,13 +41,14 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
         let selector = ffi::lua_upvalueindex(2);
         push_udatas(state, selector);
         let udatas = ffi::lua_gettop(state);
+        let mut list = 0;
         while let Some(event) = next_ready(state, selector, udatas - 1, Loop::Guarded) {
             let kind = ffi::lua_rawgeti(state, udatas, event.slot as i64 + 1);
             if kind == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
                 continue;
             }
-            if let Some(true) = crate::http::due::ready(state, selector) {
+            if let Some(true) = crate::http::due::ready(state, selector, &mut list) {
                 continue;
             }
             if event.events == i64::from(READ)

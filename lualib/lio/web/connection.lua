@@ -322,7 +322,7 @@ function M.serving(app, net)
   for name, value in pairs(Connection) do kind[name] = value end
   kind.app, kind.net, kind.serving = app, net, serving
   kind.left = app.settings.requests < math.huge and app.settings.requests or false
-  local keeper = http.keeper(app.settings, app.routes, tools, app.handlers, app.wrappers, app.brief, serving,
+  local keeper = http.keeper(app.settings, app.routes, tools, app.handlers, serving,
     { __index = kind }, net.timers, net.adopts)
 
   function serving.serve_due()

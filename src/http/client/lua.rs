@@ -183,7 +183,11 @@ unsafe fn push_head(
     unsafe {
         let places = std::mem::size_of_val(table);
         let before = (*stream).buffered().as_ptr();
-        let made = object::push_with_tail(state, Kept(*head), places + head.head_len);
+        object::push_metatable::<Kept>(state);
+        let metatable = ffi::lua_gettop(state);
+        let size = places + head.head_len;
+        let made = object::push_with_tail(state, metatable, Kept(*head), size);
+        ffi::lua_remove(state, metatable);
         let now = (*stream).buffered();
         if now.as_ptr() != before || now.len() < head.head_len {
             ffi::lua_pop(state, 1);

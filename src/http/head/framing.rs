@@ -9,9 +9,10 @@ use super::super::status::Reject;
 use super::target::is_host;
 
 /// How the request body ends (RFC 9112 section 6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// There is no body.
+    #[default]
     None,
     /// After so many bytes, at most `i64::MAX`.
     Length(u64),

@@ -6,9 +6,10 @@
 
 use super::super::fields::{Span, is_token_byte};
 use super::super::status::Reject;
+use super::super::uri::find_byte;
 
 /// The standard methods (RFC 9110 section 9, RFC 5789), told apart case-sensitively.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Method {
     /// GET
     Get,
@@ -29,6 +30,7 @@ pub(crate) enum Method {
     /// PATCH
     Patch,
     /// Any other token.
+    #[default]
     Other,
 }
 
@@ -119,7 +121,7 @@ pub(super) fn parse(buf: &[u8], start: usize, limit: usize) -> Result<Option<Lin
         method: Span::new(start, method_end),
         method_id: Method::of(&line[start..method_end]),
         target: Span::new(target, target_end),
-        question: memchr::memchr(b'?', &line[target..target_end]).map(|i| target + i),
+        question: find_byte(b'?', &line[target..target_end]).map(|i| target + i),
         version,
         end: line_end + 2,
     }))

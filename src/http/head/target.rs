@@ -5,12 +5,14 @@
 
 use super::super::fields::Span;
 use super::super::status::Reject;
+use super::super::uri::find_byte;
 use super::line::{Line, Method};
 
 /// The form of a request target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TargetForm {
     /// `/path?query`
+    #[default]
     Origin,
     /// `http://host/path?query`
     Absolute,
@@ -115,7 +117,7 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
             Some(close) if is_ip_literal(&bytes[1..close]) => close + 1,
             _ => return false,
         },
-        _ => memchr::memchr(b':', bytes).unwrap_or(bytes.len()),
+        _ => find_byte(b':', bytes).unwrap_or(bytes.len()),
     };
     let (host, port) = bytes.split_at(host_end);
     if host.is_empty() || !(host[0] == b'[' || is_reg_name(host)) {

@@ -28,6 +28,37 @@ fn a_whole_head() {
 }
 
 #[test]
+fn a_plain_head_is_what_its_parts_are() {
+    let date = |out: &mut Vec<u8>| date(out, &mut DateCache::new(), 784_111_777);
+    let now = *DateCache::new().get(784_111_777);
+    for (keep_alive, version) in [(true, 11), (true, 10), (false, 11), (false, 10)] {
+        for (kind, length) in [
+            (Kind::Text, 0),
+            (Kind::Text, 14),
+            (Kind::Json, 0),
+            (Kind::Json, 16384),
+        ] {
+            let parts = written(|out| {
+                start(out, 200);
+                if length > 0 {
+                    content_type(out, kind.name());
+                }
+                content_length(out, length);
+                date(out);
+                connection(out, keep_alive, version);
+                finish(out);
+            });
+            let persists = Persistence {
+                keep_alive,
+                version,
+            };
+            let whole = written(|out| plain(out, kind, length as usize, persists, &now));
+            assert_eq!(whole, parts);
+        }
+    }
+}
+
+#[test]
 fn status_lines_have_the_registered_phrase_preformatted_or_not() {
     for code in 100..=999 {
         let line = written(|out| start(out, code));
