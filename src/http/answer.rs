@@ -176,11 +176,16 @@ enum Framing {
     None,
 }
 
+/// The status at argument 2.
+unsafe fn status_of(state: *mut lua_State) -> u16 {
+    // SAFETY: a thin shell.
+    unsafe { args::integer_in(state, 2, 200, 599, "status") as u16 }
+}
+
 /// Begins an answer: status line and the handler's fields (arguments `list` and `list + 1`).
-unsafe fn begin(state: *mut lua_State, list: c_int) -> Writer {
+unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
     // SAFETY: a thin shell; the queue belongs to the stream.
     unsafe {
-        let status = args::integer_in(state, 2, 200, 599, "status") as u16;
         let connection: *mut Connection = check(state);
         let (exchange, stream) = (*connection).parts();
         if exchange.answered {
@@ -283,10 +288,25 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
             true => &[][..],
             false => args::bytes(state, 4),
         };
-        let writer = begin(state, 5);
-        let status = ffi::lua_tointeger(state, 2) as u16;
-        let (exchange, _) = check(state).parts();
-        let head_only = exchange.is_head();
+        let status = status_of(state);
+        let writer = begin(state, status, 5);
+        let inline = end_whole(state, &writer, status, kind, body);
+        ffi::lua_pushboolean(state, inline.into());
+        1
+    }
+}
+
+/// Ends the head of a whole answer, and queues the body unless it is long: false, and the caller has to send it.
+unsafe fn end_whole(
+    state: *mut lua_State,
+    writer: &Writer,
+    status: u16,
+    kind: Option<&[u8]>,
+    body: &[u8],
+) -> bool {
+    // SAFETY: as for `begin`; the body is kept by the caller.
+    unsafe {
+        let head_only = (*writer.connection).exchange.is_head();
         let framing = match response::body_allowed(status) {
             true if head_only && body.is_empty() => writer
                 .seen
@@ -296,42 +316,62 @@ pub(super) unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
             false => Framing::None,
         };
         let kind = kind.filter(|_| !matches!(framing, Framing::None) && !body.is_empty());
-        end(state, &writer, kind, framing);
-        let (_, stream) = check(state).parts();
+        end(state, writer, kind, framing);
         let sends = !head_only && matches!(framing, Framing::Length(_));
         let inline = !sends || body.len() <= INLINE;
         if sends && inline {
-            settle(
-                state,
-                guard(|| {
-                    stream.queue().extend_from_slice(body);
-                    Ok(())
-                }),
-            );
+            let (_, stream) = (*writer.connection).parts();
+            let queued = guard(|| {
+                stream.queue().extend_from_slice(body);
+                Ok(())
+            });
+            settle(state, queued);
         }
-        ffi::lua_pushboolean(state, inline.into());
-        1
+        inline
     }
 }
 
-/// Pushes the value at `index` as JSON text; false, with nothing pushed, when that is long or not to be had.
-///
-/// # Safety
-/// As for [`returned`].
-pub(super) unsafe fn push_json(
-    state: *mut lua_State,
-    connection: *mut Connection,
-    index: c_int,
-) -> bool {
-    // SAFETY: the caller's promise; the text belongs to the workspace.
+/// Called with an exchange, a response and what its handler returned, a string or a table: queues that with the status,
+/// the fields and the type that were set before. → true; false, with nothing queued, when that is long or not to be
+/// had.
+pub(super) unsafe extern "C-unwind" fn touched(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `begin`; the string stays on the stack, and nothing uses the workspace's text before it is queued.
     unsafe {
-        let space = (*connection).space();
-        let made = guard(|| Ok(json_text(&mut (*space).scratch, state, index)));
-        let made = settle(state, made);
-        if made {
-            push_bytes(state, &(*space).scratch);
+        ffi::lua_settop(state, 3);
+        let is_table = ffi::lua_type(state, 3) == ffi::LUA_TTABLE;
+        if !is_table && ffi::lua_rawlen(state, 3) > INLINE {
+            return 0;
         }
-        made
+        for name in [c"code", c"kind", c"fields"] {
+            ffi::lua_pushstring(state, name.as_ptr());
+            ffi::lua_rawget(state, 2);
+        }
+        ffi::lua_pushnil(state);
+        let status = match ffi::lua_type(state, 4) {
+            ffi::LUA_TNIL => 200,
+            _ => args::integer_in(state, 4, 200, 599, "status") as u16,
+        };
+        let untyped = ffi::lua_type(state, 5) == ffi::LUA_TBOOLEAN;
+        let writer = begin(state, status, 6);
+        let done = match is_table {
+            false => {
+                let kind = (!untyped).then_some(Kind::Text.name());
+                end_whole(state, &writer, status, kind, args::bytes(state, 3))
+            }
+            true => {
+                let space = (*writer.connection).space();
+                let made = guard(|| Ok(json_text(&mut (*space).scratch, state, 3)));
+                let made = settle(state, made);
+                if made {
+                    end_whole(state, &writer, status, Some(Kind::Json.name()), &(*space).scratch);
+                } else {
+                    (*writer.stream).queue().truncate(writer.begin);
+                }
+                made
+            }
+        };
+        ffi::lua_pushboolean(state, done.into());
+        1
     }
 }
 
@@ -413,8 +453,8 @@ pub(super) unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::lua_settop(state, 5);
         let kind = content_type(state, 3);
-        let writer = begin(state, 4);
-        let status = ffi::lua_tointeger(state, 2) as u16;
+        let status = status_of(state);
+        let writer = begin(state, status, 4);
         let (exchange, _) = check(state).parts();
         let framing = framing_of(exchange, status, writer.seen);
         let head_only = exchange.is_head();

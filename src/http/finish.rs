@@ -2,13 +2,10 @@
 //! and type before; else by `conclude` of lualib/lio/web/connection.lua. Works on the stack of [`super::serve`].
 
 use super::answer;
-use super::connection::{Connection, check_at};
-use super::response::Kind;
+use super::connection::Connection;
 use super::serve::{at, concluded, push_response, push_tool};
 use super::tools as tool;
-use crate::lua::push_bytes;
 use mlua::ffi::{self, lua_State};
-use std::ffi::CStr;
 
 /// Whether the handler's first result is a body by itself: a string, or a table that is not the response.
 unsafe fn is_body(state: *mut lua_State) -> bool {
@@ -22,15 +19,6 @@ unsafe fn is_body(state: *mut lua_State) -> bool {
     }
 }
 
-/// Pushes a field of the response, read raw.
-unsafe fn push_field(state: *mut lua_State, name: &'static CStr) -> std::os::raw::c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_pushstring(state, name.as_ptr());
-        ffi::lua_rawget(state, at::RESPONSE)
-    }
-}
-
 /// Answers with a body that the handler returned, and with the status, fields and type that it has set before.
 /// False, with nothing queued, when that needs a closer look, or fails.
 unsafe fn answer_touched(state: *mut lua_State) -> bool {
@@ -40,43 +28,14 @@ unsafe fn answer_touched(state: *mut lua_State) -> bool {
         if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
             return false;
         }
-        ffi::lua_pushcclosure(state, answer::answer, 0);
-        ffi::lua_pushvalue(state, at::CONNECTION);
-        if push_field(state, c"code") == ffi::LUA_TNIL {
-            ffi::lua_pop(state, 1);
-            ffi::lua_pushinteger(state, 200);
+        ffi::lua_pushcclosure(state, answer::touched, 0);
+        for value in [at::CONNECTION, at::RESPONSE, at::RESULT] {
+            ffi::lua_pushvalue(state, value);
         }
-        let untyped = push_field(state, c"kind") == ffi::LUA_TBOOLEAN;
-        ffi::lua_pop(state, 1);
-        let connection: *mut Connection = check_at(state, at::CONNECTION);
-        let queued = match ffi::lua_type(state, at::RESULT) {
-            ffi::LUA_TSTRING => {
-                push_kind(state, Kind::Text, untyped);
-                ffi::lua_pushvalue(state, at::RESULT);
-                ffi::lua_rawlen(state, at::RESULT) <= answer::INLINE
-            }
-            _ => {
-                push_kind(state, Kind::Json, false);
-                answer::push_json(state, connection, at::RESULT)
-            }
-        };
-        if queued {
-            push_field(state, c"fields");
-        }
-        let answered = queued && ffi::lua_pcall(state, 5, 1, 0) == ffi::LUA_OK;
+        let answered = ffi::lua_pcall(state, 3, 1, 0) == ffi::LUA_OK;
         let whole = answered && ffi::lua_toboolean(state, -1) != 0;
         ffi::lua_settop(state, top);
         whole
-    }
-}
-
-unsafe fn push_kind(state: *mut lua_State, kind: Kind, untyped: bool) {
-    // SAFETY: plain stack work.
-    unsafe {
-        match untyped {
-            true => ffi::lua_pushnil(state),
-            false => push_bytes(state, kind.name()),
-        }
     }
 }
 
