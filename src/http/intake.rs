@@ -3,12 +3,13 @@
 //! returns `false` with the stream armed.
 
 use super::body::{self as coding, MAX_TRAILER_FIELDS};
-use super::connection::check;
+use super::connection::{Connection, check, check_at};
 use super::exchange::Piece;
 use super::fields::Field;
+use super::life;
 use super::request;
 use super::step::push_refusal;
-use crate::lua::{Fault, args, guard, push_bytes, settle};
+use crate::lua::{Fault, args, guard, object, push_bytes, settle};
 use crate::stream::Filled;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -67,7 +68,43 @@ pub(super) unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; what is pushed belongs to the stream or the exchange.
     unsafe {
         let limit = limit(state);
-        let connection = check(state);
+        read_whole(state, check(state), limit)
+    }
+}
+
+/// `http.body_of(head [, limit])` → as `x:body` of the exchange that the head came by, with the app's limit where none
+/// is given. The body is kept with the head, and given again by later calls.
+pub(super) unsafe extern "C-unwind" fn body_of(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `body`.
+    unsafe {
+        object::check::<request::Request>(state, 1);
+        ffi::lua_settop(state, 2);
+        if request::push_body(state, 1) {
+            return 1;
+        }
+        ffi::lua_settop(state, 2);
+        request::push_exchange(state, 1);
+        if ffi::lua_toboolean(state, 2) == 0 {
+            life::push_table(state, 3);
+            for name in [c"app", c"settings", c"body"] {
+                ffi::lua_getfield(state, -1, name.as_ptr());
+            }
+            ffi::lua_replace(state, 2);
+        }
+        let limit = limit(state);
+        let count = read_whole(state, check_at(state, 3), limit);
+        if ffi::lua_type(state, -1) == ffi::LUA_TSTRING && count == 1 {
+            ffi::lua_pushvalue(state, -1);
+            request::keep_body(state, 1);
+        }
+        count
+    }
+}
+
+/// Pushes what `x:body` returns; how many values.
+unsafe fn read_whole(state: *mut lua_State, connection: &mut Connection, limit: u64) -> c_int {
+    // SAFETY: a thin shell; what is pushed belongs to the stream or the exchange.
+    unsafe {
         let result = guard(|| {
             let (exchange, stream) = connection.parts();
             let piece = exchange.whole(stream, limit);

@@ -26,7 +26,7 @@ use super::fields::{Field, MAX_FIELDS, Span};
 use super::head::{Head, Method};
 use super::life;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, args, push_bytes};
+use crate::lua::{Function, Text, args, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -318,6 +318,39 @@ unsafe extern "C-unwind" fn whole_body(state: *mut lua_State) -> c_int {
         }
         ffi::lua_getiuservalue(state, 1, BODY);
         1
+    }
+}
+
+/// Pushes the body that was kept with the head at `index`, or nil. → whether there is one.
+///
+/// # Safety
+/// A head is at `index`, and there is a free stack slot.
+pub(super) unsafe fn push_body(state: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { ffi::lua_getiuservalue(state, index, BODY) == ffi::LUA_TSTRING }
+}
+
+/// Keeps the body that is on top (popped) with the head at `index`.
+///
+/// # Safety
+/// As for [`push_body`].
+pub(super) unsafe fn keep_body(state: *mut lua_State, index: c_int) {
+    // SAFETY: the caller's promise.
+    unsafe { ffi::lua_setiuservalue(state, index, BODY) };
+}
+
+/// Pushes the exchange that the head at `index` came by, which is at the new top then; raises before it is served.
+///
+/// # Safety
+/// As for [`push_body`].
+pub(super) unsafe fn push_exchange(state: *mut lua_State, index: c_int) -> *mut Connection {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ffi::lua_getiuservalue(state, index, CONNECTION);
+        match object::test::<Connection>(state, -1) {
+            Some(found) if (*found).is_attached() => found,
+            _ => raise(state, Text::new("the request is not served")),
+        }
     }
 }
 

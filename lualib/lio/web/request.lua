@@ -8,7 +8,7 @@ local http = require "lio.http"
 
 local head <const> = http.head
 local connection_of <const>, route_of <const>, whole_body <const> = head.connection, head.route, head.whole_body
-local take_body <const> = http.body
+local take_body <const>, body_of <const> = http.body, http.body_of
 
 local Request = {}
 local getters = {
@@ -96,12 +96,11 @@ end
 -- bytes, the app's when absent. When it is refused and the handler gives no answer of its own, the
 -- refusal is the answer.
 function Request:body(limit)
-  local known = whole_body(self)
-  if known then return known end
+  local body, status, reason = body_of(self, limit)
+  if body then return body end
   local connection = connection_of(self)
   limit = limit or connection.app.settings.body
-  local body, status, reason = take_body(connection.x, limit)
-  if not body then body, status, reason = connection:go_on_reading(take_body, limit, body, status, reason) end
+  body, status, reason = connection:go_on_reading(take_body, limit, body, status, reason)
   if not body then return nil, reason, status end
   whole_body(self, body)
   return body

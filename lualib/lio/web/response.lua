@@ -6,7 +6,7 @@
 
 local http = require "lio.http"
 
-local check_field <const>, put_field <const> = http.check_field, http.put_field
+local check_field <const>, set_field <const> = http.check_field, http.set_field
 local type <const> = type
 
 local TEXT <const> = "text/plain; charset=utf-8"
@@ -57,13 +57,9 @@ end
 -- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
 -- alone: the value that is set, or nil. `res:header("Content-Type", false)`: the body goes out without a type.
 function Response:header(name, ...)
+  if set_field(self, name, ...) then return self end
   if select("#", ...) == 0 then return self:get_header(name) end
   check_open(self, "header")
-  if (...) and self.kind ~= false then
-    local list = self.fields or {}
-    self.fields = list
-    if put_field(list, name, (...)) then return self end
-  end
   local fields, lower = self.fields, name:lower()
   if fields then
     for index = #fields - 1, 1, -2 do
