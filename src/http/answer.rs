@@ -3,12 +3,16 @@
 //! The queue belongs to the stream's userdata, so a raise in the middle loses nothing; what was begun
 //! of the answer is cut off then. Content-Length, Date and Connection are right by themselves.
 
+mod field;
+
+pub(crate) use field::fault_of;
+use field::{Seen, Writer};
+
 use super::connection::{Connection, check};
 use super::date::DateCache;
 use super::exchange::{Exchange, Workspace, unix_seconds};
-use super::fields::is_token;
 use super::json;
-use super::response::{self, BadField, Kind, Persistence};
+use super::response::{self, Kind, Persistence};
 use crate::lua::{Text, args, guard, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
@@ -16,156 +20,6 @@ use std::os::raw::c_int;
 
 /// A body up to this size is copied behind its head; a longer one is sent from where it is.
 pub(super) const INLINE: usize = 16 * 1024;
-
-/// What is wrong with a field, if anything.
-pub(crate) fn fault_of(name: &[u8], value: &[u8]) -> Option<&'static str> {
-    if !is_token(name) {
-        return Some("the header name has characters that are not allowed");
-    }
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
-        return Some("the header value contains CR, LF or NUL");
-    }
-    None
-}
-
-/// What the fields that a handler set tell.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    content_type: bool,
-    date: bool,
-    close: bool,
-    /// A Content-Length, which only counts where there is no body to measure.
-    length: Option<u64>,
-}
-
-/// What is to be done with a field.
-enum Role {
-    Write,
-    Skip,
-    Forbidden(&'static str),
-}
-
-impl Seen {
-    fn note(&mut self, name: &[u8], value: &[u8]) -> Role {
-        match name.len() {
-            4 if name.eq_ignore_ascii_case(b"date") => self.date = true,
-            12 if name.eq_ignore_ascii_case(b"content-type") => self.content_type = true,
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                self.close = self.close || value.eq_ignore_ascii_case(b"close");
-                return Role::Skip;
-            }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                let text = std::str::from_utf8(value).ok();
-                let length = text.and_then(|text| text.parse().ok());
-                // Lua has to be able to count it.
-                self.length = length.filter(|length| i64::try_from(*length).is_ok());
-                return Role::Skip;
-            }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                return Role::Forbidden("Transfer-Encoding is set by the server itself");
-            }
-            _ => {}
-        }
-        Role::Write
-    }
-}
-
-/// One pass over a handler's fields.
-struct Writer {
-    state: *mut lua_State,
-    /// Argument 1, which stays on the stack.
-    connection: *mut Connection,
-    stream: *mut Stream,
-    /// Where the answer begins in the queue.
-    begin: usize,
-    seen: Seen,
-}
-
-impl Writer {
-    /// Cuts the answer off and raises.
-    unsafe fn fail(&self, name: &[u8], problem: &str) -> ! {
-        // SAFETY: the message is plain data, and the queue belongs to the userdata.
-        unsafe {
-            let out = (*self.stream).queue();
-            out.truncate(self.begin);
-            let shown = std::str::from_utf8(name).unwrap_or("?");
-            raise(
-                self.state,
-                Text::format(format_args!("header '{}': {problem}", shown.escape_debug())),
-            )
-        }
-    }
-
-    /// Writes the field whose value is on top of the stack (popped).
-    unsafe fn field(&mut self, name: &[u8]) {
-        // SAFETY: the value stays on the stack until it is written.
-        unsafe {
-            let kind = ffi::lua_type(self.state, -1);
-            if kind != ffi::LUA_TSTRING && kind != ffi::LUA_TNUMBER {
-                self.fail(name, "the value must be a string or a number");
-            }
-            let value = args::bytes(self.state, -1);
-            match self.seen.note(name, value) {
-                Role::Skip => {}
-                Role::Forbidden(problem) => self.fail(name, problem),
-                Role::Write => {
-                    let stream = self.stream;
-                    let written = guard(|| Ok(response::field((*stream).queue(), name, value)));
-                    match settle(self.state, written) {
-                        Ok(()) => {}
-                        Err(BadField::Name) => self.fail(name, "not a header name"),
-                        Err(BadField::Value) => {
-                            self.fail(name, "the value contains CR, LF or NUL");
-                        }
-                    }
-                }
-            }
-            ffi::lua_pop(self.state, 1);
-        }
-    }
-
-    /// Writes a flat list: name, value, name, value …
-    unsafe fn list(&mut self, index: c_int) {
-        // SAFETY: plain stack work.
-        unsafe {
-            let count = ffi::lua_rawlen(self.state, index) as i64;
-            for at in (1..count).step_by(2) {
-                ffi::lua_rawgeti(self.state, index, at);
-                ffi::lua_rawgeti(self.state, index, at + 1);
-                if ffi::lua_isstring(self.state, -2) == 0 {
-                    self.fail(b"?", "header names must be strings");
-                }
-                let name = args::bytes(self.state, -2);
-                self.field(name);
-                ffi::lua_pop(self.state, 1);
-            }
-        }
-    }
-
-    /// Writes a table of name to value, or to a list of values.
-    unsafe fn map(&mut self, index: c_int) {
-        // SAFETY: the key is not changed while the table is traversed.
-        unsafe {
-            ffi::lua_pushnil(self.state);
-            while ffi::lua_next(self.state, index) != 0 {
-                if ffi::lua_type(self.state, -2) != ffi::LUA_TSTRING {
-                    self.fail(b"?", "header names must be strings");
-                }
-                let name = args::bytes(self.state, -2);
-                if ffi::lua_type(self.state, -1) != ffi::LUA_TTABLE {
-                    self.field(name);
-                    continue;
-                }
-                let values = ffi::lua_gettop(self.state);
-                for at in 1..=ffi::lua_rawlen(self.state, values) as i64 {
-                    ffi::lua_rawgeti(self.state, values, at);
-                    self.field(name);
-                }
-                ffi::lua_pop(self.state, 1);
-            }
-        }
-    }
-}
 
 /// How the body of an answer is framed.
 #[derive(Clone, Copy)]
@@ -363,7 +217,13 @@ pub(super) unsafe extern "C-unwind" fn touched(state: *mut lua_State) -> c_int {
                 let made = guard(|| Ok(json_text(&mut (*space).scratch, state, 3)));
                 let made = settle(state, made);
                 if made {
-                    end_whole(state, &writer, status, Some(Kind::Json.name()), &(*space).scratch);
+                    end_whole(
+                        state,
+                        &writer,
+                        status,
+                        Some(Kind::Json.name()),
+                        &(*space).scratch,
+                    );
                 } else {
                     (*writer.stream).queue().truncate(writer.begin);
                 }
