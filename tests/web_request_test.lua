@@ -233,4 +233,74 @@ t.test("nothing can be answered after take_over, nor taken over after an answer"
   end)
 end)
 
+-- No request is made for a handler without parameters, until somebody else needs one.
+
+t.test("a handler without parameters answers what is pipelined, and bodies that nobody reads are skipped", function()
+  local loop = require "lio.loop"
+  local app, order = web.new(), {}
+  app:get("/quick", function() return "quick" end)
+  app:post("/slow", function()
+    loop.sleep(0.01)
+    order[#order + 1] = "slow"
+    return "slow"
+  end)
+  app:get("/path", function(req) return req.path end)
+  http.with(app, function(open)
+    local c, other = open(), open()
+    c:send("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nbodyy", get "/quick", get "/path",
+      "HEAD /quick HTTP/1.1\r\nHost: x\r\n\r\n", "POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+      "GET /quick HTTP/1.0\r\n\r\n")
+    -- Served while the first handler waits.
+    for _ = 1, 3 do t.eq(other:ask(get "/quick").body, "quick") end
+    t.eq(#order, 0)
+    t.eq(c:response().body, "slow")
+    t.eq(c:response().body, "quick")
+    t.eq(c:response().body, "/path")
+    t.eq(c:response("HEAD").status, 200)
+    t.eq(c:response().body, "slow")
+    t.eq(c:response().body, "quick")
+  end)
+end)
+
+t.test("the request of a handler without parameters is there for who answers in its place", function()
+  local loop = require "lio.loop"
+  local app, paths, fail = web.new(), {}, true
+  app:get("/fails", function() error "oops" end)
+  app:get("/waits", function()
+    loop.sleep(0.01)
+    if fail then error "oops" end
+    return ("x"):rep(100000)
+  end)
+  app:get("/status", function() return 201, "made", { ["X-One"] = "1" } end)
+  app:on_error(function(_, req)
+    paths[#paths + 1] = req.path .. " " .. (req.headers.x or "")
+    return 500, "failed"
+  end)
+  http.with(app, function(open)
+    local c, other = open(), open()
+    t.eq(c:ask(get("/fails", "X: 1")).body, "failed")
+    c:send(get("/waits", "X: 2"), get "/status")
+    other:send(get("/waits", "X: 3"))
+    t.eq(c:response().status, 500)
+    t.eq(other:response().status, 500)
+    local made = c:response()
+    t.eq({ made.status, made.body, made.headers["x-one"] }, { 201, "made", "1" })
+    table.sort(paths)
+    t.eq(paths, { "/fails 1", "/waits 2", "/waits 3" })
+    fail = false
+    for _ = 1, 3 do t.eq(#c:ask(get "/waits").body, 100000) end
+  end)
+end)
+
+t.test("a body that the client holds back ends the connection behind a handler without parameters", function()
+  local app = web.new()
+  app:post("/", function() return "no need" end)
+  http.with(app, function(open)
+    local c = open()
+    c:send "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+    local r = c:response()
+    t.eq({ r.status, r.body, r.headers.connection }, { 200, "no need", "close" })
+  end)
+end)
+
 t.finish()

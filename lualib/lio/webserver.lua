@@ -125,8 +125,7 @@ function App:add_entry(method, pattern, handler, level)
   check_constraints(self.routes, id, pattern, level + 1)
   self.handlers[id] = handler
   local info = debug.getinfo(handler, "u")
-  -- One that takes no response needs none.
-  if info.nparams < 2 and not info.isvararg then self.routes:brief(id) end
+  if info.nparams < 2 and not info.isvararg then self.routes:takes(id, info.nparams) end
   local entry = { method = method, pattern = pattern, handler = handler }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry

@@ -127,6 +127,15 @@ impl Object for Connection {
     fn key() -> &'static Key {
         key!()
     }
+
+    fn collected(&mut self) {
+        // SAFETY: the workspace is freed with the VM, after its finalizer.
+        unsafe {
+            if object::is_alive(self.space) && std::ptr::eq((*self.space).heavy, self) {
+                (*self.space).heavy = std::ptr::null_mut();
+            }
+        }
+    }
 }
 
 impl Object for Workspace {

@@ -5,6 +5,7 @@
 //! answers leave in order; and after anything that makes the framing doubtful the connection closes.
 
 use super::body::Chunked;
+use super::connection::Connection;
 use super::date::DateCache;
 use super::due::Due;
 use super::fields::{Fields, NO_FIELDS};
@@ -39,6 +40,8 @@ pub(crate) struct Workspace {
     pub(crate) routes: Vec<i64>,
     /// The connections whose requests wait for their handlers.
     pub(crate) due: Due,
+    /// The connection whose head is still in its stream's buffer, if that was the last one; else null.
+    pub(crate) heavy: *mut Connection,
 }
 
 impl Workspace {
@@ -50,6 +53,7 @@ impl Workspace {
             scratch: Vec::new(),
             routes: Vec::new(),
             due: Due::new(),
+            heavy: std::ptr::null_mut(),
         }
     }
 }
@@ -124,6 +128,8 @@ pub(crate) enum Piece {
 /// The HTTP state of one connection.
 pub(crate) struct Exchange {
     progress: Progress,
+    /// Bytes of the current request's head that are still in the stream's buffer.
+    undropped: usize,
     pub(crate) limits: Limits,
     body: Body,
     /// Bytes of the current body that were received.
@@ -153,6 +159,7 @@ impl Exchange {
     pub(crate) fn new(limits: Limits) -> Self {
         Exchange {
             progress: Progress::default(),
+            undropped: 0,
             limits,
             body: Body::Done,
             received: 0,
@@ -239,7 +246,14 @@ impl Exchange {
 
     /// Takes the request whose head [`Exchange::next`] told of: its head is consumed.
     pub(crate) fn begin(&mut self, stream: &mut Stream, head: &Head) {
-        stream.consume(head.head_len);
+        self.begin_above(head);
+        self.drop_head(stream);
+    }
+
+    /// The same, but the head is left in the stream's buffer, until [`Exchange::drop_head`]: nothing may be read
+    /// meanwhile.
+    pub(crate) fn begin_above(&mut self, head: &Head) {
+        self.undropped = head.head_len;
         self.burst = (self.burst + 1).min(BURST);
         self.progress = Progress::default();
         self.body = match head.framing {
@@ -258,6 +272,32 @@ impl Exchange {
         self.expects = head.expect_continue && !matches!(self.body, Body::Done);
         self.answered = false;
         self.body_from = None;
+    }
+
+    /// Whether the current request's head is still in the stream's buffer.
+    pub(crate) fn has_head(&self) -> bool {
+        self.undropped > 0
+    }
+
+    /// Drops the current request's head.
+    #[inline]
+    pub(crate) fn drop_head(&mut self, stream: &mut Stream) {
+        stream.consume(std::mem::take(&mut self.undropped));
+    }
+
+    /// Parses the current request's head, which is still in the stream's buffer, once more into the workspace. False
+    /// when it is gone: somebody has closed the stream.
+    pub(crate) fn parse_again(&mut self, stream: &Stream, workspace: &mut Workspace) -> bool {
+        let mut progress = Progress::default();
+        let buffered = stream.buffered();
+        let fields = &mut workspace.fields;
+        match head::parse(buffered, &self.limits, &mut progress, fields) {
+            Ok(Some(head)) => {
+                workspace.head = head;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Drops what has come of an unread body; true when nothing of it is left.
@@ -493,11 +533,12 @@ impl Exchange {
     /// Decides whether the connection stays open after the answer that is being written. It cannot
     /// when the client holds back a body that nobody asked for, or when too much of one is left.
     pub(crate) fn settle_keep_alive(&mut self, stream: &Stream) -> bool {
+        let there = stream.buffered().len().saturating_sub(self.undropped);
         let left = match self.body {
-            Body::Length(left) => left.saturating_sub(stream.buffered().len() as u64),
+            Body::Length(left) => left.saturating_sub(there as u64),
             _ => 0,
         };
-        let held_back = self.expects && stream.buffered().is_empty();
+        let held_back = self.expects && there == 0;
         if held_back || left + self.received > DRAIN_MOST && left > 0 {
             self.keep_alive = false;
         }

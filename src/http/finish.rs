@@ -3,7 +3,7 @@
 
 use super::answer;
 use super::connection::Connection;
-use super::serve::{at, concluded, push_response, push_tool};
+use super::serve::{at, concluded, push_response, push_tool, restore};
 use super::tools as tool;
 use mlua::ffi::{self, lua_State};
 
@@ -55,7 +55,17 @@ pub(super) unsafe fn finish(state: *mut lua_State, connection: *mut Connection, 
                 true => answer_touched(state),
             }
         {
+            let (exchange, stream) = (*connection).parts();
+            exchange.drop_head(stream);
             return true;
+        }
+        if (*connection).exchange.has_head() {
+            restore(state, connection);
+            if ok {
+                // A long answer, say: its route will need one again.
+                let routes = &mut *(*connection).routes.cast_mut();
+                routes.needs_request((*connection).route);
+            }
         }
         if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
             push_response(state);

@@ -8,11 +8,20 @@ use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
+/// What a handler is called with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Nothing,
+    Request,
+    /// The request and the response.
+    Both,
+}
+
 /// The routes of an app, and what `serve` has to know of it for each request.
 pub(crate) struct Routes {
     router: Router,
-    /// By route, as far as that was said: whether its handler takes no response.
-    brief: Vec<bool>,
+    /// By route, as far as that was said: what its handler takes.
+    takes: Vec<Takes>,
     /// There is middleware.
     pub(crate) wrapped: bool,
 }
@@ -23,7 +32,7 @@ impl Object for Routes {
         (c"add", add),
         (c"method", method),
         (c"constraints", constraints),
-        (c"brief", brief),
+        (c"takes", takes),
         (c"wrapped", wrapped),
     ];
     fn key() -> &'static Key {
@@ -56,10 +65,18 @@ impl Routes {
         }
     }
 
-    /// Whether the handler of route `id` takes no response.
-    pub(crate) fn is_brief(&self, id: i64) -> bool {
-        let brief = index_of(id).and_then(|index| self.brief.get(index));
-        brief.copied().unwrap_or(false)
+    /// What the handler of route `id` is called with.
+    pub(crate) fn takes(&self, id: i64) -> Takes {
+        let takes = index_of(id).and_then(|index| self.takes.get(index));
+        takes.copied().unwrap_or(Takes::Both)
+    }
+
+    /// From now on a request is made for route `id`, though its handler takes none: what comes behind it does.
+    pub(crate) fn needs_request(&mut self, id: i64) {
+        let takes = index_of(id).and_then(|index| self.takes.get_mut(index));
+        if let Some(takes) = takes.filter(|takes| **takes == Takes::Nothing) {
+            *takes = Takes::Request;
+        }
     }
 
     /// Where the values of route `id` stand in `path`; how many.
@@ -105,7 +122,7 @@ pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
         let Ok(_) = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(Routes {
                 router: Router::new(),
-                brief: Vec::new(),
+                takes: Vec::new(),
                 wrapped: false,
             })
         });
@@ -179,18 +196,24 @@ unsafe extern "C-unwind" fn constraints(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `routes:brief(id)`: the handler of this route takes no response, so that none is made for it.
-unsafe extern "C-unwind" fn brief(state: *mut lua_State) -> c_int {
+/// `routes:takes(id, count)`: the handler of this route takes so many of request and response; what it does not take
+/// is not made for it.
+unsafe extern "C-unwind" fn takes(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
         route(state);
+        let takes = match args::integer_in(state, 3, 0, 2, "count") {
+            0 => Takes::Nothing,
+            1 => Takes::Request,
+            _ => Takes::Both,
+        };
         let routes = &mut *object::check::<Routes>(state, 1);
         if let Some(index) = index_of(ffi::lua_tointeger(state, 2)) {
             shield(state, || {
-                if routes.brief.len() <= index {
-                    routes.brief.resize(index + 1, false);
+                if routes.takes.len() <= index {
+                    routes.takes.resize(index + 1, Takes::Both);
                 }
-                routes.brief[index] = true;
+                routes.takes[index] = takes;
             });
         }
         0

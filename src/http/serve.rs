@@ -15,8 +15,8 @@ use super::finish::finish;
 use super::keeper::HANDLERS;
 use super::life;
 use super::request::{self, Request};
-use super::routes::Routes;
-use super::step::{Step, take};
+use super::routes::{Routes, Takes};
+use super::step::{self, Step};
 use super::tools as tool;
 use crate::lua::{Text, object, raise};
 use crate::timer::monotonic;
@@ -233,8 +233,11 @@ impl Run {
             ((*connection).touched, (*connection).special) = (false, false);
             (*connection).concluded = false;
             (*connection).served = true;
-            ffi::lua_pushvalue(state, at::CONNECTION);
-            request::belongs(state, at::REQUEST);
+            let mut bare = (*connection).exchange.has_head();
+            if !bare {
+                ffi::lua_pushvalue(state, at::CONNECTION);
+                request::belongs(state, at::REQUEST);
+            }
             if (*connection).more && !(*connection).flush_noted {
                 (*connection).flush_noted = true;
                 push_tool(state, tool::FLUSH);
@@ -243,6 +246,10 @@ impl Run {
             let app = (*connection).routes();
             let plain = route != 0 && !(*connection).careful && !app.wrapped;
             (*connection).alone = plain;
+            if bare && !plain {
+                restore(state, connection);
+                bare = false;
+            }
             if !plain {
                 push_response(state);
                 push_tool(state, tool::CHOOSE);
@@ -251,12 +258,15 @@ impl Run {
                 ffi::lua_pushinteger(state, route);
                 ffi::lua_call(state, 4, 1);
             } else {
-                match app.is_brief(route) {
-                    true => ffi::lua_pushnil(state),
-                    false => push_response(state),
+                match app.takes(route) {
+                    Takes::Both => push_response(state),
+                    _ => ffi::lua_pushnil(state),
                 }
                 self.push_handlers(app);
                 ffi::lua_rawgeti(state, at::HANDLERS, route);
+            }
+            if bare {
+                return ffi::lua_pcallk(state, 0, 3, at::CAUGHT, 0, Some(handled)) == ffi::LUA_OK;
             }
             ffi::lua_pushvalue(state, at::REQUEST);
             ffi::lua_pushvalue(state, at::RESPONSE);
@@ -286,8 +296,17 @@ impl Run {
         unsafe {
             ffi::lua_settop(state, at::METATABLE);
             let connection = self.living();
-            match take(state, connection, at::METATABLE) {
-                Step::Request => return true,
+            let step = match step::look(state, connection) {
+                Step::Request if takes_nothing(&*connection) => {
+                    step::begin_above(state, connection);
+                    ffi::lua_pushnil(state);
+                    return true;
+                }
+                Step::Request if step::take_found(state, connection, at::METATABLE) => return true,
+                Step::Request => Step::Over,
+                step => step,
+            };
+            match step {
                 Step::Wait(what) => {
                     let clock = (*(*connection).space()).due.clock;
                     life::rest(state, at::CONNECTION, connection, what, clock);
@@ -299,6 +318,30 @@ impl Run {
             }
             false
         }
+    }
+}
+
+/// Whether the request that was found is for a handler that takes nothing: no request is made for it then, unless it
+/// turns out that somebody else needs one.
+fn takes_nothing(connection: &Connection) -> bool {
+    let app = connection.routes();
+    connection.route != 0
+        && !connection.careful
+        && !app.wrapped
+        && app.takes(connection.route) == Takes::Nothing
+}
+
+/// Makes the request whose head was left in the buffer after all.
+///
+/// # Safety
+/// The connection is at [`at::CONNECTION`].
+pub(super) unsafe fn restore(state: *mut lua_State, connection: *mut Connection) {
+    // SAFETY: plain stack work.
+    unsafe {
+        step::push_left(state, connection, at::METATABLE);
+        ffi::lua_replace(state, at::REQUEST);
+        ffi::lua_pushvalue(state, at::CONNECTION);
+        request::belongs(state, at::REQUEST);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::connection::{Connection, Wait, check};
 use super::exchange::{Next, Workspace};
+use super::head::Head;
 use super::request::{self, Request};
 use super::status::Reject;
 use crate::lua::{object, push_bytes, shield};
@@ -18,7 +19,7 @@ pub(super) enum Step {
     Wait(Wait),
     Over,
     Refused(Reject),
-    /// Its head is on top of the stack, its route in the connection.
+    /// Its head is in the workspace, or on top of the stack once it is taken, its route in the connection.
     Request,
 }
 
@@ -77,23 +78,72 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
     }
 }
 
-/// Takes the next request: its head is pushed, and what is queued then noted in the connection. For any other
-/// step nothing is pushed. The metatable of heads is at `metatable`.
+/// Looks for the next request. Its head is in the workspace then, and in the stream's buffer.
 ///
 /// # Safety
-/// The connection's userdata is on the stack; finalizers may run, so nothing that needs `Drop` may be alive.
-pub(super) unsafe fn take(
+/// The connection's userdata is on the stack; nothing that needs `Drop` may be alive.
+pub(super) unsafe fn look(state: *mut lua_State, connection: *mut Connection) -> Step {
+    // SAFETY: who is collected is not in the workspace any more; its stream may have been finalized first.
+    unsafe {
+        let space = (*connection).space();
+        let heavy = std::mem::replace(&mut (*space).heavy, std::ptr::null_mut());
+        if !heavy.is_null() && heavy != connection && object::is_alive((*heavy).stream) {
+            // Its handler waits.
+            shield(state, || (*(*heavy).stream).compact());
+        }
+        shield(state, || step(&mut *connection, &mut *space))
+    }
+}
+
+/// Begins the request that [`look`] has found, with its head left where it is.
+///
+/// # Safety
+/// As for [`look`].
+pub(super) unsafe fn begin_above(state: *mut lua_State, connection: *mut Connection) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let space = (*connection).space();
+        let (exchange, stream) = (*connection).parts();
+        shield(state, || exchange.begin_above(&(*space).head));
+        (*connection).more = stream.queued() > 0;
+        (*connection).since = None;
+        (*space).heavy = connection;
+    }
+}
+
+/// Pushes the head that [`begin_above`] has left, and drops it there. An empty one when it is gone with the stream.
+///
+/// # Safety
+/// As for [`take`].
+pub(super) unsafe fn push_left(
     state: *mut lua_State,
     connection: *mut Connection,
     metatable: c_int,
-) -> Step {
-    // SAFETY: the head is copied before its bytes are consumed.
+) {
+    // SAFETY: as for `take`.
     unsafe {
         let space = (*connection).space();
-        let found = shield(state, || step(&mut *connection, &mut *space));
-        let Step::Request = found else {
-            return found;
+        let again = || {
+            let (exchange, stream) = (*connection).parts();
+            exchange.parse_again(stream, &mut *space)
         };
+        if !(shield(state, again) && push_head(state, connection, metatable)) {
+            let none = Head::default();
+            request::push(state, &none, &[], 0, metatable, || {
+                Some(std::ptr::dangling())
+            });
+        }
+        let (exchange, stream) = (*connection).parts();
+        shield(state, || exchange.drop_head(stream));
+    }
+}
+
+/// Pushes the head that is in the workspace and at the start of the stream's buffer. False, with nothing pushed, when
+/// a finalizer has closed the stream, or read on it.
+unsafe fn push_head(state: *mut lua_State, connection: *mut Connection, metatable: c_int) -> bool {
+    // SAFETY: the head is copied before finalizers run.
+    unsafe {
+        let space = (*connection).space();
         // Finalizers, which may run now, may use the workspace for another connection.
         let head = (*space).head;
         let stream = (*connection).stream;
@@ -104,15 +154,46 @@ pub(super) unsafe fn take(
         };
         let fields = &(&(*space).fields)[..head.field_count];
         let route = (*connection).route;
-        if !request::push(state, &head, fields, route, metatable, still) {
-            // A finalizer has closed the connection, or read on it.
-            return Step::Over;
+        request::push(state, &head, fields, route, metatable, still)
+    }
+}
+
+/// Takes the request that [`look`] has found: its head is pushed, and what is queued then noted in the connection.
+/// False, with nothing pushed, when a finalizer has closed the connection, or read on it. The metatable of heads is at
+/// `metatable`.
+///
+/// # Safety
+/// The connection's userdata is on the stack; finalizers may run, so nothing that needs `Drop` may be alive.
+pub(super) unsafe fn take_found(
+    state: *mut lua_State,
+    connection: *mut Connection,
+    metatable: c_int,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let head = (*(*connection).space()).head;
+        if !push_head(state, connection, metatable) {
+            return false;
         }
         let (exchange, stream) = (*connection).parts();
         shield(state, || exchange.begin(stream, &head));
         (*connection).more = stream.queued() > 0;
         (*connection).since = None;
-        found
+        true
+    }
+}
+
+/// Takes the next request: [`look`] and [`take_found`]. For any other step nothing is pushed.
+///
+/// # Safety
+/// As for [`take_found`].
+unsafe fn take(state: *mut lua_State, connection: *mut Connection, metatable: c_int) -> Step {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match look(state, connection) {
+            Step::Request if !take_found(state, connection, metatable) => Step::Over,
+            step => step,
+        }
     }
 }
 

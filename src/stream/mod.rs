@@ -116,6 +116,15 @@ impl Stream {
         }
     }
 
+    /// Gives a buffer back that holds little: nobody will read for a while.
+    pub(crate) fn compact(&mut self) {
+        if self.input.bytes().len() <= buffer::SIZE / 4 && !self.input.is_vacant() {
+            let rest = self.input.bytes().to_vec();
+            self.pool.put(self.input.release());
+            self.input.adopt(rest);
+        }
+    }
+
     /// The peer has ended its side, and all it sent is buffered or consumed.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
