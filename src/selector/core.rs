@@ -3,6 +3,7 @@
 //! The borrows of the cells are short and never span a call into Lua.
 
 use super::Registration;
+use super::number::Numbers;
 use super::registration::{Mode, READ, WRITE};
 use super::verify::Doubts;
 use super::wake::Bell;
@@ -10,7 +11,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
@@ -34,7 +35,7 @@ pub(crate) struct Core {
     pub(super) poll: RefCell<Poll>,
     pub(super) events: RefCell<Events>,
     pub(super) table: RefCell<Slab<Rc<Registration>>>,
-    by_descriptor: RefCell<HashMap<RawFd, Rc<Registration>>>,
+    by_descriptor: RefCell<Numbers<Rc<Registration>>>,
     pub(super) ready: RefCell<VecDeque<Rc<Registration>>>,
     pub(super) rearm: RefCell<Vec<Rc<Registration>>>,
     /// Scratch space of `Core::settle`.

@@ -5,12 +5,12 @@
 //! returns one of these. A raw number that belongs to a socket of ours in this VM is treated as that
 //! socket, so that handing out handles keeps the fast path.
 
+use super::number::Numbers;
 use super::{Kind, Watch};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Text, args};
 use mlua::ffi::{self, lua_State};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::os::raw::{c_int, c_void};
@@ -45,7 +45,7 @@ pub(crate) unsafe fn mark(state: *mut lua_State, accessor: Accessor) {
 /// The sockets of ours in one VM, by descriptor.
 #[derive(Default)]
 pub(crate) struct Owned {
-    sockets: RefCell<HashMap<RawFd, (Weak<Watch>, Kind)>>,
+    sockets: RefCell<Numbers<(Weak<Watch>, Kind)>>,
 }
 
 impl Owned {

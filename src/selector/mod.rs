@@ -22,6 +22,7 @@ pub(crate) mod descriptor;
 mod interest;
 pub(crate) mod iterator;
 pub(crate) mod lua;
+pub(crate) mod number;
 mod registration;
 pub(crate) mod signal;
 mod verify;
