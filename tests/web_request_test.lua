@@ -303,4 +303,24 @@ t.test("a body that the client holds back ends the connection behind a handler w
   end)
 end)
 
+t.test("a request kept beyond its connection knows nothing of the next one", function()
+  local app, kept = web.new(), nil
+  app:get("/first", function(req)
+    kept = req
+    return "first"
+  end)
+  app:post("/next", function(req)
+    local address, body = kept.remote_addr, kept:body()
+    local ok, message = pcall(kept.take_over, kept)
+    return { address == nil, body, ok, message, req:body(), req.remote_addr }
+  end)
+  http.with(app, function(open)
+    for _ = 1, 3 do
+      t.eq(open():ask(get("/first", "Connection: close")).body, "first")
+      local r = open():ask "POST /next HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 3\r\n\r\ntwo"
+      t.eq(r.body, '[true,"",false,"take_over: the request is answered already","two","127.0.0.1"]')
+    end
+  end)
+end)
+
 t.finish()

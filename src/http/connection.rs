@@ -35,6 +35,9 @@ pub(crate) struct Connection {
     space: *mut Workspace,
     /// The server that it belongs to; null when nobody serves it.
     pub(super) keeper: *mut Keeper,
+    /// Which of the connections that this object has stood for: it is used again, see `keeper`. Requests of others
+    /// are not of this one.
+    pub(super) life: u32,
     /// Where it is in the books of the keeper; 0: nowhere.
     pub(super) place: u32,
     /// Its timer; 0: none.
@@ -172,6 +175,52 @@ pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
 }
 
 impl Connection {
+    fn new(
+        stream: *mut Stream,
+        routes: *const Routes,
+        space: *mut Workspace,
+        limits: Limits,
+    ) -> Self {
+        Connection {
+            exchange: Exchange::new(limits),
+            stream,
+            routes,
+            space,
+            keeper: std::ptr::null_mut(),
+            life: 0,
+            place: 0,
+            timer: 0,
+            pending: None,
+            held: false,
+            route: 0,
+            more: false,
+            flush_noted: false,
+            busy: false,
+            waits: Wait::Idle,
+            served: false,
+            touched: false,
+            special: false,
+            alone: false,
+            concluded: false,
+            careful: false,
+            due: 0.0,
+            timer_due: f64::INFINITY,
+            since: None,
+        }
+    }
+
+    /// Stands for another connection of its keeper from now on.
+    pub(super) fn renew(&mut self) {
+        // SAFETY: a user value keeps the keeper.
+        let (limits, careful) = unsafe { ((*self.keeper).limits, (*self.keeper).careful) };
+        *self = Connection {
+            keeper: self.keeper,
+            life: self.life.wrapping_add(1),
+            careful,
+            ..Connection::new(self.stream, self.routes, self.space, limits)
+        };
+    }
+
     /// Whether stream, routes and workspace are what they were: their finalizers may have run, by a
     /// script or because the VM is closing.
     pub(super) unsafe fn is_whole(&self) -> bool {
@@ -187,6 +236,11 @@ impl Connection {
     /// Whether a keeper serves it.
     pub(super) fn is_attached(&self) -> bool {
         !self.keeper.is_null()
+    }
+
+    /// Whether it still is the connection of that life.
+    pub(super) fn stands_for(&self, life: u32) -> bool {
+        self.life == life && self.place != 0
     }
 
     /// Whether it waits for its next request.
@@ -261,31 +315,8 @@ unsafe fn push(
     // SAFETY: a thin shell; the exchange is owned by Lua before anything can raise.
     unsafe {
         let Ok(connection) = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(Connection {
-                exchange: Exchange::new(limits),
-                stream,
-                routes,
-                space,
-                keeper: std::ptr::null_mut(),
-                place: 0,
-                timer: 0,
-                pending: None,
-                held: false,
-                route: 0,
-                more: false,
-                flush_noted: false,
-                busy: false,
-                waits: Wait::Idle,
-                served: false,
-                touched: false,
-                special: false,
-                alone: false,
-                concluded: false,
-                careful: false,
-                due: 0.0,
-                timer_due: f64::INFINITY,
-                since: None,
-            })
+            let made = Connection::new(stream, routes, space, limits);
+            Ok::<_, std::convert::Infallible>(made)
         });
         ffi::lua_pushvalue(state, at);
         ffi::lua_setiuservalue(state, -2, STREAM);

@@ -4,14 +4,14 @@
 //!
 //! Invariant: whoever accepts goes on until nobody is there, which arms the listener, or asks for another event.
 
-use super::connection::{self, Connection};
+use super::connection::{self, Connection, STREAM};
 use super::due;
 use super::keeper::{self, Keeper, LISTENER};
 use crate::lua::object::{self, Object};
 use crate::lua::{Fault, Text, guard, raise, settle};
 use crate::selector::{Mode, READ};
 use crate::socket::Socket;
-use crate::stream::{Accepted, Stream};
+use crate::stream::{self, Accepted, Stream};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -45,7 +45,7 @@ unsafe fn take(
     unsafe {
         let keeper = object::check::<Keeper>(state, at);
         let top = ffi::lua_gettop(state);
-        let pool = crate::stream::lua::shared_pool(state);
+        let pool = stream::lua::shared_pool(state);
         ffi::lua_getiuservalue(state, at, LISTENER);
         for count in 0..most {
             ffi::lua_settop(state, top + 1);
@@ -54,9 +54,30 @@ unsafe fn take(
                 return (count, Taken::Full);
             }
             let listener = object::check::<Socket>(state, top + 1);
-            match crate::stream::lua::push_accepted(state, listener, &*pool) {
+            let spare = keeper::push_spare(state, at, keeper);
+            let accepted = match spare {
+                Some(connection) => stream::lua::accept_for(state, listener, (*connection).stream),
+                None => stream::lua::push_accepted(state, listener, &*pool),
+            };
+            if let Some(connection) = spare
+                && !matches!(accepted, Accepted::Stream(_))
+            {
+                keeper::keep_spare(state, top + 2, (*connection).keeper);
+            }
+            match accepted {
                 Accepted::Stream(stream) => {
-                    if let Err(fault) = welcome(state, selector, at, stream) {
+                    let connection = match spare {
+                        Some(connection) => {
+                            settle(state, guard(|| Ok((*connection).renew())));
+                            connection
+                        }
+                        None => {
+                            let made = connection::push_served(state, top + 2, stream, at);
+                            ffi::lua_replace(state, top + 2);
+                            made
+                        }
+                    };
+                    if let Err(fault) = welcome(state, selector, top + 2, connection) {
                         return (count, Taken::Failed(fault));
                     }
                 }
@@ -68,27 +89,28 @@ unsafe fn take(
     }
 }
 
-/// Takes in the stream on top of the stack, which no selector knows.
+/// Takes in the connection of the exchange at the absolute index `at`, on top of the stack, that no selector knows.
 unsafe fn welcome(
     state: *mut lua_State,
     selector: c_int,
     at: c_int,
-    stream: *mut Stream,
+    connection: *mut Connection,
 ) -> Result<(), Fault> {
-    // SAFETY: stream and exchange stay on the stack.
+    // SAFETY: the exchange stays on the stack, and keeps its stream.
     unsafe {
-        let place = ffi::lua_gettop(state);
-        let connection = connection::push_served(state, place, stream, at);
-        let descriptor = (*stream).transport.socket().descriptor();
-        ffi::lua_pushvalue(state, place + 1);
+        let (_, stream) = (*connection).parts();
+        let descriptor = stream.transport.socket().descriptor();
+        ffi::lua_getiuservalue(state, at, STREAM);
+        ffi::lua_pushvalue(state, at);
         let attached =
-            crate::selector::attach_later(state, selector, place, descriptor, Mode::Once);
+            crate::selector::attach_later(state, selector, at + 1, descriptor, Mode::Once);
         if let Err(fault) = attached {
-            settle(state, guard(|| Ok((*stream).close())));
+            let (_, stream) = (*connection).parts();
+            settle(state, guard(|| Ok(stream.close())));
             return Err(fault);
         }
-        keeper::enter(state, place + 1, connection);
-        due::arrived(state, place + 1, connection);
+        keeper::enter(state, at, connection);
+        due::arrived(state, at, connection);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: a connection is in the table [`LIVE`] at its place from its arrival until `life::leave`, and `count`
 //! is how many are. That table keeps them alive while nobody else refers to them.
 
-use super::connection::{Connection, workspace};
+use super::connection::{Connection, HEAD, KEEPER, SELF, workspace};
 use super::exchange::Workspace;
 use super::head::Limits;
 use super::routes::Routes;
@@ -36,6 +36,13 @@ pub(super) const LIVE: c_int = 8;
 pub(super) const LISTENER: c_int = 9;
 /// The queue of the tools.
 pub(super) const DUE: c_int = 10;
+/// Exchanges on closed streams that nobody refers to, to be used again: `spare` of them.
+const SPARE: c_int = 11;
+/// The table of a closed connection, once one was asked for: what requests of those that were used again get.
+pub(super) const GONE: c_int = 12;
+
+/// Exchanges that are kept to be used again.
+const MOST_SPARE: usize = 64;
 
 /// Connections that are closed at once to make room for others.
 const SHED: usize = 16;
@@ -60,6 +67,7 @@ pub(crate) struct Keeper {
     /// Somebody waits for a connection to leave.
     pub(super) awaited: bool,
     count: usize,
+    spare: usize,
     /// Places that were used, and those that are free again.
     places: u32,
     free: Vec<u32>,
@@ -67,7 +75,7 @@ pub(crate) struct Keeper {
 
 impl Object for Keeper {
     const NAME: &'static CStr = c"lio.http.keeper";
-    const USER_VALUES: c_int = 10;
+    const USER_VALUES: c_int = 12;
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"listen", gate::listen),
         (c"accept", gate::accept),
@@ -165,6 +173,7 @@ pub(super) unsafe extern "C-unwind" fn keeper(state: *mut lua_State) -> c_int {
                 settled: false,
                 awaited: false,
                 count: 0,
+                spare: 0,
                 places: 0,
                 free: Vec::new(),
             })
@@ -176,6 +185,8 @@ pub(super) unsafe extern "C-unwind" fn keeper(state: *mut lua_State) -> c_int {
         }
         ffi::lua_createtable(state, 0, 0);
         ffi::lua_setiuservalue(state, -2, LIVE);
+        ffi::lua_createtable(state, 0, 0);
+        ffi::lua_setiuservalue(state, -2, SPARE);
         ffi::lua_rawgeti(state, 3, tool::DUE);
         ffi::lua_setiuservalue(state, -2, DUE);
         1
@@ -349,6 +360,61 @@ unsafe extern "C-unwind" fn find(state: *mut lua_State) -> c_int {
         }
         ffi::lua_pushnil(state);
         1
+    }
+}
+
+/// Pushes a spare exchange of the keeper at the absolute index `at`, which has it no more; `None`, with nothing pushed,
+/// when there is none.
+///
+/// # Safety
+/// `state` has 4 free stack slots.
+pub(super) unsafe fn push_spare(
+    state: *mut lua_State,
+    at: c_int,
+    keeper: *mut Keeper,
+) -> Option<*mut Connection> {
+    // SAFETY: assigning nil to a place that exists does not raise.
+    unsafe {
+        while (*keeper).spare > 0 {
+            let place = (*keeper).spare as i64;
+            (*keeper).spare -= 1;
+            ffi::lua_getiuservalue(state, at, SPARE);
+            ffi::lua_rawgeti(state, -1, place);
+            ffi::lua_pushnil(state);
+            ffi::lua_rawseti(state, -3, place);
+            ffi::lua_rotate(state, -2, 1);
+            ffi::lua_pop(state, 1);
+            let found = object::test::<Connection>(state, -1).filter(|found| (**found).is_whole());
+            if found.is_some() {
+                return found;
+            }
+            ffi::lua_pop(state, 1);
+        }
+        None
+    }
+}
+
+/// The exchange at the absolute index `at`, whose stream is closed, may stand for another connection, if nobody has
+/// come to know its table. Requests that somebody has kept know of which life they are.
+///
+/// # Safety
+/// `state` has 4 free stack slots. May raise a memory error.
+pub(super) unsafe fn keep_spare(state: *mut lua_State, at: c_int, keeper: *mut Keeper) {
+    // SAFETY: plain stack work.
+    unsafe {
+        let known = ffi::lua_getiuservalue(state, at, SELF) != ffi::LUA_TNIL;
+        ffi::lua_pop(state, 1);
+        if known || (*keeper).spare == MOST_SPARE {
+            return;
+        }
+        ffi::lua_pushnil(state);
+        ffi::lua_setiuservalue(state, at, HEAD);
+        ffi::lua_getiuservalue(state, at, KEEPER);
+        ffi::lua_getiuservalue(state, -1, SPARE);
+        ffi::lua_pushvalue(state, at);
+        ffi::lua_rawseti(state, -2, (*keeper).spare as i64 + 1);
+        (*keeper).spare += 1;
+        ffi::lua_pop(state, 2);
     }
 }
 

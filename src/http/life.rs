@@ -3,7 +3,7 @@
 //!
 //! Invariant: a connection that waits has a timer set to its end or earlier; one that has left has none.
 
-use super::connection::{Connection, KEEPER, SELF, STREAM, Wait, check, check_at};
+use super::connection::{Connection, KEEPER, SELF, STREAM, Wait, check, check_at, push_served};
 use super::keeper::{self, ADOPT, KIND, LIVE, TIMERS};
 use super::status::Reject;
 use super::step::push_refusal;
@@ -147,7 +147,8 @@ pub(super) unsafe fn end(state: *mut lua_State, at: c_int, connection: *mut Conn
         leave(state, at, connection);
         let (_, stream) = (*connection).parts();
         if !stream.is_booked() {
-            return settle(state, guard(|| Ok(stream.close())));
+            settle(state, guard(|| Ok(stream.close())));
+            return keeper::keep_spare(state, at, (*connection).keeper);
         }
         ffi::lua_getiuservalue(state, at, KEEPER);
         let keeper = ffi::lua_gettop(state);
@@ -206,16 +207,48 @@ pub(super) unsafe fn push_table(state: *mut lua_State, at: c_int) {
     }
 }
 
-/// `x:table()` → its table, as Lua's functions know the connection.
+/// Pushes the table for a request of the connection at the absolute index `at` that was made in the `life` of it: that of
+/// a closed connection when it stands for another one by now.
+///
+/// # Safety
+/// As for [`push_tool`].
+pub(super) unsafe fn push_table_of(state: *mut lua_State, at: c_int, life: u32) {
+    // SAFETY: plain stack work.
+    unsafe {
+        let connection = check_at(state, at);
+        // One that waits to be used again stands for none.
+        if connection.stands_for(life) {
+            return push_table(state, at);
+        }
+        if ffi::lua_getiuservalue(state, at, SELF) == ffi::LUA_TTABLE && connection.life == life {
+            return;
+        }
+        let top = ffi::lua_gettop(state) - 1;
+        ffi::lua_getiuservalue(state, at, KEEPER);
+        if ffi::lua_getiuservalue(state, top + 2, keeper::GONE) != ffi::LUA_TTABLE {
+            let stream = crate::stream::lua::push_closed(state, connection.stream);
+            push_served(state, top + 4, stream, top + 2);
+            push_table(state, top + 5);
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_setiuservalue(state, top + 2, keeper::GONE);
+        }
+        ffi::lua_replace(state, top + 1);
+        ffi::lua_settop(state, top + 1);
+    }
+}
+
+/// `x:table()` → its table, as Lua's functions know the connection; nil when it has left without one.
 pub(super) unsafe extern "C-unwind" fn table(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         ffi::lua_settop(state, 1);
-        if !check_at(state, 1).is_attached() {
-            ffi::lua_pushnil(state);
-            return 1;
+        let connection = check_at(state, 1);
+        match connection.is_attached() && connection.place != 0 {
+            true => push_table(state, 1),
+            false => {
+                ffi::lua_getiuservalue(state, 1, SELF);
+            }
         }
-        push_table(state, 1);
         1
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Request {
     length: usize,
     /// Its route's id; 0 when that needs a closer look, or there is none.
     route: i64,
+    /// The life of its exchange, see `connection`.
+    life: u32,
 }
 
 /// User values: what is known of it by name, a table or nil; the exchange that it belongs to; its whole body.
@@ -100,6 +102,7 @@ pub(crate) unsafe fn push(
             head: *head,
             length: head.head_len,
             route,
+            life: 0,
         };
         let request = object::push_with_tail(state, metatable, value, places + head.head_len);
         let Some(bytes) = bytes() else {
@@ -300,7 +303,9 @@ unsafe extern "C-unwind" fn connection(state: *mut lua_State) -> c_int {
         ffi::lua_settop(state, 1);
         ffi::lua_getiuservalue(state, 1, CONNECTION);
         match object::test::<Connection>(state, 2) {
-            Some(found) if (*found).is_attached() => life::push_table(state, 2),
+            Some(found) if (*found).is_attached() => {
+                life::push_table_of(state, 2, check(state).life);
+            }
             _ => ffi::lua_pushnil(state),
         }
         1
@@ -346,21 +351,35 @@ pub(super) unsafe fn keep_body(state: *mut lua_State, index: c_int) {
 pub(super) unsafe fn push_exchange(state: *mut lua_State, index: c_int) -> *mut Connection {
     // SAFETY: the caller's promise.
     unsafe {
+        let life = (*object::check::<Request>(state, index)).life;
         ffi::lua_getiuservalue(state, index, CONNECTION);
-        match object::test::<Connection>(state, -1) {
-            Some(found) if (*found).is_attached() => found,
+        let at = ffi::lua_gettop(state);
+        match object::test::<Connection>(state, at) {
+            Some(found) if (*found).is_attached() => {
+                if (*found).stands_for(life) {
+                    return found;
+                }
+                life::push_table_of(state, at, life);
+                ffi::lua_getfield(state, -1, c"x".as_ptr());
+                ffi::lua_replace(state, at);
+                ffi::lua_settop(state, at);
+                object::check::<Connection>(state, at)
+            }
             _ => raise(state, Text::new("the request is not served")),
         }
     }
 }
 
-/// Tells the head at `index` whose it is; the exchange is on top (popped).
+/// Tells the head at `index` whose it is; the exchange, in its `life`, is on top (popped).
 ///
 /// # Safety
 /// A head is at `index`.
-pub(super) unsafe fn belongs(state: *mut lua_State, index: c_int) {
+pub(super) unsafe fn belongs(state: *mut lua_State, index: c_int, life: u32) {
     // SAFETY: the caller's promise.
-    unsafe { ffi::lua_setiuservalue(state, index, CONNECTION) };
+    unsafe {
+        (*object::check::<Request>(state, index)).life = life;
+        ffi::lua_setiuservalue(state, index, CONNECTION);
+    }
 }
 
 /// Pushes a table of what `head:…` can do, as functions.

@@ -236,7 +236,7 @@ impl Run {
             let mut bare = (*connection).exchange.has_head();
             if !bare {
                 ffi::lua_pushvalue(state, at::CONNECTION);
-                request::belongs(state, at::REQUEST);
+                request::belongs(state, at::REQUEST, (*connection).life);
             }
             if (*connection).more && !(*connection).flush_noted {
                 (*connection).flush_noted = true;
@@ -341,7 +341,7 @@ pub(super) unsafe fn restore(state: *mut lua_State, connection: *mut Connection)
         step::push_left(state, connection, at::METATABLE);
         ffi::lua_replace(state, at::REQUEST);
         ffi::lua_pushvalue(state, at::CONNECTION);
-        request::belongs(state, at::REQUEST);
+        request::belongs(state, at::REQUEST, (*connection).life);
     }
 }
 

@@ -154,6 +154,20 @@ impl Socket {
         socket
     }
 
+    /// A closed one of the same kind.
+    pub(crate) fn closed_twin(&self) -> Socket {
+        Socket {
+            inner: None,
+            owns: false,
+            domain: self.domain,
+            stream: self.stream,
+            phase: Phase::Open,
+            watch: Rc::new(Watch::new()),
+            owned: self.owned.clone(),
+            outlet: None,
+        }
+    }
+
     /// Two connected unix stream sockets (socketpair(2)).
     pub(crate) fn pair(owned: &Rc<Owned>) -> io::Result<(Socket, Socket)> {
         let (left, right) = socket2::Socket::pair(Domain::UNIX, Type::STREAM, None)?;

@@ -177,12 +177,55 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
 }
 
 /// What accepting came to.
+#[derive(Clone, Copy)]
 pub(crate) enum Accepted {
-    /// It is on top of the stack, in no selector.
+    /// It is in no selector.
     Stream(*mut Stream),
     /// Nobody is there; the listener is armed.
     Nobody,
     Failed(Fault),
+}
+
+/// Accepts a connection for `stream`, which is closed, if there is one.
+///
+/// # Safety
+/// Both pointers are to living objects; nothing that needs `Drop` may be alive.
+pub(crate) unsafe fn accept_for(
+    state: *mut lua_State,
+    listener: *const Socket,
+    stream: *mut Stream,
+) -> Accepted {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let accepted = guard(|| {
+            Ok(match (*listener).accept() {
+                Ok(Moved::Done(socket)) => {
+                    (*stream).renew(Transport::Plain(socket));
+                    Accepted::Stream(stream)
+                }
+                Ok(Moved::WouldBlock) => {
+                    (*listener).watch().arm(READ);
+                    Accepted::Nobody
+                }
+                Err(error) => Accepted::Failed(Fault::io("accept", &error)),
+            })
+        });
+        settle(state, accepted)
+    }
+}
+
+/// Pushes a closed stream like `stream`.
+///
+/// # Safety
+/// As for [`object::push_new`]; `stream` is kept while finalizers run.
+pub(crate) unsafe fn push_closed(state: *mut lua_State, stream: *const Stream) -> *mut Stream {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Ok(made) = object::push_new(state, || {
+            Ok::<_, std::convert::Infallible>((*stream).closed_twin())
+        });
+        made
+    }
 }
 
 /// Accepts a connection and pushes it, if there is one.

@@ -102,6 +102,18 @@ impl Stream {
         }
     }
 
+    /// Stands for another connection from now on; the one before is closed.
+    pub(crate) fn renew(&mut self, transport: Transport) {
+        let pool = self.pool.clone();
+        *self = Stream::new(transport, &pool);
+    }
+
+    /// A closed one.
+    pub(crate) fn closed_twin(&self) -> Stream {
+        let socket = self.transport.socket().closed_twin();
+        Stream::new(Transport::Plain(socket), &self.pool)
+    }
+
     /// What was read from the peer and not consumed yet.
     pub(crate) fn buffered(&self) -> &[u8] {
         self.input.bytes()

@@ -260,6 +260,7 @@ function Work.__close(work)
   local x = work[1]
   if not x then return end
   local self = x:table()
+  if not self then return end
   if not self.taken then self.broken = true end
   if self.hooks then tell_end(self, self[CURRENT], self.hooks.res) end
   finish(self)
