@@ -186,6 +186,16 @@ impl Stream {
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
     }
 
+    /// Whether it is known that nothing can be received now: then the stream is armed for reading.
+    pub(super) fn is_dry(&mut self) -> bool {
+        let dry =
+            self.input.is_empty() && !(self.fresh || self.ended) && !self.transport.may_read();
+        if dry {
+            self.read_later();
+        }
+        dry
+    }
+
     /// What is buffered leaves the wide buffer, which the next read of any stream is to have.
     pub(super) fn narrow(&mut self) {
         if self.input.is_wide() {

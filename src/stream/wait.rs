@@ -84,6 +84,10 @@ unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
         if (*stream).turns & (READING | HERE) != 0 {
             return in_lua(state, IN_TURN);
         }
+        // Mostly what came last was all there was.
+        if ffi::lua_gettop(state) == 1 && (*stream).is_dry() {
+            return wait(state, stream);
+        }
         match take(state, stream) {
             Some(count) => count,
             None => wait(state, stream),
