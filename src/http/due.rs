@@ -12,7 +12,7 @@ use super::keeper::{self, DUE, Keeper};
 use super::step::{self, Step};
 use super::tools as tool;
 use super::{gate, life};
-use crate::lua::object;
+use crate::lua::object::Block;
 use crate::lua::{Text, raise};
 use crate::timer::monotonic;
 use mlua::ffi::{self, lua_State};
@@ -42,8 +42,8 @@ impl Due {
 
 /// What is on top of the stack, an exchange or a keeper, has events. → true, and it is popped, when there is nothing
 /// left to do for them; false when they are for Lua: the protocol's table, or the listener, is in its place. What
-/// is neither is left alone, with `None`. The selector is at `selector`; `list` is where the caller has the list of those
-/// that are due, 0 before the first.
+/// is neither is left alone, with `None`. The selector is at `selector`; `block` is what is on top; `list` is where the
+/// caller has the list of those that are due, 0 before the first.
 ///
 /// # Safety
 /// `state` has 16 free stack slots; nothing that needs `Drop` may be alive, and no reference into the selector:
@@ -51,12 +51,13 @@ impl Due {
 pub(crate) unsafe fn ready(
     state: *mut lua_State,
     selector: c_int,
+    block: Block,
     list: &mut c_int,
 ) -> Option<bool> {
     // SAFETY: the exchange stays on the stack until it is replaced, or the list has it.
     unsafe {
-        let Some(connection) = object::test::<Connection>(state, -1) else {
-            let keeper = object::test::<Keeper>(state, -1)?;
+        let Some(connection) = block.get::<Connection>() else {
+            let keeper = block.get::<Keeper>()?;
             return Some(gate::ready(state, selector, keeper));
         };
         if !(*connection).is_attached() {

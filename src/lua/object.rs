@@ -175,20 +175,60 @@ unsafe fn slot_of<T: Object>(value: *const T) -> *const Slot<T> {
     }
 }
 
+/// A userdata, or nothing, of which it is to be told what it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    start: *mut c_void,
+    size: usize,
+}
+
+impl Block {
+    /// What is at `index`.
+    ///
+    /// # Safety
+    /// `state` is valid, and `index` is acceptable. The block holds while the userdata is reachable.
+    #[inline]
+    pub(crate) unsafe fn at(state: *mut lua_State, index: c_int) -> Block {
+        // SAFETY: what has no block, a light userdata too, has no length.
+        unsafe {
+            let start = ffi::lua_touserdata(state, index);
+            let size = match start.is_null() {
+                true => 0,
+                false => ffi::lua_rawlen(state, index),
+            };
+            Block { start, size }
+        }
+    }
+
+    /// The value when it is a living `T`.
+    ///
+    /// # Safety
+    /// The userdata is reachable.
+    #[inline]
+    pub(crate) unsafe fn get<T: Object>(self) -> Option<*mut T> {
+        // SAFETY: a block of that size can be read, and the key proves the layout.
+        unsafe {
+            let slot: *mut Slot<T> = self.start.cast();
+            if self.size < size_of::<Slot<T>>() {
+                return None;
+            }
+            ((*slot).key == T::key().pointer()).then(|| (*slot).value.as_mut_ptr())
+        }
+    }
+
+    /// The address by which Lua knows it.
+    pub(crate) fn address(self) -> usize {
+        self.start.addr()
+    }
+}
+
 /// The value at `index` when it is a living `T`.
 ///
 /// # Safety
 /// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
 pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: a block of that size can be read, and the key proves the layout. What has no block, a light userdata
-    // too, has no length.
-    unsafe {
-        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
-        if slot.is_null() || ffi::lua_rawlen(state, index) < size_of::<Slot<T>>() {
-            return None;
-        }
-        ((*slot).key == T::key().pointer()).then(|| (*slot).value.as_mut_ptr())
-    }
+    // SAFETY: the caller's promise.
+    unsafe { Block::at(state, index).get::<T>() }
 }
 
 /// The value that an upvalue of the running function was made with, when it is living.

@@ -2,7 +2,9 @@
 //! tasks are those of `lio.task` who waits to read is woken, a whole batch in one call from Lua. What else there
 //! is goes to Lua, in order.
 
-use crate::lua::object;
+use super::Stream;
+use crate::http::due;
+use crate::lua::object::{self, Block};
 use crate::selector::READ;
 use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
 use crate::selector::lua::Selector;
@@ -48,13 +50,17 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
                 ffi::lua_pop(state, 1);
                 continue;
             }
-            if let Some(true) = crate::http::due::ready(state, selector, &mut list) {
-                continue;
-            }
+            let block = Block::at(state, -1);
+            let address = match block.get::<Stream>() {
+                Some(_) => block.address(),
+                None if due::ready(state, selector, block, &mut list) == Some(true) => continue,
+                // What is on top now.
+                None => ffi::lua_touserdata(state, -1).addr(),
+            };
             if event.events == i64::from(READ)
                 && wakes
                 && kind == ffi::LUA_TUSERDATA
-                && wake(core, ffi::lua_touserdata(state, -1).addr())
+                && wake(core, address)
             {
                 ffi::lua_pop(state, 1);
                 continue;
