@@ -238,6 +238,28 @@ t.test("a slow reader holds the writer back, and memory stays flat", function()
   end)
 end)
 
+t.test("long bodies that a client does not read yet arrive whole and in order", function()
+  local app = web.new()
+  app:get("/:letter/:count", function(req) return req.params.letter:rep(tonumber(req.params.count)) end)
+  local letters = "abcdefghijklmnopqrstuvwxyz"
+  for _, size in ipairs { 16000, 100000, 300000 } do http.with(app, function(open)
+    local c, gone = open(), open()
+    local requests = letters:gsub(".", function(letter)
+      return ("GET /%s/%d HTTP/1.1\r\nHost: x\r\n\r\n"):format(letter, size)
+    end)
+    gone:send(requests)
+    c:send(requests)
+    loop.sleep(0.05)
+    gone:close()
+    t.eq(open():request("GET", "/z/5").body, "zzzzz", "another is answered meanwhile")
+    for letter in letters:gmatch "." do
+      local body = c:response("GET").body
+      t.ok(body == letter:rep(size), letter)
+    end
+    t.eq(c:request("GET", "/z/5").body, "zzzzz")
+  end) end
+end)
+
 t.test("slow readers do not keep the others waiting", function()
   local app = web.new()
   app:get("/large", function() return ("x"):rep(8 * MIB) end)

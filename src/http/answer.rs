@@ -21,6 +21,9 @@ use std::os::raw::c_int;
 /// A body up to this size is copied behind its head; a longer one is sent from where it is.
 pub(super) const INLINE: usize = 16 * 1024;
 
+/// A body up to this size is answered with natively; a longer one has a task wait while the peer does not read it.
+const AT_ONCE: usize = 256 * 1024;
+
 /// How the body of an answer is framed.
 #[derive(Clone, Copy)]
 enum Framing {
@@ -247,6 +250,19 @@ unsafe fn json_text(scratch: &mut Vec<u8>, state: *mut lua_State, index: c_int) 
     made
 }
 
+/// Puts a body behind the queue: a long one is sent from where it is, and only what the system does not take is
+/// copied. That the peer is gone shows when the queue is sent next.
+fn put_body(stream: &mut Stream, body: &[u8]) {
+    let mut sent = 0;
+    if body.len() > INLINE {
+        let _ = stream.send(&[body], &mut sent);
+    }
+    let rest = &body[sent..];
+    if !rest.is_empty() {
+        stream.queue().extend_from_slice(rest);
+    }
+}
+
 /// Queues the answer 200 with what a handler returned, a string or a table at `index`, as its body. False, with
 /// nothing queued, when that is long, cannot be sent, or the request is answered already.
 ///
@@ -265,7 +281,7 @@ pub(super) unsafe fn returned(
             true => &[][..],
             false => args::bytes(state, index),
         };
-        if (*connection).exchange.answered || body.len() > INLINE {
+        if (*connection).exchange.answered || body.len() > AT_ONCE {
             return false;
         }
         shield(state, || {
@@ -285,7 +301,8 @@ pub(super) unsafe fn returned(
             response::plain(stream.queue(), kind, body.len(), persists, date);
             exchange.body_from = Some(stream.written + stream.queued() as u64);
             if !head_only {
-                stream.queue().extend_from_slice(body);
+                exchange.weigh(body.len());
+                put_body(stream, body);
             }
             true
         })

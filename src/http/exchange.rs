@@ -22,6 +22,9 @@ const DRAIN_MOST: u64 = 256 * 1024;
 /// So many requests in a row without a wait; then other connections get their turn.
 const BURST: u8 = 64;
 
+/// So many bytes of a body count as much as a request.
+const QUANTUM: usize = 16 * 1024;
+
 /// The least room that reading a whole body makes.
 const ROOM: usize = 16 * 1024;
 
@@ -184,7 +187,8 @@ impl Exchange {
         workspace: &mut Workspace,
     ) -> io::Result<Next> {
         loop {
-            if !self.closing && stream.queued() < QUEUE_MOST {
+            let looks = !self.closing && stream.queued() < QUEUE_MOST;
+            if looks {
                 // One that pipelines without end must not keep the loop from the others.
                 if self.burst == BURST && !stream.buffered().is_empty() {
                     self.burst = 0;
@@ -201,6 +205,10 @@ impl Exchange {
             }
             if self.closing {
                 return Ok(Next::Over);
+            }
+            // A request may be among what is buffered already.
+            if !looks {
+                continue;
             }
             let waiting = match (&self.body, stream.buffered().is_empty()) {
                 (Body::Done, true) => Next::Idle,
@@ -298,6 +306,12 @@ impl Exchange {
             }
             _ => false,
         }
+    }
+
+    /// A long body counts as several requests in a row.
+    pub(crate) fn weigh(&mut self, length: usize) {
+        let more = u8::try_from(length / QUANTUM).unwrap_or(BURST);
+        self.burst = self.burst.saturating_add(more).min(BURST);
     }
 
     /// Drops what has come of an unread body; true when nothing of it is left.
