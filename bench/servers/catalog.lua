@@ -9,6 +9,7 @@ local M = {}
 -- The kinds: the path, and what the answer must be: its type and its body's length.
 M.kinds = {
   hello = { path = "/", type = "text/plain", length = 14 },
+  request = { path = "/request", type = "text/plain", length = 14 },
   echo = { path = "/echo", type = "application/octet-stream", length = 1024, body = 1024 },
   large = { path = "/large", type = "text/plain", length = 100 * 1024 },
   json = { path = "/users/7/posts/42", type = "application/json", length = 24 },

@@ -9,6 +9,9 @@ local large, piece = ("x"):rep(100 * 1024), ("x"):rep(127) .. "\n"
 
 app:get("/", function() return "Hello, World!\n" end)
 
+-- The same with the parameters that most handlers have: request and response are made.
+app:get("/request", function(_req, _res) return "Hello, World!\n" end)
+
 app:get("/users/:id/posts/:post", function(req)
   return { user = req.params.id, post = req.params.post }
 end)

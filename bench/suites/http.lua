@@ -100,6 +100,21 @@ end
 -- -----------------------------------------------------------------------------------------------------------
 -- Cases of lio alone
 
+-- Hello again, by handlers that take nothing and by some that take request and response.
+local function request_case()
+  local load = { connections = 64 }
+  local function by(name, server, kind)
+    return contender(server, { as = name, kind = kind, load = load })
+  end
+  return {
+    name = "request", what = "hello, 64 connections, by what the handler takes", share = 0.5, contenders = {
+      by("baseline", catalog.servers[1], "hello"),
+      by("function()", catalog.servers[2], "hello"),
+      by("function(req, res)", catalog.servers[2], "request"),
+    },
+  }
+end
+
 -- One worker and two, of which each has a core to itself, with a client that has cores of its own if it can.
 local function workers_case()
   local one = {
@@ -265,6 +280,7 @@ M.cases = {
   case("small_file", "static file, 1 KiB", "small_file", { connections = 64 }),
   case("large_file", "static file, 1 MiB", "large_file", { connections = 64 }),
   case("stream", "8 chunks of 128 bytes", "stream", { connections = 64 }),
+  request_case(),
   workers_case(),
   idle_case(),
   memory_case(),

@@ -144,11 +144,16 @@ pub(super) unsafe fn end(state: *mut lua_State, at: c_int, connection: *mut Conn
     unsafe {
         // Whatever comes now is nobody's.
         (*connection).busy = true;
+        let served = (*connection).place != 0;
         leave(state, at, connection);
         let (_, stream) = (*connection).parts();
         if !stream.is_booked() {
             settle(state, guard(|| Ok(stream.close())));
-            return keeper::keep_spare(state, at, (*connection).keeper);
+            // Only once, whoever ends it twice.
+            if served {
+                keeper::keep_spare(state, at, (*connection).keeper);
+            }
+            return;
         }
         ffi::lua_getiuservalue(state, at, KEEPER);
         let keeper = ffi::lua_gettop(state);
