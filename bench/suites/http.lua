@@ -108,7 +108,7 @@ local function request_case()
   end
   return {
     name = "request", what = "hello, 64 connections, by what the handler takes", share = 0.5, contenders = {
-      by("baseline", catalog.servers[1], "hello"),
+      by("the baseline", catalog.servers[1], "hello"),
       by("function()", catalog.servers[2], "hello"),
       by("function(req, res)", catalog.servers[2], "request"),
     },
