@@ -26,6 +26,12 @@ t.test("hello serves a text and JSON", function()
   t.eq(stop(child), 0)
 end)
 
+t.test("hello says that its port is no number, and does not serve another", function()
+  local r = t.run(("timeout 10 %s %s nonsense"):format(t.lio(), t.quote(t.root .. "examples/hello.lua")))
+  t.eq({ r.out, r.code }, { "", 1 })
+  t.ok(r.err:find "the port must be a number", r.err)
+end)
+
 t.test("echo sends back what comes, to many at once", function()
   local child <close>, port = start "echo"
   loop.run(function()
