@@ -6,7 +6,7 @@
 LUA ?= 5.4
 PREFIX ?= /usr/local
 CARGO ?= cargo
-# The stock interpreter of the tests' second host.
+# The stock interpreter of Lua 5.4, the tests' second host.
 LUA54 ?= lua5.4
 # Suites whose name contains this word: make suites ONLY=socket
 ONLY ?=
@@ -27,25 +27,34 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN_TARGET := $(TARGET)$(if $(filter 5.5,$(LUA_VERSION)),/lua55)
 MODULE_TARGET := $(TARGET)/module$(if $(filter 5.5,$(LUA_VERSION)),55)
 BIN := $(BIN_TARGET)/release/lio
+# A module for each Lua version, side by side.
+MODULES := build$(if $(filter 5.5,$(LUA_VERSION)),/lua5.5)
+# Debian has no interpreter of Lua 5.5: the tests make one from the sources that the executable is built from.
+STOCK := $(if $(filter 5.5,$(LUA_VERSION)),$(TARGET)/stock/lua5.5,$(LUA54))
 LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)),.dylib,.so)
 
 # 5.4 is the default feature set, unnamed: a `cargo run` by hand shares its files.
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
-.PHONY: build module test suites loom test-long bench install lint tools clean help
+.PHONY: build module rock test suites checked sanitize loom test-long bench install lint tools clean help
 
 build: ## the executable: target/release/lio
 	$(CARGO) build --release --bin lio $(VENDORED)
 	@echo 'built $(BIN)'
 
-module: ## the shared object for a stock Lua: build/lio.so
+module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lua5.5/lio.so
 	$(CARGO) build --release --lib $(MODULE)
-	@mkdir -p build
+	@mkdir -p $(MODULES)
 	@# Renamed into place: a process that has the old one loaded keeps it, and two of these do not meet.
-	new=build/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new build/lio.so
+	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
 	@# Lua looks for `ltask.bootstrap` in a file of the first part of the name.
-	ln -sf lio.so build/ltask.so
+	ln -sf lio.so $(MODULES)/ltask.so
+
+rock: module
+	@# LuaRocks installs one path, whatever the Lua version.
+	@mkdir -p build/rock
+	cp $(MODULES)/lio.so build/rock/lio.so
 
 tools:
 	@LUA54='$(LUA54)' sh tests/tools.sh
@@ -56,13 +65,32 @@ lint: tools ## formatting, clippy for both feature sets, luacheck
 	$(CARGO) clippy --all-targets $(MODULE) -- -D warnings
 	luacheck --quiet .
 
-ifeq ($(LUA_VERSION),5.4)
-suites: tools build module
-	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh '$(ONLY)'
-else
-suites: tools build
-	@LIO_BIN='$(BIN)' LUA54= bash tests/run.sh '$(ONLY)'
-endif
+$(TARGET)/stock/lua5.5: tests/stock.c
+	@mkdir -p '$(@D)'
+	sh tests/stock.sh 5.5 '$@'
+
+suites: tools build module $(filter $(TARGET)/%,$(STOCK))
+	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' bash tests/run.sh '$(ONLY)'
+
+checked: tools ## every Lua suite in the executable, built with debug assertions, overflow checks and checks of Lua's API
+	$(CARGO) build --profile checked --bin lio $(VENDORED)
+	@LIO_BIN='$(BIN_TARGET)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'
+
+# Build scripts are not sanitized: hence a target of its own.
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+SANITIZED := $(TARGET)/sanitize$(if $(filter 5.5,$(LUA_VERSION)),55)
+REPORTS := $(abspath $(SANITIZED))/reports
+
+sanitize: tools ## every Lua suite in the executable, built with AddressSanitizer, Lua's C as well
+	@rm -rf '$(REPORTS)' && mkdir -p '$(REPORTS)'
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' \
+	  $(CARGO) build --profile checked --bin lio --target '$(HOST)' --target-dir '$(SANITIZED)' \
+	  --no-default-features --features $(FEATURE)$(,)vendored$(,)plain_malloc
+	@# Also a child process's report, which its suite may not see, fails the run.
+	@ASAN_OPTIONS=detect_leaks=0:log_path='$(REPORTS)/asan' LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600 \
+	  LIO_BIN='$(SANITIZED)/$(HOST)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; \
+	  if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi; \
+	  exit $$status
 
 # In this order also under `make -j`: they share the machine and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
@@ -77,7 +105,7 @@ loom: ## the models of the mailbox and of the sleep protocol, about a minute
 
 test-long: tools build module ## the soak runs of tests/long, each bounded in time
 	$(CARGO) build --release --examples $(VENDORED)
-	@LIO_BIN='$(BIN)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
+	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' LUA54='$(LUA54)' bash tests/run.sh --long '$(ONLY)'
 
 bench: build module ## measures all suites, or SUITES='http net'; bench/README.md says what it needs
 	$(CARGO) build --release --examples $(VENDORED)
@@ -86,7 +114,7 @@ bench: build module ## measures all suites, or SUITES='http net'; bench/README.m
 install: build module ## into PREFIX: bin/lio, lib/lua/$(LUA)/lio.so
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)'
 	install -m 755 '$(BIN)' '$(DESTDIR)$(PREFIX)/bin/lio'
-	install -m 755 build/lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/lio.so'
+	install -m 755 $(MODULES)/lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/lio.so'
 	ln -sf lio.so '$(DESTDIR)$(PREFIX)/lib/lua/$(LUA_VERSION)/ltask.so'
 
 clean: ## remove all that was built

@@ -20,10 +20,10 @@ dependencies = {
 }
 build = {
   type = "make",
-  build_target = "module",
+  build_target = "rock",
   build_variables = { LUA = "$(LUA)" },
   install_pass = false,
   install = {
-    lib = { lio = "build/lio.so" },
+    lib = { lio = "build/rock/lio.so" },
   },
 }

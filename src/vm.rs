@@ -1,7 +1,8 @@
 //! The VM that the executable runs a script in: Lua's own, but with mimalloc's memory for small blocks, which costs
 //! a third of what malloc(3) does. Called by `script.rs`.
 //!
-//! With `LIO_MALLOC=libc` in the environment the memory is malloc's, for memory checkers that look at that.
+//! With `LIO_MALLOC=libc` in the environment, or the feature `plain_malloc`, all memory comes from malloc(3), which
+//! memory checkers watch.
 
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -14,7 +15,8 @@ use std::io::Write;
 pub(crate) unsafe fn new() -> *mut lua_State {
     // SAFETY: the allocator needs no data.
     unsafe {
-        if std::env::var_os("LIO_MALLOC").is_some_and(|name| name == "libc") {
+        let libc = std::env::var_os("LIO_MALLOC").is_some_and(|name| name == "libc");
+        if cfg!(feature = "plain_malloc") || libc {
             return ffi::luaL_newstate();
         }
         mi_option_set(ARENA_EAGER_COMMIT, 0);

@@ -42,4 +42,15 @@ else
   end)
 end
 
+t.test("the modules of the two Lua versions are built side by side", function()
+  local function commands(version)
+    local r = t.run(in_checkout .. "make -n module LUA=" .. version)
+    t.eq(r.code, 0, r.err)
+    return r.out
+  end
+  t.ok(commands "5.4":find("mv -f $new build/lio.so", 1, true))
+  t.ok(commands "5.5":find("mv -f $new build/lua5.5/lio.so", 1, true))
+  t.is_nil(commands "5.5":find("build/lio.so", 1, true))
+end)
+
 t.finish()

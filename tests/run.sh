@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the Lua suites and counts. Called by `make suites` (part of `make test`) and `make test-long`:
-#   LIO_BIN=path/to/lio [LUA54=lua5.4] tests/run.sh [--long] [WORD]
-# Every tests/*_test.lua whose name contains WORD runs in the executable and, when LUA54 is set, in that
-# interpreter with build/lio.so; --long runs tests/long/*.lua (but *_server.lua) and *.sh instead. A suite
+#   LIO_BIN=path/to/lio [STOCK=lua5.4] [MODULES=build] tests/run.sh [--long] [WORD]
+# Every tests/*_test.lua whose name contains WORD runs in the executable and, unless STOCK is empty, in that
+# interpreter with the lio.so of the folder MODULES; --long runs tests/long/*.lua (but *_server.lua) and *.sh instead. A suite
 # that crashes, hangs or prints no closing line counts as one failure. LIO_TEST_JOBS suites run at a time (2; those
 # of --long one by one). The last line is "N passed, M failed".
 set -uo pipefail
@@ -24,11 +24,16 @@ if [ ! -x "$LIO_BIN" ]; then
   echo "tests/run.sh: no executable at $LIO_BIN: run make build" >&2
   exit 1
 fi
-stock=${LUA54-lua5.4}
-if [ -n "$stock" ] && [ ! -e build/lio.so ]; then
-  echo "tests/run.sh: no build/lio.so: run make module" >&2
+stock=${STOCK-lua5.4}
+modules=$root/${MODULES:-build}
+if [ -n "$stock" ] && [ ! -e "$modules/lio.so" ]; then
+  echo "tests/run.sh: no $modules/lio.so: run make module" >&2
   exit 1
 fi
+case $stock in
+  /* | '') ;;
+  */*) stock=$root/$stock ;;
+esac
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -70,7 +75,11 @@ run_suite() {
     printf '%-8s %-40s %4d ok' "$host" "$file" "$p"
     if [ "$f" != 0 ]; then printf ', %d FAILED' "$f"; fi
     printf '  (%d s)\n' $((SECONDS - began))
-    if [ "$f" != 0 ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/    /' "$log"; fi
+    if [ "$f" != 0 ] || [ -n "${VERBOSE:-}" ]; then
+      sed 's/^/    /' "$log"
+    else
+      sed -n 's/^left out /    &/p' "$log"
+    fi
     if [ -n "$what" ]; then echo "    FAILED: $what"; fi
   } >"$job.report"
   # In one piece: others print as well.
@@ -83,7 +92,7 @@ in_lio() {
 }
 
 in_stock() {
-  LIO_HOST=$stock LUA_CPATH="$root/build/?.so;;" run_suite "$(basename "$stock")" "$1" "$stock"
+  LIO_HOST=$stock LUA_CPATH="$modules/?.so;;" run_suite "$(basename "$stock")" "$1" "$stock"
 }
 
 # begin COMMAND...: runs it in the background, when fewer than $jobs run.
@@ -98,7 +107,7 @@ begin() {
 
 echo "executable: $("$LIO_BIN" -v)"
 if [ -z "$stock" ]; then
-  echo "The suites run in the executable only: Debian has no stock interpreter of this Lua version."
+  echo "The suites run in the executable only."
 fi
 for file in "$folder"/$pattern; do
   case $file in

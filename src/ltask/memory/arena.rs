@@ -8,8 +8,12 @@ use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr;
 
-/// Largest block that is cut from a chunk.
-pub(super) const SMALL: usize = 512;
+/// Largest block that is cut from a chunk: none where memory checkers are to see each block.
+pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") {
+    0
+} else {
+    512
+};
 /// Sizes are rounded up to this. A block whose size is a multiple of 16 is aligned to 16; in any other
 /// size no object fits that needs it.
 const GRAIN: usize = 8;
