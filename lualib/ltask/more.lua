@@ -278,13 +278,21 @@ function hooks.inspect(what)
 end
 
 -- What `ltask.syscall(addr, "watch")` asks: it is not answered, so it ends with an error when this service
--- dies.
+-- dies. It does not keep the service alive.
 hooks.watches = {}
 function hooks.watch()
   local token = {}
   -- Who waits for what nobody refers to would be lost.
   hooks.watches[token] = true
+  core.watch(1)
+  local done <close> = setmetatable({}, {
+    __close = function()
+      hooks.watches[token] = nil
+      core.watch(-1)
+    end,
+  })
   ltask.wait(token)
+  return done
 end
 
 for _, name in ipairs { "async", "request", "parallel" } do

@@ -53,6 +53,10 @@ pub(crate) struct Fast {
     pub(crate) wait_when_full: bool,
     /// Its main chunk has not returned yet.
     pub(crate) starting: bool,
+    /// It has given its handlers: it ends when it is told to, not by itself.
+    pub(crate) serves: bool,
+    /// How many of its tasks wait for its own end, and do not keep it alive.
+    pub(crate) watches: usize,
     /// How many rounds of the run queue there were since the last message.
     pub(crate) rounds: u32,
     /// Whether I/O is to be looked after between batches.
@@ -73,6 +77,8 @@ impl Default for Fast {
             outbox: HashMap::new(),
             wait_when_full: false,
             starting: false,
+            serves: false,
+            watches: 0,
             rounds: 0,
             polls: false,
             generation: 2,

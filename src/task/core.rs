@@ -413,6 +413,11 @@ impl Core {
         self.requests -= usize::from(self.tag(slot).from != 0);
     }
 
+    /// How many tasks live.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// How many living tasks somebody asked for.
     pub(crate) fn requests(&self) -> usize {
         self.requests

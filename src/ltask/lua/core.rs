@@ -28,6 +28,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"idle_wait", idle_wait),
     (c"is_idle", is_idle),
     (c"poll_handler", library::poll_handler),
+    (c"watch", library::watch),
     (c"services", services),
     (c"main_chunk", main_chunk),
     (c"embedded", embedded),

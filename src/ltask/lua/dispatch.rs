@@ -5,7 +5,7 @@
 //! state, which is protected, and moved over to the coroutine that is to have them.
 
 use super::calls::TIMEOUTS;
-use super::library::{IDLE, POLL, REQUESTS, push_hook, push_system_call};
+use super::library::{IDLE, POLL, REQUESTS, SYSTEM_CALLS, is_empty, push_hook, push_system_call};
 use super::service;
 use crate::ltask::message::{ServiceId, kind};
 use crate::ltask::pack;
@@ -16,6 +16,7 @@ use crate::task::{Core, How, Slot, Tag, Token};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
+use std::sync::atomic::Ordering;
 
 /// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
 const MESSAGES_MOST: u32 = 512;
@@ -103,12 +104,65 @@ unsafe fn handle_batch(state: *mut lua_State, me: *mut Service) {
             call_if_set(state, &POLL);
             run_ready(core, state, me, began);
         }
+        if !(*me).fast.ended && is_finished(state, core, me) {
+            (*me).fast.ended = true;
+        }
         let created = (*core).created();
         let service = &mut *me;
         service.again = (*core).has_ready();
         let card = &service.card;
-        card.coroutines
-            .store(created, std::sync::atomic::Ordering::Relaxed);
+        card.coroutines.store(created, Ordering::Relaxed);
+    }
+}
+
+/// Whether a service without handlers has nothing left to do: its file has returned, no task is left, no timer has a
+/// function, nothing waits to be delivered, and it has no loop of its own.
+unsafe fn is_finished(state: *mut lua_State, core: *mut Core, me: *mut Service) -> bool {
+    // SAFETY: plain stack work in the main function; `me` and `core` are the VM's.
+    unsafe {
+        let service = &*me;
+        let fast = &service.fast;
+        if fast.starting || fast.serves || (*core).count() > fast.watches {
+            return false;
+        }
+        let idle = service.batch.is_empty() && service.sending.is_empty();
+        if !idle || !fast.outbox.is_empty() || fast.polls {
+            return false;
+        }
+        let exclusive = service.card.exclusive.load(Ordering::Relaxed);
+        [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE]
+            .into_iter()
+            .all(|key| is_unused(state, key))
+            && !(exclusive && has_on_idle(state))
+    }
+}
+
+/// Whether what lies under `key` is nil or an empty table.
+unsafe fn is_unused(state: *mut lua_State, key: &'static Key) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        let unused = match ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key.pointer()) {
+            ffi::LUA_TNIL => true,
+            ffi::LUA_TTABLE => is_empty(state, top + 1),
+            _ => false,
+        };
+        ffi::lua_settop(state, top);
+        unused
+    }
+}
+
+/// Whether the service has assigned `ltask.on_idle` (G1).
+unsafe fn has_on_idle(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work; `rawget` runs no metamethod.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        ffi::lua_getfield(state, -1, c"ltask".as_ptr());
+        ffi::lua_pushstring(state, c"on_idle".as_ptr());
+        let found = ffi::lua_istable(state, -2) != 0 && ffi::lua_rawget(state, -2) != ffi::LUA_TNIL;
+        ffi::lua_settop(state, top);
+        found
     }
 }
 

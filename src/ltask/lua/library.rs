@@ -283,6 +283,7 @@ unsafe extern "C-unwind" fn dispatch_table(state: *mut lua_State) -> c_int {
 pub(super) unsafe fn add_handlers(state: *mut lua_State) {
     // SAFETY: plain stack work.
     unsafe {
+        service(state).fast.serves = true;
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
         if is_empty(state, 2) {
             // The table itself, so that handlers added to it later are seen.
@@ -300,7 +301,8 @@ pub(super) unsafe fn add_handlers(state: *mut lua_State) {
     }
 }
 
-unsafe fn is_empty(state: *mut lua_State, index: c_int) -> bool {
+/// Whether the table at `index` is empty.
+pub(super) unsafe fn is_empty(state: *mut lua_State, index: c_int) -> bool {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_pushnil(state);
@@ -328,6 +330,17 @@ unsafe extern "C-unwind" fn quit(state: *mut lua_State) -> c_int {
         embed::push_compiled(state, "ltask.quit");
         service(state).memory().set_limit(limit);
         ffi::lua_call(state, 0, 0);
+        0
+    }
+}
+
+/// `core.watch(n)`: `n` more of the service's tasks wait for its own end, and do not keep it alive.
+pub(super) unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let more = args::integer_in(state, 1, -1, 1, "number of tasks") as isize;
+        let fast = &mut service(state).fast;
+        fast.watches = fast.watches.saturating_add_signed(more);
         0
     }
 }

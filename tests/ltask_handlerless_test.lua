@@ -1,0 +1,234 @@
+-- A service without handlers ends when its last task has ended: who made a service only to run something once must
+-- not have to end it, and the system ends with its last service.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- Boots a table given as source text, in a folder with those services; the exit code is that of `start`.
+local function boot(config, services)
+  local dir = kit.write { services = services }
+  return kit.program(string.format(
+    "local dir = %q\nos.exit(require 'ltask.start' { service_path = dir .. '/?.lua', %s }, true)\n", dir, config), dir)
+end
+
+-- Functions for a service that watches others die: `alive(label)` counts the services of a label, `gone(label)`
+-- waits until there is none, or fails after 10 seconds.
+local watching <const> = [[
+  local function alive(label)
+    local count = 0
+    for _, one in pairs(ltask.call(1, "stat")) do
+      if one.label == label then count = count + 1 end
+    end
+    return count
+  end
+  local function gone(label)
+    local limit = ltask.counter() + 10
+    while alive(label) > 0 do
+      assert(ltask.counter() < limit, label .. " does not end")
+      ltask.sleep(1)
+    end
+  end
+]]
+
+for _, config in ipairs {
+  "bootstrap = { 'one' }", "worker = 2, bootstrap = { 'one' }, exclusive = { 'timer' }, logger = { 'logger' }",
+  "bootstrap = { { name = 'one' } }", "core = { worker = 2 }, bootstrap = { { name = 'one' }, { name = 'one' } }",
+} do
+  t.test("a program of one line as the only bootstrap service ends with exit code 0: " .. config, function()
+    local r = boot(config, { one = "say 'done'" })
+    t.eq(r.err, "")
+    t.eq(r.out, config:find "}, {" and "done\ndone\n" or "done\n")
+    t.eq(r.code, 0)
+  end)
+end
+
+kit.both("2,000 services that end by themselves leave nothing behind, where 64 can live", {
+  config = { core = { max_service = 64 } },
+  services = { brief = "assert(... == 7)" },
+  main = watching .. [[
+    local before = 0
+    for _ in pairs(ltask.call(1, "stat")) do before = before + 1 end
+    local ids, distinct = {}, 0
+    for _ = 1, 2000 do
+      local id = ltask.spawn("brief", 7)
+      if not ids[id] then ids[id], distinct = true, distinct + 1 end
+    end
+    gone "brief"
+    local after = 0
+    for _ in pairs(ltask.call(1, "stat")) do after = after + 1 end
+    say(distinct, after - before)
+  ]],
+  out = { "2000\t0" },
+})
+
+kit.both("it lives as long as a task of it: one that sleeps, one that waits for an answer, one woken by a third", {
+  services = {
+    sleeper = [[
+      ltask.fork(function()
+        ltask.sleep(2)
+        say "slept"
+      end)
+    ]],
+    caller = [[
+      local main = ...
+      ltask.fork(function() say(ltask.call(main, "slowly")) end)
+    ]],
+    woken = [[
+      local main = ...
+      ltask.fork(function() say(ltask.wait "go") end)
+      ltask.fork(function()
+        ltask.call(main, "slowly")
+        ltask.wakeup("go", "woken")
+      end)
+    ]],
+    late = "ltask.timeout(2, function() say 'time is over' end)",
+  },
+  main = watching .. [[
+    function S.slowly()
+      ltask.sleep(2)
+      return "answered"
+    end
+    for _, name in ipairs { "sleeper", "caller", "woken", "late" } do
+      ltask.spawn(name, ltask.self())
+      gone(name)
+    end
+  ]],
+  out = { "slept", "answered", "woken", "time is over" },
+})
+
+kit.both("handlers keep a service: returned, even none of them yet; given to dispatch at once, or by a task later", {
+  services = {
+    returned = "return {}",
+    at_once = "ltask.dispatch { ping = function(x) return x end }",
+    added = "ltask.dispatch().ping = function(x) return x end",
+    later = [[
+      local main = ...
+      ltask.fork(function()
+        ltask.sleep(2)
+        ltask.dispatch { ping = function(x) return x end }
+        ltask.call(main, "ready")
+      end)
+    ]],
+  },
+  main = watching .. [[
+    function S.ready() ltask.wakeup "ready" end
+    local ids = {
+      ltask.spawn "returned", ltask.spawn "at_once", ltask.spawn "added", ltask.spawn("later", ltask.self()),
+    }
+    ltask.wait "ready"
+    -- Slices of theirs that end with nothing left to do.
+    for _ = 1, 3 do
+      for _, id in ipairs(ids) do ltask.syscall(id, "inspect", "memory") end
+      ltask.sleep(1)
+    end
+    say(pcall(ltask.call, ids[2], "ping", 1))
+    say(pcall(ltask.call, ids[3], "ping", 2))
+    say(pcall(ltask.call, ids[4], "ping", 3))
+    say(alive "returned", alive "at_once", alive "added", alive "later")
+  ]],
+  out = { "true\t1", "true\t2", "true\t3", "1\t1\t1\t1" },
+})
+
+kit.both("a request to one that has ended fails, and so does one that it did not answer", {
+  services = { brief = "", busy = "ltask.fork(function() ltask.sleep(2) end)" },
+  main = watching .. [[
+    local id = ltask.spawn "brief"
+    gone "brief"
+    local ok, e = pcall(ltask.call, id, "x")
+    say(ok, tostring(e) == ("{service:%d} is dead"):format(id))
+    local busy = ltask.spawn "busy"
+    say(select(2, pcall(ltask.call, busy, "x")) == ("service %d (busy) has no request 'x'"):format(busy))
+    say(pcall(ltask.syscall, busy, "watch") == false, alive "busy")
+  ]],
+  out = { "false\ttrue", "true", "true\t0" },
+})
+
+kit.both("what a service has sent before its end arrives", {
+  services = {
+    teller = [[
+      local main = ...
+      for i = 1, 100 do ltask.send(main, "tell", i) end
+    ]],
+  },
+  main = watching .. [[
+    local sum = 0
+    function S.tell(i) sum = sum + i end
+    ltask.spawn("teller", ltask.self())
+    gone "teller"
+    say(sum)
+  ]],
+  out = { "5050" },
+})
+
+kit.both("with full = wait it stays until what waits for room is delivered", {
+  config = { full = "wait", core = { queue = 4 } },
+  services = {
+    teller = [[
+      local main = ...
+      ltask.fork(function() for i = 1, 100 do ltask.send(main, "tell", i) end end)
+    ]],
+  },
+  main = watching .. [[
+    local sum = 0
+    function S.tell(i) sum = sum + i end
+    ltask.spawn("teller", ltask.self())
+    gone "teller"
+    say(sum)
+  ]],
+  out = { "5050" },
+})
+
+kit.both("a loop of its own keeps a service: an idle handler, or on_idle", {
+  config = { exclusive = { "idler" } },
+  services = {
+    idler = [[
+      local exclusive = require "ltask.exclusive"
+      local take = exclusive.eventinit()
+      function ltask.on_idle() take() end
+    ]],
+    looper = [[
+      local lio = require "lio"
+      local selector = assert(lio.create())
+      local take, descriptor = ltask.eventinit()
+      selector:event_add(descriptor, lio.SELECT_READ, take)
+      ltask.idle_handler(function()
+        for ready in selector:wait() do ready() end
+      end)
+    ]],
+    descriptor = "ltask.eventinit()",
+  },
+  main = watching .. [[
+    local id = ltask.spawn "looper"
+    ltask.spawn "descriptor"
+    gone "descriptor"
+    for _ = 1, 3 do
+      ltask.syscall(2, "inspect", "memory")
+      ltask.syscall(id, "inspect", "memory")
+      ltask.sleep(1)
+    end
+    say(alive "idler", alive "looper")
+  ]],
+  out = { "1\t1" },
+})
+
+t.test("an exclusive service without handlers ends, and the system with its last common one", function()
+  for _, worker in ipairs(kit.workers) do
+    local r = boot("worker = " .. worker .. ", exclusive = { 'brief' }, bootstrap = { 'main' }", {
+      brief = "say('exclusive', ltask.self())",
+      main = watching .. "gone 'brief' say 'main'",
+    })
+    t.eq(r.err, "")
+    t.eq(r.out, "exclusive\t2\nmain\n")
+    t.eq(r.code, 0)
+  end
+end)
+
+t.test("an error in its last task is logged, and ends it as well", function()
+  local r = boot("bootstrap = { 'main' }", { main = "ltask.fork(function() error 'as it must' end)" })
+  t.ok(r.err:find("main.lua:1: as it must", 1, true), r.err)
+  t.eq(r.out, "")
+  t.eq(r.code, 0)
+end)
+
+t.finish()
