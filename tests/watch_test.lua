@@ -133,6 +133,27 @@ t.test("a script that never ran starts when what it lacked appears", function()
   t.eq(kit.get(p:serving()), "here")
 end)
 
+t.test("a module that appears right after require has looked for it is not taken for known", function()
+  -- Before the supervisor knows that the script has failed: the script writes the file itself.
+  local p <close> = kit.start { ["server.lua"] = kit.server("word", [[
+    local found, word = pcall(require, "part.word")
+    if not found then
+      os.execute("mkdir " .. arg[0]:match "^.*/" .. "part")
+      local f = assert(io.open(arg[0]:match "^.*/" .. "part/word.lua", "w"))
+      f:write "return 'here'"
+      f:close()
+      error(word)
+    end]]) }
+  p:expect "waiting for a change$"
+  p:expect "part/word.lua changed, restarting$"
+  local port = p:serving()
+  t.eq(kit.get(port), "here")
+  t.eq(p:settled(), 2)
+  p:write("part/word.lua", "return 'there'")
+  p:expect "part/word.lua changed, restarting$"
+  kit.until_answer(port, "there")
+end)
+
 t.test("a module with a mistake in it is watched though it did not load", function()
   local p <close> = kit.start {
     ["server.lua"] = kit.server("word", 'local word = require "word"'), ["word.lua"] = "return (",
@@ -220,12 +241,14 @@ t.test("when the supervisor is killed, the script ends as well", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
   p.child:kill "KILL"
-  p.child:all() -- ends when nobody has the pipe open
-  loop.run(function()
-    local c, _, code = require("lio.net").connect("127.0.0.1", port)
-    if c then c:close() end
-    t.eq({ c, code }, { false, "refused" })
-  end)
+  p.child:all() -- ends when no process has the pipe open; an exit closes the pipe before the listener
+  kit.wait_for(function()
+    return loop.run(function()
+      local c, _, code = require("lio.net").connect("127.0.0.1", port)
+      if c then c:close() end
+      return code == "refused"
+    end)
+  end, "the script's listener is closed")
 end)
 
 t.test("the script sees its own arguments, and nothing of the supervisor", function()

@@ -5,7 +5,7 @@ use super::Event;
 use crate::complain;
 use lio::watched::fingerprint::Fingerprint;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -21,8 +21,6 @@ pub(super) struct Files {
     watcher: Option<RecommendedWatcher>,
     /// Folders cannot be watched: files are looked at every now and then.
     polls: bool,
-    /// What the folders held when the script failed: a new file may be what it lacked.
-    listing: Option<BTreeSet<PathBuf>>,
 }
 
 impl Files {
@@ -40,7 +38,6 @@ impl Files {
             folders: HashMap::new(),
             polls: false,
             watcher,
-            listing: None,
         };
         if files.watcher.is_none() {
             files.fall_back();
@@ -57,9 +54,9 @@ impl Files {
         self.polls = true;
     }
 
-    /// How many files there are.
+    /// How many files were loaded.
     pub(super) fn count(&self) -> usize {
-        self.files.len()
+        self.files.values().filter(|known| known.exists()).count()
     }
 
     /// Whether somebody must look although nothing was told.
@@ -67,22 +64,21 @@ impl Files {
         self.polls || self.folders.values().any(|folder| !folder.exists())
     }
 
-    /// A process loads a file, which was as `fingerprint` tells.
+    /// A process loads a file, or looks for it in vain; it was as `fingerprint` says.
     pub(super) fn add(&mut self, path: PathBuf, fingerprint: Fingerprint) {
+        self.watch_folders_of(&path);
+        self.before.remove(&path);
+        self.files.insert(path, fingerprint);
+    }
+
+    fn watch_folders_of(&mut self, path: &Path) {
         let mut folders = Vec::new();
-        folders_of(&path, &mut folders, LINKS);
-        let known = self.folders.len();
+        folders_of(path, &mut folders, LINKS);
         for folder in folders {
             if !self.folders.contains_key(&folder) {
                 self.watch(folder);
             }
         }
-        // Told after the failure: what such a folder holds already is not new.
-        if self.listing.is_some() && self.folders.len() > known {
-            self.listing = Some(self.list());
-        }
-        self.before.remove(&path);
-        self.files.insert(path, fingerprint);
     }
 
     fn watch(&mut self, folder: PathBuf) {
@@ -100,7 +96,6 @@ impl Files {
     pub(super) fn begin(&mut self) {
         let files = std::mem::take(&mut self.files);
         self.before.extend(files);
-        self.listing = None;
     }
 
     /// The new process runs: what only the one before has loaded does not count any more.
@@ -119,31 +114,18 @@ impl Files {
         }
     }
 
-    /// The new process has failed: files of both count, and files that appear beside them.
+    /// The new process has failed: files of both count.
     pub(super) fn fail(&mut self) {
         let files = std::mem::take(&mut self.files);
         self.files = std::mem::take(&mut self.before);
         self.files.extend(files);
-        self.listing = Some(self.list());
-    }
-
-    fn list(&self) -> BTreeSet<PathBuf> {
-        let entries = self
-            .folders
-            .keys()
-            .filter_map(|folder| fs::read_dir(folder).ok());
-        entries
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|end| end == "lua"))
-            .collect()
     }
 
     /// The files that have changed since they were loaded. One that is gone has not: its editor may be
     /// about to write it anew, and without it nothing could run.
     pub(super) fn changed(&mut self) -> Vec<PathBuf> {
         self.look_at_folders();
+        self.look_for_folders();
         let mut changed = Vec::new();
         for files in [&mut self.files, &mut self.before] {
             for (path, known) in files {
@@ -154,14 +136,26 @@ impl Files {
                 }
             }
         }
-        if let Some(listing) = &self.listing {
-            let found = self.list();
-            changed.extend(found.difference(listing).cloned());
-            self.listing = Some(found);
-        }
         changed.sort();
         changed.dedup();
         changed
+    }
+
+    /// The folder of a file that was missing may be there now.
+    fn look_for_folders(&mut self) {
+        let files = self.files.iter().chain(&self.before);
+        let missing: Vec<_> = files
+            .filter(|(path, known)| {
+                !known.exists()
+                    && path
+                        .parent()
+                        .is_some_and(|folder| !self.folders.contains_key(folder))
+            })
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in missing {
+            self.watch_folders_of(&path);
+        }
     }
 
     /// A folder that was made anew is another one for the system.
@@ -179,15 +173,16 @@ impl Files {
     }
 }
 
-/// The folders in which something happens when the file at `path` becomes another one: its own, and those
-/// of each symbolic link on the way.
+/// The folders in which something happens when the file at `path` becomes another one: its own, or the nearest that
+/// is there, and those of each symbolic link on the way.
 fn folders_of(path: &Path, folders: &mut Vec<PathBuf>, links: usize) {
     let mut note = |folder: &Path| {
         if !folders.iter().any(|known| known == folder) {
             folders.push(folder.to_path_buf());
         }
     };
-    if let Some(parent) = path.parent() {
+    let mut parents = path.ancestors().skip(1);
+    if let Some(parent) = parents.find(|folder| folder.is_dir()) {
         note(parent);
     }
     for part in path.ancestors() {

@@ -31,6 +31,16 @@ pub(crate) unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `misses(path)`: `require` has looked for a module in this file, and it is not there.
+unsafe extern "C-unwind" fn misses(state: *mut lua_State) -> c_int {
+    // SAFETY: the string stays on the stack for the whole call, and nothing is pushed meanwhile.
+    unsafe {
+        let path = args::bytes(state, 1);
+        settle(state, guard(|| Ok(super::misses(path))));
+        0
+    }
+}
+
 /// A function of Lua is about to load this file.
 ///
 /// # Safety
@@ -54,7 +64,8 @@ pub(crate) unsafe fn install(state: *mut lua_State) {
     unsafe {
         embed::push_compiled(state, "lio.loads");
         ffi::lua_pushcclosure(state, watch, 0);
-        ffi::lua_call(state, 1, 0);
+        ffi::lua_pushcclosure(state, misses, 0);
+        ffi::lua_call(state, 2, 0);
     }
 }
 

@@ -72,8 +72,17 @@ fn link() -> Option<MutexGuard<'static, Link>> {
     Some(link.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Tells that the file at `path` is about to be loaded. Nothing when nobody watches.
+/// Reports that the file at `path` is about to be loaded. Does nothing without a supervisor.
 pub fn loads(path: &[u8]) {
+    report(path, Fingerprint::of);
+}
+
+/// Reports that a file was looked for at `path` and was not there: it counts as changed as soon as it is.
+fn misses(path: &[u8]) {
+    report(path, |_| Fingerprint::default());
+}
+
+fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
     let Some(mut link) = link() else { return };
     let path = Path::new(OsStr::from_bytes(path));
     let Ok(path) = std::path::absolute(path) else {
@@ -82,7 +91,7 @@ pub fn loads(path: &[u8]) {
     if link.told.contains(&path) {
         return;
     }
-    let mut text = Fingerprint::of(&path).encode().to_vec();
+    let mut text = fingerprint(&path).encode().to_vec();
     text.extend_from_slice(path.as_os_str().as_bytes());
     let _ = wire::send(&link.socket, wire::LOADS, &text, None);
     link.told.insert(path);
