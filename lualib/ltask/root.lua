@@ -291,12 +291,23 @@ end
 
 -- The start of the system ---------------------------------------------------------------------
 
-local function start_exclusive()
-  for _, one in ipairs(config.exclusive_ids or {}) do
-    labels[one.id] = one.name
-    init(one.id, one)
-    name_service(one.name, one.id)
-  end
+-- `f(…)` → its result; an error says what of the configuration failed.
+local function part(what, f, ...)
+  local ok, result = pcall(f, ...)
+  if not ok then error(what .. ": " .. tostring(result), 0) end
+  return result
+end
+
+local function start_exclusive(one)
+  labels[one.id] = one.name
+  init(one.id, one)
+  name_service(one.name, one.id)
+end
+
+local function run_initfunc()
+  local f, problem = load(config.root_initfunc, "=root_initfunc")
+  if not f then error(problem, 0) end
+  f(S)
 end
 
 local function start_one(t)
@@ -306,13 +317,18 @@ end
 
 local function start_all()
   if config.logger then
-    logger = unique_service(config.logger.name, config.logger)
+    local name = config.logger.name
+    logger = part(("the logger '%s'"):format(name), unique_service, name, config.logger)
   end
-  start_exclusive()
-  if config.root_initfunc then assert(load(config.root_initfunc, "=root_initfunc"))(S) end
+  for _, one in ipairs(config.exclusive_ids or {}) do
+    part(("the exclusive service '%s'"):format(one.name), start_exclusive, one)
+  end
+  if config.root_initfunc then part("root_initfunc", run_initfunc) end
   -- One more, so that a service which ends at once does not end the system before the next one.
   common_count = common_count + 1
-  for _, t in ipairs(config.bootstrap) do start_one(t) end
+  for _, t in ipairs(config.bootstrap) do
+    part(("the bootstrap service '%s'"):format(t.name), start_one, t)
+  end
   common_count = common_count - 1
   if common_count == 0 then end_system() end
 end
@@ -320,8 +336,8 @@ end
 ltask.fork(function()
   local ok, problem = pcall(start_all)
   if not ok then
-    ltask.log.error("the system cannot start: " .. tostring(problem))
-    root.set_exit_code(1)
+    -- `ltask.start` raises it.
+    core.fail_boot(problem)
     end_system()
   end
 end)

@@ -147,7 +147,8 @@ local function run(config)
   return boot.wait(context)
 end
 
--- `start.start(config)` → exit code, when the system has ended. See docs/ltask.md for the fields.
+-- `start.start(config)` → exit code, when the system has ended. Raises when it could not start. See docs/ltask.md for
+-- the fields.
 function M.start(config)
   check(config)
   local bootstrap = bootstrap_list(config.bootstrap)
@@ -160,8 +161,11 @@ function M.start(config)
     return type(message) == "string" and debug.traceback(message, 2) or message
   end)
   flush_log()
+  local failure = boot.boot_failure()
   boot.deinit()
   if not ok then error(result, 0) end
+  -- Raised, so that a program which drops the result ends with exit code 1 all the same.
+  if failure then fail("the system cannot start: %s", failure) end
   return result
 end
 

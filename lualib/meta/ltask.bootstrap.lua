@@ -99,6 +99,10 @@ function bootstrap.pushlog(pointer, size) end
 ---@return integer size
 function bootstrap.poplog() end
 
+---Why a system of `ltask.start` could not start; nil when it could, or has not tried yet. `ltask.start` raises it.
+---@return string? reason
+function bootstrap.boot_failure() end
+
 ---Packs values, as `ltask.pack`.
 ---@param ... any
 ---@return lightuserdata pointer

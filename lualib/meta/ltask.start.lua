@@ -6,8 +6,8 @@
 ---@overload fun(config: ltask.Config): integer
 local start = {}
 
----Runs a system until it has ended. Raises what is wrong with the table before anything runs. A bootstrap service
----that cannot start is logged, ends the system, and makes the exit code 1.
+---Runs a system until it has ended. Raises what is wrong with the table before anything runs, and, when the system
+---has ended, what of it could not start: a bootstrap or exclusive service, the logger, `preload` or `root_initfunc`.
 ---@param config ltask.Config
 ---@return integer code the exit code
 function start.start(config) end

@@ -67,7 +67,7 @@ impl Drop for Leaving<'_> {
 fn must(system: &Arc<System>, started: Result<(), String>) -> bool {
     let Err(message) = started else { return true };
     system.log_text(SYSTEM, &message);
-    system.exit_code.store(1, Ordering::SeqCst);
+    system.fail_boot(&message);
     system.quit();
     false
 }

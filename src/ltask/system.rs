@@ -64,6 +64,8 @@ pub(crate) struct System {
     pub(crate) finished: Arc<Event>,
     pub(crate) running: AtomicUsize,
     pub(crate) exit_code: AtomicI32,
+    /// Why the system could not start: the first reason.
+    boot_failure: Mutex<Option<String>>,
     /// External messages that root has not been given.
     external: AtomicUsize,
     /// VMs that run before the system does (G1), until they become services.
@@ -110,6 +112,7 @@ impl System {
             finished,
             running: AtomicUsize::new(0),
             exit_code: AtomicI32::new(0),
+            boot_failure: Mutex::new(None),
             external: AtomicUsize::new(0),
             early: Mutex::new(HashMap::new()),
             debuglog,
@@ -296,6 +299,17 @@ impl System {
         };
         // A full mailbox wakes the logger as well.
         let _ = self.post(message, 0, worker);
+    }
+
+    /// The system cannot start, for this reason: the exit code is 1, and who started it is told.
+    pub(crate) fn fail_boot(&self, reason: &str) {
+        self.exit_code.store(1, Ordering::SeqCst);
+        lock(&self.boot_failure).get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Why the system could not start.
+    pub(crate) fn boot_failure(&self) -> Option<String> {
+        lock(&self.boot_failure).clone()
     }
 
     /// Writes a line to the debug log, if there is one.

@@ -23,6 +23,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"init_root", init_root),
     (c"pushlog", pushlog),
     (c"poplog", poplog),
+    (c"boot_failure", boot_failure),
     (c"new_service", new_service),
     (c"new_thread", new_thread),
     (c"preinit", preinit),
@@ -161,6 +162,18 @@ unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
             return 0;
         };
         super::push_labelled(state, entry)
+    }
+}
+
+/// `bootstrap.boot_failure()` → why `ltask.start`'s root could not start the system; nil when it could.
+unsafe extern "C-unwind" fn boot_failure(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `push_owned`.
+    unsafe {
+        match handle(state).system.boot_failure() {
+            Some(reason) => super::push_owned(state, reason),
+            None => ffi::lua_pushnil(state),
+        }
+        1
     }
 }
 

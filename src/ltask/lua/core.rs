@@ -21,6 +21,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"require_now", library::require_now),
     (c"generation", library::generation),
     (c"finish", finish),
+    (c"fail_boot", fail_boot),
     (c"log", log),
     (c"log_reader", log_reader),
     (c"poplog", poplog),
@@ -41,6 +42,17 @@ unsafe extern "C-unwind" fn finish(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         service(state).fast.ended = true;
+        0
+    }
+}
+
+/// `core.fail_boot(reason)`: the system cannot start; `ltask.start` raises that. For root.
+unsafe extern "C-unwind" fn fail_boot(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell; what is made of the text is gone before the return.
+    unsafe {
+        let reason = args::bytes(state, 1);
+        let system = service(state).system();
+        system.fail_boot(&String::from_utf8_lossy(reason));
         0
     }
 }

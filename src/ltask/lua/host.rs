@@ -9,7 +9,6 @@ use crate::ltask::service::Service;
 use crate::task::{Errand, Host, Slot, Tag};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
-use std::sync::atomic::Ordering;
 
 /// What the task core tells the service library.
 pub(super) fn host(service: &mut Service) -> Host {
@@ -99,7 +98,9 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
         }
         if service.fast.starting && service.id == ROOT {
             // Without root there is nobody to end the system.
-            service.system().exit_code.store(1, Ordering::SeqCst);
+            service
+                .system()
+                .fail_boot("root has failed; the log says why");
             service.fast.ended = true;
         }
         // The description needs memory, also of a service that has used up its own.

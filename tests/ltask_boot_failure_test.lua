@@ -1,0 +1,110 @@
+-- A boot that fails ends the program with exit code 1 and says on standard error what failed, also when the program
+-- drops what `start` returns.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- Boots a table given as source text, in a folder with those services; `dir` is known to it. The program drops the
+-- result of `start`, and says that it has gone on behind it.
+local function boot(config, services, worker)
+  local dir = kit.write { services = services, modules = { broken = "local = 1" } }
+  return kit.program(string.format([[
+    local dir = %q
+    require "ltask.start" { core = { worker = %d }, service_path = dir .. "/?.lua", %s }
+    io.write "went on\n"
+  ]], dir, worker or 1, config), dir)
+end
+
+local services <const> = {
+  main = "ltask.fork(function() say 'main' end)",
+  raises = "error 'as it must'",
+  raises_table = "error { code = 7 }",
+  waits_and_raises = "ltask.sleep(1) error 'after a while'",
+  requires = "require 'no.such.module'",
+}
+
+-- name, the fields of the table, what standard error has.
+for _, case in ipairs {
+  { "a bootstrap service that is missing", "bootstrap = { 'absent' }",
+    "the bootstrap service 'absent': cannot find service 'absent'" },
+  { "one that raises", "bootstrap = { { name = 'raises' } }", "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
+  { "one that raises a table", "bootstrap = { { name = 'raises_table' } }", "the bootstrap service 'raises_table': " },
+  { "one that raises after a wait", "bootstrap = { { name = 'waits_and_raises' } }",
+    "the bootstrap service 'waits_and_raises': ", "waits_and_raises.lua:1: after a while" },
+  { "one with a mistake in its text", "bootstrap = { { name = 'broken' } }",
+    "the bootstrap service 'broken': ", "broken.lua:1: <name> expected near '='" },
+  { "a unique one that raises", "bootstrap = { { name = 'raises', unique = true }, { name = 'main' } }",
+    "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
+  { "the second one", "bootstrap = { { name = 'main' }, { name = 'raises' } }", "the bootstrap service 'raises': " },
+  { "a worker that there is not", "bootstrap = { { name = 'main', worker_id = 7 } }",
+    "the bootstrap service 'main': ", "worker" },
+  { "a logger that is missing", "bootstrap = { 'main' }, logger = { 'absent' }",
+    "the logger 'absent': cannot find service 'absent'" },
+  { "a logger that raises", "bootstrap = { 'main' }, logger = { name = 'raises' }",
+    "the logger 'raises': ", "raises.lua:1: as it must" },
+  { "root_initfunc that raises", "bootstrap = { 'main' }, root_initfunc = [[error 'in root']]",
+    "root_initfunc: root_initfunc:1: in root" },
+  { "root_initfunc with a mistake in its text", "bootstrap = { 'main' }, root_initfunc = 'local = 1'",
+    "root_initfunc: root_initfunc:1: <name> expected near '='" },
+  { "preload that raises", "bootstrap = { 'main' }, preload = [[error 'too early']]", "preload:1: too early" },
+  { "preload with a mistake in its text", "bootstrap = { 'main' }, preload = 'local = 1'",
+    "preload:1: <name> expected near '='" },
+  { "preload without a logger", "bootstrap = { 'main' }, logger = false, preload = [[error 'too early']]",
+    "the bootstrap service 'main': preload:1: too early" },
+  { "an exclusive service that is missing", "bootstrap = { 'main' }, exclusive = { 'absent' }",
+    "the exclusive service 'absent': cannot find service 'absent'" },
+  { "an exclusive service that raises", "bootstrap = { 'main' }, exclusive = { 'timer', 'raises' }",
+    "the exclusive service 'raises': ", "raises.lua:1: as it must" },
+  { "a lua_path that lacks a module", "bootstrap = { 'requires' }, lua_path = '/nowhere/?.lua'",
+    "the bootstrap service 'requires': ", "module 'no.such.module' not found" },
+  { "a service_path that leads nowhere", "bootstrap = { 'main' }, service_path = '/nowhere/?.lua'",
+    "the bootstrap service 'main': cannot find service 'main'", "/nowhere/main.lua" },
+  { "a crash log that cannot be opened", "bootstrap = { 'main' }, crashlog = '/nowhere/crash.log'",
+    "crashlog /nowhere/crash.log: " },
+  { "a debug log that cannot be opened", "bootstrap = { 'main' }, debuglog = '/nowhere/debug.log'",
+    "debuglog /nowhere/debug.log: " },
+} do
+  t.test("exit code 1 and a line on standard error for " .. case[1], function()
+    for _, worker in ipairs(kit.workers) do
+      local r = boot(case[2], services, worker)
+      t.eq(r.code, 1, "exit code; standard error: " .. r.err)
+      t.ok(not r.out:find "went on", r.out)
+      for i = 3, #case do t.ok(r.err:find(case[i], 1, true), case[i] .. " is missing in " .. r.err) end
+    end
+  end)
+end
+
+t.test("what started before the failure is ended: its quit handler runs, and the program may go on", function()
+  local dir = kit.write { services = {
+    first = "local S = {} function S.quit() say 'quit' end return S", raises = services.raises,
+  } }
+  local r = kit.program(string.format([[
+    local start = require "ltask.start"
+    local path = %q .. "/?.lua"
+    local ok, err = pcall(start, { service_path = path, bootstrap = { { name = "first" }, { name = "raises" } } })
+    io.write(tostring(ok), " ", err:match "[^\n]*", "\n")
+    -- The next one is not told of it.
+    io.write(start { service_path = path, bootstrap = { { name = "one", source = "" } } }, "\n")
+  ]], dir), dir)
+  t.eq(r.err, "")
+  t.eq(r.out, "quit\nfalse ltask.start: the system cannot start: the bootstrap service 'raises': " .. dir
+    .. "/raises.lua:1: as it must\n0\n")
+  t.eq(r.code, 0)
+end)
+
+t.test("an exit code that the program sets is start's result, and no error", function()
+  local r = boot("bootstrap = { 'main' }", { main = "ltask.call(1, 'exit_code', 7)" })
+  t.eq(r.err, "")
+  t.eq(r.out, "went on\n")
+  t.eq(r.code, 0)
+end)
+
+t.test("an error after the start is none of the boot", function()
+  local r = boot("bootstrap = { 'main' }", { main = "ltask.fork(function() error 'later' end)" })
+  t.ok(r.err:find("main.lua:1: later", 1, true), r.err)
+  t.eq(r.out, "went on\n")
+  t.eq(r.code, 0)
+end)
+
+t.finish()
