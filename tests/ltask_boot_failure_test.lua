@@ -28,7 +28,8 @@ local services <const> = {
 for _, case in ipairs {
   { "a bootstrap service that is missing", "bootstrap = { 'absent' }",
     "the bootstrap service 'absent': cannot find service 'absent'" },
-  { "one that raises", "bootstrap = { { name = 'raises' } }", "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
+  { "one that raises", "bootstrap = { { name = 'raises' } }",
+    "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
   { "one that raises a table", "bootstrap = { { name = 'raises_table' } }", "the bootstrap service 'raises_table': " },
   { "one that raises after a wait", "bootstrap = { { name = 'waits_and_raises' } }",
     "the bootstrap service 'waits_and_raises': ", "waits_and_raises.lua:1: after a while" },
@@ -37,6 +38,7 @@ for _, case in ipairs {
   { "a unique one that raises", "bootstrap = { { name = 'raises', unique = true }, { name = 'main' } }",
     "the bootstrap service 'raises': ", "raises.lua:1: as it must" },
   { "the second one", "bootstrap = { { name = 'main' }, { name = 'raises' } }", "the bootstrap service 'raises': " },
+  { "a bootstrap service by name", "bootstrap = { absent = true, main = true }", "the bootstrap service 'absent': " },
   { "a worker that there is not", "bootstrap = { { name = 'main', worker_id = 7 } }",
     "the bootstrap service 'main': ", "worker" },
   { "a logger that is missing", "bootstrap = { 'main' }, logger = { 'absent' }",

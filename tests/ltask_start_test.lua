@@ -144,6 +144,39 @@ t.test("require 'ltask'.start is the same function", function()
   t.eq(r.out, "main\n")
 end)
 
+t.test("bootstrap may be a table of services by name, which start in the order of their names", function()
+  for _, worker in ipairs(kit.workers) do
+    local r = boot("{ core = { worker = " .. worker .. [[ }, service_path = dir .. "/?.lua", bootstrap = {
+      timer = { unique = true }, zeta = true, alpha = { args = { 1, nil, 3, n = 3 } }, ["in.folder"] = { 4, 5 },
+      beta = { args = { 2 }, label = "b", unique = true }, made = { source = "io.write('made', string.char(10))" },
+      name = { args = { "a service's name may be 'name'" } },
+    } }]], {
+      alpha = "say('alpha', select('#', ...), ...)",
+      beta = "say('beta', ltask.label(), ...) return {}",
+      zeta = "say('zeta', ltask.queryservice 'beta' > 1)",
+      name = "say(...)",
+    }, "os.execute('mkdir ' .. dir .. '/in'); local f = io.open(dir .. '/in/folder.lua', 'w') "
+      .. "f:write [[io.write('in.folder ', table.concat({...}, ' '), '\\n')]] f:close() io.stdout:setvbuf 'no' "
+      .. "require 'ltask.start'")
+    t.eq(r.err, "")
+    t.eq(kit.lines(r.out), {
+      "alpha\t3\t1\tnil\t3", "beta\tb\t2", "in.folder 4 5", "made", "a service's name may be 'name'", "zeta\ttrue",
+    })
+    t.eq(r.code, 0)
+  end
+end)
+
+t.test("debuglog = \"=\" is standard output", function()
+  for _, config in ipairs { "debuglog = '='", "core = { debuglog = '=' }" } do
+    local r = boot("{ service_path = dir .. '/?.lua', bootstrap = { 'main' }, " .. config .. " }", {
+      main = "ltask.debuglog 'the first' say 'between' ltask.debuglog 'the second'",
+    })
+    t.eq(r.err, "")
+    t.eq(r.out, "3 the first\nbetween\n3 the second\n")
+    t.eq(t.run("ls '=' 2>/dev/null").out, "")
+  end
+end)
+
 t.test("a shipped name needs no file, and a file of one's own in service_path comes first", function()
   local r = boot([[{ service_path = dir .. "/?.lua",
     bootstrap = { { name = "timer", unique = true }, { name = "logger", unique = true }, { name = "main" } } }]])
@@ -162,6 +195,13 @@ t.test("a wrong table raises what is wrong with it, before anything runs", funct
     { "{ bootstrap = { 'main' }, exclusive = 5 }", "exclusive" },
     { "{ bootstrap = { 'main' }, full = 'sometimes' }", "full" },
     { "{ bootstrap = { 'main' }, watchdog = 'often' }", "watchdog" },
+    { "{ bootstrap = { 'main' }, worker = 0 }", "config.worker: must be 1 to 256, not 0" },
+    { "{ bootstrap = { 'main' }, core = { worker = 257 } }", "config.worker: must be 1 to 256, not 257" },
+    { "{ bootstrap = { main = 5 } }", "bootstrap['main']: true or a table such as { args = {} } expected, got number" },
+    { "{ bootstrap = { main = { name = 'main' } } }", "bootstrap['main']: the key is the service's name" },
+    { "{ bootstrap = { { name = 'main' }, other = true } }",
+      "bootstrap: a list of services, or a table of them by name, expected; got both: [1] and 'other'" },
+    { "{ bootstrap = { [true] = { name = 'main' } } }", "bootstrap names no service" },
   } do
     local r = boot(case[1], nil, "local start = require 'ltask.start'; "
       .. "return (function(c) io.write(tostring(select(2, pcall(start, c))), '\\n') end)")

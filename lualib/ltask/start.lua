@@ -27,30 +27,49 @@ local function fail(...)
   error("ltask.start: " .. string.format(...), 0)
 end
 
+-- A service `name` with the fields of `t`; `given`: its arguments where `t.args` is nil.
+local function described(name, t, given)
+  local args = t.args
+  if args == nil then args = given elseif type(args) ~= "table" then args = { args } end
+  return { name = name, args = args, unique = t.unique, worker_id = t.worker_id, label = t.label,
+    source = t.initfunc or t.source, chunkname = t.chunkname }
+end
+
 -- `{ name, args… }` or `{ name=, args= }`.
 local function entry(where, t)
   if type(t) == "string" then return { name = t, args = {} } end
   if type(t) ~= "table" then fail("%s: a name or a table expected, got %s", where, type(t)) end
   local name = t.name or t[1]
   if type(name) ~= "string" then fail("%s: no service name, as in { name = \"main\" }", where) end
-  local args = t.args
-  if args == nil then
-    args = t.name and table.pack(table.unpack(t)) or table.pack(table.unpack(t, 2))
-  elseif type(args) ~= "table" then
-    args = { args }
-  end
-  return { name = name, args = args, unique = t.unique, worker_id = t.worker_id, label = t.label,
-    source = t.initfunc or t.source, chunkname = t.chunkname }
+  return described(name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
 end
 
--- G1: `bootstrap = { "main", args… }`; G2: a list of entries, or names with entries.
+-- `main = { args = }`, or `main = true`.
+local function named_entry(name, t)
+  local where = ("bootstrap['%s']"):format(name)
+  if t == true then t = {} end
+  if type(t) ~= "table" then fail("%s: true or a table such as { args = {} } expected, got %s", where, type(t)) end
+  if t.name ~= nil then fail("%s: the key is the service's name; remove the field 'name'", where) end
+  return described(name, t, table.pack(table.unpack(t)))
+end
+
+-- G1: `{ "main", args… }`. G2: a list of entries, or a table of them by name: that has no order, so its services
+-- start in the order of their names.
 local function bootstrap_list(t)
   if t == nil then fail("bootstrap is missing, as in bootstrap = { { name = \"main\" } }") end
   if type(t) == "string" then return { entry("bootstrap", t) } end
   if type(t) ~= "table" then fail("bootstrap: a table expected, got %s", type(t)) end
   if type(t[1]) == "string" or type(t.name) == "string" then return { entry("bootstrap", t) } end
-  local list = {}
+  local names, list = {}, {}
+  for key in pairs(t) do
+    if type(key) == "string" then names[#names + 1] = key end
+  end
   for i, one in ipairs(t) do list[i] = entry("bootstrap[" .. i .. "]", one) end
+  if #names > 0 and #list > 0 then
+    fail("bootstrap: a list of services, or a table of them by name, expected; got both: [1] and '%s'", names[1])
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do list[i] = named_entry(name, t[name]) end
   if #list == 0 then fail("bootstrap names no service, as in bootstrap = { { name = \"main\" } }") end
   return list
 end

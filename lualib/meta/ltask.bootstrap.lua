@@ -145,6 +145,6 @@ function bootstrap.remove(pointer, size) end
 ---@field full? "error"|"wait" what becomes of a request to a full mailbox; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported; default 5; 0 or false: never
 ---@field crashlog? string|false file for what ran when the process got a fatal signal
----@field debuglog? string|false file for what `ltask.debuglog` writes
+---@field debuglog? string|false file for what `ltask.debuglog` writes; `"="` is standard output
 
 return bootstrap

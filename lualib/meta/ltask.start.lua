@@ -12,9 +12,11 @@ local start = {}
 ---@return integer code the exit code
 function start.start(config) end
 
----The table of a system: fields of both generations, and, as in G1, those of `core` beside them.
+---The table of a system: fields of both generations, and, as in G1, those of `core` beside them. `bootstrap` is
+---`{ "main", args… }`, one service (G1); a list of services, started in that order; or a table of them by name,
+---started in the order of their names (G2).
 ---@class ltask.Config : ltask.CoreConfig
----@field bootstrap string|ltask.ServiceEntry|ltask.ServiceEntry[] the first services; `{ "main", args… }` is one (G1)
+---@field bootstrap string|ltask.ServiceEntry|ltask.ServiceEntry[]|table<string, table|true> the first services
 ---@field service_path? string where services are found: templates with `?`; default `"./?.lua"`
 ---@field core? ltask.CoreConfig the scheduler's own values (G2)
 ---@field lua_path? string `package.path` of each service

@@ -28,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) watchdog: Duration,
     pub(crate) full: Full,
     pub(crate) crashlog: Option<String>,
+    /// A file, or "=" for standard output.
     pub(crate) debuglog: Option<String>,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct System {
     external: AtomicUsize,
     /// VMs that run before the system does (G1), until they become services.
     pub(crate) early: Mutex<HashMap<usize, Early>>,
-    debuglog: Option<Mutex<File>>,
+    debuglog: Option<Mutex<Box<dyn Write + Send>>>,
 }
 
 impl System {
@@ -78,11 +78,12 @@ impl System {
     pub(crate) fn new(config: Config) -> Result<Arc<System>, String> {
         let lanes = config.worker + STAND_INS;
         let (ready, deques) = Ready::new(lanes);
-        let debuglog = match &config.debuglog {
+        let debuglog = match config.debuglog.as_deref() {
+            Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
             Some(path) => {
                 let file =
                     File::create(path).map_err(|error| format!("debuglog {path}: {error}"))?;
-                Some(Mutex::new(file))
+                Some(Mutex::new(Box::new(file) as Box<_>))
             }
             None => None,
         };

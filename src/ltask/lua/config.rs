@@ -138,9 +138,7 @@ pub(super) unsafe fn read(state: *mut lua_State) -> Config {
                 d.watchdog,
             )
         };
-        let worker = integer(state, c"worker", (0, 256), worker).max(1);
-        ffi::lua_pushinteger(state, worker as i64);
-        ffi::lua_setfield(state, 1, c"worker".as_ptr());
+        let worker = integer(state, c"worker", (1, 256), worker);
         let queue = integer(state, c"queue", (1, 1 << 24), queue);
         let queue_sending = integer(state, c"queue_sending", (1, 1 << 24), queue_sending);
         let max_service = integer(state, c"max_service", (2, 1 << 20), max_service);
