@@ -2,37 +2,15 @@
 -- other rare bits are there as names; what is reported is IN, OUT, RDHUP, HUP and ERR.
 
 local lio = require "lio"
+local object = require "bee.object"
 
-local Epoll = {}
-Epoll.__index = Epoll
-Epoll.__name = "bee.epoll"
-
--- `e:event_add(fd, events [, udata = fd])` → true, or nil and a message.
-function Epoll:event_add(fd, events, udata)
-  return self.selector:epoll_add(fd, events, udata)
-end
-
--- `e:event_mod(fd, events [, udata])` → true, or nil and a message.
-function Epoll:event_mod(fd, events, udata)
-  return self.selector:epoll_mod(fd, events, udata)
-end
-
--- `e:event_del(fd)` → true, or nil and a message.
-function Epoll:event_del(fd)
-  return self.selector:event_del(fd)
-end
-
--- `for udata, events in e:wait([milliseconds]) do`: absent or negative waits for ever.
-function Epoll:wait(milliseconds)
-  return self.selector:wait(milliseconds and milliseconds / 1000)
-end
-
--- `e:close()` → true. Idempotent.
-function Epoll:close()
-  return self.selector:close()
-end
-
-Epoll.__close = Epoll.close
+local dressed = object("bee.epoll", {
+  event_add = "_epoll_add",
+  event_mod = "_epoll_mod",
+  event_del = "_epoll_del",
+  wait = "_epoll_wait",
+  close = "_epoll_close",
+})
 
 local M = {
   EPOLLIN = 0x001,
@@ -52,17 +30,22 @@ local M = {
   EPOLLET = 1 << 31,
 }
 
--- `epoll.create(max_events)` → an epoll; `max_events` is how many events one wait takes from the system.
-function M.create(max_events)
-  if math.type(max_events) ~= "integer" then
-    error("bad argument #1 to 'create' (integer expected)", 2)
+-- `epoll.create(max_events)` → an epoll, or nil and a message; `max_events` is how many events one wait takes from the
+-- system.
+function M.create(...)
+  local max_events = math.tointeger((...))
+  if not max_events then
+    local given = ...
+    local what = "number has no integer representation"
+    if not tonumber(given) then
+      what = "number expected, got " .. (select("#", ...) == 0 and "no value" or type(given))
+    end
+    error("bad argument #1 to 'create' (" .. what .. ")", 2)
   end
-  if max_events <= 0 then
-    return nil, "create: max_events must be at least 1", "EINVAL"
-  end
+  if max_events <= 0 then return nil, "maxevents is less than or equal to zero.", "EINVAL" end
   local selector, message, code = lio.create(math.min(max_events, 65536))
   if not selector then return nil, message, code end
-  return setmetatable({ selector = selector }, Epoll)
+  return dressed(selector)
 end
 
 return M

@@ -1,38 +1,16 @@
--- `require "bee.select"`: lio's selector under bee's name. The difference is the unit of `wait`:
--- milliseconds here, seconds in `lio`.
+-- `require "bee.select"`: lio's selector with bee's calls. What differs: `wait` takes milliseconds, `event_add`
+-- replaces, `event_del` is always true, and a closed selector may be used again.
 
 local lio = require "lio"
+local object = require "bee.object"
 
-local Select = {}
-Select.__index = Select
-Select.__name = "bee.select"
-
--- `s:event_add(fd, events [, udata = fd])` → true, or nil and a message.
-function Select:event_add(fd, events, udata)
-  return self.selector:event_add(fd, events, udata)
-end
-
--- `s:event_mod(fd, events [, udata])` → true, or nil and a message.
-function Select:event_mod(fd, events, udata)
-  return self.selector:event_mod(fd, events, udata)
-end
-
--- `s:event_del(fd)` → true, or nil and a message.
-function Select:event_del(fd)
-  return self.selector:event_del(fd)
-end
-
--- `for udata, events in s:wait([milliseconds]) do`: absent or negative waits for ever.
-function Select:wait(milliseconds)
-  return self.selector:wait(milliseconds and milliseconds / 1000)
-end
-
--- `s:close()` → true. Idempotent.
-function Select:close()
-  return self.selector:close()
-end
-
-Select.__close = Select.close
+local dressed = object("bee.select", {
+  event_add = "_select_add",
+  event_mod = "_select_mod",
+  event_del = "_select_del",
+  wait = "_select_wait",
+  close = "close",
+})
 
 local M = {
   SELECT_READ = lio.SELECT_READ,
@@ -43,7 +21,7 @@ local M = {
 function M.create(max_events)
   local selector, message, code = lio.create(max_events)
   if not selector then return nil, message, code end
-  return setmetatable({ selector = selector }, Select)
+  return dressed(selector)
 end
 
 return M

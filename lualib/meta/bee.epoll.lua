@@ -3,7 +3,8 @@
 
 ---epoll(7)'s words on lio's selector. Times are milliseconds. What is reported is `EPOLLIN`, `EPOLLOUT`,
 ---`EPOLLRDHUP`, `EPOLLHUP` and `EPOLLERR`; `EPOLLET` and `EPOLLONESHOT` do what they do in epoll; the
----other names exist so that programs that mention them load, and are never reported.
+---other names exist so that programs that mention them load, and are never reported. After `close` every call
+---returns nil and a message.
 ---@class bee.epoll
 ---@field EPOLLIN integer readable
 ---@field EPOLLOUT integer writable
@@ -61,11 +62,15 @@ function Epoll:event_del(fd) end
 ---`for udata, events in e:wait(milliseconds) do`: blocks until something is ready, then yields each ready
 ---registration once.
 ---@param milliseconds? number absent or negative: for ever; 0: poll
----@return fun(): any, integer iterator udata and bits
+---@return (fun(): any, integer)? iterator udata and bits
+---@return string? message when the epoll is closed
+---@return string? code `"EBADF"`
 function Epoll:wait(milliseconds) end
 
----Gives everything back. Idempotent.
----@return true
+---Gives everything back.
+---@return true? ok
+---@return string? message when it is closed already
+---@return string? code `"EBADF"`
 function Epoll:close() end
 
 return epoll

@@ -1,8 +1,8 @@
 ---@meta bee.select
 -- Definitions of `bee.select` for the Lua language server; docs/build.lua makes docs/api/bee.select.md of them.
 
----lio's selector under bee's name. The difference is the unit of `wait`: milliseconds here, seconds in
----`lio`.
+---lio's selector with bee's calls. The differences: `wait` takes milliseconds, `event_add` replaces, `event_del` always
+---returns true, and a closed selector may be used again.
 ---@class bee.select
 ---@field SELECT_READ integer 1
 ---@field SELECT_WRITE integer 2
@@ -15,11 +15,11 @@ local select = {}
 ---@return string? code
 function select.create(max_events) end
 
----A selector; see `lio.Selector`, whose rules hold.
+---A selector; see `lio.Selector`, whose other rules hold.
 ---@class bee.Selector
 local Selector = {}
 
----Registers a descriptor.
+---Registers a descriptor, or replaces events and udata of a registered one.
 ---@param fd lio.Descriptor
 ---@param events integer 0 to 3
 ---@param udata? any default `fd`
@@ -37,11 +37,9 @@ function Selector:event_add(fd, events, udata) end
 ---@return string? code
 function Selector:event_mod(fd, events, udata) end
 
----Forgets a descriptor.
+---Forgets a descriptor. One that is not registered is no error.
 ---@param fd lio.Descriptor
----@return true? ok
----@return string? message
----@return string? code
+---@return true
 function Selector:event_del(fd) end
 
 ---`for udata, events in s:wait(milliseconds) do`: blocks until something is ready, then yields each ready
@@ -50,7 +48,7 @@ function Selector:event_del(fd) end
 ---@return fun(): any, integer iterator udata and bits
 function Selector:wait(milliseconds) end
 
----Gives everything back. Idempotent.
+---Forgets all registrations and gives the descriptor back. The next call opens the selector again.
 ---@return true
 function Selector:close() end
 

@@ -162,7 +162,16 @@ fn refused(error: &io::Error) -> Fault {
     }
 }
 
-unsafe fn add(state: *mut lua_State, asked: u8, mode: Mode) -> c_int {
+/// What an `add` does when the descriptor is registered already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It fails.
+    Refused,
+    /// It replaces mask and udata.
+    Replaced,
+}
+
+unsafe fn add(state: *mut lua_State, asked: u8, mode: Mode, known: Known) -> c_int {
     // SAFETY: as for `attach`.
     unsafe {
         let descriptor = descriptor::resolve(state, 2);
@@ -179,8 +188,22 @@ unsafe fn add(state: *mut lua_State, asked: u8, mode: Mode) -> c_int {
                 ffi::lua_pushboolean(state, 1);
                 1
             }
+            // The udata is argument 4 by now.
+            Err(fault) if known == Known::Replaced && fault.code() == "exists" => {
+                modify(state, asked, mode)
+            }
             Err(fault) => fault.push(state),
         }
+    }
+}
+
+/// Registers argument 2 for the events of argument 3, level-triggered, with argument 4 as udata.
+pub(super) unsafe fn add_level(state: *mut lua_State, known: Known) -> c_int {
+    // SAFETY: as for `attach`.
+    unsafe {
+        open_core(state);
+        let asked = args::integer_in(state, 3, 0, 3, "events") as u8;
+        add(state, asked, Mode::Level, known)
     }
 }
 
@@ -188,11 +211,7 @@ unsafe fn add(state: *mut lua_State, asked: u8, mode: Mode) -> c_int {
 /// both or 0. `true`, or `nil, message, code`.
 pub(super) unsafe extern "C-unwind" fn event_add(state: *mut lua_State) -> c_int {
     // SAFETY: as for `attach`.
-    unsafe {
-        open_core(state);
-        let asked = args::integer_in(state, 3, 0, 3, "events") as u8;
-        add(state, asked, Mode::Level)
-    }
+    unsafe { add_level(state, Known::Refused) }
 }
 
 unsafe fn modify(state: *mut lua_State, asked: u8, mode: Mode) -> c_int {
@@ -295,7 +314,7 @@ pub(super) unsafe extern "C-unwind" fn epoll_add(state: *mut lua_State) -> c_int
     unsafe {
         open_core(state);
         let (asked, mode) = epoll_mask(state);
-        add(state, asked, mode)
+        add(state, asked, mode, Known::Refused)
     }
 }
 

@@ -127,8 +127,25 @@ unsafe fn has_loop(thread: *mut lua_State, iterator: *const c_void) -> bool {
 /// ready registration once with its ready bits.
 pub(super) unsafe extern "C-unwind" fn wait(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
+    unsafe { wait_in(state, Unit::Seconds) }
+}
+
+/// What a time-out is counted in.
+#[derive(Clone, Copy)]
+pub(super) enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+/// A wait whose time-out, argument 2, is counted in `unit`.
+pub(super) unsafe fn wait_in(state: *mut lua_State, unit: Unit) -> c_int {
+    // SAFETY: as for `wait`.
     unsafe {
-        let timeout = args::timeout(state, 2, 1.0);
+        let units_per_second = match unit {
+            Unit::Seconds => 1.0,
+            Unit::Milliseconds => 1000.0,
+        };
+        let timeout = args::timeout(state, 2, units_per_second);
         ready_loop(state, timeout)
     }
 }

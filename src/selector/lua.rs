@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::iterator::Loop;
 use super::registration::{READ, WRITE};
-use super::{interest, iterator, waker};
+use super::{bee, interest, iterator, waker};
 use crate::lua::object::{self, Key, Object, closed_text, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -50,6 +50,15 @@ impl Object for Selector {
         (c"close", close),
         (c"arm", interest::arm),
         (c"set_udata", interest::set_udata),
+        (c"_select_add", bee::select_add),
+        (c"_select_mod", bee::select_mod),
+        (c"_select_del", bee::select_del),
+        (c"_select_wait", bee::select_wait),
+        (c"_epoll_add", bee::epoll_add),
+        (c"_epoll_mod", bee::epoll_mod),
+        (c"_epoll_del", bee::epoll_del),
+        (c"_epoll_wait", bee::epoll_wait),
+        (c"_epoll_close", bee::epoll_close),
     ];
     const META: &'static [(&'static CStr, Function)] =
         &[(c"__close", close), (c"__tostring", to_string)];
@@ -92,15 +101,59 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
             return Fault::push(&fault, state);
         }
         let at = ffi::lua_gettop(state);
+        push_tables(state, at);
+        set_tables(state, at);
+        1
+    }
+}
+
+/// Pushes the objects, the udata and the iterator of the selector at `index`, new ones.
+unsafe fn push_tables(state: *mut lua_State, index: c_int) {
+    // SAFETY: plain stack work.
+    unsafe {
         ffi::lua_createtable(state, 0, 0);
-        ffi::lua_pushvalue(state, at);
+        ffi::lua_createtable(state, 0, 0);
+        ffi::lua_pushvalue(state, index);
         ffi::lua_pushvalue(state, -2);
         ffi::lua_pushcclosure(state, iterator::next_event, 2);
-        ffi::lua_setiuservalue(state, at, ITERATOR);
-        ffi::lua_setiuservalue(state, at, UDATA);
-        ffi::lua_createtable(state, 0, 0);
-        ffi::lua_setiuservalue(state, at, OBJECTS);
-        1
+    }
+}
+
+/// Gives the selector at `index` what [`push_tables`] pushed. Never raises.
+unsafe fn set_tables(state: *mut lua_State, index: c_int) {
+    // SAFETY: a selector has these user values; setting them allocates nothing.
+    unsafe {
+        ffi::lua_setiuservalue(state, index, ITERATOR);
+        ffi::lua_setiuservalue(state, index, UDATA);
+        ffi::lua_setiuservalue(state, index, OBJECTS);
+    }
+}
+
+/// Opens the selector at argument `index` again, without registrations, if it is closed.
+pub(super) unsafe fn reopen(state: *mut lua_State, index: c_int) -> Result<(), Fault> {
+    // SAFETY: the core is dropped by its selector. A finalizer that runs while the tables are made may open the
+    // selector too, hence the second look; between that and the core nothing of Lua's runs.
+    unsafe {
+        let selector = object::check::<Selector>(state, index);
+        if (*selector).core.is_some() {
+            return Ok(());
+        }
+        push_tables(state, index);
+        if (*selector).core.is_some() {
+            ffi::lua_pop(state, 3);
+            return Ok(());
+        }
+        set_tables(state, index);
+        let opened = guard(|| {
+            Ok(match Core::new(DEFAULT_EVENTS as usize) {
+                Ok(core) => {
+                    (*selector).core = Some(core);
+                    Ok(())
+                }
+                Err(error) => Err(Fault::io("create", &error)),
+            })
+        });
+        settle(state, opened)
     }
 }
 
@@ -115,8 +168,9 @@ unsafe extern "C-unwind" fn count(state: *mut lua_State) -> c_int {
 }
 
 /// `sel:close()`: gives everything back. Idempotent; also `__close` and `__gc`. `true`.
-unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
-    // SAFETY: the core is dropped inside `guard`; the iterator's upvalue lets the udata go.
+pub(super) unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
+    // SAFETY: the core is dropped inside `guard`; the iterator lets go of the selector and the udata, so that a loop
+    // which goes on ends, even when the selector is opened again.
     unsafe {
         let selector = object::check::<Selector>(state, 1);
         settle(
@@ -127,9 +181,12 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
             }),
         );
         (*selector).iterating.set(Loop::None);
+        (*selector).thread.set(std::ptr::null_mut());
         if ffi::lua_getiuservalue(state, 1, ITERATOR) == ffi::LUA_TFUNCTION {
-            ffi::lua_pushnil(state);
-            ffi::lua_setupvalue(state, -2, 2);
+            for upvalue in [1, 2] {
+                ffi::lua_pushnil(state);
+                ffi::lua_setupvalue(state, -2, upvalue);
+            }
         }
         for value in [UDATA, OBJECTS, ITERATOR, THREAD] {
             ffi::lua_pushnil(state);

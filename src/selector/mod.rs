@@ -7,6 +7,7 @@
 //! - `wake.rs`: wakers for other threads
 //! - `signal.rs`: signals as readiness of a pipe
 //! - `descriptor.rs`: what counts as a descriptor among Lua values
+//! - `bee.rs`: the methods of `bee.select` and `bee.epoll`
 //! - `lua.rs`: `require "lio"`; `interest.rs`, `iterator.rs`, `waker.rs`: what its objects can do
 //!
 //! How edges become levels. A registration remembers what the system last reported (`ready`). Our own
@@ -17,6 +18,7 @@
 //! What is read-closed or in error stays ready after a short read.
 
 mod batch;
+mod bee;
 mod core;
 pub(crate) mod descriptor;
 mod interest;

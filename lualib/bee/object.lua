@@ -1,0 +1,20 @@
+-- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. An object stays what it is to lio: its
+-- type lies in its memory, not in its metatable.
+
+local debug = debug
+
+-- `object(name, methods)` returns a function that gives an object bee's methods and returns it. `methods` has the name
+-- in lio of each of bee's methods. All objects given to one such function are of one type.
+return function(name, methods)
+  local metatable
+  return function(value)
+    if not metatable then
+      metatable = {}
+      for key, field in pairs(debug.getmetatable(value)) do metatable[key] = field end
+      local index = {}
+      for theirs, ours in pairs(methods) do index[theirs] = metatable.__index[ours] end
+      metatable.__index, metatable.__name, metatable.__close = index, name, index.close
+    end
+    return debug.setmetatable(value, metatable)
+  end
+end

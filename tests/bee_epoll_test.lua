@@ -1,0 +1,136 @@
+-- bee.epoll call by call, with bee's results: on live, closed and unknown descriptors, and on a closed epoll.
+
+local t = require "tests.kit"
+local epoll = require "bee.epoll"
+local socket = require "bee.socket"
+local loopback = require "tests.loopback"
+
+local events = loopback.events
+local IN <const>, OUT <const> = epoll.EPOLLIN, epoll.EPOLLOUT
+
+t.test("create makes a userdata, of a positive number", function()
+  for _, bad in ipairs { 0, -1 } do
+    t.eq({ epoll.create(bad) }, { nil, "maxevents is less than or equal to zero.", "EINVAL" })
+  end
+  local e = epoll.create(16)
+  t.eq(type(e), "userdata")
+  t.eq({ e:close() }, { true })
+  t.raises("bad argument #1 to 'create' %(number expected, got no value%)", function() epoll.create() end)
+  t.raises("bad argument #1 to 'create' %(number expected, got table%)", function() epoll.create {} end)
+  t.raises("bee_epoll_test", function() epoll.create(1.5) end)
+end)
+
+t.test("every call on a closed epoll is nil and a message", function()
+  local a, b = socket.pair()
+  local e = epoll.create(16)
+  t.eq({ e:event_add(b, IN) }, { true })
+  t.eq({ e:close() }, { true })
+  local function refused(call) return { nil, call .. ": Bad file descriptor (os error 9)", "EBADF" } end
+  for _ = 1, 2 do
+    t.eq({ e:close() }, refused "close")
+    t.eq({ e:event_add(b, IN) }, refused "event_add")
+    t.eq({ e:event_mod(b, IN) }, refused "event_mod")
+    t.eq({ e:event_del(b) }, refused "event_del")
+    t.eq({ e:wait(0) }, refused "wait")
+    t.eq({ e:wait() }, refused "wait")
+  end
+  a:close() b:close()
+end)
+
+t.test("close leaves a scope quietly when it was called before", function()
+  local e <close> = epoll.create(16)
+  t.eq({ e:close() }, { true })
+end)
+
+t.test("event_add, event_mod and event_del of what is and is not registered", function()
+  local e <close> = epoll.create(16)
+  local a, b = socket.pair()
+  t.eq({ e:event_mod(b, IN) }, { nil, "event_mod: descriptor is not registered", "not found" })
+  t.eq({ e:event_del(b) }, { nil, "event_del: descriptor is not registered", "not found" })
+  t.eq({ e:event_add(b, IN) }, { true })
+  t.eq({ e:event_add(b, IN) }, { nil, "event_add: already registered", "exists" })
+  t.eq({ e:event_mod(b, OUT) }, { true })
+  t.eq(events(e, 5000), { [b] = OUT }, "udata is the socket")
+  t.eq({ e:event_del(b) }, { true })
+  t.eq({ e:event_del(b) }, { nil, "event_del: descriptor is not registered", "not found" })
+  b:close()
+  t.eq({ e:event_add(b, IN) }, { nil, "event_add: descriptor is closed", "closed" })
+  a:close()
+end)
+
+t.test("a handle and a borrowed object are the same descriptor", function()
+  local e <close> = epoll.create(16)
+  local a, b = socket.pair()
+  t.eq({ e:event_add(b:handle(), IN, "b") }, { true })
+  t.eq({ e:event_add(b, IN) }, { nil, "event_add: already registered", "exists" })
+  a:send "x"
+  t.eq(events(e, 5000), { b = IN })
+  t.eq({ e:event_del(socket.fd(b:handle(), true)) }, { true })
+  a:close() b:close()
+end)
+
+t.test("udata of every kind comes back as it was given", function()
+  local e <close> = epoll.create(16)
+  local a, b = socket.pair()
+  a:send "x"
+  e:event_add(b, IN)
+  for _, udata in ipairs { a, e, io.stdout, events, {}, "text", 7, 1.5, true, a:handle() } do
+    t.eq({ e:event_mod(b, IN, udata) }, { true })
+    local got, bits = e:wait(5000)()
+    t.ok(got == udata)
+    t.eq(bits, IN)
+  end
+  e:event_mod(b, IN)
+  t.eq(e:wait(5000)(), a:handle(), "without one it stays")
+  a:close() b:close()
+end)
+
+t.test("a connection: accepted, read, written, ended", function()
+  local e <close> = epoll.create(16)
+  local listener <close> = socket.create "tcp"
+  t.eq({ listener:bind("127.0.0.1", 0) }, { true })
+  t.eq({ listener:listen() }, { true })
+  t.eq({ e:event_add(listener, IN, "listener") }, { true })
+  t.eq(events(e, 0), {})
+  local client <close> = socket.create "tcp"
+  t.ok(client:connect(listener:info "socket") ~= nil)
+  t.eq(events(e, 5000), { listener = IN })
+  local server <close> = listener:accept()
+  t.eq(events(e, 0), {})
+  t.eq({ e:event_add(client, OUT, "client") }, { true })
+  t.eq(events(e, 5000), { client = OUT })
+  t.eq({ client:status() }, { true })
+  t.eq({ e:event_mod(client, IN) }, { true })
+  t.eq(events(e, 0), {})
+  server:send "hello"
+  t.eq(events(e, 5000), { client = IN })
+  t.eq(client:recv(), "hello")
+  t.eq(events(e, 0), {})
+  server:close()
+  t.eq(events(e, 5000), { client = IN })
+  t.eq({ client:recv() }, {})
+  t.eq({ e:event_del(client) }, { true })
+end)
+
+t.test("max_events of 1 takes one at a time and loses none", function()
+  local e <close> = epoll.create(1)
+  local ends, seen = {}, {}
+  for i = 1, 5 do
+    local a, b = socket.pair()
+    a:send "x"
+    e:event_add(b, IN, i)
+    ends[i] = { a, b }
+  end
+  for _ = 1, 50 do
+    for i in e:wait(5000) do
+      ends[i][2]:recv()
+      seen[#seen + 1] = i
+    end
+    if #seen == 5 then break end
+  end
+  table.sort(seen)
+  t.eq(seen, { 1, 2, 3, 4, 5 })
+  for _, it in ipairs(ends) do it[1]:close() it[2]:close() end
+end)
+
+t.finish()

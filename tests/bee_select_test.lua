@@ -1,0 +1,188 @@
+-- bee.select call by call, with bee's results: what replaces, what is always true, and what a closed one does.
+
+local t = require "tests.kit"
+local lio = require "lio"
+local select_ = require "bee.select"
+local socket = require "bee.socket"
+local loopback = require "tests.loopback"
+
+local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
+local events = loopback.events
+
+local function pair()
+  local a, b = socket.pair()
+  return a, b
+end
+
+t.test("a selector is a userdata", function()
+  local s = select_.create()
+  t.eq(type(s), "userdata")
+  t.eq({ s:close() }, { true })
+end)
+
+t.test("event_add of a registered descriptor replaces mask and udata", function()
+  local s <close> = select_.create()
+  local a, b = pair()
+  t.eq({ s:event_add(b, READ, "first") }, { true })
+  t.eq({ s:event_add(b, WRITE, "second") }, { true })
+  a:send "x"
+  t.eq(events(s, 5000), { second = WRITE })
+  t.eq({ s:event_add(b, READ | WRITE, "third") }, { true })
+  t.eq(events(s, 5000), { third = READ | WRITE })
+  t.eq({ s:event_add(b, READ) }, { true })
+  t.eq(events(s, 5000), { [b] = READ }, "the udata is the socket again")
+  t.eq({ s:event_add(b, 0, "silent") }, { true })
+  t.eq(events(s, 10), {})
+  t.eq({ s:event_del(b) }, { true })
+  a:close() b:close()
+end)
+
+t.test("event_add replaces by handle, by number, and for descriptors of others", function()
+  local s <close> = select_.create()
+  local a, b = pair()
+  t.eq({ s:event_add(b, READ, "socket") }, { true })
+  t.eq({ s:event_add(b:handle(), READ, "handle") }, { true })
+  a:send "x"
+  t.eq(events(s, 5000), { handle = READ })
+  a:close() b:close()
+  local handle, peer = loopback.foreign()
+  t.eq({ s:event_add(handle, READ, 1) }, { true })
+  t.eq({ s:event_add(handle, READ, 2) }, { true })
+  peer:send "x"
+  t.eq(events(s, 5000), { [2] = READ })
+  t.eq({ s:event_add(handle, WRITE, 3) }, { true })
+  t.eq(events(s, 5000), { [3] = WRITE })
+  -- The number is another file by now: this registers, it does not replace.
+  loopback.close(handle)
+  local successor, other = loopback.foreign()
+  t.ok(successor == handle, "the number is used again")
+  t.eq({ s:event_add(successor, READ, 4) }, { true })
+  t.eq(events(s, 10), {})
+  other:send "y"
+  t.eq(events(s, 5000), { [4] = READ })
+  s:event_del(successor)
+  loopback.close(successor)
+  peer:close() other:close()
+end)
+
+t.test("event_add inside the loop replaces what the next wait yields", function()
+  local s <close> = select_.create()
+  local a, b = pair()
+  a:send "x"
+  local order = {}
+  s:event_add(b, READ, function()
+    order[#order + 1] = "old"
+    s:event_add(b, READ, function() order[#order + 1] = "new" end)
+  end)
+  for _ = 1, 3 do
+    for f in s:wait(5000) do f() end
+  end
+  t.eq(order, { "old", "new", "new" })
+  a:close() b:close()
+end)
+
+t.test("event_del of a descriptor that is not registered is true", function()
+  local s <close> = select_.create()
+  local a, b = pair()
+  t.eq({ s:event_del(b) }, { true })
+  s:event_add(b, READ)
+  t.eq({ s:event_del(b) }, { true })
+  t.eq({ s:event_del(b) }, { true })
+  b:close()
+  t.eq({ s:event_del(b) }, { true }, "it is closed")
+  a:close()
+end)
+
+t.test("a full userdata is a udata", function()
+  local s <close> = select_.create()
+  local a, b = pair()
+  a:send "x"
+  for _, udata in ipairs { io.stdout, a, s } do
+    s:event_add(b, READ, udata)
+    t.eq(events(s, 5000), { [udata] = READ })
+  end
+  a:close() b:close()
+end)
+
+t.test("a closed selector is usable again, each time", function()
+  local s = select_.create()
+  local a, b = pair()
+  a:send "x"
+  for i = 1, 3 do
+    t.eq({ s:event_add(b, READ, i) }, { true })
+    t.eq(events(s, 5000), { [i] = READ })
+    t.eq({ s:close() }, { true })
+    t.eq({ s:close() }, { true })
+  end
+  t.eq({ s:event_del(b) }, { true })
+  t.is_nil(s:event_mod(b, READ))
+  t.eq(events(s, 0), {}, "its registrations are forgotten")
+  t.raises("no open sockets to check and no timeout set", function() s:wait() end)
+  s:close()
+  a:close() b:close()
+end)
+
+t.test("a closed selector keeps no descriptor", function()
+  local _, before = t.descriptors()
+  local list = {}
+  for i = 1, 20 do
+    local s = select_.create()
+    s:close()
+    s:event_del(1)
+    s:close()
+    list[i] = s
+  end
+  t.eq(select(2, t.descriptors()), before)
+  t.eq(#list, 20)
+end)
+
+t.test("close inside the loop ends it", function()
+  local s = select_.create()
+  local count = 0
+  local ends = {}
+  for i = 1, 4 do
+    local a, b = pair()
+    a:send "x"
+    s:event_add(b, READ, i)
+    ends[i] = { a, b }
+  end
+  for _ in s:wait(5000) do
+    count = count + 1
+    s:close()
+  end
+  t.eq(count, 1)
+  t.eq({ s:event_add(ends[1][2], READ, "again") }, { true })
+  t.eq(events(s, 5000), { again = READ })
+  s:close()
+  for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
+end)
+
+t.test("an abandoned selector is collected with the one that works for it", function()
+  local _, before = t.descriptors()
+  for _ = 1, 10 do
+    local a, b = pair()
+    local s = select_.create()
+    s:close()
+    s:event_add(b, READ, s)
+    a:close() b:close()
+  end
+  collectgarbage()
+  collectgarbage()
+  t.eq(select(2, t.descriptors()), before)
+end)
+
+t.test("times are milliseconds, absent and negative ones wait for ever", function()
+  local s <close> = select_.create()
+  local began = lio.now()
+  t.eq(events(s, 60), {})
+  t.ok(lio.now() - began >= 0.06)
+  t.eq(events(s, 0.05), {}, "a fraction of a millisecond")
+  local a, b = pair()
+  s:event_add(b, READ, "b")
+  a:send "x"
+  t.eq(events(s), { b = READ })
+  t.eq(events(s, -1), { b = READ })
+  a:close() b:close()
+end)
+
+t.finish()
