@@ -1,6 +1,7 @@
 -- bee.epoll call by call, with bee's results: on live, closed and unknown descriptors, and on a closed epoll.
 
 local t = require "tests.kit"
+require "lio"
 local epoll = require "bee.epoll"
 local socket = require "bee.socket"
 local loopback = require "tests.loopback"

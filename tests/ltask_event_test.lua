@@ -214,4 +214,54 @@ kit.both("an idle handler runs only when the mailbox is empty, and may answer la
   out = { "5050" },
 })
 
+-- socket.fd refused what is no socket, so that every io service died at its start; and an object that owned the
+-- descriptor closed the scheduler's, or by then another's.
+kit.both("bee.socket.fd takes the event descriptor and leaves it to the scheduler", {
+  services = { io = [[
+    require "lio"
+    local select, socket = require "bee.select", require "bee.socket"
+    local S, waits = {}, 0
+    local selector = select.create()
+    local waitfunc, fd = ltask.eventinit()
+    for _ = 1, 3 do
+      local object = assert(socket.fd(fd))
+      assert(object:handle() == fd)
+      assert(selector:event_add(object, select.SELECT_READ, "dropped"))
+      object:close()
+      socket.fd(fd)
+      collectgarbage()
+      collectgarbage()
+    end
+    assert(selector:event_add(socket.fd(fd), select.SELECT_READ, function(event)
+      assert(event == select.SELECT_READ)
+      waitfunc()
+      waits = waits + 1
+    end))
+    ltask.idle_handler(function()
+      for func, event in selector:wait() do func(event) end
+    end)
+    function S.ping(...) return ... end
+    function S.waits() return waits end
+    function S.reset()
+      selector:event_del(fd)
+      fd = ltask.eventreset()
+      socket.fd(fd):close()
+      assert(selector:event_add(socket.fd(fd), select.SELECT_READ, waitfunc))
+    end
+    return S
+  ]] },
+  main = [[
+    local io = ltask.spawn "io"
+    for i = 1, 200 do assert(ltask.call(io, "ping", i) == i) end
+    say(ltask.call(io, "waits") > 0)
+    ltask.call(io, "reset")
+    for i = 1, 200 do assert(ltask.call(io, "ping", i) == i) end
+    say(ltask.kill(io))
+    for _ = 1, 30 do ltask.kill(ltask.spawn "io") end
+    local last = ltask.spawn "io"
+    say(ltask.call(last, "ping", "there"))
+  ]],
+  out = { "true", "true", "there" },
+})
+
 t.finish()

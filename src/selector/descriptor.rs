@@ -10,7 +10,7 @@ use super::{Kind, Watch};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Text, args};
 use mlua::ffi::{self, lua_State};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::os::raw::{c_int, c_void};
@@ -46,9 +46,21 @@ pub(crate) unsafe fn mark(state: *mut lua_State, accessor: Accessor) {
 #[derive(Default)]
 pub(crate) struct Owned {
     sockets: RefCell<Numbers<(Weak<Watch>, Kind)>>,
+    /// The event descriptor of the VM's service, which the scheduler closes and no object of Lua's may.
+    lent: Cell<Option<RawFd>>,
 }
 
 impl Owned {
+    /// Records `number` as the descriptor that is lent to the VM, in the place of an earlier one.
+    pub(crate) fn lend(&self, number: RawFd) {
+        self.lent.set(Some(number));
+    }
+
+    /// Whether `number` is lent: then closing an object of it leaves it open.
+    pub(crate) fn is_lent(&self, number: RawFd) -> bool {
+        self.lent.get() == Some(number)
+    }
+
     pub(crate) fn insert(&self, number: RawFd, watch: &Rc<Watch>, kind: Kind) {
         let entry = (Rc::downgrade(watch), kind);
         self.sockets.borrow_mut().insert(number, entry);

@@ -182,15 +182,13 @@ unsafe fn push_count(state: *mut lua_State, count: usize) -> c_int {
     1
 }
 
-/// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block.
+/// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block. An empty string is a
+/// call too: it fails where any would, as after `shutdown "w"`.
 pub(super) unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     // SAFETY: as for `recv`.
     unsafe {
         let socket = open(state);
         let data = part(state, args::bytes(state, 2), 3);
-        if data.is_empty() && socket.is_stream() {
-            return push_count(state, 0);
-        }
         finish(
             state,
             "send",

@@ -4,7 +4,7 @@ use super::endpoint::endpoint;
 use super::{Moved, Socket, methods};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
-use crate::selector::descriptor::{self, Descriptor};
+use crate::selector::descriptor::{self, Descriptor, Owned};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, Type};
 use std::convert::Infallible;
@@ -122,24 +122,51 @@ unsafe extern "C-unwind" fn pair(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `socket.fd(handle [, no_ownership])`: a socket of a descriptor made elsewhere (a lightuserdata or an
-/// integer). It becomes non-blocking and close-on-exec. With `no_ownership` closing leaves it open.
-unsafe extern "C-unwind" fn fd(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `create`; who passes a descriptor without `no_ownership` gives it away.
+/// The descriptor at argument 1 (a lightuserdata or an integer), and whether argument 2 lets the object own it. A
+/// descriptor that lio has lent to this VM is never owned.
+unsafe fn handle_argument(state: *mut lua_State, owned: &Owned) -> (c_int, bool) {
+    // SAFETY: as for `create`.
     unsafe {
         let number = match ffi::lua_type(state, 1) {
             ffi::LUA_TLIGHTUSERDATA => ffi::lua_touserdata(state, 1) as isize as i64,
             _ => ffi::luaL_checkinteger(state, 1),
         };
-        let Ok(number) = c_int::try_from(number) else {
-            args::argument_error(state, 1, Text::new("not a descriptor"))
-        };
-        if number < 0 {
-            args::argument_error(state, 1, Text::new("not a descriptor"));
+        match c_int::try_from(number) {
+            Ok(number) if number >= 0 => {
+                let borrowed = ffi::lua_toboolean(state, 2) != 0;
+                (number, !borrowed && !owned.is_lent(number))
+            }
+            _ => args::argument_error(state, 1, Text::new("not a descriptor")),
         }
-        let owns = ffi::lua_toboolean(state, 2) == 0;
+    }
+}
+
+/// `socket.fd(handle [, no_ownership])`: a socket of a descriptor made elsewhere (a lightuserdata or an
+/// integer). It becomes non-blocking and close-on-exec. With `no_ownership` closing leaves it open.
+unsafe extern "C-unwind" fn fd(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `create`; the caller gives the descriptor away unless it passes `no_ownership`.
+    unsafe {
         let owned = &*descriptor::owned(state);
+        let (number, owns) = handle_argument(state, owned);
         push(state, "fd", || Socket::from_descriptor(number, owns, owned))
+    }
+}
+
+/// `socket._fd_of_any(handle [, no_ownership])`: as `fd`, for `bee.socket`: a descriptor that is no socket gives an
+/// object too, for selectors, `handle`, `detach` and `close`.
+unsafe extern "C-unwind" fn fd_of_any(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `fd`.
+    unsafe {
+        let owned = &*descriptor::owned(state);
+        let (number, owns) = handle_argument(state, owned);
+        push(state, "fd", || {
+            match Socket::from_descriptor(number, owns, owned) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOTSOCK) => {
+                    Socket::from_other(number, owns, owned)
+                }
+                taken => taken,
+            }
+        })
     }
 }
 
@@ -208,6 +235,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"create", create),
                 (c"pair", pair),
                 (c"fd", fd),
+                (c"_fd_of_any", fd_of_any),
                 (c"endpoint", endpoint),
                 (c"gethostname", gethostname),
                 (c"chmod", chmod),

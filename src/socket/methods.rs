@@ -2,7 +2,7 @@
 //! `false` when it would block, `nil, message, code` on failure; misuse raises.
 
 use super::lua::finish;
-use super::{Moved, Phase, Socket, bytes, endpoint, option};
+use super::{Moved, Phase, Socket, bytes, endpoint, option, resolve};
 use crate::lua::object::{self, closed_text};
 use crate::lua::{Fault, Function, Text, args, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -15,6 +15,7 @@ use std::os::raw::{c_int, c_void};
 pub(super) const METHODS: &[(&CStr, Function)] = &[
     (c"connect", connect),
     (c"bind", bind),
+    (c"_bind_over", bind_over),
     (c"listen", listen),
     (c"accept", accept),
     (c"recv", bytes::recv),
@@ -90,6 +91,27 @@ unsafe extern "C-unwind" fn bind(state: *mut lua_State) -> c_int {
         let socket = open(state);
         match endpoint::argument(state, 2, socket.domain()) {
             Ok(address) => simple(state, "bind", || socket.bind(&address)),
+            Err(fault) => fault.push(state),
+        }
+    }
+}
+
+/// `s:bind(…)` of `bee.socket`: a unix path at which a socket's file lies that no process listens to is bound after the
+/// file is removed.
+unsafe extern "C-unwind" fn bind_over(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `connect`.
+    unsafe {
+        let socket = open(state);
+        match endpoint::argument(state, 2, socket.domain()) {
+            Ok(address) => simple(state, "bind", || match socket.bind(&address) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    if !resolve::remove_stale(&address)? {
+                        return Err(error);
+                    }
+                    socket.bind(&address)
+                }
+                bound => bound,
+            }),
             Err(fault) => fault.push(state),
         }
     }
@@ -296,6 +318,7 @@ fn describe(socket: &Socket) -> Text {
         (Domain::IPV6, true) => "tcp6",
         (Domain::IPV6, false) => "udp6",
         (_, true) => "tcp",
+        _ if socket.is_other() => "no socket",
         (_, false) => "udp",
     };
     if socket.is_closed() {

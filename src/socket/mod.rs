@@ -132,6 +132,26 @@ impl Socket {
         Ok(Self::adopt(inner, domain, stream, phase, owns, owned))
     }
 
+    /// Takes over a descriptor that is no socket. Its flags stay; a selector treats it as foreign, because its
+    /// reads and writes happen elsewhere.
+    ///
+    /// # Safety
+    /// As for [`Socket::from_descriptor`].
+    pub(crate) unsafe fn from_other(
+        number: RawFd,
+        owns: bool,
+        owned: &Rc<Owned>,
+    ) -> io::Result<Socket> {
+        // SAFETY: fcntl(2) reads the flags of a number; one that is not open is an error.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the number is open, and the caller's promise says who closes it.
+        let inner = unsafe { socket2::Socket::from_raw_fd(number) };
+        let (domain, phase) = (Domain::from(libc::AF_UNSPEC), Phase::Open);
+        Ok(Self::adopt(inner, domain, false, phase, owns, owned))
+    }
+
     fn adopt(
         inner: socket2::Socket,
         domain: Domain,
@@ -202,8 +222,14 @@ impl Socket {
     pub(crate) fn kind(&self) -> Kind {
         match self.stream && self.domain != Domain::UNIX {
             true => Kind::Tcp,
+            false if self.is_other() => Kind::Foreign,
             false => Kind::Other,
         }
+    }
+
+    /// Whether the descriptor is no socket, see [`Socket::from_other`].
+    pub(crate) fn is_other(&self) -> bool {
+        self.domain == Domain::from(libc::AF_UNSPEC)
     }
 
     /// The socket for options and addresses; `EBADF` once closed.

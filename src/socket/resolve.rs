@@ -212,6 +212,19 @@ fn is_stale(path: &[u8]) -> std::io::Result<bool> {
     Ok(asked.err().is_some_and(refused))
 }
 
+/// Removes the file of a unix socket to which no socket belongs any more. False when `address` is none such.
+pub(super) fn remove_stale(address: &socket2::SockAddr) -> std::io::Result<bool> {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(path) = address.as_pathname() else {
+        return Ok(false);
+    };
+    if !is_stale(path.as_os_str().as_bytes()).unwrap_or(false) {
+        return Ok(false);
+    }
+    std::fs::remove_file(path)?;
+    Ok(true)
+}
+
 /// `resolver.is_stale(path)` → whether a unix socket's file is left from a process that is gone.
 unsafe extern "C-unwind" fn stale(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; owned values live inside `guard` only.

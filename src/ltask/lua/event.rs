@@ -4,16 +4,23 @@ use super::service;
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
 use crate::lua::{Fault, Function, Text, raise};
+use crate::selector::descriptor::{self, Owned};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
+use std::rc::Rc;
 
 pub(super) const FUNCTIONS: &[(&CStr, Function)] =
     &[(c"eventinit", eventinit), (c"eventreset", eventreset)];
 
-unsafe fn push_descriptor(state: *mut lua_State, event: &Event) {
-    // SAFETY: pushes a number in the form of a pointer; does not allocate.
-    unsafe { ffi::lua_pushlightuserdata(state, event.descriptor() as isize as *mut c_void) }
+/// Lends the service's descriptor to its VM. `owned` is the VM's table of sockets.
+unsafe fn push_descriptor(state: *mut lua_State, owned: *const Rc<Owned>, event: &Event) {
+    let number = event.descriptor();
+    // SAFETY: the table stays as long as the VM lives; pushes a number in the form of a pointer, does not allocate.
+    unsafe {
+        (*owned).lend(number);
+        ffi::lua_pushlightuserdata(state, number as isize as *mut c_void);
+    }
 }
 
 /// Makes a descriptor for the service: readable at first. It moves to a thread of its own.
@@ -34,6 +41,7 @@ unsafe fn fail(state: *mut lua_State, fault: Fault) -> ! {
 pub(super) unsafe extern "C-unwind" fn eventinit(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
+        let owned = descriptor::owned(state);
         let service = service(state);
         let exclusive = service
             .card
@@ -56,7 +64,7 @@ pub(super) unsafe extern "C-unwind" fn eventinit(state: *mut lua_State) -> c_int
         service.detach = !exclusive;
         ffi::lua_pushcclosure(state, wait, 0);
         if let Some(event) = &service.event {
-            push_descriptor(state, event);
+            push_descriptor(state, owned, event);
         }
         2
     }
@@ -66,6 +74,7 @@ pub(super) unsafe extern "C-unwind" fn eventinit(state: *mut lua_State) -> c_int
 pub(super) unsafe extern "C-unwind" fn eventreset(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
+        let owned = descriptor::owned(state);
         let service = service(state);
         if !service.watched {
             raise(
@@ -79,7 +88,7 @@ pub(super) unsafe extern "C-unwind" fn eventreset(state: *mut lua_State) -> c_in
         let id = service.id;
         if let (Some(slot), Some(event)) = (service.system().slots().get(id), &service.event) {
             slot.mailbox.rehang(id, event.clone());
-            push_descriptor(state, event);
+            push_descriptor(state, owned, event);
         }
         1
     }

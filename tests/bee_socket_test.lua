@@ -1,0 +1,227 @@
+-- bee.socket call by call, with bee's results.
+
+local t = require "tests.kit"
+require "lio"
+local select_ = require "bee.select"
+local socket = require "bee.socket"
+local loopback = require "tests.loopback"
+
+local READ <const> = select_.SELECT_READ
+local events = loopback.events
+
+t.test("create takes five protocols", function()
+  for _, protocol in ipairs { "tcp", "udp", "tcp6", "udp6", "unix" } do
+    local s = t.ok(socket.create(protocol))
+    t.eq(type(s), "userdata")
+    t.eq({ s:close() }, { true })
+    t.eq({ socket(protocol):close() }, { true })
+  end
+end)
+
+t.test("an unknown protocol is an invalid option, alike in every run", function()
+  local expected = "bad argument #1 to 'bee.socket.create' (invalid option 'icmp')"
+  t.eq({ pcall(socket.create, "icmp") }, { false, expected })
+  local ok, message = pcall(function() socket.create "icmp" end)
+  t.eq(ok, false)
+  t.ok(message:find "^[^:]*bee_socket_test.lua:%d+: bad argument #1 to 'create' %(invalid option 'icmp'%)$", message)
+  t.raises("string expected, got no value", socket.create)
+  t.raises("string expected, got table", socket.create, {})
+  t.raises("invalid option 'icmp'", socket, "icmp")
+  -- Names are found in package.loaded, whose order differs from process to process.
+  local path = t.write(t.tmp() .. "/icmp.lua", [[
+    require "lio"
+    print(select(2, pcall(require "bee.socket".create, "icmp")))
+  ]])
+  for _ = 1, 8 do t.eq(t.run(t.lio() .. " " .. path).out, expected .. "\n") end
+end)
+
+t.test("bind removes a stale unix socket's file", function()
+  local path = t.tmp() .. "/stale"
+  for _, where in ipairs { path, socket.endpoint("unix", path) } do
+    for _ = 1, 3 do
+      local s = socket.create "unix"
+      t.eq({ s:bind(where) }, { true })
+      t.eq({ s:listen() }, { true })
+      local c <close> = socket.create "unix"
+      t.eq({ c:connect(path) }, { true })
+      s:close()
+    end
+  end
+  os.remove(path)
+end)
+
+t.test("bind leaves a file that is no socket, and the socket of a listener", function()
+  local path = t.write(t.tmp() .. "/text", "precious")
+  local s <close> = socket.create "unix"
+  t.eq({ s:bind(path) }, { nil, "bind: Address already in use (os error 98)", "in use" })
+  t.eq(io.open(path):read "a", "precious")
+  local taken = t.tmp() .. "/taken"
+  local listener <close> = socket.create "unix"
+  t.eq({ listener:bind(taken) }, { true })
+  t.eq({ listener:listen() }, { true })
+  t.eq({ s:bind(taken) }, { nil, "bind: Address already in use (os error 98)", "in use" })
+  t.eq({ s:bind(t.tmp() .. "/none/s") }, { nil, "bind: No such file or directory (os error 2)", "not found" })
+  t.eq({ s:bind("\0bee-socket-" .. loopback.pid()) }, { true }, "it is as good as new")
+  t.raises("string expected, got no value", s.bind, s)
+end, { leaks = true })
+
+t.test("a unix socket of bee's is a socket of lio's", function()
+  local path = t.tmp() .. "/s"
+  local listener <close> = socket.create "unix"
+  listener:bind(path)
+  listener:listen()
+  local client <close> = socket.create "unix"
+  t.eq({ client:connect(path) }, { true })
+  local s <close> = select_.create()
+  t.eq({ s:event_add(listener, READ, "listener") }, { true })
+  t.eq(events(s, 5000), { listener = READ })
+  local server <close> = listener:accept()
+  t.eq({ client:send "hello" }, { 5 })
+  loopback.await(server)
+  t.eq({ server:recv() }, { "hello" })
+  t.eq((client:info "peer":value()), path)
+  t.ok(tostring(client):find("unix, connected", 1, true))
+end)
+
+t.test("a client and a server, each call with bee's results", function()
+  local listener = t.ok(socket.create "tcp")
+  t.eq({ listener:option("reuseaddr", 1) }, { true })
+  t.eq({ listener:bind("127.0.0.1", 0) }, { true })
+  t.eq({ listener:listen() }, { true })
+  t.eq({ listener:accept() }, { false })
+  local ip, port = listener:info "socket":value()
+  t.eq(ip, "127.0.0.1")
+  local client = t.ok(socket.create "tcp")
+  t.ok(client:connect("127.0.0.1", port) ~= nil)
+  loopback.await(listener)
+  local server = t.ok(listener:accept())
+  loopback.await(client, select_.SELECT_WRITE)
+  t.eq({ client:status() }, { true })
+  t.eq({ client:info "peer":value() }, { "127.0.0.1", port, "inet" })
+  t.eq({ server:recv() }, { false })
+  t.eq({ client:send "ping" }, { 4 })
+  t.eq({ client:send "" }, { 0 })
+  loopback.await(server)
+  t.eq({ server:recv(2) }, { "pi" })
+  t.eq({ server:recv() }, { "ng" })
+  t.eq({ client:shutdown "w" }, { true })
+  loopback.await(server)
+  t.eq({ server:recv() }, {}, "nil alone is the end")
+  t.eq(select("#", server:recv()), 1)
+  t.eq({ server:close() }, { true })
+  t.eq({ client:close() }, { true })
+  t.eq({ listener:close() }, { true })
+  t.raises("socket is already closed", client.send, client, "x")
+end)
+
+t.test("send of nothing fails where any send would", function()
+  for _, make in ipairs { socket.pair, loopback.tcp } do
+    local a, b = make()
+    t.eq({ a:send "" }, { 0 })
+    t.eq({ a:send("abc", 4) }, { 0 })
+    a:shutdown "w"
+    t.eq({ a:send "" }, { nil, "send: Broken pipe (os error 32)", "closed" })
+    t.eq({ a:send "x" }, { nil, "send: Broken pipe (os error 32)", "closed" })
+    loopback.await(b)
+    t.eq({ b:recv() }, {})
+    t.eq({ b:send "" }, { 0 }, "the other direction is open")
+    a:close() b:close()
+  end
+end)
+
+t.test("connect to a closed port ends in a status that is nil and a message", function()
+  local listener = loopback.listener()
+  local where = listener:info "socket"
+  listener:close()
+  local c <close> = socket.create "tcp"
+  local done, message = c:connect(where)
+  if done == false then
+    loopback.await(c, select_.SELECT_WRITE)
+    done, message = c:status()
+  end
+  t.eq({ done, message }, { nil, "connect: Connection refused (os error 111)" })
+end)
+
+t.test("udp: sendto and recvfrom", function()
+  local a <close> = socket.create "udp"
+  local b <close> = socket.create "udp"
+  t.eq({ a:bind("127.0.0.1", 0) }, { true })
+  t.eq({ b:bind("127.0.0.1", 0) }, { true })
+  t.eq({ b:recvfrom() }, { false })
+  t.eq({ a:sendto("hello", b:info "socket") }, { 5 })
+  loopback.await(b)
+  local data, from = b:recvfrom()
+  t.eq(data, "hello")
+  t.ok(from == a:info "socket")
+end)
+
+-- A pipe, which is no socket: its write end as a file, and the number of its read end, a descriptor of this
+-- process that lio does not know.
+local function pipe_end(f)
+  local known = t.descriptors()
+  local p <close> = io.popen("cat >/dev/null; exec sleep 0", "w")
+  for number in pairs((t.descriptors())) do
+    if not known[number] then return f(number, p) end
+  end
+  error "no descriptor"
+end
+
+t.test("fd takes a descriptor that is no socket", function()
+  pipe_end(function(number)
+    local borrowed = t.ok(socket.fd(number, true))
+    t.eq(loopback.number(borrowed:handle()), number)
+    t.eq(tostring(borrowed), "socket (" .. number .. ", no socket, open)")
+    local s <close> = select_.create()
+    t.eq({ s:event_add(borrowed, select_.SELECT_WRITE, "pipe") }, { true })
+    for _ = 1, 3 do t.eq(events(s, 5000), { pipe = select_.SELECT_WRITE }) end
+    t.eq({ s:event_add(borrowed, READ, "quiet") }, { true })
+    t.eq(events(s, 10), {})
+    t.eq({ s:event_del(borrowed) }, { true })
+    t.eq(select(3, borrowed:recv()), "ENOTSOCK")
+    t.eq(select(3, borrowed:send "x"), "ENOTSOCK")
+    t.eq({ borrowed:close() }, { true })
+    t.raises("socket is already closed", borrowed.handle, borrowed)
+    local again = t.ok(socket.fd(number, true), "it was left open")
+    t.eq(loopback.number(again:detach()), number)
+    again:close()
+  end)
+end)
+
+t.test("fd owns the descriptor unless it is told not to", function()
+  local program = t.write(t.tmp() .. "/owner.lua", [[
+    require "lio"
+    local socket, select_ = require "bee.socket", require "bee.select"
+    local s = select_.create()
+    local fd = assert(socket.fd(0))
+    assert(s:event_add(fd, select_.SELECT_READ, "in"))
+    for udata, bits in s:wait(10000) do print(udata, bits) end
+    fd:close()
+    print(socket.fd(0))
+    print(pcall(s.wait, s))
+  ]])
+  local r = t.run("echo hello | " .. t.lio() .. " " .. program)
+  t.eq(r.out, "in\t1\nnil\tfd: Bad file descriptor (os error 9)\tEBADF\n"
+    .. "false\tno open sockets to check and no timeout set\n", r.err)
+end)
+
+t.test("fd of a socket is that socket", function()
+  local a, b = socket.pair()
+  local copy = socket.fd(a:handle(), true)
+  t.eq({ copy:send "x" }, { 1 })
+  t.eq({ b:recv() }, { "x" })
+  copy:close()
+  local owner = socket.fd(a:detach())
+  t.eq({ owner:send "y" }, { 1 })
+  owner:close()
+  t.eq({ b:recv() }, { "y" })
+  t.eq({ b:recv() }, {})
+  b:close()
+end)
+
+t.test("fd refuses a number that is no open descriptor", function()
+  t.eq({ socket.fd(900) }, { nil, "fd: Bad file descriptor (os error 9)", "EBADF" })
+  t.raises("not a descriptor", socket.fd, -1)
+  t.raises("number expected", socket.fd, "one")
+end)
+
+t.finish()
