@@ -319,4 +319,64 @@ kit.both("a preinit VM runs on its own thread, then becomes the service", {
   out = { "2\ttrue\ttrue" },
 })
 
+-- `require "ltask.exclusive"` raised in such a VM, which ended by that, and could not become a service.
+for _, thread in ipairs { "boot.new_thread(2)", "" } do
+  kit.both("preinit code may use ltask.exclusive, and its event descriptor stays when it becomes a service; "
+    .. (thread == "" and "one that is not exclusive" or "an exclusive one"), {
+    root = [[
+      raw.next()
+      local steps, refused, is_exclusive
+      repeat
+        local _, _, type, what, a, b, c = raw.next()
+        if type == 1 and what == "pre" then steps, refused, is_exclusive = a, b, c end
+      until steps
+      say(steps, is_exclusive)
+      say(refused)
+      for i = 1, 3 do
+        assert(raw.post(2, i, 1, "ping", i) == 1)
+        local from, session, type, answer
+        repeat from, session, type, answer = raw.next() until type == 2
+        say(from, session, answer)
+      end
+    ]],
+    before = "local source = " .. kit.literal [[
+        local ltask = require "ltask"
+        local exclusive = require "ltask.exclusive"
+        local take, descriptor = exclusive.eventinit()
+        assert(type(descriptor) == "userdata" and take())
+        local _, refused = pcall(exclusive.send, 1, 0, 1, ltask.pack "too early")
+        local steps = 0
+        while coroutine.yield() do
+          steps = steps + 1
+          if steps == 4 then
+            io.open("ready", "w"):close()
+            while coroutine.yield() do exclusive.sleep(1) end
+            break
+          end
+        end
+        exclusive.send(1, 0, 1, ltask.pack("pre", steps, refused, ltask.is_exclusive()))
+        while true do
+          take()
+          local from, session, _, p, n = ltask.recv_message()
+          while from do
+            local what, i = ltask.unpack_remove(p, n)
+            if what == "ping" then exclusive.send(from, session, 2, ltask.pack(i * 10)) end
+            from, session, _, p, n = ltask.recv_message()
+          end
+          coroutine.yield()
+        end
+    ]] .. [[
+      local pre = boot.preinit(source)
+      local deadline = os.time() + 5
+      repeat local f = io.open "ready" until f or os.time() > deadline
+      boot.new_service_preinit("pre", 2, pre)
+      start(2)
+      ]] .. thread .. "\n",
+    out = {
+      "4\t" .. tostring(thread ~= ""), "exclusive.send: this VM is no service yet: wait until yield returns nothing",
+      "2\t1\t10", "2\t2\t20", "2\t3\t30",
+    },
+  })
+end
+
 t.finish()

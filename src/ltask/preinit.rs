@@ -77,6 +77,10 @@ impl Early {
         }
         service.id = id;
         service.card.set_label(label);
+        // The VM may have taken what its descriptor was readable for at first.
+        if let Some(event) = &service.event {
+            event.touch();
+        }
         Slots::describe(system.slots(), id, service.card.clone());
         Ok(service)
     }

@@ -234,12 +234,17 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let slot = system.slots().get(id);
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
     let service = slot.and_then(|slot| slot.mailbox.detach(id, event.clone()));
-    let Some(mut service) = service else {
+    let (Some(mut service), Some(slot)) = (service, slot) else {
         return Err(format!(
             "service {id} is not there, or has a thread already"
         ));
     };
-    service.event = Some(event);
+    match service.event.clone() {
+        // Of a VM that took a descriptor before it was a service, and may have a selector on it.
+        Some(kept) => slot.mailbox.rehang(id, kept),
+        None => service.event = Some(event),
+    }
+    service.detach = false;
     service.card.exclusive.store(true, Ordering::Relaxed);
     lock(&system.exclusive).push(service);
     Ok(())

@@ -158,6 +158,11 @@ impl Worker {
         let Some(mut service) = slot.mailbox.begin(id, |service| &mut service.batch) else {
             return;
         };
+        if service.detach {
+            // It took an event descriptor before it was a service.
+            self.ended.set(0);
+            return super::run::detach(system, service);
+        }
         let watch = &system.watches[self.number];
         service.worker = self;
         // One slice begins when another ends: reading the clock costs as much as a small one.

@@ -2,7 +2,7 @@
 
 use super::time::timer_sleep;
 use super::{event, message, service};
-use crate::ltask::message::kind;
+use crate::ltask::message::{SYSTEM, kind};
 use crate::lua::{Function, Text, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -25,6 +25,14 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     // SAFETY: what may raise comes before the message is made; it is delivered before anything else.
     unsafe {
         let service = service(state);
+        if service.id == SYSTEM {
+            raise(
+                state,
+                Text::new(
+                    "exclusive.send: this VM is no service yet: wait until yield returns nothing",
+                ),
+            );
+        }
         let message = message(state, 1, service.id);
         let (to, session) = (message.to, message.session);
         let answers = matches!(message.kind, kind::RESPONSE | kind::ERROR);
@@ -82,7 +90,9 @@ unsafe extern "C-unwind" fn timer_update(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        if !service(state).card.exclusive.load(Ordering::Relaxed) {
+        let service = service(state);
+        // A VM of `preinit` may become such a service.
+        if service.id != SYSTEM && !service.card.exclusive.load(Ordering::Relaxed) {
             raise(
                 state,
                 Text::new(
