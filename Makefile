@@ -100,7 +100,7 @@ test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory suites
 
-loom: ## the models of the mailbox and of the sleep protocol, about a minute
+loom: ## the models of mailbox, workers and sleep protocol, about two minutes
 	$(CARGO) test --release --manifest-path tests/loom/Cargo.toml --target-dir '$(TARGET)/loom'
 
 test-long: tools build module ## the soak runs of tests/long, each bounded in time

@@ -15,16 +15,18 @@
 //! **Numbers** (`slots.rs`). Place and generation; places are never freed while the system stands, so a
 //! late message finds valid memory and another number: it reports death and reaches nobody.
 //!
-//! **Ready queues** (`ready.rs`, `worker.rs`). Each worker has a deque that others steal from, and a hand-off
+//! **Ready queues** (`ready.rs`, `queue.rs`). Each worker has a deque that others steal from, and a hand-off
 //! slot: a service that becomes ready by a message of the slice that runs is next on the same worker, its
 //! message in the cache, with no thread woken; so a call and its answer cost no system call. A service
 //! that is pushed out of the slot goes to the deque, where idle workers find it. 64 hand-offs in a row,
 //! then the deque has its turn; the injector every 61 turns. Bound services have a queue per worker.
+//! A service may wait in a deque without an announcement only as long as it is what its worker runs next:
+//! when another one comes first, the rest of the deque is announced before that slice begins.
 //!
 //! **Sleep and wake** (`sleep.rs`). A producer pushes and then looks at who sleeps; a worker announces its
 //! sleep and then looks at the queues once more; a fence on both sides. One wakes per push, none while
 //! a woken one still searches; who finds work as the last searcher wakes the next. `tests/loom` proves it,
-//! and the mailbox.
+//! with whole workers, and the mailbox.
 //!
 //! **A slice** (`lua/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
 //! dispatcher unpacks on the running coroutine, which is protected, moves the values to the task's
@@ -57,13 +59,13 @@
 //!
 //! - `message`, `mailbox`, `slots`, `pending`: messages and where they wait; `pack`: how values travel
 //! - `service`, `fast`, `life`, `preinit`, `memory`: a service, its birth and death
-//! - `system`, `config`, `log`, `run`: what all share; `ready`, `sleep`, `worker`: who runs what
+//! - `system`, `config`, `log`, `run`: what all share; `ready`, `queue`, `sleep`, `worker`: who runs what
 //! - `timekeeper`, `timers`, `watch`, `crash`, `event`: time, and what looks after the rest
 //! - `lua/`: the modules that Lua sees
 //!
 //! Everything unsafe is at the border to Lua and to libc: `lua/`, `service`, `fast`, `memory`, `pack`,
-//! `watch`, `crash`, `event`, `message`; the scheduling itself (`mailbox`, `ready`, `sleep`, `slots`, `timers`,
-//! `timekeeper`, `worker`, `life`) is safe code.
+//! `watch`, `crash`, `event`, `message`; the scheduling itself (`mailbox`, `ready`, `queue`, `sleep`, `slots`,
+//! `timers`, `timekeeper`, `worker`, `life`) is safe code.
 
 pub(crate) mod config;
 pub(crate) mod crash;
@@ -78,6 +80,7 @@ pub(crate) mod message;
 pub(crate) mod pack;
 pub(crate) mod pending;
 pub(crate) mod preinit;
+pub(crate) mod queue;
 pub(crate) mod ready;
 pub(crate) mod run;
 pub(crate) mod service;

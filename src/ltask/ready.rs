@@ -7,10 +7,8 @@
 //! worker's present slice takes long, the timekeeper empties the slot into the injector.
 
 use super::message::ServiceId;
-use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
+use super::sync::{AtomicU32, AtomicUsize, Deque, Injector, Mutex, Ordering, Steal, Stealer, lock};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// One cache line each, so that workers do not disturb each other.
 #[repr(align(64))]
@@ -55,7 +53,7 @@ impl Ready {
     /// Queues a service for one worker.
     pub(crate) fn bind(&self, worker: usize, id: ServiceId) {
         let lane = &self.lanes[worker];
-        let mut bound = lane.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bound = lock(&lane.bound);
         bound.push_back(id);
         lane.bound_count.store(bound.len(), Ordering::SeqCst);
     }
@@ -66,7 +64,7 @@ impl Ready {
         if lane.bound_count.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let mut bound = lane.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bound = lock(&lane.bound);
         let id = bound.pop_front();
         lane.bound_count.store(bound.len(), Ordering::SeqCst);
         id

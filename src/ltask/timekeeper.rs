@@ -6,6 +6,7 @@
 //! long. When all workers have slept for a while, those looks end, and an idle system does nothing.
 
 use super::message::{Message, SYSTEM, ServiceId, kind};
+use super::queue;
 use super::system::{System, lock};
 use super::timers::{Due, Timers};
 use super::watch::{Watch, clock_nanos};
@@ -188,7 +189,7 @@ fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
             continue;
         }
         running += 1;
-        rescue(system, number);
+        queue::rescue(&system.ready, &system.sleepers, number);
         let age = now - before.since;
         held_up += usize::from(age >= LONG);
         watchdog(system, watch, before, age, now);
@@ -200,14 +201,6 @@ fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
         super::run::stand_in(system);
     }
     running > 0 || system.sleepers.sleeping() < system.config.worker
-}
-
-/// What lies in the hand-off slot of a worker that does not come to it is for others.
-fn rescue(system: &System, number: usize) {
-    if let Some(id) = system.ready.take_handed(number) {
-        system.ready.inject(id);
-        system.sleepers.notify();
-    }
 }
 
 /// Looks at the services with threads of their own. There a slice is mostly waiting: what counts is the CPU

@@ -232,7 +232,7 @@ fn log(service: &Service, traceback: &CStr) {
         traceback.to_string_lossy()
     );
     system.log_text(service.id, &text);
-    let number = service.worker().map(|worker| worker.number);
+    let number = service.worker().map(|worker| worker.number());
     let own = super::system::lock(&system.own_watches);
     let mut own_watches = own.iter();
     let watch = match number {

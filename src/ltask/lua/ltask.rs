@@ -206,7 +206,7 @@ unsafe extern "C-unwind" fn worker_id(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         match service(state).worker() {
-            Some(worker) => ffi::lua_pushinteger(state, worker.number as i64),
+            Some(worker) => ffi::lua_pushinteger(state, worker.number() as i64),
             None => ffi::lua_pushnil(state),
         }
         1
