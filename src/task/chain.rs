@@ -19,7 +19,7 @@
 
 use super::core::{Core, Phase, Slot};
 use mlua::ffi::{self, lua_State};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 /// A `resume` that is on the C stack.
@@ -34,11 +34,36 @@ const MOST: usize = 10_000;
 
 /// What `resume` of a member reports.
 pub(super) const WAITS: &CStr = c"cannot resume a coroutine that is waiting";
-/// What the one that resumed it gets when a waiting coroutine is closed.
-pub(super) const CLOSED: &CStr = c"coroutine was closed";
-/// The same, when the plain library resumed it.
-const TAKEN: &CStr = c"coroutine was resumed by somebody else while it waited";
-const TOO_MANY: &CStr = c"too many results to resume";
+
+/// Why a `resume` that is suspended goes on with false and a message.
+#[derive(Clone, Copy)]
+pub(super) enum Refusal {
+    /// The coroutine that it resumed was closed while it waited.
+    Closed,
+    /// The plain library has resumed that coroutine.
+    Taken,
+    TooMany,
+}
+
+/// A byte for each refusal: its address stands for the message until there is a stack on which that may be made.
+/// A static, as the address of a constant is not always the same.
+static MARKS: [u8; 3] = [0; 3];
+
+impl Refusal {
+    const ALL: [Refusal; 3] = [Refusal::Closed, Refusal::Taken, Refusal::TooMany];
+
+    fn mark(self) -> *mut c_void {
+        (&raw const MARKS[self as usize]).cast_mut().cast()
+    }
+
+    fn text(self) -> &'static CStr {
+        match self {
+            Refusal::Closed => c"coroutine was closed",
+            Refusal::Taken => c"coroutine was resumed by somebody else while it waited",
+            Refusal::TooMany => c"too many results to resume",
+        }
+    }
+}
 
 /// What kept a wait from reaching the scheduler.
 #[derive(Clone, Copy)]
@@ -214,25 +239,26 @@ impl Core {
 }
 
 /// Puts false and a message on a coroutine that is suspended in `resume`, which goes on with them; 2. The
-/// message is the text's address, as nothing may be allocated there: see `settle_message`.
-unsafe fn refuse(front: *mut lua_State, why: &'static CStr) -> c_int {
+/// message is only marked, as nothing may be allocated there: see `settle_message`.
+unsafe fn refuse(front: *mut lua_State, why: Refusal) -> c_int {
     // SAFETY: the frame of a C function has room for them.
     unsafe {
         ffi::lua_pushboolean(front, 0);
-        ffi::lua_pushlightuserdata(front, why.as_ptr().cast_mut().cast());
+        ffi::lua_pushlightuserdata(front, why.mark());
         2
     }
 }
 
 /// The front is gone; the next one outwards becomes the front, with false and `why` as what its `resume`
 /// gives. How many values that are; `None` when there is nobody.
-pub(super) fn cut(core: &mut Core, slot: Slot, why: &'static CStr) -> Option<c_int> {
+pub(super) fn cut(core: &mut Core, slot: Slot, why: Refusal) -> Option<c_int> {
     let mut lost = false;
     if !core.retreat(slot, &mut lost) {
         return None;
     }
+    let why = if lost { Refusal::Taken } else { why };
     // SAFETY: `retreat` found it suspended, and its parent anchors it.
-    Some(unsafe { refuse(core.thread(slot), if lost { TAKEN } else { why }) })
+    Some(unsafe { refuse(core.thread(slot), why) })
 }
 
 /// Anchors the front while it runs, on the running `state`'s stack; false when there was no room on its own.
@@ -278,7 +304,12 @@ pub(super) unsafe fn hand_up(
             return Some(count + 1);
         }
         ffi::lua_pop(child, count);
-        Some(refuse(front, if lost { TAKEN } else { TOO_MANY }))
+        let why = if lost {
+            Refusal::Taken
+        } else {
+            Refusal::TooMany
+        };
+        Some(refuse(front, why))
     }
 }
 
@@ -292,14 +323,42 @@ pub(super) unsafe fn settle_message(state: *mut lua_State, index: c_int) {
         if ffi::lua_type(state, index) != ffi::LUA_TLIGHTUSERDATA {
             return;
         }
-        let value = ffi::lua_touserdata(state, index);
-        for text in [CLOSED, TAKEN, TOO_MANY] {
-            if value.cast_const() == text.as_ptr().cast() {
-                let index = ffi::lua_absindex(state, index);
-                ffi::lua_pushstring(state, text.as_ptr());
-                ffi::lua_replace(state, index);
-                return;
+        let mark = ffi::lua_touserdata(state, index);
+        if let Some(why) = Refusal::ALL.into_iter().find(|why| why.mark() == mark) {
+            let index = ffi::lua_absindex(state, index);
+            ffi::lua_pushstring(state, why.text().as_ptr());
+            ffi::lua_replace(state, index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_becomes_its_own_message_and_other_values_stay() {
+        // SAFETY: a state of its own with room for the values.
+        unsafe {
+            let state = ffi::luaL_newstate();
+            for why in Refusal::ALL {
+                assert_eq!(refuse(state, why), 2);
+                settle_message(state, -1);
+                assert_eq!(CStr::from_ptr(ffi::lua_tostring(state, -1)), why.text());
+                assert_eq!(ffi::lua_gettop(state), 2);
+                ffi::lua_settop(state, 0);
             }
+            // Neither the address of an equal text nor one behind the marks is a mark.
+            let behind = MARKS.as_ptr_range().end.cast_mut();
+            for other in [
+                Refusal::Closed.text().as_ptr().cast_mut().cast(),
+                behind.cast(),
+            ] {
+                ffi::lua_pushlightuserdata(state, other);
+                settle_message(state, -1);
+                assert_eq!(ffi::lua_touserdata(state, -1), other);
+            }
+            ffi::lua_close(state);
         }
     }
 }

@@ -85,7 +85,7 @@ unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
     unsafe {
         if (*core).is_living(slot) {
             let values = match (*core).task(slot).phase {
-                Phase::Severed => chain::cut(&mut *core, slot, chain::CLOSED),
+                Phase::Severed => chain::cut(&mut *core, slot, chain::Refusal::Closed),
                 Phase::Lost => return lost::bury(core, state, slot),
                 _ => Some((*core).task(slot).values),
             };
