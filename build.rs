@@ -39,7 +39,7 @@ fn main() {
              #[unsafe(no_mangle)]\n\
              pub unsafe extern \"C-unwind\" fn luaopen_{symbol}(state: *mut lua_State) -> c_int {{\n    \
              // SAFETY: called by Lua's `require`.\n    \
-             unsafe {{ open_embedded(state, {module:?}) }}\n}}\n"
+             unsafe {{ crate::function!(|state| open_embedded(state, {module:?})).run(state) }}\n}}\n"
         );
     }
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("embedded.rs");

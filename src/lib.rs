@@ -36,6 +36,7 @@ mod task;
 mod timer;
 pub mod watched;
 
+pub use lua::Function;
 use mlua::ffi::lua_State;
 use std::os::raw::c_int;
 
@@ -47,8 +48,11 @@ use std::os::raw::c_int;
 pub unsafe extern "C-unwind" fn luaopen_lio(state: *mut lua_State) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        lua::embed::install(state, None);
-        selector::lua::open_module(state)
+        function!(|state| {
+            lua::embed::install(state, None);
+            selector::lua::open_module(state)
+        })
+        .run(state)
     }
 }
 
@@ -62,8 +66,11 @@ macro_rules! entry {
         pub unsafe extern "C-unwind" fn $symbol(state: *mut lua_State) -> c_int {
             // SAFETY: the caller's promise.
             unsafe {
-                lua::embed::install(state, None);
-                $open(state)
+                function!(|state| {
+                    lua::embed::install(state, None);
+                    $open(state)
+                })
+                .run(state)
             }
         }
     };

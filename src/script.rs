@@ -17,7 +17,7 @@ pub(crate) fn run(command: &mut Command) -> bool {
             complain(format_args!("lio: not enough memory for a Lua state\n"));
             return false;
         }
-        ffi::lua_pushcfunction(state, protected);
+        lio::function!(protected).push(state, 0);
         ffi::lua_pushlightuserdata(state, std::ptr::from_mut(command).cast());
         let status = ffi::lua_pcall(state, 1, 1, 0);
         if status != ffi::LUA_OK {
@@ -129,7 +129,7 @@ unsafe fn finish(state: *mut lua_State, loaded: c_int, arguments: c_int) -> bool
             return false;
         }
         let function = ffi::lua_gettop(state) - arguments;
-        ffi::lua_pushcfunction(state, with_traceback);
+        lio::function!(with_traceback).push(state, 0);
         ffi::lua_insert(state, function);
         let status = ffi::lua_pcall(state, arguments, 0, function);
         if status != ffi::LUA_OK {

@@ -5,7 +5,9 @@ use super::Coding;
 use super::decode::{Decoder, Failure};
 use super::encode::Encoder;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
+use crate::lua::{
+    Fault, Function, Text, args, functions, guard, module, push_bytes, raise, settle,
+};
 use mlua::ffi::lua_State;
 use std::convert::Infallible;
 use std::ffi::CStr;
@@ -18,7 +20,7 @@ const KEEP: usize = 64 * 1024;
 
 impl Object for Encoder {
     const NAME: &'static CStr = c"lio.compress.encoder";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"write", encoder_write),
         (c"flush", encoder_flush),
         (c"finish", encoder_finish),
@@ -30,7 +32,7 @@ impl Object for Encoder {
 
 impl Object for Decoder {
     const NAME: &'static CStr = c"lio.compress.decoder";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"write", decoder_write),
         (c"flush", decoder_flush),
         (c"finish", decoder_finish),
@@ -226,7 +228,7 @@ unsafe extern "C-unwind" fn decoder_finish(state: *mut lua_State) -> c_int {
     }
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[(c"encoder", encoder), (c"decoder", decoder)];
+const FUNCTIONS: &[(&CStr, Function)] = functions![(c"encoder", encoder), (c"decoder", decoder)];
 
 /// Pushes the module's table.
 ///

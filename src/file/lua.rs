@@ -5,7 +5,7 @@
 use super::folder::{Entry, Folder};
 use super::{Facts, OpenFile, read_at};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::RawFd;
@@ -20,7 +20,7 @@ const ENTRIES: i64 = 10_000;
 
 impl Object for OpenFile {
     const NAME: &'static CStr = c"lio.file";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"stat", stat),
         (c"kind", kind),
         (c"size", size),
@@ -30,7 +30,7 @@ impl Object for OpenFile {
         (c"is_closed", is_closed),
     ];
     const META: &'static [(&'static CStr, Function)] =
-        &[(c"__close", close), (c"__tostring", to_string)];
+        functions![(c"__close", close), (c"__tostring", to_string)];
     fn key() -> &'static Key {
         key!()
     }
@@ -38,14 +38,14 @@ impl Object for OpenFile {
 
 impl Object for Folder {
     const NAME: &'static CStr = c"lio.folder";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"open", folder_open),
         (c"list", folder_list),
         (c"path", folder_path),
         (c"close", folder_close),
         (c"is_closed", folder_is_closed),
     ];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__close", folder_close)];
+    const META: &'static [(&'static CStr, Function)] = functions![(c"__close", folder_close)];
     fn key() -> &'static Key {
         key!()
     }
@@ -392,7 +392,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[
+            functions![
                 (c"open", open),
                 (c"open_beneath", open_beneath),
                 (c"folder", folder),

@@ -11,7 +11,7 @@ use super::routes::Routes;
 use super::step::{self, Step};
 use super::{answer, intake, life, state};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, raise};
+use crate::lua::{Function, Text, args, functions, raise};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -100,7 +100,7 @@ impl Wait {
 impl Object for Connection {
     const NAME: &'static CStr = c"lio.http.exchange";
     const USER_VALUES: c_int = 4;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"next", step::next),
         (c"answer", answer::answer),
         (c"start", answer::start),

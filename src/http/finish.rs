@@ -5,6 +5,7 @@ use super::answer;
 use super::connection::Connection;
 use super::serve::{at, concluded, push_response, push_tool, restore};
 use super::tools as tool;
+use crate::lua::{continuation, function};
 use mlua::ffi::{self, lua_State};
 
 /// Whether the handler's first result is a body by itself: a string, or a table that is not the response.
@@ -28,7 +29,7 @@ unsafe fn answer_touched(state: *mut lua_State) -> bool {
         if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {
             return false;
         }
-        ffi::lua_pushcclosure(state, answer::touched, 0);
+        function!(answer::touched).push(state, 0);
         for value in [at::CONNECTION, at::RESPONSE, at::RESULT] {
             ffi::lua_pushvalue(state, value);
         }
@@ -79,7 +80,7 @@ pub(super) unsafe fn finish(state: *mut lua_State, connection: *mut Connection, 
         for value in at::RESULT..at::RESULT + values {
             ffi::lua_pushvalue(state, value);
         }
-        ffi::lua_callk(state, 4 + values, 1, 0, Some(concluded));
+        ffi::lua_callk(state, 4 + values, 1, 0, Some(continuation!(concluded)));
         false
     }
 }

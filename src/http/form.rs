@@ -9,7 +9,7 @@ use super::request::push_lower;
 use super::spool::Spool;
 use super::status::Reject;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, push_bytes, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -33,7 +33,7 @@ pub(crate) struct Form {
 
 impl Object for Form {
     const NAME: &'static CStr = c"lio.http.multipart";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"feed", feed),
         (c"finish", finish),
         (c"pull", pull),

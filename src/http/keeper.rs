@@ -11,7 +11,7 @@ use super::routes::Routes;
 use super::tools as tool;
 use super::{gate, life};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, guard, raise, settle};
+use crate::lua::{Function, Text, functions, guard, raise, settle};
 use crate::socket::Socket;
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
@@ -76,7 +76,7 @@ pub(crate) struct Keeper {
 impl Object for Keeper {
     const NAME: &'static CStr = c"lio.http.keeper";
     const USER_VALUES: c_int = 12;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"listen", gate::listen),
         (c"accept", gate::accept),
         (c"admit", gate::admit),

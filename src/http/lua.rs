@@ -6,7 +6,7 @@ use super::{
     answer, client, due, form, intake, keeper, list, precompressed, request, routes, select, serve,
     site, spool, tools, uri,
 };
-use crate::lua::{Text, args, guard, module, push_bytes, raise, settle};
+use crate::lua::{Text, args, functions, guard, module, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[
+            functions![
                 (c"exchange", exchange),
                 (c"routes", routes::new),
                 (c"answers", client::answers),

@@ -26,7 +26,7 @@ use super::fields::{Field, MAX_FIELDS, Span};
 use super::head::{Head, Method};
 use super::life;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, push_bytes, raise};
+use crate::lua::{Function, Text, args, functions, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -52,7 +52,7 @@ const BODY: c_int = 3;
 impl Object for Request {
     const NAME: &'static CStr = c"lio.http.head";
     const USER_VALUES: c_int = 3;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"method", method),
         (c"target", target),
         (c"raw_path", raw_path),

@@ -3,7 +3,7 @@
 use super::head::Method;
 use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, guard, push_bytes, raise, shield};
+use crate::lua::{Function, Text, args, functions, guard, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -28,7 +28,7 @@ pub(crate) struct Routes {
 
 impl Object for Routes {
     const NAME: &'static CStr = c"lio.http.routes";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"add", add),
         (c"method", method),
         (c"constraints", constraints),

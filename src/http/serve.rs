@@ -18,7 +18,7 @@ use super::request::{self, Request};
 use super::routes::{Routes, Takes};
 use super::step::{self, Step};
 use super::tools as tool;
-use crate::lua::{Text, object, raise};
+use crate::lua::{Text, continuation, object, raise};
 use crate::timer::monotonic;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -266,11 +266,12 @@ impl Run {
                 ffi::lua_rawgeti(state, at::HANDLERS, route);
             }
             if bare {
-                return ffi::lua_pcallk(state, 0, 3, at::CAUGHT, 0, Some(handled)) == ffi::LUA_OK;
+                return ffi::lua_pcallk(state, 0, 3, at::CAUGHT, 0, Some(continuation!(handled)))
+                    == ffi::LUA_OK;
             }
             ffi::lua_pushvalue(state, at::REQUEST);
             ffi::lua_pushvalue(state, at::RESPONSE);
-            ffi::lua_pcallk(state, 2, 3, at::CAUGHT, 0, Some(handled)) == ffi::LUA_OK
+            ffi::lua_pcallk(state, 2, 3, at::CAUGHT, 0, Some(continuation!(handled))) == ffi::LUA_OK
         }
     }
 

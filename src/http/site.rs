@@ -16,7 +16,7 @@ use super::{media, uri};
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, args, guard, settle};
+use crate::lua::{Fault, Function, args, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 
@@ -48,7 +48,7 @@ impl Object for Site {
     const NAME: &'static CStr = c"lio.http.site";
     const USER_VALUES: c_int = 1;
     const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"answer", answer), (c"compressed", compressed)];
+        functions![(c"answer", answer), (c"compressed", compressed)];
     fn key() -> &'static Key {
         key!()
     }

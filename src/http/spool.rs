@@ -5,7 +5,7 @@
 //! not linked is gone: it never had a name (`O_TMPFILE`), or `Drop` removes that.
 
 use crate::lua::object::{self, Key, Object, closed_text, key};
-use crate::lua::{Fault, Function, args, guard, push_bytes, raise, settle};
+use crate::lua::{Fault, Function, args, functions, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr};
@@ -211,7 +211,7 @@ impl Drop for Spool {
 
 impl Object for Spool {
     const NAME: &'static CStr = c"lio.http.spool";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"write", write),
         (c"read", read),
         (c"size", size),

@@ -20,7 +20,7 @@ mod tests;
 
 use super::memory;
 use super::message::Payload;
-use crate::lua::{Text, raise};
+use crate::lua::{Text, function, raise};
 use buffer::{Buffer, Exhausted};
 use decode::Corrupt;
 use encode::Failure;
@@ -158,7 +158,7 @@ unsafe fn unpack_protected(state: *mut lua_State, block: *mut c_void, size: usiz
             libc::free(block);
             raise(state, Text::new("stack overflow"));
         }
-        ffi::lua_pushcclosure(state, unpack_arguments, 0);
+        function!(unpack_arguments).push(state, 0);
         ffi::lua_pushlightuserdata(state, block);
         ffi::lua_pushinteger(state, size as i64);
         let status = ffi::lua_pcall(state, 2, ffi::LUA_MULTRET, 0);

@@ -13,9 +13,11 @@ use super::pending::Pending;
 use super::system::System;
 use super::worker::Worker;
 use crate::lua::embed;
+use crate::lua::function;
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
 use std::ffi::CStr;
+use std::io::Write;
 use std::marker::PhantomPinned;
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -178,7 +180,7 @@ impl Service {
                 return Err("not enough memory for a Lua state".into());
             }
             ffi::lua_atpanic(service.base, panicked);
-            ffi::lua_pushcclosure(service.base, set_up, 0);
+            function!(set_up).push(service.base, 0);
             if ffi::lua_pcall(service.base, 0, 1, 0) != ffi::LUA_OK {
                 return Err(take_message(service.base));
             }
@@ -282,7 +284,7 @@ impl Service {
     unsafe fn describe_failure(&mut self) -> String {
         // SAFETY: `base` is idle.
         unsafe {
-            ffi::lua_pushcclosure(self.base, describe, 0);
+            function!(describe).push(self.base, 0);
             ffi::lua_pushlightuserdata(self.base, self.main.cast());
             ffi::lua_pcall(self.base, 1, 1, 0);
             let text = take_message(self.base);
@@ -415,7 +417,7 @@ impl Service {
         }
         // SAFETY: this thread has the service, and nothing of it runs.
         unsafe {
-            ffi::lua_pushcclosure(self.base, close_coroutines, 0);
+            function!(close_coroutines).push(self.base, 0);
             if ffi::lua_pcall(self.base, 0, 0, 0) != ffi::LUA_OK {
                 let message = take_message(self.base);
                 self.system().log_text(self.id, &message);
@@ -532,7 +534,10 @@ unsafe extern "C-unwind" fn close_coroutines(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn panicked(state: *mut lua_State) -> c_int {
     // SAFETY: the message lies on top.
     let message = unsafe { take_message(state) };
-    eprintln!("lio: unprotected error in a service: {message}");
+    let _ = writeln!(
+        std::io::stderr(),
+        "lio: unprotected error in a service: {message}"
+    );
     0
 }
 

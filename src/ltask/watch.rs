@@ -9,6 +9,7 @@
 
 use super::message::ServiceId;
 use super::service::Service;
+use crate::lua::hook;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -187,13 +188,13 @@ extern "C" fn on_signal(_: c_int) {
             true => std::ptr::null_mut(),
             false => (*core).running(),
         };
-        ffi::lua_sethook(main, Some(hook), mask, 1);
+        ffi::lua_sethook(main, Some(hook!(hook)), mask, 1);
         if !task.is_null() {
-            ffi::lua_sethook(task, Some(hook), mask, 1);
+            ffi::lua_sethook(task, Some(hook!(hook)), mask, 1);
         }
         if !core.is_null() && (*service).system().is_quitting() {
             // What resumed it must not go on either.
-            (*core).for_each_link(|from, _| ffi::lua_sethook(from, Some(hook), mask, 1));
+            (*core).for_each_link(|from, _| ffi::lua_sethook(from, Some(hook!(hook)), mask, 1));
         }
     }
 }

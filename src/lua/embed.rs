@@ -3,7 +3,7 @@
 //! Both hosts reach them by a searcher. It stands behind the one for `package.path`, so that a file the
 //! user put there takes precedence.
 
-use super::{Function, Text, args, push_bytes, raise};
+use super::{Function, Text, args, function, functions, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::collections::HashMap;
 use std::os::raw::{c_int, c_void};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-const NATIVE: &[(&str, Function)] = &[
+const NATIVE: &[(&str, Function)] = functions![
     ("lio", crate::selector::lua::open_module),
     ("lio.socket", crate::socket::lua::open_module),
     ("lio.signal", crate::selector::signal::open_module),
@@ -38,7 +38,7 @@ unsafe fn push_loader(state: *mut lua_State, name: &[u8]) -> bool {
     // SAFETY: plain stack work; the sources are static.
     unsafe {
         if let Some((_, open)) = NATIVE.iter().find(|(module, _)| module.as_bytes() == name) {
-            ffi::lua_pushcclosure(state, *open, 0);
+            open.push(state, 0);
             push_bytes(state, b":built-in:");
             return true;
         }
@@ -158,7 +158,7 @@ unsafe extern "C-unwind" fn append(
 }
 
 /// What each service needs: native modules, and library files that are loaded precompiled.
-const SERVICE: &[(&str, Function)] = &[
+const SERVICE: &[(&str, Function)] = functions![
     ("ltask", crate::ltask::lua::ltask::open_module),
     ("ltask.core", crate::ltask::lua::core::open_module),
     ("ltask.root", crate::ltask::lua::root::open_module),
@@ -186,7 +186,7 @@ const SERVICE: &[(&str, Function)] = &[
 /// As for [`install`].
 pub(crate) unsafe fn install_first(state: *mut lua_State) {
     // SAFETY: plain stack work.
-    unsafe { insert(state, service_searcher, Some(1)) }
+    unsafe { insert(state, function!(service_searcher), Some(1)) }
 }
 
 /// Whether a service finds this module without a look at files.
@@ -200,7 +200,7 @@ unsafe extern "C-unwind" fn service_searcher(state: *mut lua_State) -> c_int {
         let name = args::bytes(state, 1);
         let found = SERVICE.iter().find(|(module, _)| module.as_bytes() == name);
         let Some((_, open)) = found else { return 0 };
-        ffi::lua_pushcclosure(state, *open, 0);
+        open.push(state, 0);
         push_bytes(state, b":built-in:");
         2
     }
@@ -253,7 +253,7 @@ pub(crate) unsafe fn install(state: *mut lua_State, position: Option<i64>) {
         ffi::lua_pushboolean(state, 1);
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, mark);
         ffi::lua_settop(state, top);
-        insert(state, searcher, position);
+        insert(state, function!(searcher), position);
     }
 }
 
@@ -275,7 +275,7 @@ unsafe fn insert(state: *mut lua_State, function: Function, position: Option<i64
             ffi::lua_rawgeti(state, -1, index);
             ffi::lua_rawseti(state, -2, index + 1);
         }
-        ffi::lua_pushcclosure(state, function, 0);
+        function.push(state, 0);
         ffi::lua_rawseti(state, -2, position);
         ffi::lua_settop(state, top);
     }

@@ -5,6 +5,7 @@
 //! whatever is alive in a frame at that moment must not need `Drop`; [`Text`] and [`Fault`] are plain
 //! data for that reason.
 //!
+//! - `barrier.rs`: functions as Lua gets them, which let no panic pass
 //! - `text.rs`: bounded message on the stack
 //! - `fault.rs`: I/O failures as `nil, message, code`
 //! - `object.rs`: Rust values as userdata
@@ -12,6 +13,7 @@
 //! - `module.rs`: tables of functions; `embed.rs`: the modules that are built in
 
 pub(crate) mod args;
+pub(crate) mod barrier;
 pub(crate) mod embed;
 pub(crate) mod fault;
 pub(crate) mod module;
@@ -19,15 +21,14 @@ pub(crate) mod object;
 pub(crate) mod text;
 
 use mlua::ffi::{self, lua_State};
-use std::any::Any;
-use std::os::raw::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) use crate::function;
+pub use barrier::Function;
+use barrier::text_of;
+pub(crate) use barrier::{continuation, functions, hook};
 pub(crate) use fault::Fault;
 pub(crate) use text::Text;
-
-/// What a raw function of this crate looks like.
-pub(crate) type Function = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int;
 
 /// Runs `inner` so that no panic leaves it: a panic becomes a message to be raised.
 ///
@@ -37,17 +38,6 @@ pub(crate) fn guard<T>(inner: impl FnOnce() -> Result<T, Text>) -> Result<T, Tex
         Ok(result) => result,
         Err(panic) => Err(text_of(panic)),
     }
-}
-
-/// The message of a panic, which ends here.
-#[cold]
-fn text_of(panic: Box<dyn Any + Send>) -> Text {
-    let what = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("unknown cause");
-    Text::format(format_args!("internal error: {what}"))
 }
 
 /// [`guard`] and [`settle`] in one, for what cannot fail but by a panic: a hot path carries no room for a message.

@@ -33,7 +33,7 @@ pub(crate) unsafe fn add(state: *mut lua_State, functions: &[(&CStr, Function)])
     // SAFETY: plain stack work.
     unsafe {
         for (name, function) in functions {
-            ffi::lua_pushcclosure(state, *function, 0);
+            function.push(state, 0);
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
     }
@@ -50,7 +50,7 @@ pub(crate) unsafe fn push_lazy(state: *mut lua_State, index: Function) {
         ffi::luaL_checkversion_(state, VERSION, 136);
         ffi::lua_createtable(state, 0, 0);
         ffi::lua_createtable(state, 0, 1);
-        ffi::lua_pushcclosure(state, index, 0);
+        index.push(state, 0);
         ffi::lua_setfield(state, -2, c"__index".as_ptr());
         ffi::lua_setmetatable(state, -2);
     }
@@ -67,7 +67,7 @@ pub(crate) unsafe fn find(state: *mut lua_State, lists: &[&[(&CStr, Function)]])
         let Some(function) = search(state, lists) else {
             return false;
         };
-        ffi::lua_pushcclosure(state, function, 0);
+        function.push(state, 0);
         keep(state);
         true
     }

@@ -6,7 +6,7 @@
 //! write into a block, and the address is of a static of this library. The value is dropped by `__gc`; a
 //! dead one, met by a finalizer that runs later, is refused like a wrong type.
 
-use super::{Function, Text, raise};
+use super::{Function, Text, function, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -75,16 +75,16 @@ pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
         ffi::lua_setfield(state, -2, c"__name".as_ptr());
         ffi::lua_createtable(state, 0, T::METHODS.len() as c_int);
         for (name, function) in T::METHODS {
-            ffi::lua_pushcclosure(state, *function, 0);
+            function.push(state, 0);
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
         ffi::lua_setfield(state, -2, c"__index".as_ptr());
         for (name, function) in T::META {
-            ffi::lua_pushcclosure(state, *function, 0);
+            function.push(state, 0);
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
         if std::mem::needs_drop::<T>() {
-            ffi::lua_pushcclosure(state, collect::<T>, 0);
+            function!(collect::<T>).push(state, 0);
             ffi::lua_setfield(state, -2, c"__gc".as_ptr());
         }
         T::finish_metatable(state);

@@ -11,7 +11,7 @@ use super::interest::{events_for, sweep};
 use super::lua::{GUARD, ITERATOR, Selector, THREAD, UDATA, open_core};
 use super::registration::Registration;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, raise, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -36,7 +36,7 @@ impl Object for LoopGuard {
     const NAME: &'static CStr = c"lio.selector loop";
     const USER_VALUES: c_int = 1;
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__close", leave_loop)];
+    const META: &'static [(&'static CStr, Function)] = functions![(c"__close", leave_loop)];
     fn key() -> &'static Key {
         key!()
     }

@@ -8,7 +8,9 @@ use super::iterator::Loop;
 use super::registration::{READ, WRITE};
 use super::{bee, interest, iterator, waker};
 use crate::lua::object::{self, Key, Object, closed_text, key};
-use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, raise, settle};
+use crate::lua::{
+    Fault, Function, Text, args, function, functions, guard, module, push_bytes, raise, settle,
+};
 use mlua::ffi::{self, lua_State};
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -38,7 +40,7 @@ pub(crate) struct Selector {
 impl Object for Selector {
     const NAME: &'static CStr = c"lio.selector";
     const USER_VALUES: c_int = 5;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"event_add", interest::event_add),
         (c"event_mod", interest::event_mod),
         (c"event_del", interest::event_del),
@@ -61,7 +63,7 @@ impl Object for Selector {
         (c"_epoll_close", bee::epoll_close),
     ];
     const META: &'static [(&'static CStr, Function)] =
-        &[(c"__close", close), (c"__tostring", to_string)];
+        functions![(c"__close", close), (c"__tostring", to_string)];
     fn key() -> &'static Key {
         key!()
     }
@@ -115,7 +117,7 @@ unsafe fn push_tables(state: *mut lua_State, index: c_int) {
         ffi::lua_createtable(state, 0, 0);
         ffi::lua_pushvalue(state, index);
         ffi::lua_pushvalue(state, -2);
-        ffi::lua_pushcclosure(state, iterator::next_event, 2);
+        function!(iterator::next_event).push(state, 2);
     }
 }
 
@@ -238,7 +240,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[
+            functions![
                 (c"create", create),
                 (c"waker", waker::take),
                 (c"now", now),

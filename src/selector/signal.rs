@@ -5,7 +5,7 @@
 //! watcher of a signal closes, which is why this is not built on a crate that keeps its handler.
 
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, push_bytes, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, settle};
 use mio::unix::pipe::{Receiver, Sender};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -209,8 +209,8 @@ impl Dispositions {
 impl Object for Signals {
     const NAME: &'static CStr = c"lio.signals";
     const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"take", take), (c"handle", handle), (c"close", close)];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__close", close)];
+        functions![(c"take", take), (c"handle", handle), (c"close", close)];
+    const META: &'static [(&'static CStr, Function)] = functions![(c"__close", close)];
     fn key() -> &'static Key {
         key!()
     }
@@ -315,7 +315,7 @@ unsafe extern "C-unwind" fn raise_signal(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: as for `open`.
     unsafe {
-        crate::lua::module::push(state, &[(c"open", open), (c"raise", raise_signal)]);
+        crate::lua::module::push(state, functions![(c"open", open), (c"raise", raise_signal)]);
         1
     }
 }

@@ -3,7 +3,7 @@
 use super::lua::{Selector, open_core};
 use super::wake::{Bell, bell_of, handle_of};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, guard, settle};
+use crate::lua::{Fault, Function, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -14,7 +14,7 @@ struct Waker(Arc<Bell>);
 impl Object for Waker {
     const NAME: &'static CStr = c"lio.waker";
     const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"wake", wake), (c"handle", waker_handle)];
+        functions![(c"wake", wake), (c"handle", waker_handle)];
     fn key() -> &'static Key {
         key!()
     }

@@ -1,7 +1,7 @@
 //! Addresses: parsing, printing, and endpoints as Lua objects.
 
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, push_bytes};
+use crate::lua::{Fault, Function, Text, args, functions, push_bytes};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, SockAddr};
 use std::ffi::{CStr, CString};
@@ -14,9 +14,9 @@ pub(crate) struct Endpoint(pub(crate) SockAddr);
 
 impl Object for Endpoint {
     const NAME: &'static CStr = c"lio.endpoint";
-    const METHODS: &'static [(&'static CStr, Function)] = &[(c"value", value)];
+    const METHODS: &'static [(&'static CStr, Function)] = functions![(c"value", value)];
     const META: &'static [(&'static CStr, Function)] =
-        &[(c"__tostring", to_string), (c"__eq", equal)];
+        functions![(c"__tostring", to_string), (c"__eq", equal)];
     fn key() -> &'static Key {
         key!()
     }

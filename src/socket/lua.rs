@@ -3,7 +3,7 @@
 use super::endpoint::endpoint;
 use super::{Moved, Socket, methods};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use crate::selector::descriptor::{self, Descriptor, Owned};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, Type};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 impl Object for Socket {
     const NAME: &'static CStr = c"lio.socket";
     const METHODS: &'static [(&'static CStr, Function)] = methods::METHODS;
-    const META: &'static [(&'static CStr, Function)] = &[
+    const META: &'static [(&'static CStr, Function)] = functions![
         (c"__close", methods::close),
         (c"__tostring", methods::to_string),
     ];
@@ -231,7 +231,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[
+            functions![
                 (c"create", create),
                 (c"pair", pair),
                 (c"fd", fd),

@@ -4,7 +4,7 @@
 use super::lua::finish;
 use super::{Moved, Phase, Socket, bytes, endpoint, option, resolve};
 use crate::lua::object::{self, closed_text};
-use crate::lua::{Fault, Function, Text, args, guard, push_bytes, raise, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use socket2::Domain;
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::raw::{c_int, c_void};
 
-pub(super) const METHODS: &[(&CStr, Function)] = &[
+pub(super) const METHODS: &[(&CStr, Function)] = functions![
     (c"connect", connect),
     (c"bind", bind),
     (c"_bind_over", bind_over),

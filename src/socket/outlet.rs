@@ -6,7 +6,7 @@
 
 use super::{Phase, Socket, retried};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, args, guard, module, settle};
+use crate::lua::{Fault, Function, args, functions, guard, module, settle};
 use mlua::ffi::{self, lua_State};
 use socket2::SockRef;
 use std::collections::HashMap;
@@ -105,7 +105,7 @@ struct Handle(Arc<Outlet>);
 
 impl Object for Handle {
     const NAME: &'static CStr = c"lio.outlet";
-    const METHODS: &'static [(&'static CStr, Function)] = &[(c"send", send)];
+    const METHODS: &'static [(&'static CStr, Function)] = functions![(c"send", send)];
     fn key() -> &'static Key {
         key!()
     }
@@ -177,7 +177,7 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push(state, &[(c"find", find)]);
+        module::push(state, functions![(c"find", find)]);
         1
     }
 }

@@ -6,7 +6,7 @@
 //! their own.
 
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, args, guard, module, push_bytes, settle};
+use crate::lua::{Fault, Function, args, functions, guard, module, push_bytes, settle};
 use crate::selector::{Bell, bell_argument};
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
@@ -47,7 +47,8 @@ struct Resolver {
 
 impl Object for Resolver {
     const NAME: &'static CStr = c"lio.resolver";
-    const METHODS: &'static [(&'static CStr, Function)] = &[(c"query", query), (c"answer", answer)];
+    const METHODS: &'static [(&'static CStr, Function)] =
+        functions![(c"query", query), (c"answer", answer)];
     fn key() -> &'static Key {
         key!()
     }
@@ -245,7 +246,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[
+            functions![
                 (c"new", new),
                 (c"is_numeric", is_numeric),
                 (c"is_stale", stale),

@@ -9,7 +9,7 @@ use super::transfer::{put, take};
 use super::wait;
 use super::{Pool, Stream, Transport};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, module, push_bytes, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use crate::selector::descriptor::{self, Descriptor};
 use crate::selector::{CLOSED, Mode, READ, WRITE, attach};
 use crate::socket::{Moved, Socket, endpoint, lua as socket_lua, methods};
@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 impl Object for Stream {
     const NAME: &'static CStr = c"lio.connection";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"take", take),
         (c"put", put),
         (c"put_file", put_file),
@@ -39,7 +39,7 @@ impl Object for Stream {
         (c"unread", unread),
         (c"outlet", outlet),
     ];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__tostring", to_string)];
+    const META: &'static [(&'static CStr, Function)] = functions![(c"__tostring", to_string)];
     fn key() -> &'static Key {
         key!()
     }
@@ -510,7 +510,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
     unsafe {
         module::push(
             state,
-            &[
+            functions![
                 (c"waiting", wait::waiting),
                 (c"set_turn", wait::set_turn),
                 (c"has_turn", wait::has_turn),
@@ -521,7 +521,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
             ],
         );
         push_pool(state);
-        let functions: [(&CStr, Function); 5] = [
+        let functions: &[(&CStr, Function); 5] = functions![
             (c"new", new),
             (c"accept", accept),
             (c"watch", watch),
@@ -530,7 +530,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         ];
         for (name, function) in functions {
             ffi::lua_pushvalue(state, -1);
-            ffi::lua_pushcclosure(state, function, 1);
+            function.push(state, 1);
             ffi::lua_setfield(state, -3, name.as_ptr());
         }
         ffi::lua_pop(state, 1);

@@ -4,6 +4,7 @@
 
 use super::Stream;
 use crate::http::due;
+use crate::lua::function;
 use crate::lua::object::{self, Block};
 use crate::selector::READ;
 use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
@@ -25,7 +26,7 @@ pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
         };
         ffi::lua_pushlightuserdata(state, core.cast());
         ffi::lua_pushvalue(state, 1);
-        ffi::lua_pushcclosure(state, next, 2);
+        function!(next).push(state, 2);
         push_guard(state, 1);
         2
     }

@@ -9,7 +9,7 @@
 use super::Stream;
 use super::transfer::{Put, check_strings, form_of, push_taken, put_strings};
 use crate::lua::object::{self, Object};
-use crate::lua::{Function, Text, args, raise};
+use crate::lua::{Function, Text, args, continuation, function, raise};
 use crate::task::{Core, Token, raise_cannot_wait, this};
 use crate::timer;
 use mlua::ffi::{self, lua_KContext, lua_State};
@@ -62,7 +62,13 @@ unsafe fn in_lua(state: *mut lua_State, function: c_int) -> c_int {
         let count = ffi::lua_gettop(state);
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(function));
         ffi::lua_rotate(state, 1, 1);
-        ffi::lua_callk(state, count, ffi::LUA_MULTRET, 0, Some(returned));
+        ffi::lua_callk(
+            state,
+            count,
+            ffi::LUA_MULTRET,
+            0,
+            Some(continuation!(returned)),
+        );
         ffi::lua_gettop(state)
     }
 }
@@ -128,7 +134,7 @@ unsafe fn wait(state: *mut lua_State, stream: *mut Stream) -> c_int {
             timer::lua::set_timer(state, ffi::lua_upvalueindex(TIMERS), timer, nanos);
         }
         let top = ffi::lua_gettop(state) as lua_KContext;
-        ffi::lua_yieldk(state, 0, top, Some(recv_on))
+        ffi::lua_yieldk(state, 0, top, Some(continuation!(recv_on)))
     }
 }
 
@@ -222,6 +228,10 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     }
 }
 
+/// As Lua gets them: they are known by their addresses.
+const RECV: Function = function!(recv);
+const SEND: Function = function!(send);
+
 /// `stream.waiting(timers, recv_in_turn, pass_on, send_in_turn, send_rest)` → `recv`, `send`. The functions get the
 /// arguments of the call, `send_rest` with the bytes sent as second. `pass_on(c)` ends a turn to read. `timers`: a
 /// `lio.timer` queue, see `stream.limit`.
@@ -230,13 +240,13 @@ pub(super) unsafe extern "C-unwind" fn waiting(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::lua_settop(state, 5);
         let core = Core::of(state);
-        for (function, upvalues) in [(recv as Function, [2, 3, 1]), (send, [4, 5, 1])] {
+        for (function, upvalues) in [(RECV, [2, 3, 1]), (SEND, [4, 5, 1])] {
             (*core).let_through(function);
             ffi::lua_pushlightuserdata(state, core.cast());
             for index in upvalues {
                 ffi::lua_pushvalue(state, index);
             }
-            ffi::lua_pushcclosure(state, function, 4);
+            function.push(state, 4);
         }
         2
     }

@@ -8,7 +8,7 @@ use super::hooks::abandon;
 use super::lua::this;
 use super::refuse::raise_cannot_wait;
 use super::token::Token;
-use crate::lua::{Text, raise};
+use crate::lua::{Text, continuation, raise};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
@@ -138,7 +138,7 @@ pub(super) unsafe extern "C-unwind" fn wait(state: *mut lua_State) -> c_int {
                 Text::new("wait: somebody waits on this token already"),
             );
         }
-        ffi::lua_yieldk(state, 0, 0, Some(waited))
+        ffi::lua_yieldk(state, 0, 0, Some(continuation!(waited)))
     }
 }
 

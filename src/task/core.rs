@@ -212,14 +212,14 @@ impl Core {
 
     /// A wait may go across this function, which calls Lua by `lua_callk`.
     pub(crate) fn let_through(&mut self, function: Function) {
-        if !self.is_permeable(Some(function as usize)) {
+        if !self.is_permeable(Some(function.address())) {
             self.permeable.push(function);
         }
     }
 
     /// Whether the C function at this address was given to [`Core::let_through`].
     pub(super) fn is_permeable(&self, address: Option<usize>) -> bool {
-        let is_it = |function: &Function| address == Some(*function as usize);
+        let is_it = |function: &Function| address == Some(function.address());
         self.permeable.iter().any(is_it)
     }
 

@@ -25,7 +25,7 @@ use super::core::{Core, Phase};
 use super::ends::close_any;
 use super::hooks::push_close;
 use super::lua::this;
-use crate::lua::{Function, Text, args, raise};
+use crate::lua::{Function, Text, args, continuation, function, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -142,7 +142,7 @@ unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
             }
             Back::Waits => {
                 ffi::lua_settop(state, 1);
-                ffi::lua_yieldk(state, 0, 0, Some(resumed))
+                ffi::lua_yieldk(state, 0, 0, Some(continuation!(resumed)))
             }
         }
     }
@@ -194,7 +194,7 @@ unsafe extern "C-unwind" fn wrap(state: *mut lua_State) -> c_int {
         ffi::lua_xmove(state, co, 1);
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
         ffi::lua_rotate(state, -2, 1);
-        ffi::lua_pushcclosure(state, call_wrapped, 2);
+        CALL_WRAPPED.push(state, 2);
         1
     }
 }
@@ -210,7 +210,7 @@ unsafe extern "C-unwind" fn call_wrapped(state: *mut lua_State) -> c_int {
             Back::Failed => raise_error(state, co),
             Back::Waits => {
                 ffi::lua_settop(state, 0);
-                ffi::lua_yieldk(state, 0, 0, Some(called))
+                ffi::lua_yieldk(state, 0, 0, Some(continuation!(called)))
             }
         }
     }
@@ -333,18 +333,22 @@ impl Core {
     }
 }
 
+/// As Lua gets them: they are known by their addresses.
+const RESUME: Function = function!(resume);
+const CALL_WRAPPED: Function = function!(call_wrapped);
+
 /// Whether the C function at this address is one across which a wait may go.
 pub(super) fn nests(address: Option<usize>) -> bool {
-    [resume as Function, call_wrapped]
+    [RESUME, CALL_WRAPPED]
         .iter()
-        .any(|&function| address == Some(function as usize))
+        .any(|function| address == Some(function.address()))
 }
 
 const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"resume", resume),
-    (c"wrap", wrap),
-    (c"status", status),
-    (c"close", close),
+    (c"resume", RESUME),
+    (c"wrap", function!(wrap)),
+    (c"status", function!(status)),
+    (c"close", function!(close)),
 ];
 
 /// Enters the functions into the table on top of the stack.
@@ -353,7 +357,7 @@ unsafe fn enter(state: *mut lua_State, core: *mut Core) {
     unsafe {
         for (name, function) in FUNCTIONS {
             ffi::lua_pushlightuserdata(state, core.cast());
-            ffi::lua_pushcclosure(state, *function, 1);
+            function.push(state, 1);
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
     }

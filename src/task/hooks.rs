@@ -7,6 +7,7 @@ use super::ends::close;
 use super::lua::this;
 use super::pool::{push_anchors, push_coroutine};
 use crate::lua::args;
+use crate::lua::function;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::io::Write;
@@ -155,7 +156,7 @@ pub(super) unsafe fn complain_and_pop(state: *mut lua_State, what: &'static CStr
     // SAFETY: pushing a light function allocates nothing, and the call is protected.
     unsafe {
         let top = ffi::lua_gettop(state);
-        ffi::lua_pushcclosure(state, complain_of, 0);
+        function!(complain_of).push(state, 0);
         ffi::lua_rotate(state, -2, 1);
         ffi::lua_pushlightuserdata(state, what.as_ptr().cast_mut().cast());
         ffi::lua_pcall(state, 2, 0, 0);
@@ -224,7 +225,7 @@ pub(super) unsafe fn report(state: *mut lua_State, slot: Slot, thread: *mut lua_
     // is a lack of memory, and has no better place to go to.
     unsafe {
         let top = ffi::lua_gettop(state);
-        ffi::lua_pushcclosure(state, fail, 0);
+        function!(fail).push(state, 0);
         push_coroutine(state, slot);
         ffi::lua_xmove(thread, state, 1);
         ffi::lua_pushboolean(state, told.into());

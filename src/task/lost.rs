@@ -17,7 +17,7 @@ use super::hooks::{GUARDS, LOST, complain, tell_error};
 use super::pool::{push_anchors, push_coroutine};
 use super::token::Token;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, raise};
+use crate::lua::{Function, Text, function, raise};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
 use std::ffi::{CStr, c_int};
@@ -107,7 +107,7 @@ unsafe fn tend_now(core: *mut Core, state: *mut lua_State) {
     // SAFETY: the call is protected; after an error, a lack of memory, the next look tries again.
     unsafe {
         let top = ffi::lua_gettop(state);
-        ffi::lua_pushcclosure(state, end_cycle, 0);
+        function!(end_cycle).push(state, 0);
         ffi::lua_pushlightuserdata(state, core.cast());
         ffi::lua_pcall(state, 1, 0, 0);
         ffi::lua_settop(state, top);
@@ -175,8 +175,7 @@ unsafe fn weaken(core: *mut Core, state: *mut lua_State, slot: Slot) {
         ffi::lua_rawgeti(state, -1, GUARDS);
         ffi::lua_pushvalue(front, 1);
         ffi::lua_xmove(front, state, 1);
-        let guard = Guard { core, slot: None };
-        let Ok(guard) = object::push_new(state, || Ok::<_, Infallible>(guard));
+        let Ok(guard) = object::push_new(state, || Ok::<_, Infallible>(Guard { core, slot: None }));
         ffi::lua_pushvalue(state, top + 3);
         ffi::lua_pushvalue(state, top + 4);
         ffi::lua_rawset(state, top + 2);
@@ -253,7 +252,7 @@ pub(super) unsafe fn bury(core: *mut Core, state: *mut lua_State, slot: Slot) {
         let top = ffi::lua_gettop(state);
         // Its turn in the queue is over.
         (*core).task(slot).phase = Phase::Buried;
-        ffi::lua_pushcclosure(state, report, 0);
+        function!(report).push(state, 0);
         ffi::lua_pushlightuserdata(state, core.cast());
         push_coroutine(state, slot);
         if ffi::lua_pcall(state, 2, 0, 0) != ffi::LUA_OK && (*core).task(slot).phase == Phase::Lost

@@ -13,7 +13,7 @@ use super::lost;
 use super::pool;
 use super::token::Token;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, module, raise};
+use crate::lua::{Function, Text, function, functions, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
 use std::ffi::{CStr, c_int};
@@ -172,7 +172,7 @@ unsafe extern "C-unwind" fn has_ready(state: *mut lua_State) -> c_int {
     }
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"fork", fork),
     (c"start", start),
     (c"spawn", spawn),
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         let core = Core::of(state);
         for (name, function) in FUNCTIONS {
             ffi::lua_pushlightuserdata(state, core.cast());
-            ffi::lua_pushcclosure(state, *function, 1);
+            function.push(state, 1);
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
         enter_module(state);
@@ -223,7 +223,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
 pub(crate) unsafe extern "C-unwind" fn open_lazy(state: *mut lua_State) -> c_int {
     // SAFETY: as for `open_module`.
     unsafe {
-        module::push_lazy(state, index);
+        module::push_lazy(state, function!(index));
         Core::of(state);
         enter_module(state);
         1
@@ -238,7 +238,7 @@ unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
         };
         let core = Core::of(state);
         ffi::lua_pushlightuserdata(state, core.cast());
-        ffi::lua_pushcclosure(state, function, 1);
+        function.push(state, 1);
         module::keep(state);
         1
     }

@@ -1,7 +1,7 @@
 //! The core as a host drives it from Rust, in VMs of its own. What Lua sees is in tests/task_test.lua.
 
 use super::*;
-use crate::lua::{push_bytes, raise};
+use crate::lua::{continuation, function, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int, c_void};
 
@@ -69,7 +69,7 @@ unsafe extern "C-unwind" fn ask(state: *mut lua_State) -> c_int {
             raise(state, "in use".into());
         }
         ffi::lua_settop(state, 0);
-        ffi::lua_yieldk(state, 0, 0, Some(answered))
+        ffi::lua_yieldk(state, 0, 0, Some(continuation!(answered)))
     }
 }
 
@@ -100,7 +100,7 @@ impl Vm {
             let state = ffi::luaL_newstate();
             ffi::luaL_openlibs(state);
             crate::lua::embed::install(state, None);
-            ffi::lua_pushcclosure(state, ask, 0);
+            function!(ask).push(state, 0);
             ffi::lua_setglobal(state, c"ask".as_ptr());
             let mut told = Box::<Told>::default();
             let core = Core::of(state);

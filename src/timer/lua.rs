@@ -3,7 +3,7 @@
 
 use super::{Queue, monotonic_nanos};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, guard, module, settle};
+use crate::lua::{Function, Text, args, functions, guard, module, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -13,7 +13,7 @@ struct Timers(Queue);
 impl Object for Timers {
     const NAME: &'static CStr = c"lio.timers";
     const USER_VALUES: c_int = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"add", add),
         (c"cancel", free),
         (c"create", create),
@@ -279,7 +279,7 @@ unsafe extern "C-unwind" fn count(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
-        module::push(state, &[(c"new", new)]);
+        module::push(state, functions![(c"new", new)]);
         1
     }
 }

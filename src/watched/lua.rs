@@ -3,7 +3,7 @@
 
 use super::wire;
 use crate::lua::object;
-use crate::lua::{Fault, Function, Text, args, embed, guard, module, settle};
+use crate::lua::{Fault, Function, Text, args, embed, function, functions, guard, module, settle};
 use crate::selector::descriptor;
 use crate::socket::Socket;
 use mlua::ffi::{self, lua_State};
@@ -63,8 +63,8 @@ pub(crate) unsafe fn install(state: *mut lua_State) {
     // SAFETY: plain stack work.
     unsafe {
         embed::push_compiled(state, "lio.loads");
-        ffi::lua_pushcclosure(state, watch, 0);
-        ffi::lua_pushcclosure(state, misses, 0);
+        function!(watch).push(state, 0);
+        function!(misses).push(state, 0);
         ffi::lua_call(state, 2, 0);
     }
 }
@@ -140,7 +140,7 @@ unsafe extern "C-unwind" fn is_replaced(state: *mut lua_State) -> c_int {
     }
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"wants", wants),
     (c"made", made),
     (c"closed", closed),

@@ -10,7 +10,7 @@ use super::super::status::Reject;
 use super::head::{Asked, Head};
 use super::incoming::{Data, Found, Incoming};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, guard, push_bytes, raise, settle};
+use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, raise, settle};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -28,7 +28,7 @@ struct Answers {
 impl Object for Answers {
     const NAME: &'static CStr = c"lio.http.answers";
     const USER_VALUES: c_int = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"expect", expect),
         (c"head", head),
         (c"piece", piece),
@@ -70,7 +70,7 @@ struct Kept(Head);
 
 impl Object for Kept {
     const NAME: &'static CStr = c"lio.http.answer";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
+    const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"reason", reason),
         (c"version", version),
         (c"field", field),

@@ -16,7 +16,7 @@ mod failure;
 mod tests;
 
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, guard, module, push_bytes, settle};
+use crate::lua::{Function, Text, args, function, guard, module, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use serde_json::Value;
 use std::convert::Infallible;
@@ -247,13 +247,13 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, MARK.pointer());
         ffi::lua_pushboolean(state, 0);
         ffi::lua_pushvalue(state, -2);
-        ffi::lua_pushcclosure(state, encode, 2);
+        function!(encode).push(state, 2);
         ffi::lua_setfield(state, -3, c"encode".as_ptr());
         ffi::lua_pushboolean(state, 0);
-        ffi::lua_pushcclosure(state, decode, 1);
+        function!(decode).push(state, 1);
         ffi::lua_setfield(state, -3, c"decode".as_ptr());
         ffi::lua_pushvalue(state, -1);
-        ffi::lua_pushcclosure(state, array, 1);
+        function!(array).push(state, 1);
         ffi::lua_setfield(state, -3, c"array".as_ptr());
         ffi::lua_setfield(state, -2, c"array_mt".as_ptr());
         1

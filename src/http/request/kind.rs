@@ -4,6 +4,7 @@
 //! reads there, whatever else has that name.
 
 use super::{KNOWN, Request, check};
+use crate::lua::function;
 use crate::lua::object;
 use crate::lua::push_bytes;
 use mlua::ffi::{self, lua_State};
@@ -33,9 +34,9 @@ pub(in crate::http) unsafe extern "C-unwind" fn kind(state: *mut lua_State) -> c
         ffi::lua_settop(state, 2);
         object::push_metatable::<Request>(state);
         ffi::lua_rotate(state, 1, 1);
-        ffi::lua_pushcclosure(state, index, 2);
+        function!(index).push(state, 2);
         ffi::lua_setfield(state, 1, c"__index".as_ptr());
-        ffi::lua_pushcclosure(state, new_index, 0);
+        function!(new_index).push(state, 0);
         ffi::lua_setfield(state, 1, c"__newindex".as_ptr());
         push_bytes(state, b"lio.request");
         ffi::lua_setfield(state, 1, c"__name".as_ptr());

@@ -9,13 +9,13 @@ use crate::ltask::service::Service;
 use crate::ltask::system::{System, lock};
 use crate::ltask::{crash, pack, run, worker};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, guard, module, raise, settle};
+use crate::lua::{Function, Text, args, functions, guard, module, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
 use std::sync::Arc;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"init", init),
     (c"deinit", deinit),
     (c"init_timer", nothing),
@@ -461,7 +461,8 @@ fn main_slice(system: &Arc<System>, no_wait: bool, interrupted: impl Fn() -> boo
 unsafe extern "C" fn send_external(system: *mut c_void, data: *mut c_void) -> c_int {
     // SAFETY: `system` is what `external_sender` gave; the caller stops before `deinit`.
     let system = unsafe { &*system.cast::<System>() };
-    c_int::from(!system.external(data))
+    let taken = crate::lua::guard(|| Ok(system.external(data)));
+    c_int::from(!matches!(taken, Ok(true)))
 }
 
 /// `bootstrap.external_sender(context)` → function pointer `int (void *queue, void *message)`, and `queue`.
@@ -481,7 +482,9 @@ unsafe extern "C" fn send_log(system: *mut c_void, data: *mut c_void, size: usiz
     // SAFETY: as for `send_external`; the block is one of `malloc` and given away.
     unsafe {
         let system = &*system.cast::<System>();
-        system.push_log(SYSTEM, Payload::from_raw(data, size), None);
+        let entry = Payload::from_raw(data, size);
+        // The panic has been reported on standard error; the C code has nobody to tell.
+        let _ = crate::lua::guard(|| Ok(system.push_log(SYSTEM, entry, None)));
     }
 }
 

@@ -10,14 +10,14 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind, receipt};
 use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
-use crate::lua::{Function, Text, args, push_bytes, raise};
+use crate::lua::{Function, Text, args, continuation, functions, push_bytes, raise};
 use crate::task::{Core, Errand, Slot, Tag, Token, raise_cannot_wait};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
 /// What `ltask` has of these in a service with our library.
-pub(super) const PUBLIC: &[(&CStr, Function)] = &[
+pub(super) const PUBLIC: &[(&CStr, Function)] = functions![
     (c"call", call),
     (c"syscall", syscall),
     (c"send", send),
@@ -29,7 +29,7 @@ pub(super) const PUBLIC: &[(&CStr, Function)] = &[
 ];
 
 /// What only the library itself uses.
-pub(super) const PRIVATE: &[(&CStr, Function)] = &[
+pub(super) const PRIVATE: &[(&CStr, Function)] = functions![
     (c"post", post),
     (c"request", request),
     (c"await", wait_session),
@@ -156,7 +156,7 @@ unsafe fn park(
     unsafe {
         ffi::lua_settop(state, 0);
         (*core).set_errand(slot, errand);
-        park_for(state, core, slot, session, resumed)
+        park_for(state, core, slot, session, continuation!(resumed))
     }
 }
 
@@ -254,7 +254,7 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
             (Posted::Queued, Some((core, slot))) => {
                 ffi::lua_settop(state, 1);
                 (*core).set_errand(slot, Errand::Other);
-                return park_for(state, core, slot, ticket, sent);
+                return park_for(state, core, slot, ticket, continuation!(sent));
             }
             (Posted::Full, _) => raise_refused(state, to, &posted),
             (Posted::Missing, _) => {

@@ -4,12 +4,12 @@ use super::{calls, dispatch, library, service, service_id};
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::Text;
-use crate::lua::{Function, args, embed, module, push_bytes, raise};
+use crate::lua::{Function, args, embed, function, functions, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"setup", library::setup),
     (c"loop", dispatch::main_loop),
     (c"schedule", dispatch::schedule),
@@ -230,7 +230,7 @@ unsafe extern "C-unwind" fn idle_wait(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push_lazy(state, index);
+        module::push_lazy(state, function!(index));
         1
     }
 }

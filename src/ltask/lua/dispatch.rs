@@ -11,7 +11,7 @@ use crate::ltask::message::{ServiceId, kind};
 use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
-use crate::lua::{Text, raise};
+use crate::lua::{Text, continuation, function, raise};
 use crate::task::{Core, How, Slot, Tag, Token};
 use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
@@ -48,7 +48,7 @@ unsafe extern "C-unwind" fn continued(
             ffi::lua_pushboolean(state, 1);
             return 1;
         }
-        ffi::lua_yieldk(state, 0, 0, Some(continued))
+        ffi::lua_yieldk(state, 0, 0, Some(continuation!(continued)))
     }
 }
 
@@ -293,7 +293,7 @@ unsafe fn is_tasks(state: *mut lua_State) -> bool {
 unsafe fn find_system_call(state: *mut lua_State) {
     // SAFETY: plain stack work.
     unsafe {
-        ffi::lua_pushcclosure(state, system_call, 0);
+        function!(system_call).push(state, 0);
         ffi::lua_pushnil(state);
         ffi::lua_pushvalue(state, 2);
         ffi::lua_call(state, 2, 1);

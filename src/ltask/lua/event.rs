@@ -3,7 +3,7 @@
 use super::service;
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
-use crate::lua::{Fault, Function, Text, raise};
+use crate::lua::{Fault, Function, Text, function, functions, raise};
 use crate::selector::descriptor::{self, Owned};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -11,7 +11,7 @@ use std::os::raw::{c_int, c_void};
 use std::rc::Rc;
 
 pub(super) const FUNCTIONS: &[(&CStr, Function)] =
-    &[(c"eventinit", eventinit), (c"eventreset", eventreset)];
+    functions![(c"eventinit", eventinit), (c"eventreset", eventreset)];
 
 /// Lends the service's descriptor to its VM. `owned` is the VM's table of sockets.
 unsafe fn push_descriptor(state: *mut lua_State, owned: *const Rc<Owned>, event: &Event) {
@@ -62,7 +62,7 @@ pub(super) unsafe extern "C-unwind" fn eventinit(state: *mut lua_State) -> c_int
         }
         service.watched = true;
         service.detach = !exclusive;
-        ffi::lua_pushcclosure(state, wait, 0);
+        function!(wait).push(state, 0);
         if let Some(event) = &service.event {
             push_descriptor(state, owned, event);
         }

@@ -3,13 +3,13 @@
 use super::time::timer_sleep;
 use super::{event, message, service};
 use crate::ltask::message::{SYSTEM, kind};
-use crate::lua::{Function, Text, module, raise};
+use crate::lua::{function, functions, Function, Text, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::sync::atomic::Ordering;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"send", send),
     (c"scheduling", scheduling),
     (c"timer_update", timer_update),
@@ -69,7 +69,7 @@ unsafe extern "C-unwind" fn deliver_now(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn scheduling(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        ffi::lua_pushcclosure(state, deliver_now, 0);
+        function!(deliver_now).push(state, 0);
         1
     }
 }

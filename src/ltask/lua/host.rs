@@ -6,6 +6,7 @@ use crate::ltask::fast::Name;
 use crate::ltask::message::{Message, Payload, ROOT, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
+use crate::lua::function;
 use crate::task::{Errand, Host, Slot, Tag};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
@@ -105,7 +106,7 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
         }
         // The description needs memory, also of a service that has used up its own.
         let limit = service.memory().set_limit(0);
-        ffi::lua_pushcclosure(state, describe, 0);
+        function!(describe).push(state, 0);
         ffi::lua_pushlightuserdata(state, co.cast());
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pushinteger(state, tag.session);
@@ -166,7 +167,7 @@ unsafe fn killed(data: *mut c_void, state: *mut lua_State, slot: Slot, tag: Tag)
         post(service, tag, kind::ERROR, text_payload(text));
         let mut name = service.fast.name(slot);
         let top = ffi::lua_gettop(state);
-        ffi::lua_pushcclosure(state, forgotten, 0);
+        function!(forgotten).push(state, 0);
         ffi::lua_pushlightuserdata(state, (&raw mut name).cast());
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pcall(state, 2, 0, 0);

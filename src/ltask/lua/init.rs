@@ -4,7 +4,7 @@
 use super::library::{add_handlers, push_module};
 use super::service;
 use crate::ltask::service::start_collector;
-use crate::lua::{Text, embed, raise};
+use crate::lua::{Text, continuation, embed, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
@@ -26,7 +26,7 @@ pub(super) unsafe extern "C-unwind" fn init(state: *mut lua_State) -> c_int {
         }
         if ffi::lua_getfield(state, 1, c"preload".as_ptr()) == ffi::LUA_TSTRING {
             load(state, -1, c"=preload".as_ptr());
-            ffi::lua_callk(state, 0, 0, 0, Some(preloaded));
+            ffi::lua_callk(state, 0, 0, 0, Some(continuation!(preloaded)));
         }
         preloaded(state, ffi::LUA_OK, 0)
     }
@@ -43,7 +43,7 @@ unsafe extern "C-unwind" fn preloaded(
         ffi::lua_settop(state, 1);
         find(state);
         let count = push_arguments(state);
-        ffi::lua_callk(state, count, 1, 0, Some(started));
+        ffi::lua_callk(state, count, 1, 0, Some(continuation!(started)));
         started(state, ffi::LUA_OK, 0)
     }
 }

@@ -7,7 +7,7 @@ use super::{dispatch, host, init};
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::object::Key;
-use crate::lua::{Function, args, embed, module, push_bytes};
+use crate::lua::{Function, args, continuation, embed, function, functions, module, push_bytes};
 use crate::task::coroutine;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -26,7 +26,7 @@ pub(super) static POLL: Key = Key::new(27);
 /// Lua's own `require`.
 static REQUIRE: Key = Key::new(26);
 
-const PUBLIC: &[(&CStr, Function)] = &[
+const PUBLIC: &[(&CStr, Function)] = functions![
     (c"dispatch", dispatch_table),
     (c"schedule_message", dispatch::schedule),
     (c"idle_handler", idle_handler),
@@ -139,10 +139,10 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, REQUIRE.pointer());
         push_module(state, c"lio.task");
         for (name, function) in [
-            (c"require", require as Function),
-            (c"print", print as Function),
+            (c"require", function!(require)),
+            (c"print", function!(print)),
         ] {
-            ffi::lua_pushcclosure(state, function, 0);
+            function.push(state, 0);
             ffi::lua_setglobal(state, name.as_ptr());
         }
         let core = coroutine::install(state);
@@ -167,7 +167,7 @@ pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
         }
         // A service that has used up its memory must still be able to say so.
         let limit = service(state).memory().set_limit(0);
-        ffi::lua_pushcclosure(state, call_recover, 0);
+        function!(call_recover).push(state, 0);
         ffi::lua_pushvalue(state, 2);
         if ffi::lua_pcall(state, 1, 0, 0) != ffi::LUA_OK {
             let service = service(state);
@@ -244,8 +244,8 @@ pub(super) unsafe fn push_system_call(state: *mut lua_State) {
             return ffi::lua_pushnil(state);
         }
         match args::bytes(state, 2) {
-            b"init" => ffi::lua_pushcclosure(state, init::init, 0),
-            b"quit" => ffi::lua_pushcclosure(state, quit, 0),
+            b"init" => function!(init::init).push(state, 0),
+            b"quit" => function!(quit).push(state, 0),
             b"inspect" => push_hook(state, c"inspect"),
             b"tasks" => push_hook(state, c"tasks"),
             b"watch" => push_hook(state, c"watch"),
@@ -399,7 +399,7 @@ unsafe extern "C-unwind" fn require(state: *mut lua_State) -> c_int {
         }
         push_module(state, c"ltask.loader");
         ffi::lua_pushvalue(state, 1);
-        ffi::lua_callk(state, 1, 2, 0, Some(required));
+        ffi::lua_callk(state, 1, 2, 0, Some(continuation!(required)));
         2
     }
 }

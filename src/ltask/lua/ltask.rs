@@ -6,7 +6,7 @@ use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
 use crate::ltask::pack;
 use crate::ltask::service::{Receipt, Service};
-use crate::lua::{Function, Text, args, module, push_bytes, raise};
+use crate::lua::{Function, Text, args, function, functions, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -19,7 +19,7 @@ pub(super) const LISTS: &[&[(&CStr, Function)]] = &[
     pack::FUNCTIONS,
 ];
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"send_message", send_message),
     (c"send_message_direct", send_message_direct),
     (c"message_receipt", message_receipt),
@@ -258,7 +258,9 @@ unsafe extern "C" fn log_from_c(system: *mut c_void, id: u32, data: *mut c_void,
     // SAFETY: `system` is what `get_pushlog` gave, and outlives its services.
     unsafe {
         let system = &*system.cast::<crate::ltask::system::System>();
-        system.push_log(id, Payload::from_raw(data, size), None);
+        let entry = Payload::from_raw(data, size);
+        // The panic has been reported on standard error; the C code has nobody to tell.
+        let _ = crate::lua::guard(|| Ok(system.push_log(id, entry, None)));
     }
 }
 
@@ -418,7 +420,7 @@ unsafe extern "C-unwind" fn mainthread_yield(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        module::push_lazy(state, super::library::index);
+        module::push_lazy(state, function!(super::library::index));
         1
     }
 }

@@ -5,13 +5,13 @@ use crate::ltask::life::{self, Source};
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::ROOT;
 use crate::ltask::service::Service;
-use crate::lua::{Function, Text, args, module, raise};
+use crate::lua::{Function, Text, args, functions, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::sync::atomic::Ordering;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
+const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"init_service", init_service),
     (c"close_service", close_service),
     (c"set_exit_code", set_exit_code),

@@ -4,14 +4,14 @@ use super::service;
 use crate::ltask::log::centiseconds;
 use crate::ltask::message::{Message, SYSTEM, kind};
 use crate::ltask::service::Service;
-use crate::lua::{Function, Text, args};
+use crate::lua::{Function, Text, args, functions};
 use crate::timer::{monotonic, monotonic_nanos};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::time::Duration;
 
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
+pub(super) const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"timer_add", timer_add),
     (c"timer_update", timer_update),
     (c"timer_sleep", timer_sleep),

@@ -226,8 +226,8 @@ impl Decoder<'_> {
         }
         // SAFETY: the same process packed the address of a C function. Nothing here calls it.
         unsafe {
-            let function = mem::transmute::<usize, Function>(address);
-            ffi::lua_pushcclosure(self.state, function, 0);
+            let function = mem::transmute::<usize, ffi::lua_CFunction>(address);
+            Function::foreign(function).push(self.state, 0);
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Packing as Lua functions of the module `ltask` and its siblings.
 
 use super::{pack, unpack, unpack_owned};
-use crate::lua::{Function, Text, args};
+use crate::lua::{Function, Text, args, functions};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
 
 /// `pack`, `unpack`, `unpack_remove` and `remove`.
-pub(crate) const FUNCTIONS: &[(&CStr, Function)] = &[
+pub(crate) const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"pack", lua_pack),
     (c"unpack", lua_unpack),
     (c"unpack_remove", lua_unpack_remove),

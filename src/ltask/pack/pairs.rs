@@ -4,6 +4,7 @@
 //! may pack as well, and which always returns. So nothing here allocates in Lua but there.
 
 use super::encode::{Encoder, Failure, Result, Scratch};
+use crate::lua::function;
 use crate::lua::object::Key;
 use mlua::ffi::{self, lua_State};
 use std::mem;
@@ -67,7 +68,7 @@ impl Encoder {
             let key = PAIRS.pointer();
             if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) != ffi::LUA_TSTRING {
                 ffi::lua_settop(state, -2);
-                ffi::lua_pushcclosure(state, make_key, 0);
+                function!(make_key).push(state, 0);
                 self.protected(0, 1)?;
             }
             if ffi::lua_rawget(state, -2) != ffi::LUA_TNIL {
@@ -82,7 +83,7 @@ impl Encoder {
         // SAFETY: the slot was reserved; the stack has room for a function.
         unsafe {
             if ffi::lua_type(self.state, self.aside) == ffi::LUA_TNIL {
-                ffi::lua_pushcclosure(self.state, make_table, 0);
+                function!(make_table).push(self.state, 0);
                 self.protected(0, 1)?;
                 ffi::lua_replace(self.state, self.aside);
             }

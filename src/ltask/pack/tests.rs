@@ -62,7 +62,7 @@ impl Vm {
             let unpack: Function = functions::FUNCTIONS[2].1;
             let block = libc::malloc(bytes.len());
             ptr::copy_nonoverlapping(bytes.as_ptr(), block.cast(), bytes.len());
-            ffi::lua_pushcclosure(self.state, unpack, 0);
+            unpack.push(self.state, 0);
             ffi::lua_pushlightuserdata(self.state, block);
             ffi::lua_pushinteger(self.state, bytes.len() as i64);
             let status = ffi::lua_pcall(self.state, 2, 0, 0);
