@@ -159,16 +159,19 @@ kit.both("an error of every kind raises in the caller, and the service lives on"
     function S.runtime() return nil + 1 end
     function S.answer() return function() end end
     function S.large() return ("x"):rep(1 << 40) end
+    local function deep(n) return 1 + deep(n + 1) end
+    function S.overflow() return deep(0) end
     function S.alive() return "alive" end
     return S
   ]] },
   main = [[
     local a = ltask.spawn "bad"
-    for _, name in ipairs { "text", "object", "none", "late", "runtime", "answer", "large", "nosuch" } do
+    for _, name in ipairs { "text", "object", "none", "late", "runtime", "answer", "large", "overflow", "nosuch" } do
       local ok, e = pcall(ltask.call, a, name)
       local text = tostring(e)
       local expect = { text = "plain", late = "late", runtime = "arithmetic", answer = "Unsupport type function",
-        nosuch = "nosuch", large = _VERSION == "Lua 5.4" and "too large" or "not enough memory" }
+        nosuch = "nosuch", overflow = "stack overflow",
+        large = _VERSION == "Lua 5.4" and "too large" or "not enough memory" }
       say(name, ok, text:find(expect[name] or "", 1, true) ~= nil)
     end
     local ok, e = pcall(ltask.call, a, "alive", function() end)
@@ -177,7 +180,7 @@ kit.both("an error of every kind raises in the caller, and the service lives on"
   ]],
   out = {
     "text\tfalse\ttrue", "object\tfalse\ttrue", "none\tfalse\ttrue", "late\tfalse\ttrue", "runtime\tfalse\ttrue",
-    "answer\tfalse\ttrue", "large\tfalse\ttrue", "nosuch\tfalse\ttrue", "false\ttrue", "alive",
+    "answer\tfalse\ttrue", "large\tfalse\ttrue", "overflow\tfalse\ttrue", "nosuch\tfalse\ttrue", "false\ttrue", "alive",
   },
 })
 

@@ -143,11 +143,15 @@ unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
     unsafe {
         let co: *mut lua_State = ffi::lua_touserdata(state, 1).cast();
         push_hook(state, c"failed");
-        // co itself is pushed on its own stack, which has room for it, and moved.
+        // The stack of a dead coroutine ends with its error, and after an overflow it cannot grow. Without the error
+        // it has room for one value: for the coroutine itself, then for the error again.
+        ffi::lua_xmove(co, state, 1);
+        let error = ffi::lua_gettop(state);
         ffi::lua_pushthread(co);
         ffi::lua_xmove(co, state, 1);
-        ffi::lua_pushvalue(co, -1);
-        ffi::lua_xmove(co, state, 1);
+        ffi::lua_pushvalue(state, error);
+        ffi::lua_xmove(state, co, 1);
+        ffi::lua_rotate(state, error, 1);
         ffi::lua_pushvalue(state, 2);
         ffi::lua_pushvalue(state, 3);
         ffi::lua_call(state, 4, 1);
