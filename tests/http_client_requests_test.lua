@@ -139,6 +139,11 @@ kit.test("misuse raises, naming what is wrong", mirror, function(http, url)
   t.raises("timeout must be seconds", http.get, http, url, { timeout = -1 })
   t.raises("only one of body, json and form", http.post, http, url, { body = "", json = 1 })
   t.raises("body must be", http.post, http, url, { body = 5 })
+  t.raises("request: body must be a string, a list of strings, a function or an open file, "
+    .. "not a table with the key 'name' %(json = sends a table as JSON, form = as a form%)$",
+    http.post, http, url, { body = { name = "x" } })
+  t.raises("not a table with the key 'n' ", http.post, http, url, { body = { "a", n = 1 } })
+  t.raises("not a table with a table at %[2%] ", http.post, http, url, { body = { "a", {} } })
   t.raises("set by the client", http.post, http, url, { headers = { ["Transfer-Encoding"] = "chunked" }, body = "" })
   t.raises("differs", http.post, http, url, { headers = { ["Content-Length"] = "3" }, body = "ab" })
   t.raises("without a body", http.get, http, url, { headers = { ["Content-Length"] = "3" } })

@@ -123,6 +123,7 @@ local function gather()
   app:use(function(req, res, next)
     next()
     seen.req, seen.res = req, res
+    res.error = "of a handler"
   end)
   app:get("/events", function(_, res) add("lio.Events", res:sse()) end)
   app:get("/", function(_, res) return res:status(201):header("X-Seen", "yes"):send "seen" end)

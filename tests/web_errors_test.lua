@@ -5,8 +5,10 @@ local t = require "tests.kit"
 local http = require "tests.http_client"
 local web = require "lio.webserver"
 
--- The response to GET / of an app with this handler, and what was logged.
-local function failing(handler, options, prepare)
+local HTML <const> = { "Accept: text/html,application/xhtml+xml,*/*;q=0.8" }
+
+-- The response to GET / of an app with this handler, and what was logged. `fields`: lines of the request's head.
+local function failing(handler, options, prepare, fields)
   local app, response = web.new(options), nil
   app:get("/", handler)
   app:get("/next", function() return "next" end)
@@ -14,7 +16,7 @@ local function failing(handler, options, prepare)
   local log = http.logged(function()
     http.with(app, function(open)
       local c = open()
-      response = c:request("GET", "/")
+      response = c:request("GET", "/", fields)
       t.eq(c:request("GET", "/next").body, "next", "the connection goes on")
     end)
   end)
@@ -40,7 +42,7 @@ t.test("what the handler had set is not part of the error's answer", function()
 end)
 
 t.test("debug = true shows a page with the traceback, escaped", function()
-  local r = failing(function() error "<script>&\"" end, { debug = true })
+  local r = failing(function() error "<script>&\"" end, { debug = true }, nil, HTML)
   t.eq({ r.status, r.headers["content-type"] }, { 500, "text/html; charset=utf-8" })
   t.ok(r.body:find("&lt;script&gt;&amp;&quot;", 1, true), r.body)
   t.ok(not r.body:find("<script>", 1, true))
@@ -55,7 +57,8 @@ t.test("the page shows the lines around the error, and headers but for secrets",
     app:get("/", function() error "here <it> is" end) -- the line with the fault
     http.with(app, function(open)
       r = open():request("GET", "/?<b>'", {
-        "Cookie: session=" .. secret, "Authorization: Bearer " .. secret, "X-Api-Key: " .. secret, "X-Plain: <seen>",
+        HTML[1], "Cookie: session=" .. secret,
+        "Authorization: Bearer " .. secret, "X-Api-Key: " .. secret, "X-Plain: <seen>",
       })
     end)
   end)
@@ -71,6 +74,19 @@ t.test("the page shows the lines around the error, and headers but for secrets",
   t.ok(r.body:find("<dt>authorization</dt><dd><em>hidden</em></dd>", 1, true))
 end)
 
+t.test("a client that does not ask for HTML gets the traceback as plain text", function()
+  for _, accept in ipairs { "*/*", "text/*", "text/html;q=0, */*", "application/json, */*" } do
+    local r = failing(function() error "<here>" end, { debug = true }, nil, { "Accept: " .. accept })
+    t.eq({ r.status, r.headers["content-type"], r.headers["cache-control"] },
+      { 500, "text/plain; charset=utf-8", "no-store" }, accept)
+    t.ok(r.body:find "^%S*web_errors_test%.lua:%d+: <here>\nstack traceback:\n", r.body)
+  end
+  local r = failing(function() error "x" end, { debug = true })
+  t.eq(r.headers["content-type"], "text/plain; charset=utf-8")
+  r = failing(function() error "x" end, { debug = true }, nil, { "Accept: TEXT/HTML;level=1" })
+  t.eq(r.headers["content-type"], "text/html; charset=utf-8")
+end)
+
 t.test("no word of a client chooses the file whose lines the page shows", function()
   local path, content = os.tmpname(), ("elif a fo"):reverse() -- the page shows these lines
   local file = assert(io.open(path, "w"))
@@ -78,7 +94,8 @@ t.test("no word of a client chooses the file whose lines the page shows", functi
   file:close()
   for _, text in ipairs { path .. ":1: no", "x\nstack traceback:\n\t" .. path .. ":1: in x" } do
     -- As `error(req.query.x, 0)` would.
-    local r = failing(function() error(text, 0) end, { debug = true })
+    local r = failing(function() error(text, 0) end, { debug = true }, nil, HTML)
+    t.eq(r.headers["content-type"], "text/html; charset=utf-8")
     t.is_nil(r.body:find(content, 1, true))
   end
   os.remove(path)
@@ -126,6 +143,125 @@ t.test("any value can be raised, and is described in the log", function()
   local r, log = failing(function() error(nil) end)
   t.eq(r.status, 500)
   t.ok(log:find "nil", log)
+end)
+
+t.test("a raised table is shown with its content, to a depth, and a cycle ends", function()
+  local cycle = { code = 7 }
+  cycle.self = cycle
+  local many = {}
+  for i = 1, 30 do many[i] = i end
+  local cases = {
+    { { code = 7 }, "{ code = 7 }" },
+    { { "a", 2, reason = 'no "x"', [true] = false }, [[{ "a", 2, [true] = false, reason = "no \"x\"" }]] },
+    { cycle, "{ code = 7, self = { code = 7, self = { code = 7, self = { … } } } }" },
+    { { text = ("x"):rep(300) }, '{ text = "' .. ("x"):rep(200) .. '…" }' },
+    { many, "{ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, … }" },
+    { { f = print, ["a b"] = {} }, '{ ["a b"] = {}, f = function }' },
+    { setmetatable({ code = 1 }, { __index = error, __pairs = error, __len = error }), "{ code = 1 }" },
+  }
+  for _, case in ipairs(cases) do
+    local r, log = failing(function() error(case[1]) end, { debug = true })
+    local shown = "(error object is a table: " .. case[2] .. ")"
+    t.ok(log:find("lio: error in GET /: " .. shown .. "\nstack traceback:", 1, true), log)
+    t.eq(r.body:match "^[^\n]*", shown)
+  end
+end)
+
+t.test("control characters of an error's value are escaped in the log: it begins no line", function()
+  local r, log = failing(function()
+    error("a\nlio: serving\r\27[2J\tb\127\0\u{9b}c\u{e9}", 0)
+  end)
+  t.eq(r.status, 500)
+  t.eq(log:match "^[^\n]*", [[lio: error in GET /: a\nlio: serving\r\x1B[2J\tb\x7F\x00\xC2\x9Bcé]])
+  log = select(2, failing(function() error { "x\ny" } end))
+  t.eq(log:match "^[^\n]*", [[lio: error in GET /: (error object is a table: { "x\ny" })]])
+end)
+
+t.test("a handler's own error after its body was refused is a 500, and logged", function()
+  local app, wrong = web.new { body = 10 }, nil
+  local handlers = {
+    ["/index"] = function(req) return req:json().name end,
+    ["/own"] = function(req)
+      if not req:json() then error "a fault of its own" end
+    end,
+    ["/after"] = function(req)
+      req:body()
+      return wrong.name
+    end,
+    ["/form"] = function(req)
+      req:form()
+      return wrong.name
+    end,
+  }
+  for path, handler in pairs(handlers) do app:post(path, handler) end
+  for path in pairs(handlers) do
+    for _, body in ipairs { "{", "{ too long }" } do
+      local log = http.logged(function()
+        http.with(app, function(open)
+          local r = open():request("POST", path, { "Content-Type: text/x" }, body)
+          local is_read = path == "/after" and body == "{"
+          t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" }, path)
+          t.ok(is_read or r.headers["content-length"] == "22")
+        end)
+      end)
+      t.ok(log:find("lio: error in POST " .. path .. ": ", 1, true), log)
+      t.ok(log:find "web_errors_test.lua:%d+: .*\nstack traceback:", log)
+    end
+  end
+end)
+
+t.test("a refused body that the handler passes on keeps its status, and is not logged", function()
+  local app = web.new { body = 10 }
+  app:post("/assert", function(req) return assert(req:json()) end)
+  app:post("/error", function(req)
+    local value, reason = req:json()
+    if not value then error(reason) end
+    return value
+  end)
+  app:post("/return", function(req) return req:json() end)
+  app:post("/stream", function(req) for _ in req:stream() do end end)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      for _, path in ipairs { "/assert", "/error", "/return" } do
+        local r = open():request("POST", path, nil, "{")
+        t.eq({ r.status, r.body }, { 400, "json: EOF while parsing an object at line 1 column 1\n" }, path)
+      end
+      for _, path in ipairs { "/assert", "/error", "/return", "/stream" } do
+        t.eq(open():request("POST", path, nil, "[1, 2, 3, 4]").status, 413, path)
+      end
+    end)
+  end)
+  t.eq(log, "")
+end)
+
+t.test("an error in on_file is logged once, with the place it was raised at", function()
+  local app, seen = web.new(), nil
+  app:post("/", function(req)
+    req:form { on_file = function() error "in on_file" end }
+  end)
+  app:on_error(function(err, _, _, traceback)
+    seen = { err:match "in on_file$", traceback:match "[^\n]*", select(2, traceback:gsub("stack traceback", "")) }
+    return 500, "x"
+  end)
+  local body = table.concat({ "--b", 'Content-Disposition: form-data; name="f"; filename="f"', "", "x", "--b--", "" },
+    "\r\n")
+  local log = http.logged(function()
+    http.with(app, function(open)
+      t.eq(open():request("POST", "/", { "Content-Type: multipart/form-data; boundary=b" }, body).status, 500)
+    end)
+  end)
+  t.eq({ seen[1], seen[3] }, { "in on_file", 1 })
+  t.ok(seen[2]:find "web_errors_test.lua:%d+: in on_file$", seen[2])
+  t.eq(select(2, log:gsub("stack traceback", "")), 1)
+end)
+
+t.test("on_error that sets no status answers 500, and one that gives no answer leaves it to the server", function()
+  local r = failing(function() error "x" end, nil, function(app) app:on_error(function() return "sorry" end) end)
+  t.eq({ r.status, r.body }, { 500, "sorry" })
+  r = failing(function() error "x" end, nil, function(app)
+    app:on_error(function(_, _, res) res:header("X-Seen", "1") end)
+  end)
+  t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" })
 end)
 
 t.test("on_error answers in place of the 500, with the value that was raised", function()

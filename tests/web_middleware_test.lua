@@ -101,15 +101,106 @@ t.test("middleware also sees 404, 405 and OPTIONS", function()
   t.eq(seen, { 404, 405, 204 })
 end)
 
-t.test("middleware can catch what the handler raises", function()
-  local app = web.new()
-  app:use(function(_, _, next)
-    local ok, message = pcall(next)
-    if not ok then return 503, message:match "[^:]+$" end
+t.test("code behind next runs when the handler raised, and finds the answer and the error", function()
+  local app, seen = web.new { debug = true }, nil
+  app:use(function(_, res, next)
+    next()
+    seen = { res.code, res.error, res.body:match "[^\n]*" }
+    res:header("X-After", "1")
+    if res.error.retry then return 503, "later" end
   end)
-  app:get("/", function() error "broken" end)
-  local r = ask(app)
-  t.eq({ r.status, r.body }, { 503, " broken" })
+  app:get("/", function() error { retry = false } end)
+  app:get("/retry", function() error { retry = true } end)
+  local log = http.logged(function()
+    local r = ask(app)
+    t.eq({ r.status, r.headers["x-after"] }, { 500, "1" })
+    t.eq(seen, { 500, { retry = false }, "(error object is a table: { retry = false })" })
+    r = ask(app, "/retry")
+    t.eq({ r.status, r.body, r.headers["x-after"] }, { 503, "later", "1" })
+  end)
+  t.eq(select(2, log:gsub("lio: error in", "")), 2, "each is logged once")
+end)
+
+t.test("an error keeps the headers that middleware has set, but for those of the body", function()
+  local app = web.new { body = 4 }
+  local order = {}
+  app:use(function(_, res, next)
+    res:header("Access-Control-Allow-Origin", "*"):header("X-Request-Id", "7"):cookie("session", "s")
+    res:header("Content-Type", "text/csv"):header("ETag", '"1"'):header("Cache-Control", "max-age=60")
+    next()
+    order[#order + 1] = res.code
+  end)
+  app:use(function(_, res, next)
+    res:header("X-Inner", "1")
+    next()
+    order[#order + 1] = -res.code
+  end)
+  app:get("/raise", function(_, res)
+    res:header("X-Secret", "1"):header("X-Inner", "changed"):json { 1 }
+    error "x"
+  end)
+  app:get("/function", function(_, res)
+    res:header("X-Kept-Not", "1")
+    return function() error "x" end
+  end)
+  app:get("/return", function() return "x", "y" end)
+  app:post("/refused", function(req) return req:body() end)
+  app:post("/stream", function(req) for _ in req:stream() do end end)
+  http.logged(function()
+    http.with(app, function(open)
+      local cases = {
+        { "GET", "/raise", 500 }, { "GET", "/return", 500 }, { "GET", "/none", 404 }, { "PUT", "/raise", 405, "" },
+        { "POST", "/refused", 413, "12345" }, { "POST", "/stream", 413, "12345" }, { "GET", "/function", 500 },
+      }
+      for _, case in ipairs(cases) do
+        order = {}
+        local r = open():request(case[1], case[2], nil, case[4])
+        t.eq(r.status, case[3], case[2])
+        local h = r.headers
+        t.eq({ h["access-control-allow-origin"], h["x-request-id"], h["set-cookie"], h["x-inner"] },
+          { "*", "7", "session=s", "1" }, case[2])
+        t.eq({ h["content-type"], h.etag, h["cache-control"], h["x-secret"], h["x-kept-not"] },
+          { "text/plain; charset=utf-8" }, case[2])
+        if case[2] ~= "/function" then t.eq(order, { -case[3], case[3] }, case[2]) end
+      end
+    end)
+  end)
+end)
+
+t.test("the handlers of one route go on behind next as middleware does", function()
+  local app, seen = web.new(), nil
+  app:get("/", function(_, res, next)
+    res:header("X-First", "1")
+    next()
+    seen = res.code
+    res:header("X-After", "1")
+  end, function() error "second" end)
+  http.logged(function()
+    local r = ask(app)
+    t.eq({ r.status, seen, r.headers["x-first"], r.headers["x-after"] }, { 500, 500, "1", "1" })
+  end)
+end)
+
+t.test("an error after the answer has begun still ends the connection, and code behind next runs", function()
+  local app, after = web.new(), 0
+  app:use(function(_, _, next)
+    next()
+    after = after + 1
+  end)
+  app:get("/", function(_, res)
+    res:write "part"
+    error "halfway"
+  end)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      c:send "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      t.eq(c:read_head().status, 200)
+      t.eq(c.c:recv "all", "4\r\npart\r\n", "and no last chunk")
+    end)
+  end)
+  t.eq(after, 1)
+  t.eq(select(2, log:gsub("halfway", "")), 1)
 end)
 
 t.test("an error in middleware is 500, before as after next", function()

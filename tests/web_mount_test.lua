@@ -135,7 +135,12 @@ t.test("not_found and middleware of a mounted app count for all below its prefix
     t.eq(get "/inner", "app has no /inner|nil")
     leaf:not_found(function(req) return 404, "leaf has no " .. req.path end)
     t.eq(get "/in/leaf/z", "leaf has no /z|1")
-    t.eq(get("/in/x", "DELETE"), "Method Not Allowed\n|1")
+    local r = c:request("DELETE", "/in/x")
+    t.eq({ r.status, r.body, r.headers.allow }, { 405, "inner has no /x", "GET, HEAD, OPTIONS" })
+    inner:not_found(function(req, res) return req.path .. " " .. tostring(res.code) end)
+    r = c:request("DELETE", "/in/x")
+    t.eq({ r.status, r.body, r.headers.allow, r.headers["x-inner"] }, { 405, "/x 405", "GET, HEAD, OPTIONS", "1" })
+    t.eq(c:request("GET", "/in/y").body, "/y nil")
     t.eq(get("/in/x", "OPTIONS"), "|1")
   end)
 end)
@@ -148,6 +153,29 @@ t.test("not_found counts where a prefix's constraints hold, and in what is mount
   late:not_found(function() return 404, "late" end)
   t.eq(ask(app, { "/users/1/x", "/users/a/x", "/users/1/late/x", "/users/a/late/x" }),
     { "404 inner", "404 Not Found", "404 late", "404 Not Found" })
+end)
+
+t.test("behind next the middleware of each app finds its own paths, whatever was raised and answered", function()
+  local app, inner, leaf = web.new(), web.new(), web.new()
+  local seen = {}
+  for name, one in pairs { app = app, inner = inner, leaf = leaf } do
+    one:use(function(req, res, next)
+      next()
+      seen[name] = { req.path, req.base, res.code }
+    end)
+  end
+  leaf:get("/boom", function() error("boom", 0) end)
+  app:mount("/in", inner):on_error(function(_, req) return 500, req.path end)
+  inner:mount("/leaf", leaf)
+  http.logged(function() t.eq(ask(app, { "/in/leaf/boom" }), { "500 /in/leaf/boom" }) end)
+  t.eq(seen.app, { "/in/leaf/boom", "", 500 })
+  t.eq(seen.inner, { "/leaf/boom", "/in", 500 })
+  t.eq(seen.leaf, { "/boom", "/in/leaf", 500 })
+  inner:on_error(function(_, req) return 503, req.path end)
+  http.logged(function() t.eq(ask(app, { "/in/leaf/boom" }), { "503 /leaf/boom" }) end)
+  t.eq(seen.app, { "/in/leaf/boom", "", 503 })
+  t.eq(seen.inner, { "/leaf/boom", "/in", 503 })
+  t.eq(seen.leaf, { "/boom", "/in/leaf", 503 })
 end)
 
 t.test("on_error of the innermost app that has one answers, with the paths it knows", function()

@@ -46,17 +46,82 @@ t.test("status, body and headers can be returned together", function()
   t.eq(many, { "a", "b" })
 end)
 
-t.test("what is no answer is a fault of the handler", function()
-  for _, wrong in ipairs { true, 3.5, print == nil } do
-    local r
-    local log = http.logged(function() r = answer(function() return wrong end) end)
-    t.eq(r.status, 500)
-    t.ok(log:find "a handler must return", log)
+t.test("status and headers may stand before the body or behind it", function()
+  local H <const> = { ["X-A"] = "1" }
+  local cases = {
+    { { "x" }, { 200, TEXT, "1", "x" } },
+    { { "x", 404 }, { 404, TEXT, "1", "x" } },
+    { { "x", H }, { 200, TEXT, "1", "x" }, "1" },
+    { { "x", nil, H }, { 200, TEXT, "1", "x" }, "1" },
+    { { "x", 404, H }, { 404, TEXT, "1", "x" }, "1" },
+    { { { a = 1 }, 404 }, { 404, JSON, "7", '{"a":1}' } },
+    { { { a = 1 }, H }, { 200, JSON, "7", '{"a":1}' }, "1" },
+    { { { a = 1 }, 404, H }, { 404, JSON, "7", '{"a":1}' }, "1" },
+    { { 404 }, { 404, nil, "0", "" } },
+    { { 404, "x" }, { 404, TEXT, "1", "x" } },
+    { { 404, "x", H }, { 404, TEXT, "1", "x" }, "1" },
+    { { 404, { a = 1 }, H }, { 404, JSON, "7", '{"a":1}' }, "1" },
+    { { 404, nil, H }, { 404, nil, "0", "" }, "1" },
+    { { nil }, { 204, nil, nil, "" } },
+  }
+  for index, case in ipairs(cases) do
+    for _, wrapped in ipairs { false, true } do
+      local app, r = web.new(), nil
+      if wrapped then app:use(function(_, _, next) next() end) end
+      app:get("/", function() return table.unpack(case[1], 1, 3) end)
+      http.with(app, function(open) r = open():request("GET", "/") end)
+      t.eq(facts(r), case[2], "case " .. index)
+      t.eq(r.headers["x-a"], case[3], "case " .. index)
+    end
   end
-  for _, wrong in ipairs { 99, 100, 199, 600, -1 } do
-    local log = http.logged(function() t.eq(answer(function() return wrong end).status, 500) end)
-    t.ok(log:find("200 to 599, not " .. wrong, 1, true), log)
+end)
+
+t.test("what is no answer is a fault of the handler, which the log names", function()
+  local place = "web_response_test.lua:" .. debug.getinfo(1, "l").currentline + 2
+  local function answered(values)
+    return function() return table.unpack(values, 1, values.n) end
   end
+  local cases = {
+    { "boolean", true }, { "3.5", 3.5 }, { "boolean", false }, { "99", 99 }, { "100", 100 }, { "199", 199 },
+    { "600", 600 }, { "-1", -1 }, { "404.0", 404.0 }, { "string, string", "x", "y" },
+    { "string, 0", ("x"):gsub("y", "") },
+    { "string, 99", "x", 99 }, { "table, string", {}, "y" }, { "200, table, string", 200, {}, "x" },
+    { "string, table, 200", "x", {}, 200 }, { "404, 200", 404, 200 }, { "nil, string", nil, "x" },
+    { "string, 200, string", "x", 200, "y" }, { "200, string, boolean", 200, "x", false },
+  }
+  for _, case in ipairs(cases) do
+    for _, wrapped in ipairs { false, true } do
+      local app, r = web.new(), nil
+      if wrapped then app:use(function(_, _, next) next() end) end
+      app:get("/:id", answered(table.pack(table.unpack(case, 2, 4))))
+      local log = http.logged(function()
+        http.with(app, function(open) r = open():request("GET", "/7") end)
+      end)
+      t.eq({ r.status, r.body }, { 500, "Internal Server Error\n" }, case[1])
+      t.ok(log:find("lio: error in GET /7: the handler of GET /:id (", 1, true), log)
+      t.ok(log:find(place .. ") returned (" .. case[1] .. "); expected a body", 1, true), log)
+    end
+  end
+  local log = http.logged(function()
+    t.eq(answer(function(_, res) return res, "x" end).status, 500)
+  end)
+  t.ok(log:find("returned (res, string); expected", 1, true), log)
+  log = http.logged(function()
+    t.eq(answer(function() return "x", { "X-A: 1" } end).status, 500)
+  end)
+  t.ok(log:find("header: a name must be a string, not a number", 1, true), log)
+end)
+
+t.test("of middleware that returns no answer the log tells the place", function()
+  local app, r = web.new(), nil
+  app:use(function() return "x", "y" end)
+  local place = "web_response_test.lua:" .. debug.getinfo(1, "l").currentline - 1
+  app:get("/", function() return "x" end)
+  local log = http.logged(function()
+    http.with(app, function(open) r = open():request("GET", "/") end)
+  end)
+  t.eq(r.status, 500)
+  t.ok(log:find("the middleware (", 1, true) and log:find(place .. ") returned (string, string)", 1, true), log)
 end)
 
 t.test("res has a call for each part, and they chain", function()
@@ -83,6 +148,13 @@ end)
 
 t.test("send takes a list of strings", function()
   t.eq(facts(answer(function(_, res) res:send { "a", "b", 1 } end)), { 200, TEXT, "3", "ab1" })
+end)
+
+t.test("send takes any other table as JSON, as a returned one is", function()
+  t.eq(facts(answer(function(_, res) res:send { id = 1 } end)), { 200, JSON, "8", '{"id":1}' })
+  t.eq(facts(answer(function(_, res) res:status(404):send { 1, 2 } end)), { 404, JSON, "5", "[1,2]" })
+  t.eq(facts(answer(function(_, res) res:send { { a = "x" }, "b" } end)), { 200, JSON, "15", '[{"a":"x"},"b"]' })
+  t.eq(facts(answer(function(_, res) res:send {} end)), { 200, JSON, "2", "{}" })
 end)
 
 t.test("json sends any value, and a later text is a text again", function()

@@ -11,6 +11,7 @@
 local http = require "lio.http"
 local connection = require "lio.web.connection"
 local mounting = require "lio.web.mount"
+local next_of = require("lio.web.middleware").next_of
 
 local M = {}
 
@@ -90,9 +91,9 @@ local function sequence(handlers)
   if #handlers == 1 then return handlers[1] end
   return function(req, res)
     local function from(index)
-      return handlers[index](req, res, function()
-        if handlers[index + 1] then res:take(from(index + 1)) end
-      end)
+      local f = handlers[index]
+      if not handlers[index + 1] then return f(req, res, function() end) end
+      return f(req, res, next_of(req, res, "handler", handlers[index + 1], function() return from(index + 1) end))
     end
     return from(1)
   end
@@ -115,18 +116,19 @@ function App:route(method, pattern, ...)
   local handlers = { ... }
   if #handlers == 0 then error("route: a handler is missing", 2) end
   for index, handler in ipairs(handlers) do check_function(handler, "route", index + 2) end
-  return self:add_entry(method, pattern, sequence(handlers), 3)
+  return self:add_entry(method, pattern, sequence(handlers), 3, handlers[1])
 end
 
--- Adds a route with one handler, here and in the apps above. An error is blamed on `level`.
-function App:add_entry(method, pattern, handler, level)
+-- Adds a route with one handler, here and in the apps above. An error is blamed on `level`; `origin`: whose values
+-- the handler returns.
+function App:add_entry(method, pattern, handler, level, origin)
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
   if not ok then error(id, level) end
   check_constraints(self.routes, id, pattern, level + 1)
   self.handlers[id] = handler
   local info = debug.getinfo(handler, "u")
   if info.nparams < 2 and not info.isvararg then self.routes:takes(id, info.nparams) end
-  local entry = { method = method, pattern = pattern, handler = handler }
+  local entry = { method = method, pattern = pattern, handler = handler, origin = origin }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry
   mounting.spread(self, entry, level + 1)

@@ -2,8 +2,9 @@
 -- Definitions of `lio.webserver` for the Lua language server; docs/build.lua makes docs/api/lio.webserver.md of them.
 
 ---HTTP servers. An app has routes and middleware; handlers get a request and a response, may wait, and
----answer by what they return: a string, a table (JSON), a function that gives pieces until nil, or
----`status, body, headers`; or by the methods of the response.
+---answer by what they return or by the methods of the response. A body is a string, a table (JSON) or a function
+---that gives pieces until nil. The forms: `body`, `body, status`, `body, headers`, `body, status, headers`,
+---`status`, `status, body`, `status, body, headers`, and nothing; other values are a 500 whose log entry names them.
 ---@class lio.webserver
 ---@field defaults lio.WebOptions the limits of apps that are given none of their own
 local web = {}
@@ -103,7 +104,9 @@ function App:any(pattern, ...) end
 
 ---Adds middleware, which runs around the handlers of all requests or of those below a prefix, in the order
 ---of `use`. `next()` runs what is inside; what that returned is in `res` then, and goes out when the
----outermost has returned.
+---outermost has returned. `next()` raises nothing: an error inside is logged and answered, `res.code` is 500 then
+---and `res.error` the value that was raised. Headers that were set before `next()` stay, but for those that
+---describe a body.
 ---@param prefix string begins with `/`; may be left out
 ---@param middleware lio.Handler
 ---@return lio.App app itself
@@ -127,12 +130,14 @@ function App:use(prefix, middleware) end
 ---@return lio.App app itself
 function App:static(prefix, dir, opts) end
 
----Sets who answers for a handler that raised, in the place of a plain 500.
+---Sets who answers for a handler that raised, in the place of a plain 500. The status is 500 unless `f` sets another;
+---without an answer of `f` the plain 500 goes out.
 ---@param f fun(err: any, req: lio.Request, res: lio.Response, traceback: string): any, any, table?
 ---@return lio.App app itself
 function App:on_error(f) end
 
----Sets the handler for paths without a route.
+---Sets the handler for paths without a route. That of a mounted app also answers for methods that a path below its
+---prefix does not have: `res.code` is 405 and `Allow` set when it is called, and a 404 of its own goes out as 405.
 ---@param f lio.Handler
 ---@return lio.App app itself
 function App:not_found(f) end
@@ -175,7 +180,7 @@ function App:mount(prefix, other) end
 
 ---Adds a route with one handler.
 ---@private
-function App:add_entry(method, pattern, handler, level) end
+function App:add_entry(method, pattern, handler, level, origin) end
 
 ---A request. Its fields are made when they are first read; a handler may set fields of its own.
 ---@class lio.Request
@@ -313,6 +318,7 @@ function Part:close() end
 ---@field code? integer status, when one was set
 ---@field fields? string[] header names and values in turn
 ---@field body? string|lio.File|fun(): string?
+---@field error? any what was raised inside of `next()`
 local Response = {}
 
 ---Sets the status.
@@ -363,8 +369,9 @@ function Response:trailer(name, value) end
 ---@return lio.Response res itself
 function Response:cookie(name, value, opts) end
 
----Sets the body: a string, a list of strings, or a function that gives pieces until nil.
----@param body string|string[]|fun(): string?
+---Sets the body: a string, a list of strings, or a function that gives pieces until nil. Any other table, the empty
+---one included, is sent as JSON.
+---@param body string|table|fun(): string?
 ---@return lio.Response res itself
 function Response:send(body) end
 
@@ -436,13 +443,21 @@ function Response:sent() end
 ---@private
 function Response:reset() end
 
----Keeps what a handler returned.
+---Keeps what a function of the library gives as an answer.
 ---@private
-function Response:take(a, b, c) end
+function Response:take(...) end
+
+---Keeps what a function of the program returned.
+---@private
+function Response:take_from(what, f, ...) end
+
+---Sets the answer for a body that was refused, when there is none.
+---@private
+function Response:take_refusal() end
 
 ---Sends the answer.
 ---@private
-function Response:finish(a, b, c) end
+function Response:finish(...) end
 
 ---@class lio.SseOptions
 ---@field ping? number|false seconds between comments that keep the stream open in proxies; default `15`

@@ -50,6 +50,7 @@ pub(super) unsafe fn finish(state: *mut lua_State, connection: *mut Connection, 
         if ok
             && !(*connection).special
             && ffi::lua_type(state, at::RESULT + 1) == ffi::LUA_TNIL
+            && ffi::lua_type(state, at::RESULT + 2) == ffi::LUA_TNIL
             && is_body(state)
             && match (*connection).touched {
                 false => answer::returned(state, connection, at::RESULT),

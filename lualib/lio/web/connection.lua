@@ -10,17 +10,17 @@ local http = require "lio.http"
 local lio = require "lio"
 local watched <const> = require "lio.watched"
 local find_handler <const> = require "lio.web.lookup"
-local mount = require "lio.web.mount"
-local wrap <const> = require "lio.web.middleware"
+local failure = require "lio.web.failure"
+local wrap <const> = require("lio.web.middleware").wrap
 require "lio.web.request"
 local response = require "lio.web.response"
 
 local now <const> = lio.now
+local caught <const> = failure.caught
 local serve <const> = http.serve
 local set_route <const> = http.head.route
 local xpcall <const> = xpcall
 local setmetatable <const> = setmetatable
-local type <const> = type
 
 -- Where a connection keeps its current request.
 local CURRENT <const> = 1
@@ -33,7 +33,8 @@ local M = {}
 local Connection = {
   body_waited = 0,
   limited = false, -- whether its sends have their time limit
-  problem = false,
+  problem = false, -- why the body could not be read: `{ status, text }`
+  caught = false, -- what `on_file` raised, as `failure.caught` gives it
   extras = false, -- whether there is one of the next three
   form = false,
   file = false,
@@ -103,48 +104,19 @@ function Connection:read(f, limit)
   return self:go_on_reading(f, limit, f(self.x, limit))
 end
 
--- An error and where it came from: `value` as it was raised, and `text` with the traceback.
-local function caught(value)
-  local shown = value
-  if type(value) ~= "string" then
-    local ok, text = pcall(tostring, value)
-    shown = "(error object is a " .. type(value) .. (ok and ": " .. text .. ")" or ")")
-  end
-  return { value = value, text = debug.traceback(shown, 2) }
-end
-
-local function log_error(req, text)
-  io.stderr:write("lio: error in ", req.method, " ", req.target, ": ", text, "\n")
-end
-
--- Answers for a handler that raised.
+-- Answers for a handler that raised, or whose answer cannot be sent.
 local function fail(self, req, res, problem)
-  local x = self.x
-  -- One that gave up because the body was refused has no fault of its own.
-  if not self.problem then log_error(req, problem.text) end
-  if self.taken then return end
-  if x:is_answered() then
-    -- The answer has begun: cutting it short is all that tells the client. What came before goes out.
-    if not self.gone then self:send("") end
+  failure.answer(self, req, res, problem)
+  if self.taken or self.broken then return end
+  local ok, second = xpcall(res.finish, caught, res)
+  if ok then return end
+  failure.log(req, second)
+  if self.x:is_answered() then
     self.broken = true
     return
   end
-  res:reset()
-  if self.problem then return res:finish() end
-  local custom = mount.error_handler(self.app, req)
-  if custom then
-    local ok, second = xpcall(function()
-      res:finish(custom(problem.value, req, res, problem.text))
-    end, caught)
-    if ok then return end
-    log_error(req, second.text)
-    if x:is_answered() then
-      self.broken = true
-      return
-    end
-    res:reset()
-  end
-  res:finish(require("lio.web.page").failure(req, problem.text, self.app.settings.debug))
+  failure.plain(self, req, res, problem)
+  res:finish()
 end
 
 -- The request is over: tells whom `res:on_end` has named.
@@ -153,7 +125,7 @@ local function tell_end(self, req, res)
   self.hooks = false
   for index = #hooks, 1, -1 do
     local ok, problem = xpcall(hooks[index], caught, req, res)
-    if not ok then log_error(req, problem.text) end
+    if not ok then failure.log(req, problem) end
   end
 end
 
@@ -248,7 +220,7 @@ local function conclude(self, req, res, ok, a, b, c)
     finish(self)
     return false
   end
-  self.body_waited, self.problem = 0, false
+  self.body_waited, self.problem, self.caught = 0, false, false
   return true
 end
 

@@ -4,6 +4,7 @@
 -- temporary files, when the request has been answered. Invariant: nothing is read before it is needed, and
 -- of a file no more than one piece is in memory.
 
+local failure = require "lio.web.failure"
 local http = require "lio.http"
 local new_part <const> = require "lio.web.part".new
 
@@ -68,8 +69,9 @@ Form.__index = Form
 local Refusal = { __name = "lio.form.refusal", __tostring = function(e) return e.reason end }
 
 local function refuse(self, status, reason, shown)
-  self.connection.problem = { status, shown or reason }
-  error(setmetatable({ reason = reason, status = status }, Refusal), 0)
+  local refusal = setmetatable({ reason = reason, status = status }, Refusal)
+  self.connection.problem = { status, shown or reason, raised = refusal }
+  error(refusal, 0)
 end
 
 -- Has the parser take a step, with more of the body as long as it needs that. → its results.
@@ -183,14 +185,13 @@ local function multipart(req, connection, options, kind, body)
     field_bytes = 0,
   }, Form)
   connection.form, connection.extras = self, true
-  local ok, values, files = xpcall(read_parts, function(e)
-    if getmetatable(e) == Refusal or type(e) ~= "string" then return e end
-    return debug.traceback(e, 2)
-  end, self)
+  local ok, values, files = xpcall(read_parts, failure.caught, self)
   if ok then return values, files end
   self:close()
-  if getmetatable(values) ~= Refusal then error(values, 0) end
-  return nil, values.reason, values.status
+  local value = values.value
+  if getmetatable(value) == Refusal then return nil, value.reason, value.status end
+  connection.caught = values
+  error(value, 0)
 end
 
 local function urlencoded(req, connection, options)

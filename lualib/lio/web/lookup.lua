@@ -17,12 +17,14 @@ local function allow_text(allowed)
   return table.concat(names, ", ")
 end
 
-local function brief(...)
-  return require("lio.web.page").brief(...)
+-- An answer of the server's own. What middleware has said of a body is not true of this one.
+local function brief(req, res, ...)
+  require("lio.web.failure").drop_body_fields(res)
+  return require("lio.web.page").brief(req, ...)
 end
 
-local function not_found(req)
-  return brief(req, 404)
+local function not_found(req, res)
+  return brief(req, res, 404)
 end
 
 local function options_handler(allowed)
@@ -30,9 +32,16 @@ local function options_handler(allowed)
   return function() return 204, nil, { Allow = text } end
 end
 
-local function not_allowed_handler(allowed)
+-- `custom`: the `not_found` of a mounted app, which finds 405 and `Allow` set. Its 404 goes out as 405: the path has
+-- a route.
+local function not_allowed_handler(allowed, custom)
   local text = allow_text(allowed)
-  return function(req) return brief(req, 405, { Allow = text }) end
+  return function(req, res)
+    if not custom then return brief(req, res, 405, { Allow = text }) end
+    res:status(405):header("Allow", text)
+    res:take_from("not_found", custom, custom(req, res))
+    if res.code == 404 then res:status(405) end
+  end
 end
 
 -- Whether a route's parameters satisfy its constraints.
@@ -79,7 +88,7 @@ local function look_closer(app, req)
   elseif method == "OPTIONS" then
     handler = options_handler(allowed)
   else
-    handler = not_allowed_handler(allowed)
+    handler = not_allowed_handler(allowed, mounting.not_found(chain))
   end
   return mounting.around(chain, handler)
 end

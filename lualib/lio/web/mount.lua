@@ -6,51 +6,15 @@
 -- web/lookup.lua and web/connection.lua.
 
 local http = require "lio.http"
-local wrap <const> = require "lio.web.middleware"
+local wrap <const> = require("lio.web.middleware").wrap
+local frames <const> = require "lio.web.frame"
+
+local enter <const>, leave <const> = frames.enter, frames.leave
 
 local M = {}
 
--- Where a request keeps the frame of the innermost mounted app that works on it.
-local FRAME <const> = {}
 -- The name of the tail in the patterns that tell what lies below a prefix; no route can have it.
 local REST <const> = "lio_below"
-
-local function decode(raw)
-  return (raw:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
-end
-
--- The first `count` segments of a path, and the rest, which begins with a slash.
-local function split(path, count)
-  local at = 1
-  for _ = 1, count do at = path:find("/", at + 1, true) or #path + 1 end
-  local rest = path:sub(at)
-  return path:sub(1, at - 1), rest == "" and "/" or rest
-end
-
--- Enters a mounted app. → what `leave` needs.
-local function enter(mount, req)
-  local frame = {
-    mount = mount,
-    above = req[FRAME],
-    path = req.path,
-    raw_path = req.raw_path,
-    base = req.base,
-  }
-  local raw_base, raw_rest = split(frame.raw_path, mount.segments)
-  req.original_path = req.original_path
-  req.path = decode(raw_rest)
-  req.raw_path = raw_rest
-  req.base = frame.base .. decode(raw_base)
-  req[FRAME] = frame
-  return frame
-end
-
-local function leave(req, frame)
-  req.path = frame.path
-  req.raw_path = frame.raw_path
-  req.base = frame.base
-  req[FRAME] = frame.above
-end
 
 -- A handler as it runs below a mount. An error leaves the request inside, so that `error_handler` finds the
 -- mounted app.
@@ -59,7 +23,7 @@ local function inside(mount, handler)
   return function(req, res)
     local frame = enter(mount, req)
     local run = handler
-    if app.wrappers[1] then run = wrap(app, req, res, handler) end
+    if app.wrappers[1] then run = wrap(app, req, res, handler, frame) end
     local a, b, c = run(req, res)
     leave(req, frame)
     return a, b, c
@@ -70,14 +34,14 @@ end
 -- so is an empty tail.
 local function carry(mount, entry, level)
   local handler = inside(mount, entry.handler)
-  mount.above:add_entry(entry.method, mount.prefix .. entry.pattern, handler, level)
+  mount.above:add_entry(entry.method, mount.prefix .. entry.pattern, handler, level, entry.origin)
   if mount.prefix == "" then return end
   local tail = entry.pattern:match "^/%*([%w_]+)$"
   if entry.pattern ~= "/" and not tail then return end
   mount.above:add_entry(entry.method, mount.prefix, not tail and handler or function(req, res)
     req.params[tail] = ""
     return handler(req, res)
-  end, level)
+  end, level, entry.origin)
 end
 
 -- Whether `app` is `other` or mounted somewhere in it.
@@ -151,19 +115,6 @@ end
 function M.around(chain, handler)
   for index = #chain, 1, -1 do handler = inside(chain[index], handler) end
   return handler
-end
-
--- The `on_error` of the innermost app that was at work on a request and has one. The request leaves the apps
--- that have none.
-function M.error_handler(app, req)
-  local frame = req[FRAME]
-  while frame do
-    local handler = frame.mount.app.error_handler
-    if handler then return handler end
-    leave(req, frame)
-    frame = frame.above
-  end
-  return app.error_handler
 end
 
 return M

@@ -106,29 +106,42 @@ dt{color:var(--dim)}dd{margin:0 0 .4rem;overflow-wrap:anywhere}em{color:var(--di
 dd{margin:0}}
 ]]
 
--- `of(req, text)` → the page for an error; `text`: the message, and the traceback behind it.
-function M.of(req, text)
-  local message, trace = text:match "^(.-)\n(stack traceback:.*)$"
-  if not message then message, trace = text, "" end
+-- `of(req, problem)` → the page for an error, as web/failure.lua has caught it.
+function M.of(req, problem)
+  local message = problem.message
+  local trace = problem.text:sub(#message + 1):gsub("^\n", "")
   local calls = trace:gsub("^stack traceback:", ""):gsub("\n\t", "\n"):gsub("^\n", ""):gsub("\t", "  ")
   return table.concat {
     "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">",
     "<title>", escape(message:sub(1, 80)), "</title><style>", STYLE, "</style><main><header><p>500 · ",
     escape(req.method), " ", escape(req.target), "</p><h1>", escape(message), "</h1></header>",
-    source_part(text:match "^.*\n(stack traceback:.*)$" or ""), "<h2>Traceback</h2><pre>", escape(calls),
+    source_part(trace), "<h2>Traceback</h2><pre>", escape(calls),
     "</pre>", headers_part(req), "</main></html>\n",
   }
 end
 
--- `failure(req, text, debug)` → status, body, headers for a handler that raised.
-function M.failure(req, text, debug)
-  if not debug then return M.brief(req, 500) end
-  if wants_json(req) then
-    local body = { error = "Internal Server Error", status = 500, traceback = text }
-    local ok, encoded = pcall(require("lio.json").encode, body, { sort = true })
-    if ok then return 500, encoded, { ["Content-Type"] = "application/json", ["Cache-Control"] = "no-store" } end
+-- Whether the client asks for HTML by name.
+local function wants_html(req)
+  for item in (req:header "accept" or ""):gmatch "[^,]+" do
+    if item:lower():find "^%s*text/html%s*$" then return true end
+    local parameters = item:lower():match "^%s*text/html%s*(;.*)$"
+    if parameters and not parameters:find ";%s*q=0%.?0*%s*$" then return true end
   end
-  return 500, M.of(req, text), { ["Content-Type"] = "text/html; charset=utf-8", ["Cache-Control"] = "no-store" }
+  return false
+end
+
+-- `failure(req, problem, debug)` → status, body, headers for a handler that raised.
+function M.failure(req, problem, debug)
+  if not debug then return M.brief(req, 500) end
+  local kind, body = "text/plain; charset=utf-8", nil
+  if wants_json(req) then
+    local content = { error = "Internal Server Error", status = 500, traceback = problem.text }
+    local ok, encoded = pcall(require("lio.json").encode, content, { sort = true })
+    if ok then kind, body = "application/json", encoded end
+  elseif wants_html(req) then
+    kind, body = "text/html; charset=utf-8", M.of(req, problem)
+  end
+  return 500, body or problem.text .. "\n", { ["Content-Type"] = kind, ["Cache-Control"] = "no-store" }
 end
 
 return M

@@ -12,8 +12,8 @@ local type <const> = type
 local TEXT <const> = "text/plain; charset=utf-8"
 local JSON <const> = "application/json"
 local FLUSH_AT <const> = 16 * 1024
--- Where a response keeps what it belongs to.
-local CONNECTION <const> = 1
+-- Where a response keeps what it belongs to, and that its request.
+local CONNECTION <const>, CURRENT <const> = 1, 1
 
 local M = { TEXT = TEXT }
 
@@ -138,14 +138,27 @@ function Response:cookie(name, value, opts)
   return self:add_header("Set-Cookie", table.concat(parts, "; "))
 end
 
--- `res:send(body)` → res: a string, a list of strings, or a function that gives pieces until nil.
+-- Whether a table is a list of strings; numbers behind the first may be among them.
+local function is_list_of_strings(body)
+  if type(body[1]) ~= "string" then return false end
+  local count = 0
+  for _, value in pairs(body) do
+    if type(value) ~= "string" and type(value) ~= "number" then return false end
+    count = count + 1
+  end
+  return count == #body
+end
+
+-- `res:send(body)` → res: a string, a list of strings, or a function that gives pieces until nil. Any other table
+-- is sent as JSON.
 function Response:send(body)
   check_open(self, "send")
   local kind = type(body)
   if kind == "table" then
+    if not is_list_of_strings(body) then return self:json(body) end
     body = table.concat(body)
   elseif kind ~= "string" and kind ~= "function" then
-    error("send: string, list of strings or function expected, got " .. kind, 2)
+    error("send: string, table or function expected, got " .. kind, 2)
   end
   self.body = body
   if self.kind then self.kind = nil end
@@ -348,48 +361,121 @@ function Response:reset()
   self[CONNECTION]:keep_file(nil)
 end
 
--- Keeps what a handler returned: nothing or `res` itself, a body, or status, body, headers. It counts for
--- nothing once the handler has written, or taken the connection over.
-function Response:take(a, b, c)
-  if a == nil or a == self or self.mode or self[CONNECTION].taken then return end
-  check_open(self, "return")
-  if math.type(a) == "integer" then
-    self:status(a)
-    if type(c) == "table" then
-      for name, value in pairs(c) do
-        if type(value) ~= "table" then value = { value } end
-        self:header(name, nil)
-        for _, one in ipairs(value) do self:add_header(name, one) end
-      end
-    elseif c ~= nil then
-      error("the third value a handler returns must be a table of headers", 0)
-    end
-    a = b
-    if a == nil or a == self then
-      self.body = self.body or ""
-      return
-    end
+-- What may be returned, for the error that names what was.
+local FORMS <const> = "a body (string, table or function), or: body, status; body, headers; body, status, headers; "
+  .. "status; status, body; status, body, headers; nothing"
+
+local function is_status(value)
+  return math.type(value) == "integer" and value >= 200 and value <= 599
+end
+
+local function is_body(value)
+  local kind = type(value)
+  return kind == "string" or kind == "table" or kind == "function"
+end
+
+-- Where a function or a callable table was written.
+local function place_of(f)
+  local meta = type(f) == "table" and getmetatable(f)
+  if type(meta) == "table" then f = meta.__call end
+  if type(f) ~= "function" then return "" end
+  local info = debug.getinfo(f, "S")
+  return info.what == "C" and "" or (" (%s:%d)"):format(info.short_src, info.linedefined)
+end
+
+-- Raises for values that are no answer. `f`, a `what`, returned them; nil: the handler of the route.
+local function refuse(self, what, f, ...)
+  local connection = self[CONNECTION]
+  local req = connection[CURRENT]
+  local entry = connection.app.entries[http.head.route(req)]
+  local values, shown = table.pack(...), {}
+  while values[values.n] == nil do values.n = values.n - 1 end
+  for index = 1, values.n do
+    local value = values[index]
+    shown[index] = rawequal(value, self) and "res" or type(value) == "number" and tostring(value) or type(value)
   end
-  local kind = type(a)
-  if kind == "string" or kind == "function" then
-    self.body = a
+  if not f and entry then what = ("%s of %s %s"):format(what, req.method, entry.pattern) end
+  error(("the %s%s returned (%s); expected %s"):format(
+    what, place_of(f or entry and entry.origin), table.concat(shown, ", "), FORMS), 0)
+end
+
+local function set_headers(self, headers)
+  for name, value in pairs(headers) do
+    if type(name) ~= "string" then error("header: a name must be a string, not a " .. type(name), 0) end
+    if type(value) ~= "table" then value = { value } end
+    self:header(name, nil)
+    for _, one in ipairs(value) do self:add_header(name, one) end
+  end
+end
+
+-- The parts of an answer in values of one of the FORMS, of which the first is not nil: status, body, headers, each nil
+-- when it is not there. → false first for other values.
+local function parts_of(res, a, b, c, ...)
+  if ... ~= nil or c ~= nil and type(c) ~= "table" then return false end
+  if is_status(a) then
+    -- `return 404, res`: with the body that was set.
+    if b == nil or rawequal(b, res) then return true, a, nil, c end
+    return is_body(b), a, b, c
+  end
+  if not is_body(a) or rawequal(a, res) then return false end
+  if b == nil or is_status(b) then return true, b, a, c end
+  return type(b) == "table" and c == nil, nil, a, b
+end
+
+-- Keeps what `f`, a `what`, returned: nothing, `res` itself, or one of the FORMS. It counts for nothing once the
+-- handler has written, or taken the connection over. `f` is nil for the handler of the route.
+local function take(self, what, f, a, b, c, ...)
+  local connection = self[CONNECTION]
+  if self.mode or connection.taken then return end
+  if a == nil then
+    if b == nil and c == nil then return end
+    -- `return req:body()` and `return res:file(path)` give nil and a reason; the answer is settled then.
+    if self.code or self.body ~= nil or connection.problem or connection.broken then return end
+  elseif rawequal(a, self) and b == nil and c == nil then
+    return
+  end
+  check_open(self, "return")
+  local ok, status, body, headers = parts_of(self, a, b, c, ...)
+  if not ok then refuse(self, what, f, a, b, c, ...) end
+  if status then
+    self.code = status
+    self.body = self.body or ""
+  end
+  if headers then set_headers(self, headers) end
+  if type(body) == "table" then
+    self:json(body)
+  elseif body then
+    self.body = body
     if self.kind then self.kind = nil end
-  elseif kind == "table" then
-    self:json(a)
-  else
-    error("a handler must return a string, a table, a function or a status, not " .. kind, 0)
+  end
+end
+
+-- `res:take(…)`: keeps what a function of the library gives.
+function Response:take(...)
+  return take(self, "handler", nil, ...)
+end
+
+-- `res:take_from(what, f, …)`: keeps what `f` returned.
+function Response:take_from(what, f, ...)
+  return take(self, what, f, ...)
+end
+
+-- The answer of a handler that gave none is that its body was refused, if it was.
+function Response:take_refusal()
+  local problem = self[CONNECTION].problem
+  if problem and self.body == nil and self.code == nil and not self.mode then
+    self.code, self.body = problem[1], problem[2] .. "\n"
+    require("lio.web.failure").drop_body_fields(self)
   end
 end
 
 -- Sends what the handler gave.
-function Response:finish(a, b, c)
+function Response:finish(...)
   if self.mode then return finish_pieces(self) end
-  self:take(a, b, c)
+  take(self, "handler", nil, ...)
   local connection = self[CONNECTION]
-  local x, problem = connection.x, connection.problem
-  if problem and self.body == nil and self.code == nil then
-    self.code, self.body = problem[1], problem[2] .. "\n"
-  end
+  local x = connection.x
+  if connection.problem then self:take_refusal() end
   local body = self.body
   if self.trailers and type(body) == "string" then
     local whole = body

@@ -3,6 +3,7 @@
 
 local file = require "lio.file"
 local http = require "lio.http"
+local failure = require "lio.web.failure"
 local files = require "lio.web.file"
 
 -- Where a response keeps its connection, and that its request.
@@ -16,6 +17,7 @@ local OPTIONS <const> = {
 local function not_found(app, req, res)
   local handler = app.not_found_handler
   if handler then return handler(req, res) end
+  failure.drop_body_fields(res)
   return 404, "Not Found\n"
 end
 

@@ -54,13 +54,27 @@ local function of_function(f)
   return body
 end
 
+-- The strings of a list as one. Raises for any other table, which would send nothing or a part of it.
+local function of_list(list)
+  local count = #list
+  for key, value in pairs(list) do
+    local is_place = math.type(key) == "integer" and key >= 1 and key <= count
+    if not is_place or type(value) ~= "string" and type(value) ~= "number" then
+      local what = is_place and "a " .. type(value) .. " at [" .. key .. "]" or "the key '" .. tostring(key) .. "'"
+      error("body must be a string, a list of strings, a function or an open file, not a table with " .. what
+        .. " (json = sends a table as JSON, form = as a form)", 0)
+    end
+  end
+  return table.concat(list)
+end
+
 -- `of(value)` → body, or nil when there is none. Raises for what can be no body.
 function M.of(value)
   if value == nil then return nil end
   local kind = type(value)
   if kind == "function" then return of_function(value) end
   if io.type(value) == "file" then return of_file(value) end
-  if kind == "table" then value = table.concat(value) end
+  if kind == "table" then value = of_list(value) end
   if type(value) ~= "string" then
     error("body must be a string, a list of strings, a function or an open file, not " .. (io.type(value) or kind), 0)
   end
