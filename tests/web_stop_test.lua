@@ -131,25 +131,144 @@ t.test("a signal that comes twice in a moment is one", function()
   t.eq(ended(child), 0)
 end)
 
-t.test("a second signal ends a server at once", function()
-  local child <close>, port = start 'app:get("/hang", function() loop.sleep(60) end)'
+-- A route whose handler answers each line of a connection to `port` with the same line, until "end".
+local function talk_route(port)
+  return ([[
+    app:get("/talk", function()
+      local c = assert(require("lio.net").connect("127.0.0.1", %d))
+      for line in function() return c:recv "line" end do
+        if line == "end" then return "talked" end
+        c:send(line, "\n")
+      end
+    end)]]):format(port)
+end
+
+-- Starts a server, asks for "/talk" and sends SIGTERM. `f(child, asker, say)` runs when the stop has begun; `say(line)`
+-- returns what the handler answers.
+local function while_it_stops(f)
   loop.run(function()
-    local c <close> = http.open(port)
-    c:send "GET /hang HTTP/1.1\r\nHost: x\r\n\r\n"
-    loop.sleep(0.1)
+    local listener <close> = assert(net.listen("127.0.0.1", 0))
+    local _, talk_port = listener:address()
+    local child <close>, port = start(talk_route(talk_port))
+    local asker <close> = http.open(port)
+    asker:send "GET /talk HTTP/1.1\r\nHost: x\r\n\r\n"
+    local talk <close> = assert(listener:accept())
     child:kill()
-    -- It has taken the first signal when it accepts no more.
+    -- It has taken the signal when it accepts no more.
     repeat
       local other = net.connect("127.0.0.1", port)
       if other then other:close() end
-      loop.sleep(0.01)
     until not other
+    f(child, asker, function(line)
+      talk:send(line, "\n")
+      return line ~= "end" and talk:recv "line" or nil
+    end)
+  end)
+end
+
+t.test("a second SIGTERM does not end a server that answers what has begun", function()
+  while_it_stops(function(child, asker, say)
     loop.sleep(0.25) -- sooner it would be the same signal
     child:kill()
+    -- Two rounds of the loop, which has taken the signal then.
+    t.eq({ say "one", say "two" }, { "one", "two" })
+    say "end"
+    t.eq(asker:response().body, "talked")
+    t.eq(child:line(), "after run")
+    t.eq(ended(child), 0)
   end)
-  local began = loop.now()
-  ended(child)
-  t.ok(loop.now() - began < 3)
+end)
+
+t.test("a second SIGINT ends a server at once", function()
+  while_it_stops(function(child, asker)
+    loop.sleep(0.25) -- sooner it would be the same signal
+    child:kill "INT"
+    t.is_nil((asker.c:recv()))
+    t.eq(child:line(), "after run")
+    t.eq(ended(child), 0)
+  end)
+end)
+
+-- A server whose handler runs without a wait until the file `go` exists. Returns the child, its port and the file.
+local function start_busy()
+  local go = t.tmp() .. "/go"
+  local child, port = start(([[
+    app:get("/busy", function()
+      io.stdout:write "busy\n"
+      io.stdout:flush()
+      local f
+      repeat f = io.open(%q) until f
+      f:close()
+      return "done"
+    end)]]):format(go))
+  return child, port, go
+end
+
+t.test("SIGTERM does not kill a server whose handler is busy, however often it comes", function()
+  local child <close>, port, go = start_busy()
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(child:line(), "busy")
+    for _ = 1, 3 do child:kill() end
+    t.write(go, "")
+    t.eq(c:response().body, "done")
+  end)
+  t.eq(child:line(), "after run")
+  t.eq(ended(child), 0)
+end)
+
+t.test("a second SIGINT kills a server that does not take the first", function()
+  local child <close>, port = start_busy()
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n"
+    t.eq(child:line(), "busy")
+    child:kill "INT"
+    child:kill "INT" -- may merge with the first while that is not delivered
+    local deadline = loop.now() + 10
+    while t.run(("kill -INT %d"):format(child.pid)).code == 0 and loop.now() < deadline do
+      if t.run(("grep -q '^State:.Z' /proc/%d/status"):format(child.pid)).code == 0 then break end
+    end
+  end)
+  local code, signal = ended(child)
+  t.ok(code == 130 or signal == 2, ("exit code %s, signal %s"):format(code, signal))
+end)
+
+t.test("a stop that waits says once what it waits for", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local app = require("lio.webserver").new { grace = 1.5 }
+    app:get("/", function()
+      print "begun"
+      io.stdout:flush()
+      require("lio.loop").sleep(60)
+    end)
+    app:run("127.0.0.1:0")]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect ":(%d+)/$"))
+  loop.run(function()
+    local c <close> = http.open(port)
+    c:send(GET)
+    local other <close> = http.open(port)
+    other:send(GET)
+    t.eq({ child:line(), child:line() }, { "begun", "begun" })
+    child:kill()
+    t.eq(child:all(), ("lio: stopping: waits up to 1.5 s for 2 connections of 127.0.0.1:%d; Ctrl-C ends it at once\n")
+      :format(port))
+  end)
+  t.eq(child:close(), 0)
+end)
+
+t.test("a signal right after the address was printed stops a server with several workers gracefully", function()
+  for _ = 1, 3 do
+    local script = t.write(t.tmp() .. "/server.lua", [[
+      local app = require("lio.webserver").new()
+      app:run("127.0.0.1:0", { workers = 2 })]])
+    local child <close> = t.spawn(t.lio() .. " " .. t.quote(script))
+    child:expect ":%d+/$"
+    child:kill()
+    t.eq(ended(child), 0)
+  end
 end)
 
 t.test("a handler that never ends is cut off after the grace time", function()

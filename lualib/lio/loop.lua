@@ -20,7 +20,8 @@ local timers = timer.new()
 local active = false
 local finished = false
 local stopping = false
-local stop_hooks = {}
+local stop_hooks = {} -- function → what it waits for, a function
+local unfinished = {} -- those of the stop that goes on
 local watchers, watcher_count = {}, 0 -- signal name → watcher
 local handlers = {} -- signal name → function
 local sleeping = {} -- coroutine → id of the timer that ends its sleep
@@ -34,10 +35,11 @@ M.running = task.running
 M.kill = task.kill
 M.now = lio.now
 
--- `loop.on_stop(f)` → a function that takes it back. `f(grace_seconds)` runs as a task when a graceful
--- stop begins; the loop ends when all of them have returned.
-function M.on_stop(f)
-  stop_hooks[f] = true
+-- `loop.on_stop(f [, waits_for])` → a function that takes it back. `f(grace_seconds)` runs as a task when a graceful
+-- stop begins; the loop ends when all of them have returned. `waits_for()` returns a text for the user who waits: what
+-- `f` waits for at that moment.
+function M.on_stop(f, waits_for)
+  stop_hooks[f] = waits_for or function() return "a function of loop.on_stop" end
   return function() stop_hooks[f] = nil end
 end
 
@@ -141,33 +143,50 @@ function M.stop(grace)
     return
   end
   stopping = true
-  local left = 0
-  for hook in pairs(stop_hooks) do
-    left = left + 1
+  unfinished = {}
+  for hook, waits_for in pairs(stop_hooks) do
+    unfinished[hook] = waits_for
     task.fork(function()
       local done <close> = setmetatable({}, {
         __close = function()
-          left = left - 1
-          if left == 0 then finished = true end
+          unfinished[hook] = nil
+          if not next(unfinished) then finished = true end
         end,
       })
       hook(grace or M.grace)
       return done
     end)
   end
-  if left == 0 then finished = true end
+  if not next(unfinished) then finished = true end
 end
 
 local signalled = false -- when it was, in seconds of `now`
 
 -- A signal that comes to a process and to its group, as `timeout` and terminals send it, is one.
 local SAME_SIGNAL <const> = 0.2
+-- A stop that takes longer says what it waits for, in seconds.
+local PATIENCE <const> = 1
 
-local function default_handler()
+local function say_what_is_left()
+  local texts = {}
+  for _, waits_for in pairs(unfinished) do texts[#texts + 1] = waits_for() end
+  table.sort(texts)
+  io.stderr:write(("lio: stopping: waits up to %g s for %s; Ctrl-C ends it at once\n"):format(
+    M.grace, table.concat(texts, ", ")))
+end
+
+-- Only a person's second signal ends the loop at once: a service manager may repeat SIGTERM while requests are
+-- answered.
+local function default_handler(name)
   local now = lio.now()
-  if stopping and signalled and now - signalled < SAME_SIGNAL then return end
-  signalled = now
-  M.stop()
+  if not stopping then
+    signalled = now
+    M.stop()
+    if not finished then M.timeout(PATIENCE, say_what_is_left) end
+  elseif name == "SIGINT" and not (signalled and now - signalled < SAME_SIGNAL) then
+    signalled = now
+    M.stop()
+  end
 end
 
 -- `loop.was_signalled()` → whether SIGINT or SIGTERM has ended a `run`.

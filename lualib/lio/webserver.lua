@@ -296,6 +296,8 @@ function App:run(where, opts)
   end
   local server, message = self:listen(where, opts)
   if not server then error(message, 2) end
+  -- Who reads the address may send a signal at once.
+  local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
   if count == 1 then announce(server.url) end
   if loop.is_running() then return server:wait() end
   loop.grace = self.settings.grace

@@ -18,13 +18,21 @@
 ---@class lio.signal
 local signal = {}
 
----Watches signals, whose default action no longer runs; but a second SIGINT, SIGTERM, SIGQUIT or SIGHUP
----that comes before `take` took the first one ends the program. An unknown name raises.
+---Watches signals, whose default action no longer runs; but a second SIGINT or SIGQUIT that comes before `take` took
+---the first one ends the program. An unknown name raises.
 ---@param ... lio.SignalName one at least
 ---@return lio.SignalWatcher? watcher
 ---@return string? message
 ---@return string? code
 function signal.open(...) end
+
+---As `open`, for a program whose watchers are opened later, in other VMs: each watcher that is opened before this one
+---closes also gets the signals that came since.
+---@param ... lio.SignalName one at least
+---@return lio.SignalWatcher? watcher
+---@return string? message
+---@return string? code
+function signal.hold(...) end
 
 ---Sends a signal to this process.
 ---@param name lio.SignalName

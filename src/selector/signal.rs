@@ -13,7 +13,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::raw::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 const WATCHERS: usize = 64;
@@ -32,14 +32,17 @@ const NAMES: &[(&CStr, c_int)] = &[
     (c"SIGPIPE", libc::SIGPIPE),
 ];
 
-/// Signals whose repetition ends a program that does not react.
-const ENDS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
+/// Signals whose repetition ends a program that does not react: those of a person at a terminal. A service manager may
+/// repeat SIGTERM and SIGHUP while the program is merely busy.
+const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
 /// What the handler sees of one watcher. `wanted` 0 = the place is free.
 struct Place {
     wanted: AtomicU64,
     caught: AtomicU64,
     pipe: AtomicI32,
+    /// What is caught goes to the watchers that are opened later.
+    holds: AtomicBool,
 }
 
 static PLACES: [Place; WATCHERS] = [const {
@@ -47,6 +50,7 @@ static PLACES: [Place; WATCHERS] = [const {
         wanted: AtomicU64::new(0),
         caught: AtomicU64::new(0),
         pipe: AtomicI32::new(-1),
+        holds: AtomicBool::new(false),
     }
 }; WATCHERS];
 
@@ -73,23 +77,35 @@ extern "C" fn on_signal(number: c_int) {
         for place in &PLACES {
             if place.wanted.load(Ordering::SeqCst) & bit(number) != 0 {
                 let before = place.caught.fetch_or(bit(number), Ordering::SeqCst);
+                if place.holds.load(Ordering::SeqCst) {
+                    continue;
+                }
                 if before & bit(number) != 0 && ENDS.contains(&number) {
                     // The loop has not even taken the first one: it hangs. Let the second one end it.
                     libc::signal(number, libc::SIG_DFL);
                     libc::raise(number);
                 }
-                let byte = 1u8;
-                // A full pipe is readable already.
-                libc::write(
-                    place.pipe.load(Ordering::SeqCst),
-                    (&raw const byte).cast::<c_void>(),
-                    1,
-                );
+                place.wake();
             }
         }
         *errno = saved;
     }
     RUNNING.fetch_sub(1, Ordering::SeqCst);
+}
+
+impl Place {
+    /// Makes the pipe readable. A full one is already.
+    fn wake(&self) {
+        let byte = 1u8;
+        // SAFETY: writes one byte from the stack; a descriptor of -1 is refused.
+        unsafe {
+            libc::write(
+                self.pipe.load(Ordering::SeqCst),
+                (&raw const byte).cast::<c_void>(),
+                1,
+            );
+        }
+    }
 }
 
 /// Where this thread's errno is.
@@ -115,7 +131,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    fn open(wanted: u64) -> io::Result<Signals> {
+    fn open(wanted: u64, holds: bool) -> io::Result<Signals> {
         let (writer, reader) = mio::unix::pipe::new()?;
         let mut dispositions = DISPOSITIONS.lock().unwrap_or_else(PoisonError::into_inner);
         let free = PLACES
@@ -126,11 +142,17 @@ impl Signals {
         };
         place.pipe.store(writer.as_raw_fd(), Ordering::SeqCst);
         place.caught.store(0, Ordering::SeqCst);
+        place.holds.store(holds, Ordering::SeqCst);
         place.wanted.store(wanted, Ordering::SeqCst);
         for number in 1..=64 {
             if wanted & bit(number) != 0 {
                 dispositions.install(number);
             }
+        }
+        let held = if holds { 0 } else { held() & wanted };
+        if held != 0 {
+            place.caught.fetch_or(held, Ordering::SeqCst);
+            place.wake();
         }
         Ok(Signals {
             place: Some(place),
@@ -170,6 +192,14 @@ impl Signals {
         self.reader = None;
         self.writer = None;
     }
+}
+
+/// The signals that `signal.hold` has caught.
+fn held() -> u64 {
+    let holding = PLACES.iter().filter(|place| {
+        place.holds.load(Ordering::SeqCst) && place.wanted.load(Ordering::SeqCst) != 0
+    });
+    holding.fold(0, |all, place| all | place.caught.load(Ordering::SeqCst))
 }
 
 impl Drop for Signals {
@@ -219,6 +249,18 @@ impl Object for Signals {
 /// `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs.
 /// Returns the watcher, or `nil, message, code`.
 unsafe extern "C-unwind" fn open(state: *mut lua_State) -> c_int {
+    // SAFETY: the arguments are read here, where Lua calls.
+    unsafe { watch(state, false) }
+}
+
+/// `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
+/// opened before this one closes gets the signals that came since.
+unsafe extern "C-unwind" fn hold(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `open`.
+    unsafe { watch(state, true) }
+}
+
+unsafe fn watch(state: *mut lua_State, holds: bool) -> c_int {
     // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
     unsafe {
         let mut wanted = 0;
@@ -229,7 +271,7 @@ unsafe extern "C-unwind" fn open(state: *mut lua_State) -> c_int {
             args::argument_error(state, 1, Text::new("signal name expected"));
         }
         match object::push_new(state, || {
-            Signals::open(wanted).map_err(|error| Fault::io("signal", &error))
+            Signals::open(wanted, holds).map_err(|error| Fault::io("signal", &error))
         }) {
             Ok(_) => 1,
             Err(fault) => fault.push(state),
@@ -315,7 +357,10 @@ unsafe extern "C-unwind" fn raise_signal(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: as for `open`.
     unsafe {
-        crate::lua::module::push(state, functions![(c"open", open), (c"raise", raise_signal)]);
+        crate::lua::module::push(
+            state,
+            functions![(c"open", open), (c"hold", hold), (c"raise", raise_signal)],
+        );
         1
     }
 }

@@ -383,7 +383,8 @@ impl Supervisor {
             return;
         }
         let now = Instant::now();
-        let again = std::mem::replace(&mut self.ending, true);
+        // A person's second signal; others may repeat SIGTERM while what was begun is served.
+        let again = std::mem::replace(&mut self.ending, true) && number == libc::SIGINT;
         self.waits = false;
         for child in &mut self.children {
             if child.is_ending() && !again {

@@ -167,10 +167,23 @@ return function(api, host)
     end
   end
 
+  -- What a stop waits for, for the user.
+  local function waits_for(server)
+    local text = ("%d connection%s"):format(server.count, server.count == 1 and "" or "s")
+    if not server.name then return text end
+    return text .. " of " .. server.name
+  end
+
   local function begin(server)
     server.waiters = {}
+    if server.listener then
+      local address, port, family = server.listener:address()
+      server.name = family == "unix" and "unix:" .. address or ("%s:%d"):format(address, port)
+    end
     if sched.on_stop then
-      server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end)
+      server.forget_stop = sched.on_stop(function(grace) server:stop(grace) end, function()
+        return waits_for(server)
+      end)
     end
     if server.listener then sched.fork(accept_loop, server) end
     return server

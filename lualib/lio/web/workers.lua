@@ -80,6 +80,8 @@ function M.start(addr, port, opts, count, grace, shown)
   local net = require("lio.net").instance
   local sockets, message = open_sockets(net, addr, port, opts, count)
   if not sockets then return nil, message end
+  -- A signal that comes before all workers run is for those as well.
+  local _ <close> = assert(require("lio.signal").hold("SIGINT", "SIGTERM"))
   shown(sockets[1])
   calls = calls + 1
   local source, chunkname = core.embedded "lio.web.worker"
