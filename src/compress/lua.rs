@@ -6,7 +6,8 @@ use super::decode::{Decoder, Failure};
 use super::encode::Encoder;
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{
-    Fault, Function, Text, args, functions, guard, module, push_bytes, raise, settle,
+    Fault, Function, Text, args, functions, guard, may_be_finalizer, module, push_bytes, raise,
+    settle,
 };
 use mlua::ffi::lua_State;
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ const LIMIT: i64 = 16 << 20;
 /// An output buffer up to this size is kept for the next piece.
 const KEEP: usize = 64 * 1024;
 
-impl Object for Encoder {
+impl Object for Held<Encoder> {
     const NAME: &'static CStr = c"lio.compress.encoder";
     const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"write", encoder_write),
@@ -30,7 +31,7 @@ impl Object for Encoder {
     }
 }
 
-impl Object for Decoder {
+impl Object for Held<Decoder> {
     const NAME: &'static CStr = c"lio.compress.decoder";
     const METHODS: &'static [(&'static CStr, Function)] = functions![
         (c"write", decoder_write),
@@ -68,7 +69,13 @@ unsafe extern "C-unwind" fn encoder(state: *mut lua_State) -> c_int {
             true => usual,
             false => args::integer_in(state, 2, low.into(), high.into(), "level") as u32,
         };
-        let Ok(_) = object::push_new(state, || Ok::<_, Infallible>(Encoder::new(coding, level)));
+        let coder = || Encoder::new(coding, level);
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, Infallible>(Held {
+                coder: coder(),
+                busy: false,
+            })
+        });
         1
     }
 }
@@ -83,19 +90,89 @@ unsafe extern "C-unwind" fn decoder(state: *mut lua_State) -> c_int {
             true => LIMIT,
             false => args::integer_in(state, 2, 1, i64::MAX / 2, "limit"),
         };
-        let made = || Ok::<_, Infallible>(Decoder::new(coding, limit as usize));
-        let Ok(_) = object::push_new(state, made);
+        let coder = || Decoder::new(coding, limit as usize);
+        let Ok(_) = object::push_new(state, || {
+            Ok::<_, Infallible>(Held {
+                coder: coder(),
+                busy: false,
+            })
+        });
         1
     }
 }
 
-/// Gives the bytes of a coder's output to Lua. A raise for want of memory leaves them where they are.
-unsafe fn push_output(state: *mut lua_State, out: *mut Vec<u8>) -> c_int {
-    // SAFETY: the vector belongs to the userdata at argument 1; a finalizer that runs meanwhile may use the
-    // coder, so no reference to it is held across the push.
+/// A coder as Lua holds it.
+struct Held<T> {
+    coder: T,
+    /// Its output is being handed over.
+    busy: bool,
+}
+
+/// What encoders and decoders have in common.
+trait Coder {
+    /// For messages.
+    const WHAT: &'static str;
+    fn is_done(&self) -> bool;
+    /// What came out and was not taken yet.
+    fn output(&mut self) -> &mut Vec<u8>;
+}
+
+impl Coder for Encoder {
+    const WHAT: &'static str = "encoder";
+    fn is_done(&self) -> bool {
+        Encoder::is_done(self)
+    }
+    fn output(&mut self) -> &mut Vec<u8> {
+        Encoder::output(self)
+    }
+}
+
+impl Coder for Decoder {
+    const WHAT: &'static str = "decoder";
+    fn is_done(&self) -> bool {
+        Decoder::is_done(self)
+    }
+    fn output(&mut self) -> &mut Vec<u8> {
+        Decoder::output(self)
+    }
+}
+
+/// The coder at argument 1; raises when it is finished, and to a finalizer in the middle of another call on it.
+unsafe fn check<T: Coder>(state: *mut lua_State) -> *mut Held<T>
+where
+    Held<T>: Object,
+{
+    // SAFETY: the argument stays on the stack.
     unsafe {
-        push_bytes(state, &*out);
-        let out = &mut *out;
+        let held = object::check::<Held<T>>(state, 1);
+        let what = T::WHAT;
+        if (*held).busy && may_be_finalizer(state) {
+            let text = format_args!("the {what} is busy: another call hands its output over");
+            raise(state, Text::format(text));
+        }
+        (*held).busy = false;
+        if (*held).coder.is_done() {
+            raise(state, Text::format(format_args!("the {what} is finished")));
+        }
+        held
+    }
+}
+
+/// Gives the bytes of a coder's output to Lua. A raise for want of memory leaves them where they are.
+unsafe fn push_output<T: Coder>(state: *mut lua_State, held: *mut Held<T>) -> c_int
+where
+    Held<T>: Object,
+{
+    // SAFETY: the userdata is at argument 1. A finalizer that runs meanwhile cannot use the coder, which is busy, but drop
+    // it: so it is looked at anew.
+    unsafe {
+        (*held).busy = true;
+        push_bytes(state, (*held).coder.output());
+        if !object::is_alive(held) {
+            return 1;
+        }
+        (*held).busy = false;
+        let out = (*held).coder.output();
         match out.capacity() > KEEP {
             true => *out = Vec::new(),
             false => out.clear(),
@@ -104,29 +181,18 @@ unsafe fn push_output(state: *mut lua_State, out: *mut Vec<u8>) -> c_int {
     }
 }
 
-/// The encoder at argument 1; raises when it is finished.
-unsafe fn open_encoder<'a>(state: *mut lua_State) -> &'a mut Encoder {
-    // SAFETY: the argument stays on the stack; Lua runs one call at a time.
-    unsafe {
-        let encoder = &mut *object::check::<Encoder>(state, 1);
-        if encoder.is_done() {
-            raise(state, Text::new("the encoder is finished"));
-        }
-        encoder
-    }
-}
-
 unsafe fn encode(
     state: *mut lua_State,
     act: impl FnOnce(&mut Encoder) -> std::io::Result<()>,
 ) -> c_int {
-    // SAFETY: as for `open_encoder`; the error is dropped within the guard.
+    // SAFETY: as for `check`; the error is dropped within the guard.
     unsafe {
-        let encoder = open_encoder(state);
+        let held = check::<Encoder>(state);
+        let encoder = &raw mut (*held).coder;
         // Writing to a vector fails for no reason but a coder's own fault.
-        let done = guard(|| act(encoder).map_err(|_| Text::new("the encoder failed")));
+        let done = guard(|| act(&mut *encoder).map_err(|_| Text::new("the encoder failed")));
         settle(state, done);
-        push_output(state, encoder.output())
+        push_output(state, held)
     }
 }
 
@@ -180,12 +246,10 @@ unsafe fn decode(
 ) -> c_int {
     // SAFETY: as for `encode`.
     unsafe {
-        let decoder = &mut *object::check::<Decoder>(state, 1);
-        if decoder.is_done() {
-            raise(state, Text::new("the decoder is finished"));
-        }
-        match settle(state, guard(|| Ok(act(decoder)))) {
-            Ok(()) => push_output(state, decoder.output()),
+        let held = check::<Decoder>(state);
+        let decoder = &raw mut (*held).coder;
+        match settle(state, guard(|| Ok(act(&mut *decoder)))) {
+            Ok(()) => push_output(state, held),
             Err(failure) => fault(call, failure).push(state),
         }
     }

@@ -26,6 +26,9 @@ pub(super) const SELF: c_int = 3;
 /// The head that [`super::due::arrived`] has found, until it is served.
 pub(super) const HEAD: c_int = 4;
 
+/// What a call on an exchange that is not whole any more raises.
+pub(super) const GONE: &str = "the exchange's stream or routes are gone";
+
 /// An exchange and what it works on; the user values keep both alive.
 pub(crate) struct Connection {
     pub(crate) exchange: Exchange,
@@ -222,11 +225,12 @@ impl Connection {
     }
 
     /// Whether stream, routes and workspace are what they were: their finalizers may have run, by a
-    /// script or because the VM is closing.
+    /// script or because the VM is closing. So may its own.
     pub(super) unsafe fn is_whole(&self) -> bool {
         // SAFETY: the user values and the registry keep the blocks; a closing VM frees them last.
         unsafe {
-            object::is_alive(self.stream)
+            object::is_alive(self)
+                && object::is_alive(self.stream)
                 && object::is_alive(self.routes)
                 && object::is_alive(self.space)
                 && (self.keeper.is_null() || object::is_alive(self.keeper))
@@ -297,7 +301,7 @@ pub(crate) unsafe fn check_at<'a>(state: *mut lua_State, index: c_int) -> &'a mu
     unsafe {
         let connection = object::check::<Connection>(state, index);
         if !(*connection).is_whole() {
-            raise(state, Text::new("the exchange's stream or routes are gone"));
+            raise(state, Text::new(GONE));
         }
         &mut *connection
     }

@@ -499,6 +499,13 @@ impl Exchange {
         &mut self.collected
     }
 
+    /// Frees the memory of what [`Exchange::whole`] has put together, once that was taken.
+    pub(crate) fn free_collected(&mut self) {
+        if self.collected.is_empty() {
+            self.collected = Vec::new();
+        }
+    }
+
     /// Whether the client may still be sending when the connection is closed now: its answer would be
     /// lost by the reset that follows (RFC 9112 section 9.6).
     pub(crate) fn leaves_unread(&self, stream: &Stream) -> bool {

@@ -2,14 +2,15 @@
 //! body, or takes them from an exchange; nothing here waits: what would need more bytes returns `false`.
 
 use super::connection::check_at;
-use super::disposition::Disposition;
 use super::exchange::Piece;
-use super::multipart::{Event, Limits, Multipart};
+use super::multipart::{Event, Limits, Multipart, Part};
 use super::request::push_lower;
 use super::spool::Spool;
 use super::status::Reject;
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, settle};
+use crate::lua::{
+    Fault, Function, Text, args, functions, guard, may_be_finalizer, push_bytes, raise, settle,
+};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -29,6 +30,8 @@ pub(crate) struct Form {
     /// Data that was looked at and is still to be handed out.
     ahead: Option<(usize, usize)>,
     refused: Option<Reject>,
+    /// The current part is being handed to Lua.
+    busy: bool,
 }
 
 impl Object for Form {
@@ -69,6 +72,7 @@ impl Form {
             within: false,
             ahead: None,
             refused: None,
+            busy: false,
         })
     }
 
@@ -179,9 +183,20 @@ impl Form {
     }
 }
 
+/// The parser at argument 1. It is refused to a finalizer in the middle of `next`.
 unsafe fn check<'a>(state: *mut lua_State) -> &'a mut Form {
     // SAFETY: argument 1 stays on the stack while the caller runs.
-    unsafe { &mut *object::check::<Form>(state, 1) }
+    unsafe {
+        let form = &mut *object::check::<Form>(state, PARSER);
+        if form.busy && may_be_finalizer(state) {
+            raise(
+                state,
+                Text::new("the form is busy: 'next' hands a part over"),
+            );
+        }
+        form.busy = false;
+        form
+    }
 }
 
 unsafe fn limit(state: *mut lua_State, index: c_int) -> u64 {
@@ -256,6 +271,7 @@ pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn feed(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
+        check(state);
         let piece = args::bytes(state, 2);
         let form = check(state);
         settle(state, guard(|| Ok(form.feed(piece))));
@@ -263,10 +279,10 @@ unsafe extern "C-unwind" fn feed(state: *mut lua_State) -> c_int {
     }
 }
 
-unsafe fn push_finished(state: *mut lua_State, form: &mut Form) -> c_int {
+unsafe fn push_finished(state: *mut lua_State, form: *mut Form) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
-        match settle(state, guard(|| Ok(form.finish()))) {
+        match settle(state, guard(|| Ok((*form).finish()))) {
             Ok(()) => {
                 ffi::lua_pushboolean(state, 1);
                 1
@@ -288,7 +304,7 @@ unsafe extern "C-unwind" fn pull(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; form and exchange are different objects.
     unsafe {
         let limit = limit(state, 3);
-        let form = object::check::<Form>(state, PARSER);
+        let form: *mut Form = check(state);
         let connection = check_at(state, 2);
         let found = guard(|| {
             let (exchange, stream) = connection.parts();
@@ -308,7 +324,7 @@ unsafe extern "C-unwind" fn pull(state: *mut lua_State) -> c_int {
                 ffi::lua_pushboolean(state, 0);
                 1
             }
-            Ok(Piece::End) => push_finished(state, &mut *form),
+            Ok(Piece::End) => push_finished(state, form),
             Ok(Piece::Refused(reject)) => push_refusal(state, reject),
             Ok(Piece::Truncated) => push_refusal(state, Reject::bad("closed")),
             Err(fault) => push_refusal(state, Reject::bad(fault.code())),
@@ -316,24 +332,36 @@ unsafe extern "C-unwind" fn pull(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes `"part"`, name, file name or nil, headers by lower-case name; of a repeated one the last.
-unsafe fn push_part(state: *mut lua_State, form: &Form) -> c_int {
-    // SAFETY: the part belongs to the parser, so a raise loses nothing.
+/// The current part of a form that is being handed over, looked up for each value: a finalizer may have dropped it.
+unsafe fn part<'a>(state: *mut lua_State, form: *const Form) -> &'a Part {
+    // SAFETY: the form's userdata is on the stack; while it is busy its part stays.
     unsafe {
-        let part = form.parser.part();
-        let Disposition { name, filename } = &part.disposition;
+        if !object::is_alive(form) {
+            raise(state, Text::new("the form is gone"));
+        }
+        (*form).parser.part()
+    }
+}
+
+/// Pushes `"part"`, name, file name or nil, headers by lower-case name; of a repeated one the last.
+unsafe fn push_part(state: *mut lua_State, form: *mut Form) -> c_int {
+    // SAFETY: the part belongs to the parser, so a raise loses nothing; nothing of it is held while Lua allocates.
+    unsafe {
+        (*form).busy = true;
         push_bytes(state, b"part");
-        push_bytes(state, name);
-        match filename {
+        push_bytes(state, &part(state, form).disposition.name);
+        match &part(state, form).disposition.filename {
             Some(filename) => push_bytes(state, filename),
             None => ffi::lua_pushnil(state),
         }
         ffi::lua_createtable(state, 0, 4);
-        for (name, value) in part.fields() {
-            push_lower(state, name);
-            push_bytes(state, value);
+        for index in 0..part(state, form).count() {
+            push_lower(state, part(state, form).field(index).0);
+            push_bytes(state, part(state, form).field(index).1);
             ffi::lua_rawset(state, -3);
         }
+        part(state, form);
+        (*form).busy = false;
         4
     }
 }
@@ -348,7 +376,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
             state,
             || (*form).next(),
             |step| match step {
-                Step::Part => push_part(state, &*form),
+                Step::Part => push_part(state, form),
                 _ => {
                     ffi::lua_pushnil(state);
                     1

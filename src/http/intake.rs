@@ -9,8 +9,8 @@ use super::fields::Field;
 use super::life;
 use super::request;
 use super::step::push_refusal;
-use crate::lua::{Fault, args, guard, object, push_bytes, settle};
-use crate::stream::Filled;
+use crate::lua::{Fault, args, guard, object, push_bytes, push_emptied, settle};
+use crate::stream::{Filled, hand_over};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -24,17 +24,25 @@ unsafe fn limit(state: *mut lua_State) -> u64 {
     }
 }
 
-/// Pushes what reading the body came to, `data` being where `Data` points into.
+/// Pushes what reading the body came to. What is pushed is consumed before Lua allocates: the exchange has counted it,
+/// so that what follows would be taken for it, after a memory error or in a finalizer.
 unsafe fn push_piece(
     state: *mut lua_State,
     result: Result<Piece, Fault>,
-    data: impl FnOnce(usize, usize),
+    connection: *mut Connection,
 ) -> c_int {
-    // SAFETY: a thin shell.
+    // SAFETY: a thin shell; the connection is on the stack, and no reference into it is held.
     unsafe {
         match result {
-            Ok(Piece::Data { from, to, .. }) => {
-                data(from, to);
+            Ok(Piece::Data { consume: 0, .. }) => {
+                push_emptied(state, (*connection).exchange.collected());
+                if object::is_alive(connection) {
+                    (*connection).exchange.free_collected();
+                }
+                1
+            }
+            Ok(Piece::Data { from, to, consume }) => {
+                hand_over(state, (*connection).stream, from, to, consume);
                 1
             }
             Ok(Piece::WouldBlock) => {
@@ -68,7 +76,7 @@ pub(super) unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; what is pushed belongs to the stream or the exchange.
     unsafe {
         let limit = limit(state);
-        read_whole(state, check(state), limit)
+        read_whole(state, 1, limit)
     }
 }
 
@@ -92,7 +100,7 @@ pub(super) unsafe extern "C-unwind" fn body_of(state: *mut lua_State) -> c_int {
             ffi::lua_replace(state, 2);
         }
         let limit = limit(state);
-        let count = read_whole(state, check_at(state, 3), limit);
+        let count = read_whole(state, 3, limit);
         if ffi::lua_type(state, -1) == ffi::LUA_TSTRING && count == 1 {
             ffi::lua_pushvalue(state, -1);
             request::keep_body(state, 1);
@@ -101,30 +109,22 @@ pub(super) unsafe extern "C-unwind" fn body_of(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes what `x:body` returns; how many values.
-unsafe fn read_whole(state: *mut lua_State, connection: &mut Connection, limit: u64) -> c_int {
+/// Pushes what `x:body` returns, `x` being at `index`; how many values.
+unsafe fn read_whole(state: *mut lua_State, index: c_int, limit: u64) -> c_int {
     // SAFETY: a thin shell; what is pushed belongs to the stream or the exchange.
     unsafe {
+        let connection: *mut Connection = check_at(state, index);
         let result = guard(|| {
-            let (exchange, stream) = connection.parts();
+            let (exchange, stream) = (*connection).parts();
             let piece = exchange.whole(stream, limit);
             Ok(piece.map_err(|error| Fault::io("recv", &error)))
         });
         let result = settle(state, result);
         // A wait for more, or a refusal, is not over with the handler's return.
         if !matches!(result, Ok(Piece::Data { .. } | Piece::End)) {
-            connection.special = true;
+            (*connection).special = true;
         }
-        let (exchange, stream) = connection.parts();
-        push_piece(state, result, |from, to| {
-            if let Ok(Piece::Data { consume: 0, .. }) = result {
-                push_bytes(state, &exchange.collected()[from..to]);
-                *exchange.collected() = Vec::new();
-                return;
-            }
-            push_bytes(state, &stream.buffered()[from..to]);
-            stream.consume(to);
-        })
+        push_piece(state, result, connection)
     }
 }
 
@@ -134,21 +134,15 @@ pub(super) unsafe extern "C-unwind" fn piece(state: *mut lua_State) -> c_int {
     // SAFETY: as for `body`.
     unsafe {
         let limit = limit(state);
-        let connection = check(state);
-        connection.special = true;
+        let connection: *mut Connection = check(state);
+        (*connection).special = true;
         let result = guard(|| {
-            let (exchange, stream) = connection.parts();
+            let (exchange, stream) = (*connection).parts();
             let piece = exchange.piece(stream, limit);
             Ok(piece.map_err(|error| Fault::io("recv", &error)))
         });
         let result = settle(state, result);
-        let (_, stream) = connection.parts();
-        push_piece(state, result, |from, to| {
-            push_bytes(state, &stream.buffered()[from..to]);
-            if let Ok(Piece::Data { consume, .. }) = result {
-                stream.consume(consume);
-            }
-        })
+        push_piece(state, result, connection)
     }
 }
 

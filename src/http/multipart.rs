@@ -72,10 +72,20 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// How many fields it has.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Names and values in order, as sent.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let found = self.fields[..self.count].iter();
-        found.map(|field| (field.name.of(&self.section), field.value.of(&self.section)))
+        (0..self.count).map(|index| self.field(index))
+    }
+
+    /// Name and value of a field, as sent.
+    pub(crate) fn field(&self, index: usize) -> (&[u8], &[u8]) {
+        let field = &self.fields[index];
+        (field.name.of(&self.section), field.value.of(&self.section))
     }
 }
 

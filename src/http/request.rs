@@ -77,15 +77,16 @@ impl Object for Request {
 }
 
 /// Pushes the head that was parsed at the start of the stream's buffer, with its fields. Making the
-/// userdata may run finalizers, that is any Lua code: `bytes` is asked afterwards where the head's bytes
-/// are. False, with nothing pushed, when they are gone. The metatable of heads is at `metatable`.
+/// userdata may run finalizers, that is any Lua code, which may parse another head into the same table: the fields
+/// are copied before, by pointer, since nothing may be taken to stay the same; `bytes` is asked afterwards where the
+/// head's bytes are. False, with nothing pushed, when they are gone. The metatable of heads is at `metatable`.
 ///
 /// # Safety
-/// As for [`object::push_new`]; what `bytes` gives has `head_len` bytes.
+/// As for [`object::push_new`]; `fields` can be read; what `bytes` gives has `head_len` bytes.
 pub(crate) unsafe fn push(
     state: *mut lua_State,
-    head: &Head,
-    fields: &[Field],
+    head: Head,
+    fields: *const [Field],
     route: i64,
     metatable: c_int,
     bytes: impl FnOnce() -> Option<*const u8>,
@@ -94,12 +95,12 @@ pub(crate) unsafe fn push(
     let mut kept = [const { MaybeUninit::<Field>::uninit() }; MAX_FIELDS];
     let count = fields.len().min(MAX_FIELDS);
     // SAFETY: both have that many, and they do not overlap.
-    unsafe { std::ptr::copy_nonoverlapping(fields.as_ptr(), kept.as_mut_ptr().cast(), count) };
+    unsafe { std::ptr::copy_nonoverlapping(fields.cast(), kept.as_mut_ptr(), count) };
     // SAFETY: the tail has room for fields and bytes; as many fields as are copied were kept.
     unsafe {
-        let places = std::mem::size_of_val(fields);
+        let places = count * size_of::<Field>();
         let value = Request {
-            head: *head,
+            head,
             length: head.head_len,
             route,
             life: 0,

@@ -9,7 +9,7 @@
 //! Invariant: whatever a handler does besides returning marks the connection `special`, and the Lua side then
 //! gives the answer and cleans up.
 
-use super::connection::{Connection, HEAD, KEEPER, check_at, workspace};
+use super::connection::{Connection, GONE, HEAD, KEEPER, check_at, workspace};
 use super::due::{check_attached, push_due};
 use super::finish::finish;
 use super::keeper::HANDLERS;
@@ -173,11 +173,8 @@ impl Run {
     unsafe fn living(&self) -> *mut Connection {
         // SAFETY: the block stays where it is as long as the stack holds it; null is replaced before.
         unsafe {
-            if !object::is_alive(self.connection) || !(*self.connection).is_whole() {
-                raise(
-                    self.state,
-                    Text::new("the exchange's stream or routes are gone"),
-                );
+            if !(*self.connection).is_whole() {
+                raise(self.state, Text::new(GONE));
             }
             self.connection
         }

@@ -4,12 +4,12 @@
 //! Invariant: finalizers may run while the head is made, so what was parsed is copied first, and the stream is
 //! asked again before its bytes are consumed.
 
-use super::connection::{Connection, Wait, check};
+use super::connection::{Connection, GONE, Wait, check};
 use super::exchange::{Next, Workspace};
 use super::head::Head;
 use super::request::{self, Request};
 use super::status::Reject;
-use crate::lua::{object, push_bytes, shield};
+use crate::lua::{Text, object, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -129,9 +129,17 @@ pub(super) unsafe fn push_left(
         };
         if !(shield(state, again) && push_head(state, connection, metatable)) {
             let none = Head::default();
-            request::push(state, &none, &[], 0, metatable, || {
-                Some(std::ptr::dangling())
-            });
+            request::push(
+                state,
+                none,
+                &[],
+                0,
+                metatable,
+                || Some(std::ptr::dangling()),
+            );
+        }
+        if !(*connection).is_whole() {
+            raise(state, Text::new(GONE));
         }
         let (exchange, stream) = (*connection).parts();
         shield(state, || exchange.drop_head(stream));
@@ -147,14 +155,14 @@ unsafe fn push_head(state: *mut lua_State, connection: *mut Connection, metatabl
         // Finalizers, which may run now, may use the workspace for another connection.
         let head = (*space).head;
         let stream = (*connection).stream;
-        let bytes = (*stream).buffered().as_ptr();
+        let changes = (*stream).changes();
         let still = || {
-            let now = (*stream).buffered();
-            (now.as_ptr() == bytes && now.len() >= head.head_len).then_some(bytes)
+            let unchanged = (*connection).is_whole() && (*stream).changes() == changes;
+            unchanged.then(|| (*stream).buffered().as_ptr())
         };
-        let fields = &(&(*space).fields)[..head.field_count];
+        let fields = &raw const (&(*space).fields)[..head.field_count];
         let route = (*connection).route;
-        request::push(state, &head, fields, route, metatable, still)
+        request::push(state, head, fields, route, metatable, still)
     }
 }
 

@@ -78,6 +78,31 @@ pub(crate) unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
     }
 }
 
+/// Pushes what a vector holds, and empties it before a finalizer can run, which may change or drop the vector. The
+/// memory is kept. A raise for want of memory loses what it held.
+///
+/// # Safety
+/// As for [`push_bytes`]; `bytes` is looked at for the last time when Lua has copied it.
+pub(crate) unsafe fn push_emptied(state: *mut lua_State, bytes: *mut Vec<u8>) {
+    // SAFETY: emptied, the memory stays as it is until Lua has copied it: finalizers run after that.
+    unsafe {
+        let (start, length) = ((*bytes).as_ptr(), (*bytes).len());
+        (*bytes).clear();
+        ffi::lua_pushlstring(state, start.cast(), length);
+    }
+}
+
+/// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.
+/// Tells a call that a finalizer makes on an object in the middle of another call from one that comes after a call
+/// that was left by a memory error.
+///
+/// # Safety
+/// `state` is valid.
+pub(crate) unsafe fn may_be_finalizer(state: *mut lua_State) -> bool {
+    // SAFETY: asks for a flag.
+    unsafe { ffi::lua_gc(state, ffi::LUA_GCISRUNNING) != 1 }
+}
+
 /// Unwraps the result of [`guard`], raising its message.
 ///
 /// # Safety

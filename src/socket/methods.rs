@@ -159,8 +159,9 @@ unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn shutdown(state: *mut lua_State) -> c_int {
     // SAFETY: as for `connect`.
     unsafe {
-        let socket = open(state);
+        open(state);
         let how = shutdown_argument(state, 2);
+        let socket = open(state);
         simple(state, "shutdown", || socket.raw()?.shutdown(how))
     }
 }
@@ -231,16 +232,21 @@ unsafe extern "C-unwind" fn info(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn option_(state: *mut lua_State) -> c_int {
     // SAFETY: as for `connect`.
     unsafe {
-        let socket = open(state);
-        option_call(state, socket, 2)
+        open(state);
+        option_call(state, 2, || open(state))
     }
 }
 
-/// `option` on a socket, with the name at argument `index`.
+/// `option` on the socket that `find` gives, with the name at argument `index`. `find` is called when no argument is left
+/// to be read, since that may run finalizers.
 ///
 /// # Safety
 /// Nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn option_call(state: *mut lua_State, socket: &Socket, index: c_int) -> c_int {
+pub(crate) unsafe fn option_call<'a>(
+    state: *mut lua_State,
+    index: c_int,
+    find: impl FnOnce() -> &'a Socket,
+) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(name) = option::Name::parse(args::bytes(state, index)) else {
@@ -251,8 +257,10 @@ pub(crate) unsafe fn option_call(state: *mut lua_State, socket: &Socket, index: 
                 ffi::LUA_TBOOLEAN => option::Value::Flag(ffi::lua_toboolean(state, index + 1) != 0),
                 _ => option::Value::Number(ffi::luaL_checkinteger(state, index + 1)),
             };
+            let socket = find();
             return simple(state, "option", || option::set(socket, name, value));
         }
+        let socket = find();
         let get = || option::get(socket, name).map(Moved::Done);
         finish(state, "option", get, |value| {
             match value {

@@ -18,6 +18,10 @@ const SPARE: usize = 64;
 pub(crate) struct Buffer {
     data: Vec<u8>,
     start: usize,
+    /// So many bytes before `start` are being handed over, see [`Buffer::lend`].
+    lent: usize,
+    /// How often something other than the back has changed.
+    changes: u32,
 }
 
 impl Buffer {
@@ -46,19 +50,50 @@ impl Buffer {
 
     pub(crate) fn adopt(&mut self, data: Vec<u8>) {
         self.data = data;
-        self.start = 0;
+        self.move_front(0);
+    }
+
+    /// The bytes begin at `start` from now on.
+    fn move_front(&mut self, start: usize) {
+        self.start = start;
+        self.lent = 0;
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// Tells two looks at the front of the bytes apart when they may have moved, or others have come, in between.
+    pub(super) fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// Consumes `count` bytes, but leaves them in the memory until the buffer is used for anything else.
+    pub(super) fn lend(&mut self, count: usize) {
+        let lent = count.min(self.bytes().len());
+        self.move_front(self.start + lent);
+        self.lent = lent;
+    }
+
+    /// Whether bytes that were lent are still in the memory, and nothing has told that they are done with.
+    pub(super) fn has_lent(&self) -> bool {
+        self.lent > 0
+    }
+
+    /// What was lent is done with, unless it is to be kept: then it is as if it had not been lent.
+    pub(super) fn end_loan(&mut self, keep: bool) {
+        match keep {
+            true => self.move_front(self.start - self.lent),
+            false => self.consume(0),
+        }
     }
 
     /// Gives the memory away; the buffer is vacant then.
     pub(crate) fn release(&mut self) -> Vec<u8> {
-        self.start = 0;
+        self.move_front(0);
         std::mem::take(&mut self.data)
     }
 
-    /// Drops the first `count` bytes, or all when there are fewer: a finalizer that ran while Lua took
-    /// them may have consumed or closed before.
+    /// Drops the first `count` bytes, or all when there are fewer: a finalizer may have consumed or closed before.
     pub(crate) fn consume(&mut self, count: usize) {
-        self.start = self.data.len().min(self.start.saturating_add(count));
+        self.move_front(self.data.len().min(self.start.saturating_add(count)));
         if self.is_empty() {
             self.data.clear();
             self.start = 0;
@@ -73,7 +108,7 @@ impl Buffer {
         }
         if self.start > 0 {
             self.data.drain(..self.start);
-            self.start = 0;
+            self.move_front(0);
         }
         // Doubling keeps the copies of a growing buffer linear in what it holds in the end.
         self.data.reserve(want);
@@ -184,6 +219,27 @@ mod tests {
             expected.drain(..take);
         }
         assert_eq!(buffer.bytes(), expected);
+    }
+
+    #[test]
+    fn what_is_lent_is_consumed_until_it_is_kept() {
+        let mut buffer = Buffer::default();
+        buffer.make_room(2 * SIZE);
+        write(&mut buffer, b"abcdef");
+        buffer.lend(4);
+        assert_eq!(buffer.bytes(), b"ef");
+        buffer.end_loan(true);
+        assert_eq!(buffer.bytes(), b"abcdef");
+        buffer.lend(10);
+        assert!(buffer.is_empty() && buffer.has_lent());
+        write(&mut buffer, b"gh");
+        buffer.end_loan(true);
+        assert_eq!(buffer.bytes(), b"abcdefgh");
+        buffer.lend(2);
+        buffer.consume(1);
+        assert!(!buffer.has_lent(), "somebody has gone on");
+        buffer.end_loan(true);
+        assert_eq!(buffer.bytes(), b"defgh");
     }
 
     #[test]

@@ -130,11 +130,12 @@ const SHORT: Fault = Fault::word("sendfile", "the file has become shorter", "tru
 pub(super) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
     unsafe {
-        let stream = check(state, 1);
+        check(state, 1);
         let mut sent = args::integer_in(state, 2, 0, i64::MAX, "sent") as u64;
-        let source = file_lua::source(state, 3, "sendfile");
         let offset = args::integer_in(state, 4, 0, i64::MAX, "offset") as u64;
         let length = args::integer_in(state, 5, 0, i64::MAX, "length") as u64;
+        let source = file_lua::source(state, 3, "sendfile");
+        let stream = check(state, 1);
         if stream.is_closed() {
             ffi::lua_pushinteger(state, sent as i64);
             return failed(state, b"closed", b"closed");
@@ -171,10 +172,11 @@ pub(super) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int 
 pub(super) unsafe extern "C-unwind" fn queue_file(state: *mut lua_State) -> c_int {
     // SAFETY: as for `put_file`.
     unsafe {
-        let stream = check(state, 1);
-        let source = file_lua::source(state, 2, "sendfile");
+        check(state, 1);
         let offset = args::integer_in(state, 3, 0, i64::MAX, "offset") as u64;
         let length = args::integer_in(state, 4, 0, 1 << 26, "length") as usize;
+        let source = file_lua::source(state, 2, "sendfile");
+        let stream = check(state, 1);
         if stream.is_closed() {
             return Fault::word("sendfile", "closed", "closed").push(state);
         }

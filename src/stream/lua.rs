@@ -295,8 +295,10 @@ unsafe extern "C-unwind" fn send_off(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn unread(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; the bytes are an argument, which stays on the stack.
     unsafe {
-        let stream = check(state, 1);
+        check(state, 1);
         let bytes = args::bytes(state, 2);
+        // Looked up behind the arguments, as everywhere: making a number a string may run a finalizer.
+        let stream = check(state, 1);
         if !stream.is_closed() {
             settle(state, guard(|| Ok(stream.unread(bytes))));
         }
@@ -395,8 +397,9 @@ unsafe extern "C-unwind" fn release(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn cut(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
-        let stream = check(state, 1);
+        check(state, 1);
         let how = methods::shutdown_argument(state, 2);
+        let stream = check(state, 1);
         let shut = || {
             stream
                 .transport
@@ -449,8 +452,9 @@ unsafe extern "C-unwind" fn is_over(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn address(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; addresses are plain data.
     unsafe {
-        let stream = check(state, 1);
+        check(state, 1);
         let peer = args::bytes(state, 2) == b"peer";
+        let stream = check(state, 1);
         let found = stream
             .transport
             .socket()
@@ -470,8 +474,8 @@ unsafe extern "C-unwind" fn address(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn option(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
-        let stream = check(state, 1);
-        methods::option_call(state, stream.transport.socket(), 2)
+        check(state, 1);
+        methods::option_call(state, 2, || check(state, 1).transport.socket())
     }
 }
 

@@ -26,6 +26,7 @@ mod wait;
 
 pub(crate) use buffer::{Buffer, Pool};
 pub(crate) use lua::Accepted;
+pub(crate) use transfer::hand_over;
 pub(crate) use transport::Transport;
 
 use crate::selector::{READ, WRITE};
@@ -104,8 +105,11 @@ impl Stream {
 
     /// Stands for another connection from now on; the one before is closed.
     pub(crate) fn renew(&mut self, transport: Transport) {
-        let pool = self.pool.clone();
-        *self = Stream::new(transport, &pool);
+        self.pool.put(self.input.release());
+        let mut renewed = Stream::new(transport, &self.pool);
+        // What counts its changes goes on counting.
+        renewed.input = std::mem::take(&mut self.input);
+        *self = renewed;
     }
 
     /// A closed one.
@@ -126,6 +130,26 @@ impl Stream {
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }
+    }
+
+    /// Drops the first `count` buffered bytes, which stay where they lie until [`Stream::handed_over`], or until the
+    /// stream is used otherwise.
+    fn lend(&mut self, count: usize) {
+        self.searched = 0;
+        self.input.lend(count);
+    }
+
+    /// What was lent is done with.
+    fn handed_over(&mut self) {
+        self.input.end_loan(false);
+        if self.input.is_empty() {
+            self.pool.put(self.input.release());
+        }
+    }
+
+    /// Tells two looks at what is buffered apart when bytes were consumed, put back or moved in between.
+    pub(crate) fn changes(&self) -> u32 {
+        self.input.changes()
     }
 
     /// Gives a buffer back that holds little: nobody will read for a while.

@@ -3,11 +3,14 @@
 //!
 //! The bytes are never copied on their way: results are made from the read buffer, what is sent is read
 //! from the Lua strings, which stay on the stack.
+//!
+//! Invariant: each byte is handed out once. What is handed over counts as consumed before Lua allocates, so that a
+//! finalizer that reads the same stream finds what follows; and no reference to the stream is held meanwhile.
 
 use super::Stream;
 use super::lua::check;
 use super::receive::{Form, Received};
-use crate::lua::{Fault, Text, args, guard, push_bytes, settle};
+use crate::lua::{Fault, Text, args, guard, may_be_finalizer, object, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::io;
@@ -115,11 +118,13 @@ pub(super) unsafe fn failed(state: *mut lua_State, message: &[u8], code: &[u8]) 
 pub(super) unsafe extern "C-unwind" fn take(state: *mut lua_State) -> c_int {
     // SAFETY: as for `whole`.
     unsafe {
-        let stream = check(state, 1);
+        check(state, 1);
         let form = match form_of(state) {
             Ok(form) => form,
             Err((index, message)) => args::argument_error(state, index, message),
         };
+        // A number among the arguments was made a string: only now is it sure that the stream is there.
+        let stream = check(state, 1);
         push_taken(state, stream, form).unwrap_or_else(|| {
             ffi::lua_pushboolean(state, 0);
             1
@@ -127,27 +132,66 @@ pub(super) unsafe extern "C-unwind" fn take(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Pushes the buffered bytes `from..to` and drops the first `consume`. A raise for want of memory loses them, unless
+/// the next call is one of [`push_taken`].
+///
+/// # Safety
+/// The stream's userdata is on the stack, and the range is buffered; no reference to the stream may be in use, and
+/// nothing that needs `Drop` be alive.
+pub(crate) unsafe fn hand_over(
+    state: *mut lua_State,
+    stream: *mut Stream,
+    from: usize,
+    to: usize,
+    consume: usize,
+) {
+    // SAFETY: what is lent lies still until Lua has copied it; finalizers, which may use or drop the stream, run
+    // after that.
+    unsafe {
+        let start = (&(*stream).buffered())[from..to].as_ptr();
+        (*stream).lend(consume);
+        ffi::lua_pushlstring(state, start.cast(), to - from);
+        if object::is_alive(stream) {
+            (*stream).handed_over();
+        }
+    }
+}
+
+/// What was to be handed over when memory was short is there again; what a call is handing over, in which a
+/// finalizer calls this, is not.
+unsafe fn end_loan(state: *mut lua_State, stream: *mut Stream) {
+    // SAFETY: as for `hand_over`.
+    unsafe {
+        if (*stream).input.has_lent() && !may_be_finalizer(state) {
+            (*stream).input.end_loan(true);
+        }
+    }
+}
+
 /// Receives what is asked for and pushes the results, whose number it returns; `None` when it would block.
+///
+/// # Safety
+/// As for [`hand_over`].
 pub(super) unsafe fn push_taken(
     state: *mut lua_State,
-    stream: &mut Stream,
+    stream: *mut Stream,
     form: Form<'_>,
 ) -> Option<c_int> {
     // SAFETY: as for `whole`; the buffer belongs to the userdata, so nothing is lost when pushing raises.
     unsafe {
-        if stream.is_closed() {
+        if (*stream).is_closed() {
             ffi::lua_pushnil(state);
             return Some(failed(state, b"closed", b"closed"));
         }
+        end_loan(state, stream);
         let result = guard(|| {
-            Ok(stream
+            Ok((*stream)
                 .receive(form)
                 .map_err(|error| Fault::io("recv", &error)))
         });
         Some(match settle(state, result) {
             Ok(Received::Ready { length, consume }) => {
-                push_bytes(state, &stream.buffered()[..length]);
-                stream.consume(consume);
+                hand_over(state, stream, 0, length, consume);
                 1
             }
             Ok(Received::WouldBlock) => return None,
@@ -173,12 +217,11 @@ pub(super) unsafe fn push_taken(
 }
 
 /// Pushes and consumes what is buffered.
-unsafe fn push_rest(state: *mut lua_State, stream: &mut Stream) {
-    // SAFETY: as for `take`.
+unsafe fn push_rest(state: *mut lua_State, stream: *mut Stream) {
+    // SAFETY: as for `hand_over`.
     unsafe {
-        push_bytes(state, stream.buffered());
-        let length = stream.buffered().len();
-        stream.consume(length);
+        let length = (*stream).buffered().len();
+        hand_over(state, stream, 0, length, length);
     }
 }
 
@@ -258,25 +301,28 @@ pub(super) enum Put {
 }
 
 /// Sends what is queued and the strings from index `first` to the top, of which `sent` bytes are gone.
+///
+/// # Safety
+/// As for [`hand_over`].
 pub(super) unsafe fn put_strings(
     state: *mut lua_State,
-    stream: &mut Stream,
+    stream: *mut Stream,
     first: c_int,
     mut sent: usize,
 ) -> Put {
     // SAFETY: as for `whole`; the slices point into arguments, which stay on the stack.
     unsafe {
         let last = ffi::lua_gettop(state);
-        if stream.is_closed() {
+        if (*stream).is_closed() {
             ffi::lua_pushinteger(state, sent as i64);
             return Put::Failed(failed(state, b"closed", b"closed"));
         }
         let result = guard(|| {
             // Nothing to add means that somebody only flushes, and may not come back.
-            if sent == 0 && last >= first && !stream.begin_message() {
+            if sent == 0 && last >= first && !(*stream).begin_message() {
                 return Ok(Ok(false));
             }
-            let done = send_strings(state, first, last, stream, &mut sent);
+            let done = send_strings(state, first, last, &mut *stream, &mut sent);
             Ok(done.map_err(|error| Fault::io("send", &error)))
         });
         match settle(state, result) {
@@ -297,11 +343,12 @@ pub(super) unsafe fn put_strings(
 pub(super) unsafe extern "C-unwind" fn put(state: *mut lua_State) -> c_int {
     // SAFETY: as for `whole`.
     unsafe {
-        let stream = check(state, 1);
+        check(state, 1);
         let sent = args::integer_in(state, 2, 0, i64::MAX, "sent") as usize;
         if let Err((index, message)) = check_strings(state, 3, ffi::lua_gettop(state)) {
             args::argument_error(state, index, message);
         }
+        let stream = check(state, 1);
         match put_strings(state, stream, 3, sent) {
             Put::Done => ffi::lua_pushboolean(state, 1),
             Put::Part(sent) => ffi::lua_pushinteger(state, sent as i64),

@@ -94,18 +94,19 @@ unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
         if ffi::lua_gettop(state) == 1 && (*stream).is_dry() {
             return wait(state, stream);
         }
-        match take(state, stream) {
+        match take(state) {
             Some(count) => count,
             None => wait(state, stream),
         }
     }
 }
 
-unsafe fn take(state: *mut lua_State, stream: *mut Stream) -> Option<c_int> {
+unsafe fn take(state: *mut lua_State) -> Option<c_int> {
     // SAFETY: as for `recv`.
     unsafe {
         match form_of(state) {
-            Ok(form) => push_taken(state, &mut *stream, form),
+            // Looked up behind the arguments, since making a number a string may run a finalizer.
+            Ok(form) => push_taken(state, connection(state, "recv"), form),
             Err((index, message)) => args::misuse(state, "recv", index, message),
         }
     }
@@ -165,7 +166,7 @@ unsafe extern "C-unwind" fn recv_on(
             return 4;
         }
         ffi::lua_settop(state, top);
-        match take(state, stream) {
+        match take(state) {
             Some(count) => {
                 end_turn(state, stream);
                 count
@@ -186,8 +187,11 @@ unsafe fn ends_wait(state: *mut lua_State, index: c_int) -> bool {
 
 /// The turn to read ends, if it is that of a `recv` of this file: the next that queues has it.
 unsafe fn end_turn(state: *mut lua_State, stream: *mut Stream) {
-    // SAFETY: as for `recv`; the connection is argument 1.
+    // SAFETY: as for `recv`; the connection is argument 1, so its block is there even when a finalizer has dropped it.
     unsafe {
+        if !object::is_alive(stream) {
+            return;
+        }
         let turns = (*stream).turns;
         if turns & HERE == 0 {
             return;
@@ -213,7 +217,8 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
         if let Err((index, message)) = check_strings(state, 2, last) {
             args::misuse(state, "send", index, message);
         }
-        match put_strings(state, &mut *stream, 2, 0) {
+        // Looked up again, since making a number a string may run a finalizer.
+        match put_strings(state, connection(state, "send"), 2, 0) {
             Put::Done => {
                 ffi::lua_pushboolean(state, 1);
                 1

@@ -283,6 +283,13 @@ impl Incoming {
         &mut self.collected
     }
 
+    /// Frees the memory of what [`Incoming::whole`] has put together, once that was taken.
+    pub(super) fn free_collected(&mut self) {
+        if self.collected.is_empty() {
+            self.collected = Vec::new();
+        }
+    }
+
     /// Whether bytes of an answer to the current request have come.
     pub(super) fn has_begun(&self, stream: &Stream) -> bool {
         self.begun || !stream.buffered().is_empty()

@@ -10,8 +10,10 @@ use super::super::status::Reject;
 use super::head::{Asked, Head};
 use super::incoming::{Data, Found, Incoming};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, raise, settle};
-use crate::stream::Stream;
+use crate::lua::{
+    Fault, Function, Text, args, functions, guard, push_bytes, push_emptied, raise, settle,
+};
+use crate::stream::{Stream, hand_over};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -170,32 +172,32 @@ unsafe fn push_rest<T>(state: *mut lua_State, found: Result<Found<T>, Fault>) ->
 /// pushed, when a finalizer that ran meanwhile has taken the bytes away.
 unsafe fn push_head(
     state: *mut lua_State,
-    head: &Head,
-    table: &[Field],
+    head: Head,
+    table: *const Field,
     stream: *mut Stream,
 ) -> bool {
     let mut kept = [const { MaybeUninit::<Field>::uninit() }; MAX_FIELDS];
-    for (place, field) in kept.iter_mut().zip(table) {
-        place.write(*field);
-    }
+    let count = head.field_count.min(MAX_FIELDS);
+    // SAFETY: the table, which another answer may be parsed into below, has that many; the copy is a place of its own.
+    unsafe { std::ptr::copy_nonoverlapping(table, kept.as_mut_ptr().cast(), count) };
     // SAFETY: the tail has room for fields and bytes; as many fields as are copied were kept; the bytes
     // are looked up again after the allocation, which may run finalizers.
     unsafe {
-        let places = std::mem::size_of_val(table);
-        let before = (*stream).buffered().as_ptr();
+        let places = count * size_of::<Field>();
+        let before = (*stream).changes();
         object::push_metatable::<Kept>(state);
         let metatable = ffi::lua_gettop(state);
         let size = places + head.head_len;
-        let made = object::push_with_tail(state, metatable, Kept(*head), size);
+        let made = object::push_with_tail(state, metatable, Kept(head), size);
         ffi::lua_remove(state, metatable);
-        let now = (*stream).buffered();
-        if now.as_ptr() != before || now.len() < head.head_len {
+        if !object::is_alive(stream) || (*stream).changes() != before {
             ffi::lua_pop(state, 1);
             return false;
         }
         let tail = object::tail(made);
+        let bytes = (*stream).buffered().as_ptr();
         std::ptr::copy_nonoverlapping(kept.as_ptr().cast::<u8>(), tail, places);
-        std::ptr::copy_nonoverlapping(now.as_ptr(), tail.add(places), head.head_len);
+        std::ptr::copy_nonoverlapping(bytes, tail.add(places), head.head_len);
         true
     }
 }
@@ -205,10 +207,10 @@ unsafe fn push_head(
 unsafe extern "C-unwind" fn head(state: *mut lua_State) -> c_int {
     // SAFETY: as for `answers`; the head is copied before its bytes are consumed.
     unsafe {
-        let answers = check(state);
         let space: *mut Workspace = workspace(state);
+        let answers: *mut Answers = check(state);
         let found = guard(|| {
-            let (incoming, stream) = answers.parts();
+            let (incoming, stream) = (*answers).parts();
             let found = incoming.head(stream, &mut (*space).fields);
             Ok(found.map_err(|error| Fault::io("recv", &error)))
         });
@@ -217,12 +219,12 @@ unsafe extern "C-unwind" fn head(state: *mut lua_State) -> c_int {
             return push_rest(state, found);
         };
         ffi::lua_pushinteger(state, i64::from(head.status));
-        let table = &(&(*space).fields)[..head.field_count];
-        if !push_head(state, &head, table, answers.stream) {
+        let table = (&raw const (*space).fields).cast();
+        if !push_head(state, head, table, (*answers).stream) {
             let gone: Found<Head> = Found::Truncated;
             return push_rest(state, Ok(gone));
         }
-        let (incoming, stream) = answers.parts();
+        let (incoming, stream) = check(state).parts();
         settle(state, guard(|| Ok(incoming.take(stream, &head))));
         2
     }
@@ -262,10 +264,7 @@ unsafe extern "C-unwind" fn piece(state: *mut lua_State) -> c_int {
         let Ok(Found::There(data)) = found else {
             return push_rest(state, found);
         };
-        let (_, stream) = check(state).parts();
-        push_bytes(state, &stream.buffered()[data.from..data.to]);
-        let (_, stream) = check(state).parts();
-        stream.consume(data.consume);
+        hand_over(state, check(state).stream, data.from, data.to, data.consume);
         1
     }
 }
@@ -275,16 +274,17 @@ unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
     // SAFETY: as for `answers`; what is pushed belongs to the stream or the answers.
     unsafe {
         let found = read(state, Incoming::whole);
-        let (incoming, stream) = check(state).parts();
+        let answers: *mut Answers = check(state);
         match found {
             Ok(Found::There(data)) => {
-                push_bytes(state, &stream.buffered()[data.from..data.to]);
-                stream.consume(data.consume);
+                hand_over(state, (*answers).stream, data.from, data.to, data.consume);
                 1
             }
             Ok(Found::End) => {
-                push_bytes(state, incoming.collected());
-                *incoming.collected() = Vec::new();
+                push_emptied(state, (*answers).incoming.collected());
+                if object::is_alive(answers) {
+                    (*answers).incoming.free_collected();
+                }
                 1
             }
             _ => push_rest(state, found),

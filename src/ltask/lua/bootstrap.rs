@@ -65,7 +65,8 @@ impl Drop for Handle {
 
 static PRESENT: Key = Key::new(11);
 
-/// The system that `init` made and `deinit` has not ended.
+/// The system that `init` made and `deinit` has not ended. To be asked for when the arguments are read, and again
+/// after any call of Lua's that allocates: a number that is made a string may run a finalizer, which may call `deinit`.
 unsafe fn handle<'a>(state: *mut lua_State) -> &'a mut Handle {
     // SAFETY: the registry keeps the handle; it is used for the time of a call.
     unsafe {
@@ -79,21 +80,34 @@ unsafe fn handle<'a>(state: *mut lua_State) -> &'a mut Handle {
     }
 }
 
+const PRESENT_ALREADY: &str = "init: there is a system already; see bootstrap.deinit";
+
+/// Whether there is a system. Never raises.
+unsafe fn is_present(state: *mut lua_State) -> bool {
+    // SAFETY: plain stack work.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, PRESENT.pointer());
+        let found = object::test::<Handle>(state, -1).is_some();
+        ffi::lua_pop(state, 1);
+        found
+    }
+}
+
 /// `bootstrap.init(config)`: makes a system; the values in force are written back into the table.
 unsafe extern "C-unwind" fn init(state: *mut lua_State) -> c_int {
     // SAFETY: what needs `Drop` is made when nothing can raise, or moved into the userdata.
     unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, PRESENT.pointer());
-        if object::test::<Handle>(state, -1).is_some() {
-            raise(
-                state,
-                Text::new("init: there is a system already; see bootstrap.deinit"),
-            );
+        if is_present(state) {
+            raise(state, Text::new(PRESENT_ALREADY));
         }
         config::check_table(state);
         let config = Box::into_raw(Box::new(config::read(state)));
         let made = object::push_new(state, || {
             let config = *Box::from_raw(config);
+            // A finalizer that has run since may have made one.
+            if is_present(state) {
+                return Err(Text::new(PRESENT_ALREADY));
+            }
             let system = System::new(config).map_err(|message| Text::new(&message))?;
             crash::watch(&system).map_err(|message| Text::new(&message))?;
             Ok(Handle {
@@ -183,12 +197,13 @@ unsafe extern "C-unwind" fn boot_failure(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn new_service(state: *mut lua_State) -> c_int {
     // SAFETY: strings are arguments; what needs `Drop` is gone when an error is raised.
     unsafe {
-        let handle = handle(state);
+        handle(state);
         let label = args::utf8(state, 1);
         let new = ffi::lua_type(state, 3) == ffi::LUA_TSTRING;
         let name = new.then(|| CStr::from_ptr(ffi::lua_tostring(state, 3)));
         let wanted = wanted_id(state, if new { 4 } else { 3 });
         let source = super::root::source(state, 2, name);
+        let handle = handle(state);
         let place = match new {
             true => super::root::place(state, 5, handle.system.config.worker),
             false => Place::Any,
@@ -239,7 +254,9 @@ unsafe fn make(
                 Some(id)
             }
             Err(message) => {
-                super::push_owned(state, format!("new service {label}: {message}"));
+                let text = format!("new service {label}: {message}");
+                drop(message);
+                super::push_owned(state, text);
                 None
             }
         }
@@ -278,8 +295,9 @@ unsafe extern "C-unwind" fn new_thread(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn preinit(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new_service`.
     unsafe {
-        let handle = handle(state);
+        handle(state);
         let source = super::root::source(state, 1, None);
+        let handle = handle(state);
         match Early::start(&handle.system, source) {
             Ok(early) => {
                 ffi::lua_pushlightuserdata(state, early.keep(&handle.system));
@@ -298,10 +316,11 @@ unsafe extern "C-unwind" fn preinit(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn new_service_preinit(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new_service`.
     unsafe {
-        let handle = handle(state);
+        handle(state);
         let label = args::utf8(state, 1);
         let wanted = wanted_id(state, 2);
         ffi::luaL_checktype(state, 3, ffi::LUA_TLIGHTUSERDATA);
+        let handle = handle(state);
         let Some(id) = handle.system.slots().open(wanted) else {
             push_no_place(state, wanted);
             raise_top(state);

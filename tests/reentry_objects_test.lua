@@ -1,0 +1,403 @@
+-- A finalizer that runs while a method allocates may call any other method of the same object: what is handed over is
+-- handed over once, and nothing is freed twice. Each test names the call and what its finalizer calls.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local k = require "tests.reentrykit"
+local ltask = require "tests.ltaskkit"
+local compress = require "lio.compress"
+local http = require "lio.http"
+
+local close, connection, exchange, next_request = k.close, k.connection, k.exchange, k.next_request
+local with_finalizer = k.with_finalizer
+
+-- `f`, which does something at its first call only.
+local function once(f)
+  local called
+  return function()
+    if called then return end
+    called = true
+    f()
+  end
+end
+
+-- Bytes that tell where they stand.
+local function pattern(length)
+  local parts = {}
+  for i = 1, length // 5 do parts[i] = ("%05d"):format(i) end
+  return table.concat(parts)
+end
+
+-- Bytes that no coding makes shorter.
+local function noise(length)
+  local parts = {}
+  for i = 1, length // 8 do parts[i] = ("<i8"):pack(math.random(0)) end
+  return table.concat(parts)
+end
+
+-- Drops the value of an object, as the collector would.
+local function drop(object) getmetatable(object).__gc(object) end
+
+-- What a busy object says to a finalizer that calls `f`.
+local function refusal(f, ...)
+  local done, message = pcall(f, ...)
+  return done or message
+end
+
+t.test("stream:take(100) with take and unread inside hands out each byte once", function()
+  local s, far, sel = connection()
+  local sent = pattern(5000)
+  far:send(sent)
+  local inner
+  local data = with_finalizer(once(function()
+    inner = s:take()
+    s:unread(inner)
+  end), s.take, s, 100)
+  t.eq(data, sent:sub(1, 100))
+  t.eq(inner, sent:sub(101))
+  t.eq(s:buffered(), 4900)
+  t.eq(s:take(4900), sent:sub(101))
+  t.eq(s:take(), false)
+  close(s, far, sel)
+end)
+
+t.test("stream:take(500) with release inside gives the bytes, and the stream is closed", function()
+  local s, far, sel = connection()
+  local sent = pattern(5000)
+  far:send(sent)
+  local data = with_finalizer(function() s:release() end, s.take, s, 500)
+  t.eq(data, sent:sub(1, 500))
+  t.eq(s:buffered(), 0)
+  t.eq(select(4, s:take()), "closed")
+  close(far, sel)
+end)
+
+t.test("stream:take(500) with its own __gc inside gives the bytes, and the stream is refused", function()
+  local s, far, sel = connection()
+  local sent = pattern(5000)
+  far:send(sent)
+  local data = with_finalizer(once(function() drop(s) end), s.take, s, 500)
+  t.eq(data, sent:sub(1, 500))
+  t.raises("lio.connection expected", s.take, s)
+  close(far, sel)
+end)
+
+t.test("stream:take() of all there is with a take of what comes next inside", function()
+  local s, far, sel = connection()
+  local sent = pattern(5000)
+  far:send(sent)
+  local inner
+  local data = with_finalizer(once(function()
+    far:send "next"
+    -- What was known of the socket is that it is dry.
+    s:arm(1)
+    for _ in sel:wait(5) do -- luacheck: ignore 542
+    end
+    inner = s:take(4)
+  end), s.take, s)
+  t.eq(data, sent)
+  t.eq(inner, "next")
+  t.eq(s:buffered(), 0)
+  close(s, far, sel)
+end)
+
+t.test("what a failed stream:take hands over with the failure is not handed to a finalizer, too", function()
+  local s, far, sel = connection()
+  local rest = pattern(5000)
+  far:send(rest)
+  s:unread(s:take(#rest))
+  far:close()
+  s:arm(1)
+  t.ok(sel:wait(5)())
+  local inner = {}
+  local data = table.pack(with_finalizer(once(function()
+    inner = table.pack(s:take(3))
+  end), s.take, s, 10000))
+  t.eq(data, { nil, "closed", rest, "closed", n = 4 })
+  t.eq(inner, { nil, "closed", "", "closed", n = 4 })
+  close(s, sel)
+end)
+
+ltask.both("bytes that a service has no memory for stay in the stream", {
+  main = [[
+    local lio, socket, stream = require "lio", require "lio.socket", require "lio.stream"
+    local sel = assert(lio.create())
+    local near, far = socket.pair()
+    far:option("sndbuf", 1000000)
+    local s = assert(stream.new(sel, near))
+    local sent = ("0123456789"):rep(20000)
+    far:send(sent)
+    local data = s:take(#sent)
+    while not data do
+      for _ in sel:wait(5) do end
+      data = s:take(#sent)
+    end
+    s:unread(data)
+    data = nil
+    collectgarbage()
+    ltask.mem_limit(ltask.mem_count().memory + 50000)
+    local done, message = pcall(s.take, s, 150000)
+    ltask.mem_limit(0)
+    say(done, tostring(message):match "not enough memory")
+    say(s:take(200000) == sent, s:buffered())
+    s:release()
+  ]],
+  out = function(out)
+    t.ok(out:find("false\tnot enough memory\ntrue\t0", 1, true), out)
+  end,
+})
+
+t.test("a number that becomes a string, with __gc of the stream inside, leaves no stream to work on", function()
+  for name, call in pairs {
+    unread = function(s) s:unread(12345) end,
+    put = function(s) s:put(0, 12345) end,
+    take = function(s) s:take("until", 5) end,
+    option = function(s) s:set_option(5) end,
+    address = function(s) s:address(5) end,
+    cut = function(s) s:cut(5) end,
+  } do
+    local s, far, sel = connection()
+    far:send "x"
+    local message = with_finalizer(once(function() drop(s) end), refusal, call, s)
+    t.ok(message:find "lio.connection expected" or name ~= "unread" and message:find "bad argument", message)
+    close(far, sel)
+  end
+end)
+
+t.test("exchange:body of a length with body and take inside gives the body once", function()
+  local body = pattern(5000)
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body .. "GET "
+  local x, s, far, sel = exchange(http.routes(), request)
+  next_request(x, sel)
+  local inner, taken
+  local data = with_finalizer(once(function()
+    inner = x:body()
+    taken = s:take(2)
+  end), x.body, x)
+  t.eq(data, body)
+  t.eq(inner, "")
+  t.eq(taken, "GE")
+  t.eq(s:take(2), "T ")
+  close(s, far, sel)
+end)
+
+t.test("exchange:body of chunks with body inside gives the body once", function()
+  local body = pattern(5000)
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+  for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
+  local x, s, far, sel = exchange(http.routes(), request .. "0\r\n\r\n")
+  next_request(x, sel)
+  local inner
+  local data = with_finalizer(once(function() inner = x:body() end), x.body, x)
+  t.eq(data, body)
+  t.eq(inner, "")
+  close(s, far, sel)
+end)
+
+t.test("exchange:piece with piece and release inside gives each piece once", function()
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
+  local x, s, far, sel = exchange(http.routes(), request)
+  next_request(x, sel)
+  local inner
+  local data = with_finalizer(once(function()
+    inner = x:piece()
+    s:release()
+  end), x.piece, x)
+  t.eq(data, ("a"):rep(1000))
+  t.eq(inner, ("b"):rep(1000))
+  close(far, sel)
+end)
+
+t.test("exchange:body with __gc of the exchange inside gives the body, and the exchange is refused", function()
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
+  local x, s, far, sel = exchange(http.routes(), request)
+  next_request(x, sel)
+  t.eq(with_finalizer(once(function() drop(x) end), x.body, x), ("a"):rep(1000))
+  t.raises("lio.http.exchange expected", x.body, x)
+  close(s, far, sel)
+end)
+
+t.test("exchange:next with next inside, and another head at the same place, does not mix the two", function()
+  local s, far, sel = connection()
+  local x = http.exchange(s, http.routes(), 200000, 200000, 100)
+  local function request(path) return "GET /" .. path .. " HTTP/1.1\r\nHost: a\r\n\r\n" end
+  far:send(request "one")
+  local inner
+  local outer = with_finalizer(once(function()
+    inner = x:next()
+    -- All is consumed: what comes now comes to lie where the first head has lain.
+    far:send(request "two")
+    s:arm(1)
+    for _ in sel:wait(5) do -- luacheck: ignore 542
+    end
+    x:answer(204)
+    x:next()
+  end), x.next, x)
+  t.eq(inner:path(), "/one")
+  t.is_nil(outer)
+  close(s, far, sel)
+end)
+
+-- The answers of a connection whose peer has sent `bytes`.
+local function answers(bytes)
+  local s, far, sel = connection()
+  far:send(bytes)
+  local a = http.answers(s, 100000, 100)
+  a:expect(false)
+  return a, s, far, sel
+end
+
+t.test("answers:head with head of other answers inside changes nothing of it", function()
+  local a, s, far, sel = answers "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-One: 1\r\n\r\n"
+  local b, s2, far2, sel2 = answers("HTTP/1.1 200 OK\r\nX: " .. ("2"):rep(3000) .. "\r\n\r\n")
+  local other
+  local status, head = with_finalizer(once(function() other = select(2, b:head()) end), a.head, a)
+  t.eq(status, 200)
+  t.eq(head:fields(), { ["content-length"] = "0", ["x-one"] = "1" })
+  t.eq(#other:field "x", 3000)
+  close(s, far, sel, s2, far2, sel2)
+end)
+
+t.test("answers:body with body and take inside gives the body once", function()
+  local body = pattern(5000)
+  for _, chunked in ipairs { false, true } do
+    local framing = chunked and "Transfer-Encoding: chunked\r\n\r\n1388\r\n" or "Content-Length: 5000\r\n\r\n"
+    local ending = chunked and "\r\n0\r\n\r\nHT" or "HT"
+    local a, s, far, sel = answers("HTTP/1.1 200 OK\r\n" .. framing .. body .. ending)
+    t.eq(a:head(), 200)
+    local inner, taken
+    local data = with_finalizer(once(function()
+      inner = a:body()
+      taken = s:take(1)
+    end), a.body, a)
+    t.eq(data, body)
+    t.eq(inner, "")
+    t.eq(taken, "H")
+    t.eq(s:take(1), "T")
+    close(s, far, sel)
+  end
+end)
+
+t.test("answers:piece with piece and __gc of the stream inside gives each piece once", function()
+  local a, s, far, sel = answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n")
+  t.eq(a:head(), 200)
+  local inner
+  local data = with_finalizer(once(function()
+    inner = a:piece()
+    drop(s)
+  end), a.piece, a)
+  t.eq(data, ("a"):rep(1000))
+  t.eq(inner, ("b"):rep(1000))
+  t.raises("gone", a.piece, a)
+  close(far, sel)
+end)
+
+t.test("encoder:flush, write and finish refuse a finalizer that calls the encoder", function()
+  -- Nothing to be made shorter, so that each call lets something out.
+  local text = noise(400000)
+  for _, coding in ipairs { "gzip", "deflate", "br" } do
+    -- Brotli's `write` lets nothing out of as little as this.
+    for _, outer in ipairs { "flush", "finish", coding ~= "br" and "write" or nil } do
+      for _, inner in ipairs { "write", "flush", "finish" } do
+        local encoder, said = compress.encoder(coding), nil
+        local out = with_finalizer(function()
+          said = said or refusal(encoder[inner], encoder, "more")
+        end, encoder[outer], encoder, text)
+        t.ok(tostring(said):find "the encoder is busy: another call hands its output over$", tostring(said))
+        if outer ~= "finish" then out = out .. encoder:finish "." end
+        local decoder = compress.decoder(coding)
+        local want = outer == "finish" and text or text .. "."
+        t.ok(decoder:write(out) .. decoder:finish() == want, coding .. outer .. inner)
+      end
+    end
+  end
+end)
+
+t.test("decoder:write and finish refuse a finalizer that calls the decoder", function()
+  local text = pattern(100000)
+  for _, coding in ipairs { "gzip", "deflate", "br" } do
+    local data = compress.encoder(coding):finish(text)
+    for _, outer in ipairs { "write", "finish" } do
+      for _, inner in ipairs { "write", "flush", "finish" } do
+        local decoder, said = compress.decoder(coding), nil
+        local out = with_finalizer(function()
+          said = said or refusal(decoder[inner], decoder, "more")
+        end, decoder[outer], decoder, data)
+        t.ok(tostring(said):find "the decoder is busy: another call hands its output over$", tostring(said))
+        t.ok(out == text, coding .. outer .. inner)
+      end
+    end
+  end
+end)
+
+t.test("a coder whose __gc is called while its output is handed over has given it", function()
+  local encoder, text = compress.encoder "gzip", noise(5000)
+  local out = with_finalizer(once(function() drop(encoder) end), encoder.finish, encoder, text)
+  t.ok(compress.decoder "gzip":write(out) == text)
+  t.raises("lio.compress.encoder expected", encoder.write, encoder, "more")
+end)
+
+-- A parser that was fed two parts with fields of their own.
+local function form()
+  local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
+  local function part(name, value)
+    return "--b\r\nContent-Disposition: form-data; name=" .. name .. "; filename=" .. name:rep(100)
+      .. "\r\nContent-Type: text/" .. name .. "\r\nX-" .. name .. ": " .. value .. "\r\n\r\n" .. value .. "\r\n"
+  end
+  m:feed(part("one", ("1"):rep(1000)) .. part("two", ("2"):rep(3000)) .. "--b--\r\n")
+  m:finish()
+  return m
+end
+
+local function content_type(...) return select("#", ...), (...), select(2, ...), select(4, ...)["content-type"] end
+
+t.test("multipart:next refuses a finalizer that calls a method of the parser, and goes on with the parts", function()
+  for name, arguments in pairs { next = {}, piece = {}, text = {}, peek = {}, feed = { "x" }, finish = {} } do
+    local m, said = form(), nil
+    local function call() said = said or refusal(m[name], m, table.unpack(arguments)) end
+    local found = table.pack(with_finalizer(call, m.next, m))
+    t.ok(tostring(said):find "the form is busy: 'next' hands a part over$", name .. ": " .. tostring(said))
+    t.eq(found, { "part", "one", ("one"):rep(100), {
+      ["content-disposition"] = "form-data; name=one; filename=" .. ("one"):rep(100),
+      ["content-type"] = "text/one", ["x-one"] = ("1"):rep(1000),
+    }, n = 4 })
+    t.eq(m:text(), ("1"):rep(1000))
+    t.eq(table.pack(content_type(m:next())), { 4, "part", "two", "text/two", n = 4 })
+    t.eq(m:text(), ("2"):rep(3000))
+    t.is_nil(m:next())
+  end
+end)
+
+t.test("multipart:next with __gc of the parser inside raises", function()
+  local m = form()
+  local message = with_finalizer(once(function() drop(m) end), refusal, m.next, m)
+  t.ok(tostring(message):find "the form is gone", tostring(message))
+end)
+
+t.test("bootstrap's calls with a number for a label, with deinit inside, find no system", function()
+  local boot = require "ltask.bootstrap"
+  for name, call in pairs {
+    ["new_service of generation 1"] = function() boot.new_service(12345, "return", 1) end,
+    ["new_service of generation 2"] = function() boot.new_service(12345, "return", "=x", 1) end,
+    ["new_service with a number for its source"] = function() boot.new_service("x", 12345, "=x", 1) end,
+    ["preinit"] = function() boot.preinit(12345) end,
+  } do
+    boot.init { worker = 1 }
+    local message = with_finalizer(once(boot.deinit), refusal, call)
+    t.ok(tostring(message):find "no system: call bootstrap.init first", name .. ": " .. tostring(message))
+    boot.init { worker = 1 }
+    boot.deinit()
+  end
+end)
+
+t.test("bootstrap.init with init inside leaves the first system, and says so", function()
+  local boot = require "ltask.bootstrap"
+  local message = with_finalizer(once(function() boot.init { worker = 1 } end), refusal, boot.init, { worker = 1 })
+  t.ok(tostring(message):find "init: there is a system already", tostring(message))
+  boot.deinit()
+end)
+
+t.finish()

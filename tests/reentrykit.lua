@@ -1,0 +1,90 @@
+-- What the re-entrancy suites share: a finalizer that runs at each allocation of a call, and connections to call on.
+
+local t = require "tests.kit"
+local http = require "lio.http"
+local lio = require "lio"
+local socket = require "lio.socket"
+local stream = require "lio.stream"
+
+local is_54 <const> = _VERSION == "Lua 5.4"
+
+local kit = {}
+
+-- Calls `f` with the collector so tense that `final` runs, as a finalizer, at each allocation inside.
+function kit.with_finalizer(final, f, ...)
+  local runs, armed, problem = 0, true, nil
+  local function arm()
+    setmetatable({}, {
+      __gc = function()
+        if not armed then return end
+        runs = runs + 1
+        local done, message = pcall(final)
+        problem = problem or not done and message or nil
+        arm()
+      end,
+    })
+  end
+  local function restore(...)
+    armed = false
+    if is_54 then
+      collectgarbage("incremental", 200, 100, 13)
+    else
+      collectgarbage("param", "pause", 200)
+      collectgarbage("param", "stepmul", 200)
+    end
+    t.ok(runs > 0, "the finalizer has run inside")
+    t.is_nil(problem)
+    return ...
+  end
+  collectgarbage()
+  collectgarbage "stop"
+  -- A step is a whole cycle, and one follows the other.
+  if is_54 then
+    collectgarbage("incremental", 1, 400, 40)
+  else
+    collectgarbage("param", "pause", 0)
+    collectgarbage("param", "stepmul", 0)
+  end
+  arm()
+  collectgarbage "restart"
+  return restore(f(...))
+end
+
+-- A stream on one end of a pair, the other end, and the selector.
+function kit.connection()
+  local sel = assert(lio.create())
+  local near, far = socket.pair()
+  local s = assert(stream.new(sel, near))
+  return s, far, sel
+end
+
+-- An exchange that has received `bytes`, which the peer has ended.
+function kit.exchange(routes, bytes)
+  -- Makes what is made once per VM, so that a call under test does not begin with that.
+  http.escape " "
+  local s, far, sel = kit.connection()
+  far:option("sndbuf", 400000)
+  t.eq(far:send(bytes), #bytes)
+  return http.exchange(s, routes, 200000, 200000, 100), s, far, sel
+end
+
+-- The next request of `x`, all of which was sent.
+function kit.next_request(x, sel)
+  for _ = 1, 100 do
+    local head = x:next()
+    if head then return head end
+    for _ in sel:wait(5) do -- luacheck: ignore 542
+    end
+  end
+  error "no request came"
+end
+
+--- Closes or releases each of them.
+function kit.close(...)
+  for _, object in ipairs { ... } do
+    local f = object.close or object.release
+    f(object)
+  end
+end
+
+return kit
