@@ -4,6 +4,11 @@
 local t = require "tests.kit"
 local ltask = require "ltask"
 
+-- The bytes of a block as a string.
+local function core_bytes(pointer, size)
+  return (require "skynet.packing").tostring(pointer, size)
+end
+
 local pack, unpack, unpack_remove, remove = ltask.pack, ltask.unpack, ltask.unpack_remove, ltask.remove
 
 -- What `...` is on the other side.
@@ -431,9 +436,8 @@ t.test("random bytes give values or an error", function()
   for _ = 1, 50000 do
     local bytes = {}
     for i = 1, math.random(1, 24) do
-      -- Half of them tags, without those whose value is an address.
-      local byte = math.random(2) == 1 and math.random(0xc0, 0xd3) or math.random(0, 255)
-      bytes[i] = string.char((byte == 0xcb or byte == 0xcc) and 0xcd or byte)
+      -- Half of them tags.
+      bytes[i] = string.char(math.random(2) == 1 and math.random(0xc0, 0xd3) or math.random(0, 255))
     end
     local text = table.concat(bytes)
     local done, message = pcall(unpack, text)
@@ -444,6 +448,79 @@ t.test("random bytes give values or an error", function()
     end
   end
   t.eq(good > 0, true, "PACK_SEED=" .. seed)
+end)
+
+-- A packed string names an address of its author's choice: calling it crashed the process.
+t.test("unpack of a string refuses pointers and functions, wherever they are", function()
+  local pointer, size = pack(1, 2)
+  for _, case in ipairs {
+    { "light userdata", function() return pack(pointer) end },
+    { "C function", function() return pack(print) end },
+    { "light userdata", function() return pack("x", { 1, { k = pointer } }) end },
+    { "light userdata", function() return pack { [pointer] = 1 } end },
+    { "C function", function() return pack { [print] = print } end },
+  } do
+    local block, length = case[2]()
+    local text = core_bytes(block, length)
+    t.raises("cannot unpack: a string with a " .. case[1] .. " in it; only a pointer and a size may hold one",
+      function() unpack(text) end)
+    t.eq(select("#", unpack(block, length)) > 0, true)
+    remove(block, length)
+  end
+  local block, length = pack(pointer, print, { pointer })
+  t.eq({ unpack_remove(block, length) }, { pointer, print, { pointer } })
+  remove(pointer, size)
+  t.raises("light userdata", function() unpack("\xcb" .. ("\x41"):rep(8)) end)
+  t.raises("C function", function() unpack("\xcc" .. ("\x41"):rep(8)) end)
+end)
+
+-- KiB that the call allocates in all.
+local function allocated(f, ...)
+  collectgarbage()
+  collectgarbage "stop"
+  local before = collectgarbage "count"
+  f(...)
+  local more = collectgarbage "count" - before
+  collectgarbage "restart"
+  return more
+end
+
+-- 200 tables in a million bytes that claimed 2^25 keys each took 4.9 GB.
+t.test("tables are made beforehand for no more entries than there are bytes, all together", function()
+  local rest = "\xc9" .. string.pack("=I4", 1000000) .. ("x"):rep(1000000)
+  local none, small, large = "\xcd\x00", "\xcd\x14\xc0", "\xcd\x1a\xc0"
+  local function growth(tables)
+    local text = tables .. rest
+    t.eq(select("#", unpack(text)), 201)
+    return allocated(unpack, text)
+  end
+  local plain = growth(none:rep(200))
+  t.near(growth(large:rep(200)), plain, 1)
+  -- One of 2^19 is possible in a million bytes, the second is not.
+  t.near(growth(small:rep(200)), growth(small .. none:rep(199)), 1)
+  t.eq(growth(small .. none:rep(199)) > plain + 8000, true)
+end)
+
+t.test("arrays inside of arrays are made for no more entries than there are bytes", function()
+  local function claim(count) return "\xcd\x80" .. string.pack("=I4", count) end
+  local function growth(text)
+    t.raises("cannot unpack: the bytes are cut off", unpack, text)
+    return allocated(pcall, unpack, text)
+  end
+  local tail = ("\xc0"):rep(499999) .. "\xcd"
+  local one = growth(claim(500000) .. tail)
+  -- 39 empty tables take 56 bytes each, and their place in the table around them.
+  t.near(growth(claim(500000):rep(40) .. tail), one, 8)
+  t.near(one, 500000 * string.packsize "n" * (_VERSION == "Lua 5.4" and 2 or 1.125) / 1024, 8)
+end)
+
+t.test("what is packed is made at its size at once", function()
+  for _, count in ipairs { 1, 2, 3, 5, 9, 100, 1025 } do
+    local keys, list = {}, {}
+    for i = 1, count do keys["k" .. i], list[i] = i, { [("x"):rep(i % 7 + 1)] = i } end
+    local nested = { keys, list, { keys, list } }
+    t.eq((travel(nested)), nested)
+  end
 end)
 
 t.finish()

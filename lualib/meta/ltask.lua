@@ -352,7 +352,8 @@ function ltask.backtrace() end
 ---@return integer size
 function ltask.pack(...) end
 
----Unpacks values and does not free them.
+---Unpacks values and does not free them. Raises when the bytes are corrupt, and when a string holds a light userdata
+---or a function: anybody may have made a string, so only the pointer and the size that `pack` gave may hold addresses.
 ---@param pointer lightuserdata|string
 ---@param size? integer not for a string
 ---@return any ...

@@ -22,7 +22,7 @@ use super::memory;
 use super::message::Payload;
 use crate::lua::{Text, function, raise};
 use buffer::{Buffer, Exhausted};
-use decode::Corrupt;
+use decode::{Corrupt, Origin};
 use encode::Failure;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
@@ -93,7 +93,19 @@ fn explain(failure: &Failure) -> Text {
 pub(crate) unsafe fn unpack(state: *mut lua_State, bytes: *const u8, size: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        let result = decode::decode(state, bytes_of(bytes, size));
+        let result = decode::decode(state, bytes_of(bytes, size), Origin::Message);
+        settle_unpacked(state, result)
+    }
+}
+
+/// As [`unpack`], of a string, which anybody may have made: no item may hold an address.
+///
+/// # Safety
+/// As for [`unpack`].
+unsafe fn unpack_text(state: *mut lua_State, bytes: &[u8]) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let result = decode::decode(state, bytes, Origin::Text);
         settle_unpacked(state, result)
     }
 }
@@ -140,7 +152,7 @@ pub(crate) unsafe fn unpack_owned(state: *mut lua_State, block: *mut c_void, siz
         }
         match memory::of(state) {
             Some(memory) if (*memory).park(block) => {
-                let result = decode::decode(state, bytes_of(block.cast(), size));
+                let result = decode::decode(state, bytes_of(block.cast(), size), Origin::Message);
                 (*memory).unpark();
                 libc::free(block);
                 settle_unpacked(state, result)

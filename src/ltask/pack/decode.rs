@@ -1,7 +1,8 @@
 //! Bytes to Lua values. Called by `unpack`.
 //!
-//! Trusts nothing: every read is checked against the end, and no table is made larger than what is
-//! left could fill. What it cannot check is what a pointer or a C function points to.
+//! Trusts nothing: every read is checked against the end, and all tables together are made no larger than the
+//! bytes could fill. What it cannot check is what a pointer or a C function points to: hence a string, which
+//! anybody may have made, holds none.
 
 use super::format::*;
 use crate::lua::Function;
@@ -21,6 +22,8 @@ pub(super) enum Corrupt {
     Key,
     Function,
     Stack,
+    ForeignFunction,
+    ForeignPointer,
 }
 
 impl Corrupt {
@@ -35,18 +38,33 @@ impl Corrupt {
             Corrupt::Key => "NaN for a key",
             Corrupt::Function => "no function",
             Corrupt::Stack => "too many values for the stack",
+            Corrupt::ForeignFunction => {
+                "a string with a C function in it; only a pointer and a size may hold one"
+            }
+            Corrupt::ForeignPointer => {
+                "a string with a light userdata in it; only a pointer and a size may hold one"
+            }
         }
     }
 }
 
 type Result<T = ()> = std::result::Result<T, Corrupt>;
 
+/// Who has made the bytes.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Origin {
+    /// `pack`, in this process: addresses are what they were.
+    Message,
+    /// Anybody: no item may hold an address.
+    Text,
+}
+
 /// Pushes the values in `bytes` and returns how many; on failure the stack holds more than before.
 /// Raises nothing but memory errors.
 ///
 /// # Safety
 /// `state` is valid.
-pub(super) unsafe fn decode(state: *mut lua_State, bytes: &[u8]) -> Result<c_int> {
+pub(super) unsafe fn decode(state: *mut lua_State, bytes: &[u8], origin: Origin) -> Result<c_int> {
     // SAFETY: the caller's promise.
     unsafe {
         let mut decoder = Decoder {
@@ -56,6 +74,8 @@ pub(super) unsafe fn decode(state: *mut lua_State, bytes: &[u8]) -> Result<c_int
             base: ffi::lua_gettop(state) + 1,
             aside: false,
             later: 0,
+            spare: bytes.len() as u64,
+            origin,
         };
         decoder.message()
     }
@@ -72,6 +92,10 @@ struct Decoder<'a> {
     /// yet at -1, -2, …
     aside: bool,
     later: i64,
+    /// For so many entries more tables may be made beforehand. An entry takes a byte at least, one with a key two,
+    /// and the hint of keys is less than twice their number: what `pack` made never runs out of it.
+    spare: u64,
+    origin: Origin,
 }
 
 impl Decoder<'_> {
@@ -195,6 +219,9 @@ impl Decoder<'_> {
                     self.string(length)?;
                 }
                 POINTER => {
+                    if self.origin == Origin::Text {
+                        return Err(Corrupt::ForeignPointer);
+                    }
                     let address = usize::from_ne_bytes(self.array()?);
                     ffi::lua_pushlightuserdata(state, address as *mut _);
                 }
@@ -220,6 +247,9 @@ impl Decoder<'_> {
     }
 
     unsafe fn function(&mut self) -> Result {
+        if self.origin == Origin::Text {
+            return Err(Corrupt::ForeignFunction);
+        }
         let address = usize::from_ne_bytes(self.array()?);
         if address == 0 {
             return Err(Corrupt::Function);
@@ -247,7 +277,7 @@ impl Decoder<'_> {
         }
         let keys = match shape & SHAPE_KEYS {
             0 => 0,
-            class => (1 << (class - 1)).min(rest),
+            class => 1 << (class - 1),
         };
         Ok((items, keys))
     }
@@ -264,13 +294,23 @@ impl Decoder<'_> {
             if depth > 3 {
                 self.room(8)?;
             }
-            let limit = |hint: u64| hint.min(1 << 26) as c_int;
-            ffi::lua_createtable(self.state, limit(items), limit(keys));
+            let (room, slots) = (self.grant(items), self.grant(keys));
+            ffi::lua_createtable(self.state, room, slots);
             if shared {
                 self.remember(offset as i64);
             }
             self.content(items, keys != 0, depth + 1)
         }
+    }
+
+    /// For how many of the promised entries a table is made. More come into it as any table grows.
+    #[inline(always)]
+    fn grant(&mut self, promised: u64) -> c_int {
+        if promised > self.spare.min(1 << 26) {
+            return 0;
+        }
+        self.spare -= promised;
+        promised as c_int
     }
 
     unsafe fn later(&mut self, shared: bool) -> Result {

@@ -1,6 +1,6 @@
 //! Packing as Lua functions of the module `ltask` and its siblings.
 
-use super::{pack, unpack, unpack_owned};
+use super::{pack, unpack, unpack_owned, unpack_text};
 use crate::lua::{Function, Text, args, functions};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -45,13 +45,13 @@ unsafe fn block(state: *mut lua_State) -> Option<(*mut c_void, usize)> {
     }
 }
 
-/// `unpack(pointer, size)` or `unpack(string)` → the values. Does not free.
+/// `unpack(pointer, size)` or `unpack(string)` → the values. Does not free. A string holds no light userdata and
+/// no function.
 unsafe extern "C-unwind" fn lua_unpack(state: *mut lua_State) -> c_int {
     // SAFETY: as for `lua_pack`; a string stays on the stack while it is read.
     unsafe {
         if ffi::lua_type(state, 1) == ffi::LUA_TSTRING {
-            let bytes = args::bytes(state, 1);
-            return unpack(state, bytes.as_ptr(), bytes.len());
+            return unpack_text(state, args::bytes(state, 1));
         }
         match block(state) {
             Some((pointer, size)) => unpack(state, pointer.cast(), size),
