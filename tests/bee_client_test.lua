@@ -1,0 +1,177 @@
+-- A client of the kind that language servers and debuggers have, on bee.select and bee.socket alone: functions as
+-- udata, SELECT_WRITE asked for only while there is something to write, and a registration that is replaced when the
+-- connection is established. It got 0 of its 20,000 bytes back: event_add refused the second registration.
+
+local t = require "tests.kit"
+local lio = require "lio"
+local select_ = require "bee.select"
+local socket = require "bee.socket"
+
+local READ <const>, WRITE <const> = select_.SELECT_READ, select_.SELECT_WRITE
+local TOTAL <const> = 20000
+
+-- The client's network layer: one selector, whose udata are functions.
+local function network(how)
+  local selector = select_.create()
+  local net = { selector = selector }
+
+  local Stream = {}
+  Stream.__index = Stream
+
+  local function ask(self, events)
+    self.events = events
+    selector:event_mod(self.fd, events)
+  end
+
+  function Stream:write(data)
+    if self.queued == "" and self.connected then ask(self, self.events | WRITE) end
+    self.queued = self.queued .. data
+  end
+
+  function Stream:close()
+    if self.closed then return end
+    self.closed = true
+    selector:event_del(self.fd)
+    self.fd:close()
+    -- Callers of bee forget about it twice.
+    selector:event_del(self.fd)
+    self.on_close()
+  end
+
+  local function readable(self)
+    local data = self.fd:recv()
+    if data then
+      self.on_data(data)
+    elseif data == nil then
+      self:close()
+    end
+  end
+
+  local function writable(self)
+    local n = self.fd:send(self.queued)
+    if n == nil then return self:close() end
+    self.queued = self.queued:sub((n or 0) + 1)
+    if self.queued == "" then ask(self, self.events & ~WRITE) end
+  end
+
+  local function serve(self)
+    return function(event)
+      if event & READ ~= 0 and not self.closed then readable(self) end
+      if event & WRITE ~= 0 and not self.closed then writable(self) end
+    end
+  end
+
+  -- The connection is there: from now on the descriptor has other events and another function.
+  local function established(self)
+    self.connected = true
+    self.events = self.queued == "" and READ or READ | WRITE
+    if how.del then selector:event_del(self.fd) end
+    assert(selector:event_add(self.fd, self.events, serve(self)))
+  end
+
+  function net.connect(protocol, ...)
+    local fd = assert(socket.create(protocol))
+    local self = setmetatable({ fd = fd, queued = "", events = WRITE }, Stream)
+    if how.early then assert(selector:event_add(fd, WRITE, function() end)) end
+    local done, message = fd:connect(...)
+    assert(done ~= nil, message)
+    assert(selector:event_add(fd, WRITE, function()
+      local ok, why = fd:status()
+      if not ok then
+        self.message = why
+        return self:close()
+      end
+      established(self)
+    end))
+    return self
+  end
+
+  function net.listen(protocol, ...)
+    local fd = assert(socket.create(protocol))
+    assert(fd:bind(...))
+    assert(fd:listen())
+    assert(selector:event_add(fd, READ, function()
+      local accepted = fd:accept()
+      if not accepted then return end
+      local self = setmetatable({ fd = accepted, queued = "", connected = true, events = READ }, Stream)
+      self.on_close = function() end
+      self.on_data = function(data) self:write(data) end
+      assert(selector:event_add(accepted, READ, serve(self)))
+    end))
+    return fd
+  end
+
+  function net.update()
+    for func, event in selector:wait(how.timeout) do func(event) end
+  end
+
+  return net
+end
+
+local function echoes(how, protocol, where)
+  local net = network(how)
+  local listener = net.listen(protocol, where())
+  local client = net.connect(protocol, listener:info "socket")
+  local got, closed = {}, false
+  client.on_data = function(data) got[#got + 1] = data end
+  client.on_close = function() closed = true end
+  local expected, length = {}, 0
+  -- A piece at a time, each when the one before may or may not be gone.
+  for i = 1, 200 do
+    local piece = string.char(97 + i % 26):rep(100)
+    expected[i] = piece
+    length = length + #piece
+    client:write(piece)
+    if i % 3 == 0 then net.update() end
+  end
+  t.eq(length, TOTAL)
+  local deadline = lio.now() + 20
+  repeat
+    net.update()
+    local received = #table.concat(got)
+  until received >= TOTAL or closed or lio.now() > deadline
+  t.eq(closed, false, client.message)
+  t.eq(#table.concat(got), TOTAL)
+  t.ok(table.concat(got) == table.concat(expected))
+  client:close()
+  listener:close()
+  net.selector:close()
+end
+
+local function tcp() return "127.0.0.1", 0 end
+
+for _, how in ipairs {
+  { name = "replaces its registration", timeout = 50 },
+  { name = "replaces it, and polls", timeout = 0 },
+  { name = "replaces it, with a fraction of a millisecond", timeout = 0.05 },
+  { name = "deletes its registration first", del = true, timeout = 50 },
+  { name = "registers before it connects", early = true, timeout = 50 },
+} do
+  t.test("a client that " .. how.name .. " gets all its bytes back by TCP", function()
+    echoes(how, "tcp", tcp)
+  end)
+  t.test("a client that " .. how.name .. " gets all its bytes back by a unix socket", function()
+    local path = t.tmp() .. "/s"
+    echoes(how, "unix", function() return path end)
+  end)
+end
+
+t.test("a client whose server is gone is told so once", function()
+  local net = network { timeout = 5000 }
+  local listener = net.listen("tcp", tcp())
+  local where = listener:info "socket"
+  net.selector:event_del(listener)
+  listener:close()
+  local closed = 0
+  local ok, client = pcall(net.connect, "tcp", where)
+  if ok then
+    client.on_close = function() closed = closed + 1 end
+    client:write "x"
+    net.update()
+    t.eq(closed, 1)
+    t.eq(client.message, "connect: Connection refused (os error 111)")
+  end
+  net.selector:close()
+end)
+
+t.finish()
