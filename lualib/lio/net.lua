@@ -200,7 +200,8 @@ function M.new(selector, sched)
   function api.wait_readable(c, seconds)
     if is_closed(c) then return nil, "closed", "closed" end
     if c:buffered() > 0 then return true end
-    c:arm(READ)
+    local armed, message, code = c:arm(READ)
+    if not armed then return nil, message, code end
     local reason = api.wait_armed(c, false, seconds)
     if reason == "timeout" or reason == "closed" then return nil, reason, reason end
     return true
@@ -210,7 +211,8 @@ function M.new(selector, sched)
   function api.wait_closed(c, seconds)
     while not is_closed(c) do
       if c:is_over() then return true end
-      c:arm(OVER)
+      local armed, message, code = c:arm(OVER)
+      if not armed then return nil, message, code end
       local reason
       if ends.turn[c] then reason = queue_up(ends, c, seconds) end
       if not reason then

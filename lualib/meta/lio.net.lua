@@ -555,7 +555,7 @@ function Connection:put_file(sent, source, offset, length) end
 ---@private
 function Connection:queue_file(source, offset, length) end
 
----What waiting stands on.
+---What waiting stands on. Returns true, or nil, a message and a code when no event will come.
 ---@private
 function Connection:arm(events) end
 

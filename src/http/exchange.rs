@@ -192,7 +192,7 @@ impl Exchange {
                 // One that pipelines without end must not keep the loop from the others.
                 if self.burst == BURST && !stream.buffered().is_empty() {
                     self.burst = 0;
-                    stream.transport.arm(WRITE);
+                    stream.transport.arm(WRITE)?;
                     stream.send(&[], &mut 0)?;
                     return Ok(Next::Blocked);
                 }

@@ -134,9 +134,11 @@ pub(super) unsafe fn ready(state: *mut lua_State, selector: c_int, keeper: *mut 
                 }
                 Taken::Some if (*keeper).is_whole() => {
                     let listener = (*keeper).listener;
-                    settle(state, guard(|| Ok((*listener).watch().arm(READ))));
-                    ffi::lua_settop(state, at - 1);
-                    return true;
+                    // A listener that cannot be armed is Lua's to look at.
+                    if settle(state, guard(|| Ok((*listener).watch().arm(READ).is_ok()))) {
+                        ffi::lua_settop(state, at - 1);
+                        return true;
+                    }
                 }
                 _ => {}
             }

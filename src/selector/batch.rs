@@ -18,25 +18,29 @@ impl Core {
         }
     }
 
-    /// Re-arms foreign descriptors that were delivered, so that the coming poll reports them again.
-    fn rearm(&self) {
+    /// Re-arms foreign descriptors that were delivered, so that the coming poll reports them again. Those that the
+    /// system refuses stay in the list for the next wait.
+    fn rearm(&self) -> io::Result<()> {
         if self.rearm.borrow().is_empty() {
-            return;
+            return Ok(());
         }
-        let list = std::mem::take(&mut *self.rearm.borrow_mut());
-        for registration in &list {
+        let mut list = std::mem::take(&mut *self.rearm.borrow_mut());
+        let mut outcome = Ok(());
+        list.retain(|registration| {
+            if registration.alive.get()
+                && let Err(error) = self.report(registration, registration.watched())
+            {
+                self.forget_gone(registration, &error);
+                if registration.alive.get() {
+                    outcome = Err(error);
+                    return true;
+                }
+            }
             registration.rearming.set(false);
-            if !registration.alive.get() {
-                continue;
-            }
-            if self.report(registration, registration.watched()).is_err() {
-                // Closed without event_del: it can never be ready again.
-                self.forget(registration, false);
-            }
-        }
-        let mut list = list;
-        list.clear();
+            false
+        });
         *self.rearm.borrow_mut() = list;
+        outcome
     }
 
     /// Settles what the last batch left in the queue; true when something is due for certain.
@@ -99,7 +103,7 @@ impl Core {
         mut interrupted: impl FnMut() -> bool,
     ) -> io::Result<()> {
         let pending = self.settle();
-        self.rearm();
+        self.rearm()?;
         let timeout = if pending {
             Some(Duration::ZERO)
         } else {
@@ -180,8 +184,10 @@ impl Core {
                 registration.watched()
             }
         };
-        if wanted != registration.reported.get() && self.report(registration, wanted).is_err() {
-            self.forget(registration, false);
+        if wanted != registration.reported.get()
+            && let Err(error) = self.report(registration, wanted)
+        {
+            self.forget_gone(registration, &error);
         }
     }
 

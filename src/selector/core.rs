@@ -178,9 +178,20 @@ impl Core {
         asked: u8,
         mode: Mode,
     ) -> io::Result<()> {
+        let before = (registration.asked.get(), registration.mode.get());
         registration.asked.set(asked);
         registration.mode.set(mode);
-        let wanted = asked & (READ | WRITE);
+        self.modified(registration).inspect_err(|error| {
+            registration.asked.set(before.0);
+            registration.mode.set(before.1);
+            self.forget_gone(registration, error);
+        })
+    }
+
+    /// Has the system report what is asked for since it was changed.
+    fn modified(&self, registration: &Rc<Registration>) -> io::Result<()> {
+        let mode = registration.mode.get();
+        let wanted = registration.asked.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 {
             return self.report(registration, registration.reported.get() | wanted);
         }
@@ -196,35 +207,45 @@ impl Core {
         Ok(())
     }
 
-    /// A registration asks for more than before, by [`Registration::arm`].
-    pub(super) fn asked_more(&self, registration: &Rc<Registration>) {
+    /// A registration asks for more than before, by [`Registration::arm`]. When the system refuses, the registration
+    /// is as before, and may ask again.
+    pub(super) fn asked_more(&self, registration: &Rc<Registration>) -> io::Result<()> {
         let wanted = registration.asked.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
                 _ => registration.reported.get() | wanted,
             };
-            if self.report(registration, all).is_err() {
-                self.forget(registration, false);
-            }
-            return;
+            return self
+                .report(registration, all)
+                .inspect_err(|error| self.forget_gone(registration, error));
         }
         self.enqueue(registration);
+        Ok(())
+    }
+
+    /// Forgets a registration whose descriptor was closed without a word, as `error` of the system says: it can never
+    /// be ready again. Other errors change nothing.
+    pub(super) fn forget_gone(&self, registration: &Rc<Registration>, error: &io::Error) {
+        if matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOENT)) {
+            self.forget(registration, false);
+        }
     }
 
     /// Tells the system to report `bits`; a condition that holds already is reported anew.
     pub(super) fn report(&self, registration: &Registration, bits: u8) -> io::Result<()> {
         let poll = self.poll.borrow();
         let source = &mut SourceFd(&registration.descriptor);
-        let known = registration.known.replace(bits != 0);
-        registration.reported.set(bits);
         let token = token(registration.slot, registration.generation);
-        match (known, bits) {
-            (false, 0) => Ok(()),
-            (true, 0) => poll.registry().deregister(source),
-            (true, _) => poll.registry().reregister(source, token, interest(bits)),
-            (false, _) => poll.registry().register(source, token, interest(bits)),
+        match (registration.known.get(), bits) {
+            (false, 0) => {}
+            (true, 0) => poll.registry().deregister(source)?,
+            (true, _) => poll.registry().reregister(source, token, interest(bits))?,
+            (false, _) => poll.registry().register(source, token, interest(bits))?,
         }
+        registration.known.set(bits != 0);
+        registration.reported.set(bits);
+        Ok(())
     }
 
     /// Removes a registration; its undelivered events die with it.
@@ -292,5 +313,98 @@ fn interest(bits: u8) -> Interest {
         READ => Interest::READABLE,
         WRITE => Interest::WRITABLE,
         _ => Interest::READABLE | Interest::WRITABLE,
+    }
+}
+
+#[cfg(test)]
+impl Core {
+    /// Runs `f` while the system refuses every change of interest: the poll's descriptor means another file meanwhile.
+    pub(crate) fn refused<T>(&self, f: impl FnOnce() -> T) -> T {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+        let number = self.poll.borrow().as_raw_fd();
+        let other = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: a duplicate of our own descriptor, which nobody else has.
+        let kept = unsafe { OwnedFd::from_raw_fd(libc::dup(number)) };
+        // SAFETY: the number is the poll's before and after, and no other thread uses this core.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        let result = f();
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::dup2(kept.as_raw_fd(), number) }, number);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    /// The descriptors that one wait delivers.
+    fn due(core: &Core) -> Vec<RawFd> {
+        core.wait(Some(Duration::from_secs(5)), || false).unwrap();
+        std::iter::from_fn(|| core.next())
+            .map(|(registration, _)| registration.descriptor)
+            .collect()
+    }
+
+    fn errno<T>(result: io::Result<T>) -> Option<i32> {
+        result.err().and_then(|error| error.raw_os_error())
+    }
+
+    #[test]
+    fn a_registration_that_the_system_refuses_may_ask_again() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let core = Core::new(16).unwrap();
+        let registration = core.add_later(near.as_raw_fd(), Mode::Once, Kind::Tcp);
+        let refused = core.refused(|| registration.arm(READ));
+        assert_eq!(errno(refused), Some(libc::EINVAL));
+        assert!(registration.alive.get());
+        assert_eq!(registration.asked.get(), 0);
+        far.write_all(b"x").unwrap();
+        registration.arm(READ).unwrap();
+        assert_eq!(due(&core), [near.as_raw_fd()]);
+    }
+
+    #[test]
+    fn a_change_that_the_system_refuses_changes_nothing() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let core = Core::new(16).unwrap();
+        let registration = core
+            .add(near.as_raw_fd(), READ, Mode::Level, Kind::Foreign)
+            .unwrap();
+        let refused = core.refused(|| core.modify(&registration, WRITE, Mode::Once));
+        assert_eq!(errno(refused), Some(libc::EINVAL));
+        assert_eq!(registration.asked.get(), READ);
+        assert!(registration.mode.get() == Mode::Level);
+        assert_eq!(core.count(), 1);
+        far.write_all(b"x").unwrap();
+        assert_eq!(due(&core), [near.as_raw_fd()]);
+    }
+
+    #[test]
+    fn a_foreign_descriptor_that_cannot_be_re_armed_fails_the_wait_and_is_kept() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let core = Core::new(16).unwrap();
+        core.add(near.as_raw_fd(), READ, Mode::Level, Kind::Foreign)
+            .unwrap();
+        far.write_all(b"x").unwrap();
+        assert_eq!(due(&core), [near.as_raw_fd()]);
+        let refused = core.refused(|| core.wait(Some(Duration::ZERO), || false));
+        assert_eq!(errno(refused), Some(libc::EINVAL));
+        assert_eq!(due(&core), [near.as_raw_fd()]);
+        assert_eq!(due(&core), [near.as_raw_fd()]);
+    }
+
+    #[test]
+    fn a_descriptor_that_is_closed_is_forgotten_and_said() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let core = Core::new(16).unwrap();
+        let registration = core.add_later(near.as_raw_fd(), Mode::Once, Kind::Tcp);
+        drop(near);
+        assert_eq!(errno(registration.arm(READ)), Some(libc::EBADF));
+        assert_eq!(core.count(), 0);
     }
 }

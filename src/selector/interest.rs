@@ -224,10 +224,7 @@ unsafe fn modify(state: *mut lua_State, asked: u8, mode: Mode) -> c_int {
             };
             Ok(match core.modify(&registration, asked, mode) {
                 Ok(()) => Ok(registration.slot),
-                Err(error) => {
-                    core.forget(&registration, false);
-                    Err(Fault::io("event_mod", &error))
-                }
+                Err(error) => Err(Fault::io("event_mod", &error)),
             })
         });
         match settle(state, changed) {
@@ -336,17 +333,19 @@ pub(super) unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
         let bits = args::integer_in(state, 3, 1, 7, "events") as u8;
         let armed = guard(|| {
             let Some(registration) = core.find(descriptor.number) else {
-                return Ok(false);
+                return Ok(Err(unknown("arm")));
             };
             registration.mode.set(Mode::Once);
-            registration.arm(bits);
-            Ok(true)
+            let armed = registration.arm(bits);
+            Ok(armed.map_err(|error| Fault::io("arm", &error)))
         });
-        if !settle(state, armed) {
-            return unknown("arm").push(state);
+        match settle(state, armed) {
+            Ok(()) => {
+                ffi::lua_pushboolean(state, 1);
+                1
+            }
+            Err(fault) => fault.push(state),
         }
-        ffi::lua_pushboolean(state, 1);
-        1
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::{Core, Kind};
 use std::cell::Cell;
+use std::io;
 use std::os::fd::RawFd;
 use std::rc::Weak;
 
@@ -101,18 +102,21 @@ impl Registration {
         self.ready.get() & (CLOSED | HANG_UP | ERROR) != 0
     }
 
-    /// Asks for `bits` in addition, for one delivery; they may be due at once.
-    pub(crate) fn arm(self: &std::rc::Rc<Self>, bits: u8) {
-        let asked = self.asked.get() | bits;
+    /// Asks for `bits` in addition, for one delivery; they may be due at once. An error of the system means that
+    /// nothing will be delivered.
+    pub(crate) fn arm(self: &std::rc::Rc<Self>, bits: u8) -> io::Result<()> {
+        let before = self.asked.get();
+        let asked = before | bits;
         self.asked.set(asked);
         let unreported = asked & (READ | WRITE) & !self.reported.get();
         if unreported == 0 && self.due() == 0 {
             // The system will tell.
-            return;
+            return Ok(());
         }
         let Some(core) = self.core.upgrade() else {
-            return;
+            return Ok(());
         };
-        core.asked_more(self);
+        core.asked_more(self)
+            .inspect_err(|_| self.asked.set(before))
     }
 }

@@ -4,6 +4,7 @@
 use super::Registration;
 use super::registration::{CLOSED, ERROR, HANG_UP, READ, WRITE};
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 
 /// Most sockets are in one selector: no list for that.
@@ -101,13 +102,14 @@ impl Watch {
         linked
     }
 
-    /// Asks for `bits` once, in the selector the socket is in. False when it is in none.
-    pub(crate) fn arm(&self, bits: u8) -> bool {
-        let mut armed = false;
+    /// Asks for `bits` once, in each selector the socket is in. An error means that one of them will not report them.
+    pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
+        let mut armed = Ok(());
         self.each(|registration| {
-            if registration.alive.get() {
-                registration.arm(bits);
-                armed = true;
+            if registration.alive.get()
+                && let Err(error) = registration.arm(bits)
+            {
+                armed = Err(error);
             }
         });
         armed

@@ -52,7 +52,7 @@ impl Stream {
                 return Ok(Turn::Done);
             }
             if *sent >= until {
-                return Ok(self.go_on_later());
+                return self.go_on_later();
             }
             let want = (until - *sent) as usize;
             match self.transport.send_file(file, offset + *sent, want)? {
@@ -61,18 +61,18 @@ impl Stream {
                     *sent += count as u64;
                     self.written += count as u64;
                     if count < want {
-                        return Ok(self.go_on_later());
+                        return self.go_on_later();
                     }
                 }
-                Moved::WouldBlock => return Ok(self.go_on_later()),
+                Moved::WouldBlock => return self.go_on_later(),
             }
         }
     }
 
-    fn go_on_later(&mut self) -> Turn {
+    fn go_on_later(&mut self) -> io::Result<Turn> {
         self.messages = 0;
-        self.transport.arm(WRITE);
-        Turn::Later
+        self.transport.arm(WRITE)?;
+        Ok(Turn::Later)
     }
 
     /// Sends what is queued, with `more` to follow at once. False when it would block, the stream being
@@ -85,13 +85,13 @@ impl Stream {
             false => self.transport.send(queue)?,
         };
         let Moved::Done(count) = moved else {
-            self.go_on_later();
+            self.go_on_later()?;
             return Ok(false);
         };
         self.written += count as u64;
         self.took(count);
         if count < asked {
-            self.go_on_later();
+            self.go_on_later()?;
         }
         Ok(count == asked)
     }
@@ -141,8 +141,12 @@ pub(super) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int 
             return failed(state, b"closed", b"closed");
         }
         let turn = guard(|| {
-            if sent == 0 && !stream.begin_message() {
-                return Ok(Ok(Turn::Later));
+            if sent == 0 {
+                match stream.begin_message() {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Ok(Turn::Later)),
+                    Err(error) => return Ok(Err(Fault::io("sendfile", &error))),
+                }
             }
             Ok(source.and_then(|file| {
                 let turn = stream.send_file(file, offset, length, &mut sent);

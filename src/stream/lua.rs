@@ -186,6 +186,14 @@ pub(crate) enum Accepted {
     Failed(Fault),
 }
 
+/// Arms a listener at which nobody is.
+fn armed_listener(listener: &Socket) -> Accepted {
+    match listener.watch().arm(READ) {
+        Ok(()) => Accepted::Nobody,
+        Err(error) => Accepted::Failed(Fault::io("accept", &error)),
+    }
+}
+
 /// Accepts a connection for `stream`, which is closed, if there is one.
 ///
 /// # Safety
@@ -203,10 +211,7 @@ pub(crate) unsafe fn accept_for(
                     (*stream).renew(Transport::Plain(socket));
                     Accepted::Stream(stream)
                 }
-                Ok(Moved::WouldBlock) => {
-                    (*listener).watch().arm(READ);
-                    Accepted::Nobody
-                }
+                Ok(Moved::WouldBlock) => armed_listener(&*listener),
                 Err(error) => Accepted::Failed(Fault::io("accept", &error)),
             })
         });
@@ -250,10 +255,7 @@ pub(crate) unsafe fn push_accepted(
         });
         match accepted {
             Ok(stream) => Accepted::Stream(stream),
-            Err(_) if blocked => {
-                settle(state, guard(|| Ok((*listener).watch().arm(READ))));
-                Accepted::Nobody
-            }
+            Err(_) if blocked => settle(state, guard(|| Ok(armed_listener(&*listener)))),
             Err(fault) => Accepted::Failed(fault),
         }
     }
@@ -369,15 +371,25 @@ unsafe extern "C-unwind" fn take_back(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end.
+/// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
+/// `nil, message, code` when none will come.
 unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
         let stream = check(state, 1);
         let all = i64::from(READ | WRITE | CLOSED);
         let bits = args::integer_in(state, 2, 1, all, "events") as u8;
-        settle(state, guard(|| Ok(stream.transport.arm(bits))));
-        0
+        let armed = guard(|| {
+            let armed = stream.transport.arm(bits);
+            Ok(armed.map_err(|error| Fault::io("arm", &error)))
+        });
+        match settle(state, armed) {
+            Ok(()) => {
+                ffi::lua_pushboolean(state, 1);
+                1
+            }
+            Err(fault) => fault.push(state),
+        }
     }
 }
 

@@ -178,7 +178,7 @@ impl Stream {
             return Ok(Filled::End);
         }
         if !self.fresh && (self.reads >= BURST || !self.transport.may_read()) {
-            return Ok(self.read_later());
+            return self.read_later();
         }
         self.fresh = false;
         self.reads += 1;
@@ -200,7 +200,7 @@ impl Stream {
                 Ok(Filled::End)
             }
             Moved::Done(_) => Ok(Filled::Some),
-            Moved::WouldBlock => Ok(self.read_later()),
+            Moved::WouldBlock => self.read_later(),
         }
     }
 
@@ -210,14 +210,13 @@ impl Stream {
         self.buffered().is_empty() && matches!(self.fill(0), Ok(Filled::WouldBlock))
     }
 
-    /// Whether it is known that nothing can be received now: then the stream is armed for reading.
+    /// Whether it is known that nothing can be received now: then the stream is armed for reading. False when it
+    /// cannot be armed; the next read says why.
     pub(super) fn is_dry(&mut self) -> bool {
-        let dry =
-            self.input.is_empty() && !(self.fresh || self.ended) && !self.transport.may_read();
-        if dry {
-            self.read_later();
-        }
-        dry
+        self.input.is_empty()
+            && !(self.fresh || self.ended)
+            && !self.transport.may_read()
+            && self.read_later().is_ok()
     }
 
     /// What is buffered leaves the wide buffer, which the next read of any stream is to have.
@@ -230,23 +229,23 @@ impl Stream {
         }
     }
 
-    fn read_later(&mut self) -> Filled {
+    fn read_later(&mut self) -> io::Result<Filled> {
         self.narrow();
         self.reads = 0;
         self.messages = 0;
-        self.transport.arm(READ);
-        Filled::WouldBlock
+        self.transport.arm(READ)?;
+        Ok(Filled::WouldBlock)
     }
 
     /// Whether another message may be sent now. False when it is time to let others run: the stream is
     /// armed for writing then, and due in the next round of the loop.
-    pub(crate) fn begin_message(&mut self) -> bool {
+    pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
         if self.messages < BURST {
-            return true;
+            return Ok(true);
         }
         self.messages = 0;
-        self.transport.arm(WRITE);
-        false
+        self.transport.arm(WRITE)?;
+        Ok(false)
     }
 
     /// The write queue: what is appended goes out ahead of what is sent next.
@@ -276,7 +275,7 @@ impl Stream {
             let (moved, asked) = self.send_once(pieces, *sent)?;
             let Moved::Done(count) = moved else {
                 self.messages = 0;
-                self.transport.arm(WRITE);
+                self.transport.arm(WRITE)?;
                 return Ok(false);
             };
             self.written += count as u64;
@@ -285,7 +284,7 @@ impl Stream {
             *sent += count - of_queue;
             if count < asked {
                 self.messages = 0;
-                self.transport.arm(WRITE);
+                self.transport.arm(WRITE)?;
                 return Ok(false);
             }
         }

@@ -46,7 +46,7 @@ fn a_peer_that_never_runs_dry_is_left_for_the_next_round() {
         reads += 1;
         stream.consume(stream.buffered().len());
         // What a wait would bring: the system says that there is more.
-        stream.transport.arm(READ);
+        stream.transport.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }
     assert_eq!(reads, BURST);
@@ -142,4 +142,56 @@ fn a_full_pipe_takes_part_and_says_how_much() {
         }
     }
     assert_eq!(sent, big.len() + 4);
+}
+
+/// As [`connected`], with a stream that the system is told of when it waits, as accepted by a web server.
+fn taken_over() -> (Stream, Socket, Rc<Core>) {
+    let owned = Rc::new(Owned::default());
+    let (near, far) = Socket::pair(&owned).unwrap();
+    let core = Core::new(16).unwrap();
+    let registration = core.add_later(near.number(), Mode::Once, Kind::Other);
+    near.watch().link(registration);
+    let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
+    (stream, far, core)
+}
+
+// The registration was forgotten without a word, and the connection waited for ever.
+#[test]
+fn a_wait_to_read_that_the_system_refuses_is_an_error_and_the_next_one_works() {
+    let (mut stream, far, core) = taken_over();
+    for _ in 0..2 {
+        let refused = core.refused(|| stream.receive(Form::Any));
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert!(!core.refused(|| stream.is_dry()), "the read says why");
+    }
+    assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
+    far.send(b"hello").unwrap();
+    assert!(is_due(&core, Duration::from_secs(5)));
+    let hello = Received::Ready {
+        length: 5,
+        consume: 5,
+    };
+    assert_eq!(stream.receive(Form::Any).unwrap(), hello);
+}
+
+#[test]
+fn a_wait_to_write_that_the_system_refuses_is_an_error_that_says_how_much_was_sent() {
+    for make in [connected, taken_over] {
+        let (mut stream, far, core) = make();
+        let big = vec![b'y'; 8 << 20];
+        let mut sent = 0;
+        let refused = core.refused(|| stream.send(&[&big], &mut sent));
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert!(sent > 0 && sent < big.len());
+        assert!(!stream.send(&[&big], &mut sent).unwrap());
+        let mut rest = [std::mem::MaybeUninit::uninit(); 65536];
+        let mut received = 0;
+        while let Ok(Moved::Done(count)) = far.receive(&mut rest) {
+            received += count;
+        }
+        assert_eq!(received, sent);
+        core.wait(Some(Duration::from_secs(5)), || false).unwrap();
+        let (_, bits) = core.next().unwrap();
+        assert_eq!(bits, crate::selector::WRITE);
+    }
 }

@@ -319,8 +319,12 @@ pub(super) unsafe fn put_strings(
         }
         let result = guard(|| {
             // Nothing to add means that somebody only flushes, and may not come back.
-            if sent == 0 && last >= first && !(*stream).begin_message() {
-                return Ok(Ok(false));
+            if sent == 0 && last >= first {
+                match (*stream).begin_message() {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Ok(false)),
+                    Err(error) => return Ok(Err(Fault::io("send", &error))),
+                }
             }
             let done = send_strings(state, first, last, &mut *stream, &mut sent);
             Ok(done.map_err(|error| Fault::io("send", &error)))

@@ -82,9 +82,9 @@ impl Transport {
         socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
     }
 
-    /// Asks the selector for `bits`, once.
-    pub(crate) fn arm(&self, bits: u8) {
-        self.socket().watch().arm(bits);
+    /// Asks the selector for `bits`, once. An error means that no event will come.
+    pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
+        self.socket().watch().arm(bits)
     }
 
     /// Whether a selector has it.

@@ -176,12 +176,12 @@ return function(api, host)
     end
     if done then return s end
     local ok, message, why = stream.watch(selector, s)
+    if ok then ok, message, why = selector:arm(s, WRITE) end
     if not ok then
       s:close()
       self.message, self.code = message, why
       return
     end
-    selector:arm(s, WRITE)
     write_tokens[s] = self
     self.running[#self.running + 1] = s
   end
@@ -197,6 +197,7 @@ return function(api, host)
         -- The system chose the very port that was asked for: nobody listens there.
         ok, message, code = nil, "connect: Connection refused", "refused"
       end
+      if ok and not peer then ok, message, code = selector:arm(s, WRITE) end
       if not ok then
         self.message, self.code = message, code
         failed = true
@@ -206,8 +207,6 @@ return function(api, host)
         write_tokens[s] = nil
         selector:event_del(s)
         return s
-      else
-        selector:arm(s, WRITE)
       end
     end
     return nil, failed

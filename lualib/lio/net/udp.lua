@@ -45,11 +45,14 @@ return function(api, host)
     return setmetatable({ socket = s, family = family, burst = 0, key = key }, Udp)
   end
 
-  -- Waits until the socket is ready for `bit`, with the turn. → true, or "timeout", "closed".
+  -- Waits until the socket is ready for `bit`, with the turn. → true, or nil, message, code.
   local function wait_for(u, dir, bit)
     u.burst = 0
-    selector:arm(u.socket, bit)
-    return turns.await(dir, u.socket)
+    local armed, message, code = selector:arm(u.socket, bit)
+    if not armed then return nil, message, code end
+    local reason = turns.await(dir, u.socket)
+    if reason == "timeout" or reason == "closed" then return nil, reason, reason end
+    return true
   end
 
   -- One turn: `f` tries, and returns false when it would block. → what it returned, or nil, message, code.
@@ -67,8 +70,8 @@ return function(api, host)
         a, b, c = f(s, ...)
       end
       if a == false then
-        local reason = wait_for(u, dir, bit)
-        if reason == "timeout" or reason == "closed" then a, b, c = nil, reason, reason end
+        local ready, message, code = wait_for(u, dir, bit)
+        if not ready then a, b, c = nil, message, code end
       end
     until a ~= false
     turns.pass_on(dir, s)
@@ -94,9 +97,9 @@ return function(api, host)
     u.burst = u.burst + 1
     if u.burst > BURST and not u.closed and not reads.turn[u.socket] then
       -- Due at once, if there is more.
-      local reason = wait_for(u, reads, READ)
+      local ready, message, code = wait_for(u, reads, READ)
       turns.pass_on(reads, u.socket)
-      if reason == "timeout" or reason == "closed" then return nil, reason, reason end
+      if not ready then return nil, message, code end
     end
     local data, from, code = in_turn(u, reads, READ, receive)
     if not data then return nil, from, code end
