@@ -41,6 +41,16 @@ kit.test("a chunked body is put together, with its trailers", once(
     t.eq({ res.body, res.trailers }, { "hello!", { ["x-sum"] = "6" } })
   end)
 
+for _, extension in ipairs { ";", ";a;", ";a=", ';a="b', ';a="b\\"', ';a=b"', ";a b" } do
+  kit.test("an answer with the chunk extension " .. extension .. " is refused", once(
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5" .. extension .. "\r\nhello\r\n0\r\n\r\n"),
+    function(http, url)
+      local res, message, code = http:get(url)
+      t.eq({ res, code }, { nil, "protocol" }, message)
+      t.ok(message:find "malformed chunk", message)
+    end)
+end
+
 kit.test("a body without length ends with the connection, which is not used again",
   once "HTTP/1.1 200 OK\r\n\r\nall of it",
   function(http, url)

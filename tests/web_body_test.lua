@@ -59,6 +59,20 @@ t.test("a chunked body arrives whole, with extensions and trailers left out", fu
   end)
 end)
 
+t.test("an empty or unbalanced extension of a chunk is refused", function()
+  for _, extension in ipairs { ";", ";a;", ";a=", ';a="b', ';a="b\\"', ';a=b"', ";a b" } do
+    for _, form in ipairs { "5%s\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0%s\r\n\r\n" } do
+      local body = form:format(extension)
+      http.with(echo(), function(open)
+        local c = open()
+        local r = c:ask(post("/", "Transfer-Encoding: chunked") .. body)
+        t.eq({ r.status, r.headers.connection }, { 400, "close" }, body)
+        t.ok(c:ended())
+      end)
+    end
+  end
+end)
+
 t.test("body gives the same again when it is asked for twice", function()
   local app = web.new()
   app:post("/", function(req) return req:body() .. req:body() end)

@@ -45,7 +45,11 @@ enum State {
     /// White space before an extension, which needs a `;` behind it.
     BeforeExtension { value: u64, length: u32 },
     /// Within the extensions.
-    Extension { value: u64, length: u32 },
+    Extension {
+        value: u64,
+        length: u32,
+        place: Place,
+    },
     /// The line feed of a chunk line is due.
     SizeFeed { value: u64 },
     /// So many bytes of data are due, at least one.
@@ -58,6 +62,57 @@ enum State {
     Trailers { searched: usize },
     /// Complete.
     Done,
+}
+
+/// Where in an extension (RFC 9112 section 7.1.1): `;name`, `;name=value` or `;name="value"`, with white space around `;`
+/// and `=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind the `;`: a name is due.
+    Start,
+    Name,
+    /// White space behind a name.
+    AfterName,
+    /// Behind the `=`: a value is due.
+    BeforeValue,
+    Value,
+    Quoted,
+    /// Behind a backslash within quotes.
+    Escaped,
+    /// Behind the closing quote.
+    Closed,
+    /// White space behind a value.
+    AfterValue,
+}
+
+impl Place {
+    /// The place behind `byte`; `None` where that may not stand.
+    fn behind(self, byte: u8) -> Option<Place> {
+        // What is not ASCII means nothing, and harms nothing.
+        let is_token = fields::is_token_byte(byte) || byte >= 0x80;
+        Some(match (self, byte) {
+            (Place::Quoted, b'"') => Place::Closed,
+            (Place::Quoted, b'\\') => Place::Escaped,
+            (Place::Quoted | Place::Escaped, b'\t' | 0x20..=0x7e | 0x80..) => Place::Quoted,
+            (Place::Quoted | Place::Escaped, _) => return None,
+            (Place::Start, b' ' | b'\t') => Place::Start,
+            (Place::BeforeValue, b' ' | b'\t') => Place::BeforeValue,
+            (Place::Name | Place::AfterName, b' ' | b'\t') => Place::AfterName,
+            (_, b' ' | b'\t') => Place::AfterValue,
+            (Place::Start | Place::Name, _) if is_token => Place::Name,
+            (Place::BeforeValue | Place::Value, _) if is_token => Place::Value,
+            (Place::BeforeValue, b'"') => Place::Quoted,
+            (Place::Name | Place::AfterName, b'=') => Place::BeforeValue,
+            (Place::Start | Place::BeforeValue, _) => return None,
+            (_, b';') => Place::Start,
+            _ => return None,
+        })
+    }
+
+    /// Whether the line may end here.
+    fn is_whole(self) -> bool {
+        matches!(self, Place::Name | Place::Value | Place::Closed)
+    }
 }
 
 const NEXT_SIZE: State = State::Size {
@@ -153,24 +208,38 @@ impl Chunked {
                 })
             }
             (State::Size { digits: 0, .. }, _) => Err(Reject::bad("malformed chunk size")),
-            (State::Size { value, .. } | State::Extension { value, .. }, b'\r') => {
+            (State::Size { value, .. }, b'\r') => {
                 self.announce(value)?;
                 Ok(State::SizeFeed { value })
             }
-            (State::Size { value, .. }, b';') => self.extension(value, 0),
+            (State::Extension { value, place, .. }, b'\r') if place.is_whole() => {
+                self.announce(value)?;
+                Ok(State::SizeFeed { value })
+            }
+            (State::Size { value, .. }, b';') => self.extension(value, 0, Place::Start),
             (State::Size { value, .. }, b' ' | b'\t') => {
                 Ok(State::BeforeExtension { value, length: 1 })
             }
-            (State::BeforeExtension { value, length }, b';') => self.extension(value, length),
+            (State::BeforeExtension { value, length }, b';') => {
+                self.extension(value, length, Place::Start)
+            }
             (State::BeforeExtension { value, length }, b' ' | b'\t') if length < MAX_EXTENSION => {
                 Ok(State::BeforeExtension {
                     value,
                     length: length + 1,
                 })
             }
-            (State::Extension { value, length }, b'\t' | 0x20..=0x7e | 0x80..) => {
-                self.extension(value, length)
-            }
+            (
+                State::Extension {
+                    value,
+                    length,
+                    place,
+                },
+                _,
+            ) => match place.behind(byte) {
+                Some(place) => self.extension(value, length, place),
+                None => Err(Reject::bad("malformed chunk extension")),
+            },
             (State::SizeFeed { value: 0 }, b'\n') => Ok(State::Trailers { searched: 0 }),
             (State::SizeFeed { value }, b'\n') => Ok(State::Data { left: value }),
             (State::DataReturn, b'\r') => Ok(State::DataFeed),
@@ -180,8 +249,8 @@ impl Chunked {
         }
     }
 
-    /// One more byte of extension.
-    fn extension(&mut self, value: u64, length: u32) -> Result<State, Reject> {
+    /// One more byte of extension, behind which is `place`.
+    fn extension(&mut self, value: u64, length: u32, place: Place) -> Result<State, Reject> {
         self.extensions += 1;
         let allowed = self.total.saturating_add(EXTENSION_ALLOWANCE);
         if length >= MAX_EXTENSION || self.extensions > allowed {
@@ -190,6 +259,7 @@ impl Chunked {
         Ok(State::Extension {
             value,
             length: length + 1,
+            place,
         })
     }
 

@@ -75,11 +75,53 @@ fn sizes_are_hexadecimal_in_either_case() {
 
 #[test]
 fn extensions_are_ignored() {
-    for extension in [";a", ";a=b", " ; a = \"b;c\"", "\t;x", ";", ";\u{e9}"] {
+    for extension in [
+        ";a",
+        ";a=b",
+        " ; a = \"b;c\"",
+        "\t;x",
+        ";\u{e9}",
+        ";a=\"\"",
+        ";a=\"\\\"\\\\\" ;b\t= c;d",
+        ";  a  ;b",
+    ] {
         assert_eq!(
             data(format!("1{extension}\r\nx\r\n0{extension}\r\n\r\n")),
             b"x"
         );
+    }
+}
+
+#[test]
+fn extensions_that_are_empty_or_unbalanced_are_refused() {
+    for extension in [
+        ";",
+        ";;a",
+        ";a;",
+        "; ",
+        ";=b",
+        ";a=",
+        ";a=;b",
+        ";a= ",
+        ";a=\"b",
+        ";a=\"",
+        ";a=\"b\\\"",
+        ";a=b\"",
+        ";a=\"b\"c",
+        ";\"a\"",
+        ";a b",
+        ";a=b c",
+        ";a=b=c",
+        ";a ",
+        ";a,b",
+        ";a=\"b\" ",
+    ] {
+        for wire in [
+            format!("1{extension}\r\nx\r\n0\r\n\r\n"),
+            format!("1\r\nx\r\n0{extension}\r\n\r\n"),
+        ] {
+            assert_eq!(refuse(wire), 400, "{extension:?}");
+        }
     }
 }
 
