@@ -93,11 +93,11 @@ t.test("a wrong configuration raises before anything runs", function()
   end
 end)
 
-t.test("a first service that fails makes the exit code 1 and is logged", function()
+t.test("a first service that fails makes the call raise, and the exit code 1", function()
   local r = boot("{}", { main = "require 'skynet'.start(function() error 'no start' end)" })
-  t.eq(r.out, "code 1\n")
-  t.ok(r.err:find "the service could not start: .*main%.lua:1: no start", r.err)
-  t.ok(r.err:find "the system cannot start", r.err)
+  t.eq(r.out, "")
+  t.eq(r.code, 1)
+  t.ok(r.err:find "the system cannot start: the bootstrap service 'main': .*main%.lua:1: no start", r.err)
 end)
 
 t.test("the system goes on without its first service, and ends with the last one that is not unique", function()

@@ -7,9 +7,10 @@
 ---@overload fun(config: skynet.Config|string): integer
 local start = {}
 
----Runs a system until it has ended. Raises what is wrong with the table before anything runs.
+---Runs a system until it has ended. Raises what is wrong with the table before anything runs, and when the first
+---service could not start.
 ---@param config skynet.Config|string a string: the first service's name
----@return integer code the exit code; 1 when the first service cannot start
+---@return integer code the exit code
 function start.start(config) end
 
 ---What a system is made of. Any other field is a value of `skynet.getenv`, as these are.
