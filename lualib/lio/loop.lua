@@ -67,6 +67,50 @@ local api = net.new(selector, {
 })
 M.net = api
 
+local attached = false -- whether a service owns this loop; a table while `run` waits there
+local host -- what the service knows of its tasks; set by `attach`
+
+local INSTEAD <const> = {
+  ["loop.sleep"] = "ltask.sleep(centiseconds) waits here; or ",
+  ["loop.timeout"] = "ltask.timeout(centiseconds, f) works here; or ",
+}
+for name in ("listen accept connect udp resolve serve"):gmatch "%a+" do
+  INSTEAD["net." .. name] = "net.remote(io) has the calls of a service that owns one; or "
+end
+
+-- Raises in a service that owns no loop: nothing would wake a task that waits for this one. `level` as for `error`.
+local function check_driven(call, level)
+  if active or attached then return end
+  local ltask = package.loaded.ltask
+  if not (ltask and ltask.call) then return end
+  error(("%s: this service owns no loop, so neither I/O nor a timer of lio.loop can wake its tasks; %srun this in a "
+    .. "service that owns a loop: `lio --service script.lua`, or the service 'lio' with the script as its argument")
+    :format(call, INSTEAD[call] or ""), (level or 1) + 1)
+end
+
+api.check_loop = check_driven
+
+-- In a service, calls of the network that would wait, or let others wait, until it is known to own the loop.
+local unchecked = {}
+if package.loaded.ltask and package.loaded.ltask.call then
+  for name in ("listen accept connect udp resolve serve keep wrap rest"):gmatch "%a+" do
+    local f = api[name]
+    unchecked[name] = f
+    api[name] = function(...)
+      check_driven("net." .. name, 2)
+      return f(...)
+    end
+  end
+end
+
+-- `loop.own()`: this service owns the loop: `attach` follows. For `lio.service`.
+function M.own()
+  attached = true
+  for name, f in pairs(unchecked) do api[name] = f end
+  unchecked = {}
+  if rawget(net, "instance") == api then net.use(api) end
+end
+
 local TIMER <const> = {}
 
 -- What a timer's value does when it fires.
@@ -101,6 +145,7 @@ end
 -- first. 0 lets other tasks and I/O go first.
 function M.sleep(seconds)
   check_seconds(seconds, "sleep")
+  check_driven("loop.sleep", 2)
   local co = task.running()
   local id = timers:add(seconds, co)
   sleeping[co] = id
@@ -119,6 +164,7 @@ function M.timeout(seconds, f)
   if type(f) ~= "function" then
     error("bad argument #2 to 'timeout' (function expected, got " .. type(f) .. ")", 2)
   end
+  check_driven("loop.timeout", 2)
   local id = timers:add(seconds, f)
   timeouts[id] = true
   timeout_count = timeout_count + 1
@@ -218,6 +264,7 @@ end
 -- `loop.signal(name, f)`: runs `f(name)` as a task when the signal (`"SIGHUP"` …) comes; nil puts back
 -- what was there before: for SIGINT and SIGTERM, while the loop runs, a graceful stop.
 function M.signal(name, f)
+  if f then check_driven("loop.signal", 2) end
   handlers[name] = f
   if f then
     if not watchers[name] then watch(name) end
@@ -259,9 +306,6 @@ local function drive(state)
   end
 end
 
-local attached = false
-local host -- what the service knows of its tasks; set by `attach`
-
 -- In a service others go on.
 local function kill_own(state)
   for _, co in ipairs(task.list()) do
@@ -302,7 +346,8 @@ end
 -- whether a task answers a request, `service.requests()` how many do. `idle` blocks until there is
 -- something to do, `poll` does not.
 function M.attach(descriptor, take, service)
-  attached, host = true, service
+  M.own()
+  host = service
   api.watch(descriptor, take)
   local function idle()
     if attached ~= true and is_done(attached) then
@@ -325,6 +370,7 @@ end
 -- ends the loop and is raised here, with its traceback; an error in another task is logged.
 function M.run(f, ...)
   if active then error("run: the loop runs already", 2) end
+  check_driven("loop.run", 2)
   active = true
   local state = {}
   if attached then

@@ -14,6 +14,7 @@ local requests = require "lio.net.requests"
 
 local core = package.loaded["ltask.core"]
 local loop = core and require "lio.loop" or require "lio.guest"(ltask)
+if core then loop.own() end
 local S, others = requests(loop.net, ltask)
 
 local exclusive = ltask.is_exclusive and ltask.is_exclusive()

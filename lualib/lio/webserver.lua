@@ -247,6 +247,7 @@ end
 function App:listen(where, opts)
   opts = opts or {}
   local net = require("lio.net").instance
+  if net.check_loop then net.check_loop("app:listen", 2) end
   local addr, port = parse_address(where, opts)
   local listener, message = net.listen(addr, port, opts)
   if not listener then
@@ -285,6 +286,8 @@ end
 -- `opts.workers`: so many services of the scheduler serve the address, each of which runs the program.
 function App:run(where, opts)
   local loop = require "lio.loop"
+  local net = require("lio.net").instance
+  if net.check_loop then net.check_loop("app:run", 2) end
   local count = opts and opts.workers ~= nil and require("lio.web.workers").check(opts.workers) or 1
   if count > 1 then
     local workers = require "lio.web.workers"

@@ -99,6 +99,10 @@ function loop.signal(name, f) end
 ---@return number seconds
 function loop.now() end
 
+---Says that this service owns the loop, for `lio.service`: calls that wait are no longer refused.
+---@private
+function loop.own() end
+
 ---Lets the main loop of a service drive this VM, as `lio.service` does.
 ---@private
 function loop.attach(descriptor, take, service) end

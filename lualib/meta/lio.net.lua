@@ -325,6 +325,12 @@ function net.use(api) end
 ---@param seconds? number the longest wait; default: until something happens
 function net.step(seconds) end
 
+---Raises in a service that owns no loop, where `call` would wait for ever. For libraries that wait on the loop of
+---`lio.loop`; an instance of `net.new` does not have it.
+---@param call string the name for the message
+---@param level? integer whose line the message names, as for `error`; default 1, the caller of `check_loop`
+function net.check_loop(call, level) end
+
 ---Waits, as a task.
 ---@param seconds number
 function net.rest(seconds) end

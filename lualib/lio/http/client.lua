@@ -232,6 +232,8 @@ function Client:request(options)
   if type(options) ~= "table" then
     error("bad argument #1 to 'request' (table expected, got " .. type(options) .. ")", 2)
   end
+  local check_loop = self.pool:net().check_loop
+  if check_loop then check_loop(("http.client: %s request"):format(options.method or "GET"), 2) end
   local ok, request, message, code = pcall(prepare, self, options)
   if not ok then error("request: " .. tostring(request), 2) end
   if not request then return nil, message, code end

@@ -32,6 +32,9 @@ local function net_of(pool)
   return pool.options.net or require("lio.net").instance
 end
 
+-- `pool:net()` → the instance of `lio.net` that its connections are made by.
+Pool.net = net_of
+
 local function host_of(pool, key)
   local host = pool.hosts[key]
   if not host then
