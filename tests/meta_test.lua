@@ -22,9 +22,9 @@ for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service lio.guest lio.system ltask.core
   lio.loads lio.watched bee.object
   ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
-  ltask.service ltask.timer skynet.errors skynet.launch skynet.manager skynet.message skynet.names
-  skynet.packing skynet.protocol skynet.registry skynet.response skynet.services skynet.task skynet.time
-  skynet.trace ]]):gmatch "%S+" do
+  ltask.service ltask.timer skynet.debug skynet.errors skynet.inspect skynet.launch skynet.manager skynet.message
+  skynet.names skynet.packing skynet.protocol skynet.registry skynet.request skynet.response skynet.select
+  skynet.services skynet.task skynet.time skynet.trace ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 
@@ -154,6 +154,7 @@ local function gather()
   seen.getters = request.getters
   all["lio.Request"] = request.Request
   all["lio.Response"] = methods_of(seen.res)
+  all["skynet.Request"] = methods_of(require "skynet".request())
   all["lio.Part"] = require "lio.web.part".Part
   return all, seen
 end

@@ -209,13 +209,15 @@ kit.both("abort ends the system", {
   out = {},
 })
 
-kit.both("names begin with a point, are given once, and are free when their service has ended", {
+kit.both("names are given once, and are free when their service has ended", {
   services = { named = "skynet.start(function() skynet.register '.named' end)" },
   main = [[
     for _, f in ipairs { "localname", "register", "name" } do
-      say(select(2, pcall(skynet[f], "named", 1)):gsub("^.-: ", "", 1))
-      say(select(2, pcall(skynet[f], nil, 1)):gsub("^.-: ", "", 1))
+      for _, name in ipairs { "", ":0000000a", "12", false } do
+        say((select(2, pcall(skynet[f], name, 1))))
+      end
     end
+    say((select(2, pcall(skynet.name, "other", "nobody"))))
     say(skynet.localname ".named")
     local addr = skynet.newservice "named"
     say(skynet.localname ".named" == addr)
@@ -229,10 +231,42 @@ kit.both("names begin with a point, are given once, and are free when their serv
   ]],
   out = function(out)
     local lines = kit.lines(out)
-    for i = 1, 6 do t.ok(lines[i]:find "a name with a point at its begin expected, got '", lines[i]) end
-    t.eq(table.move(lines, 7, #lines, 1, {}), {
+    for i, call in ipairs { "localname", "register", "name" } do
+      for j, name in ipairs { "", ":0000000a", "12", "false" } do
+        t.eq(lines[4 * (i - 1) + j], ("%s: a name expected, as \".name\" or \"NAME\", got '%s'"):format(call, name))
+      end
+    end
+    t.eq(table.move(lines, 13, #lines, 1, {}), {
+      "name: there is no service 'nobody'",
       "nil", "true", "false\tthe name '.named' is taken by the service :00000005", "true",
     })
+  end,
+})
+
+kit.both("a plain name is one as well, in every call that takes an address", {
+  services = { named = [[
+    CMD = { echo = function(...) return ... end }
+    skynet.start(function()
+      skynet.register "NAMED"
+      skynet.dispatch("lua", function(_, _, cmd, ...) skynet.retpack(CMD[cmd](...)) end)
+    end)
+  ]] },
+  main = [[
+    say(skynet.localname "NAMED", select(2, pcall(skynet.call, "NAMED", "lua")))
+    local addr = skynet.newservice "named"
+    say(skynet.localname "NAMED" == addr, skynet.call("NAMED", "lua", "echo", 1, "x"))
+    skynet.name("other", "NAMED")
+    skynet.name(".local", "other")
+    say(skynet.localname "other" == addr, skynet.localname ".local" == addr, skynet.localname "local")
+    say(skynet.unpack(skynet.rawcall("other", "lua", skynet.pack("echo", 2))))
+    say(skynet.send("other", "lua", "echo"), skynet.send("nobody", "lua"))
+    say(skynet.kill "NAMED")
+  ]],
+  out = function(out)
+    t.eq(out, table.concat({
+      "nil\tcall: there is no service 'NAMED'",
+      "true\t1\tx", "true\ttrue\tnil", "2", "true\tfalse\tthere is no service 'nobody'", "true", "",
+    }, "\n"))
   end,
 })
 

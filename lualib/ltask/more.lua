@@ -88,6 +88,9 @@ function hooks.unknown(name, from, session)
   ltask.log.error(text .. ", sent by service " .. from)
 end
 
+-- An answer to a session that this service has never asked with.
+function hooks.strange_answer() end
+
 -- A request's coroutine was closed before it answered.
 function hooks.forgotten(name, from)
   local f = ltask.dispatch()[name]

@@ -86,7 +86,13 @@ function task.is_idle(co) end
 ---@return thread[] members the coroutines that are resuming each other, from the innermost outwards
 ---@return "token"|"answer"|"timer"|"session"|nil kind what a waiting one waits on
 ---@return any value the token; the number of the service that is to answer
+---@return integer? session of an answer, a timer or a session
 function task.look(co) end
+
+---Measures the running task's CPU time; differences between two calls are what counts. After the first call each resume
+---of a task is measured.
+---@return number? seconds nil outside of tasks
+function task.busy() end
 
 ---Counts the tasks that have not ended.
 ---@return integer count

@@ -19,7 +19,7 @@
 ---@field PTYPE_TRACE integer 12
 local skynet = {}
 
----A service: its number, that as text (`":0000000a"`), or its name, which begins with a point.
+---A service: its number, that as text (`":0000000a"`), or its name.
 ---@alias skynet.Address integer|string
 
 ---A kind of message.
@@ -44,6 +44,13 @@ function skynet.start(f) end
 ---Adds a function to run before the start function; when that has run, runs it at once.
 ---@param f fun()
 function skynet.init(f) end
+
+---Calls a function after those of `init`, as the start function is called, and catches its errors.
+---@param f function
+---@param ... any its arguments
+---@return boolean ok
+---@return any ... its results, or the error with a traceback
+function skynet.pcall(f, ...) end
 
 ---Ends this service and does not return. Its coroutines are closed; who waits for it gets an error.
 function skynet.exit() end
@@ -75,17 +82,17 @@ function skynet.uniqueservice(name, ...) end
 function skynet.queryservice(name) end
 
 ---Finds the service that has a name by `name` or `register`.
----@param name string begins with a point
+---@param name string
 ---@return integer? addr nil when there is none
 function skynet.localname(name) end
 
 ---Gives a service a name for as long as it lives. Raises when another one has it.
----@param name string begins with a point
+---@param name string with a point at its begin or without; not a number
 ---@param addr skynet.Address
 function skynet.name(name, addr) end
 
 ---Gives this service a name for as long as it lives. Raises when another one has it.
----@param name string begins with a point
+---@param name string with a point at its begin or without; not a number
 function skynet.register(name) end
 
 ---Tells this service's address.
@@ -134,6 +141,38 @@ function skynet.call(addr, typename, ...) end
 ---@return boolean taken false when there is no such service
 ---@return string? message
 function skynet.send(addr, typename, ...) end
+
+---Several calls at a time, whose answers are taken as they come. `r{ addr, "lua", … }` is `r:add{ … }`.
+---@class skynet.Request
+---@field timeout? boolean true when the time of `select` was over before all answers had come
+---@overload fun(one: table): skynet.Request
+local Request = {}
+
+---Adds a call. Raises after `select`.
+---@param one table `{ address, protocol, … }`; other fields are the program's own
+---@return skynet.Request self
+function Request:add(one) end
+
+---Sends the calls and goes through their answers as they come: `for one, answer in r:select() do`. `one` is the table
+---that was added, `answer` the list of values, or false when the call failed. The loop ends when all have come, or when
+---the time is over; answers that have not come by its end are dropped. Once per object.
+---@param centiseconds? number default: no limit
+---@return fun(): table?, table|false|nil
+function Request:select(centiseconds) end
+
+---Drops the answers that have not come. The end of the loop, and of `local r <close>`, does so as well.
+function Request:close() end
+
+---Makes an object for several calls at a time.
+---@param one? table a first call, as for `add`
+---@return skynet.Request r
+function skynet.request(one) end
+
+---Makes several calls at a time and goes through their answers: `skynet.request` in one step.
+---@param list table[]|skynet.Request the calls, each as for `add`
+---@param centiseconds? number default: no limit
+---@return fun(): table?, table|false|nil
+function skynet.select(list, centiseconds) end
 
 ---Asks with a message that is packed already.
 ---@param addr skynet.Address
@@ -237,7 +276,66 @@ function skynet.wakeup(token) end
 ---Runs a function in a coroutine of its own when the time is over.
 ---@param centiseconds number
 ---@param f fun()
+---@return thread co for `killthread`
 function skynet.timeout(centiseconds, f) end
+
+---Sets whether `task` tells of coroutines of `timeout` where they were made.
+---@param on? boolean
+function skynet.trace_timeout(on) end
+
+---Tells of coroutines that wait. Without an argument: how many. With a table: fills it with tracebacks, by
+---`"thread: 0x… session: 7"`. With a session: the traceback of its coroutine, or `"No session"`. With a coroutine: its
+---session. With `"init"`: the traceback of the start function, while it runs.
+---@param what? table|integer|thread|"init"
+---@return any result
+function skynet.task(what) end
+
+---Tells where coroutines wait, each traceback once.
+---@return table<string, string> tracebacks by count and sessions
+function skynet.uniqtask() end
+
+---Closes a coroutine of this service. If it handles a request, its caller gets an error.
+---@param which thread|integer|string the coroutine, its session, or a part of its name
+---@return thread? co nil when there is none, and when it runs
+function skynet.killthread(which) end
+
+---Ends the calls that wait for an answer of a service: they raise. Answers for it are dropped.
+---@param addr skynet.Address
+function skynet.term(addr) end
+
+---Sets what runs for a message that is sent and that nothing handles.
+---@param f fun(session: integer, address: integer, msg: string|lightuserdata, sz: integer, typename: string) the message is freed after it
+---@return function before
+function skynet.dispatch_unknown_request(f) end
+
+---Sets what runs for an answer to a session that this service has never asked with.
+---@param f fun(session: integer, address: integer, msg: lightuserdata, sz: integer) the message is freed after it
+---@return function before
+function skynet.dispatch_unknown_response(f) end
+
+-- Figures
+
+---Tells a figure of this service: `"mqlen"` unread messages; `"message"` read ones; `"cpu"` seconds that it has run;
+---`"time"` seconds of its present turn; `"endless"` 1 when `endless` is true, else 0.
+---@param what string
+---@return number? figure nil for other names
+function skynet.stat(what) end
+
+---Tells how many messages are unread.
+---@return integer count
+function skynet.mqlen() end
+
+---Tells whether the watchdog has reported an endless loop of this service since the last call.
+---@return boolean endless
+function skynet.endless() end
+
+---Limits the memory of this service's VM: what needs more raises `not enough memory`.
+---@param bytes integer 0 is no limit
+function skynet.memlimit(bytes) end
+
+---Sets the answer to the debug command `INFO`.
+---@param f fun(...: any): any
+function skynet.info_func(f) end
 
 -- Time, log, traces
 
@@ -268,6 +366,11 @@ function skynet.error(...) end
 ---Follows this coroutine, and what it calls, in the log from now on.
 ---@param info? any is written into the first line
 function skynet.trace(info) end
+
+---Sets which messages of a protocol are followed.
+---@param typename string|integer the protocol
+---@param flag? boolean true: all; false: none; default: those that are followed already
+function skynet.traceproto(typename, flag) end
 
 ---Tells the tag that this coroutine is followed by.
 ---@return string? tag

@@ -6,6 +6,8 @@ local core = require "ltask.core"
 local launch = require "skynet.launch"
 local message = require "skynet.message"
 
+local fork <const> = require "lio.task".fork
+
 local M = {}
 
 local ROOT <const> = 1
@@ -27,6 +29,51 @@ function M.forgotten(p, from, session)
     place_of(p.dispatch))
 end
 
+-- Messages that nothing handles ---------------------------------------------------------------
+
+local function check_function(call, f)
+  if type(f) == "function" then return f end
+  error(("bad argument #1 to '%s' (function expected, got %s)"):format(call, type(f)), 3)
+end
+
+local function unknown_request(session, from, _, _, name)
+  log("nothing handles '%s' here: a message of :%08x, session %d", tostring(name), from, session)
+end
+
+local function unknown_response(session, from)
+  log("an answer of :%08x to session %d, which nobody has asked with", from, session)
+end
+
+local on_request, on_response = unknown_request, unknown_response
+
+-- `dispatch_unknown_request(f)` → the function before: `f(session, address, msg, sz, protocol)` runs for a message
+-- that is sent and that nothing handles. One that is asked for is refused.
+function M.dispatch_unknown_request(f)
+  local before = on_request
+  on_request = check_function("dispatch_unknown_request", f)
+  return before
+end
+
+-- `dispatch_unknown_response(f)` → the function before: `f(session, address, msg, sz)` runs for an answer to a session
+-- that this service has never asked with.
+function M.dispatch_unknown_response(f)
+  local before = on_response
+  on_response = check_function("dispatch_unknown_response", f)
+  return before
+end
+
+-- Passes the values as a message, which is freed afterwards.
+local function pass(f, session, from, name, ...)
+  local p = message.protocols[name]
+  if p and not message.plain[name] then
+    local text = (...)
+    return f(session, from, text, type(text) == "string" and #text or nil, name)
+  end
+  local msg, size = ltask.pack(...)
+  local _ <close> = setmetatable({}, { __close = function() ltask.remove(msg, size) end })
+  return f(session, from, msg, size, name)
+end
+
 -- `extend(hooks)`: from now on errors of requests are logged here as well, and a request whose coroutine was closed
 -- tells the program's line.
 function M.extend(hooks)
@@ -40,6 +87,14 @@ function M.extend(hooks)
     if from ~= ROOT then what = ("error in a request of :%08x, session %d"):format(from, session) end
     log("%s: %s", what, tostring(object))
     return object
+  end
+  local unknown = hooks.unknown
+  function hooks.unknown(name, from, session, ...)
+    if session ~= 0 then return unknown(name, from, session) end
+    fork(pass, on_request, session, from, name, ...)
+  end
+  function hooks.strange_answer(from, session, ...)
+    fork(pass, on_response, session, from, nil, ...)
   end
   function hooks.forgotten(name, from)
     if launch.exiting then return end

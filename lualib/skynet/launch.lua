@@ -9,12 +9,16 @@ local core = require "ltask.core"
 
 local M = {}
 
+local running <const> = coroutine.running
+
 local RESPONSE <const> = 2
 
 -- The module skynet.trace, once something is followed here: until then nobody looks.
 M.trace = false
 -- Whether `exit` was called.
 M.exiting = false
+-- The coroutine that runs the service's file or its start function.
+M.starter = nil
 
 -- The begin of this service is a request, of root's: its session, until it is answered.
 local from
@@ -36,20 +40,37 @@ end
 -- Whether the file runs now, and the function that is to run behind it.
 local loading, first = false, nil
 
--- `run(file, name, …)` → what the file returned.
-function M.run(file, name, ...)
-  rawset(_G, "SERVICE_NAME", name)
-  -- Loaded precompiled, unless there is a file of that name.
-  if not package.searchpath("skynet", package.path) then package.loaded.skynet = core.chunk "skynet"() end
-  enter()
-  loading = true
-  local f, problem = loadfile(file)
+local function assert_loaded(f, problem)
   if not f then error(problem, 0) end
+  return f
+end
+
+-- Runs a service's main function: returns what that returned.
+local function run_main(name, f, ...)
+  rawset(_G, "SERVICE_NAME", name)
+  -- Loaded precompiled, unless the preload script has loaded it or there is a file of that name.
+  if not package.loaded.skynet and not package.searchpath("skynet", package.path) then
+    package.loaded.skynet = core.chunk "skynet"()
+  end
+  enter()
+  M.starter = running()
+  loading = true
   local handlers = f(...)
   loading = false
   if first then first() end
+  M.starter = nil
   leave()
   return handlers
+end
+
+-- `run(file, name, …)` → what the file returned.
+function M.run(file, name, ...)
+  return run_main(name, assert_loaded(loadfile(file)), ...)
+end
+
+-- `run_code(code, name, …)`: the same with the main function as Lua code, text or binary.
+function M.run_code(code, name, ...)
+  return run_main(name, assert_loaded(load(code, "=" .. name)), ...)
 end
 
 -- `ltask.more` is loaded when something goes wrong, say: then what the log hears of it is skynet's.
@@ -77,14 +98,20 @@ function M.init(f)
   inits[#inits + 1] = f
 end
 
-local function run(f)
+local function run(f, ...)
   for _, init in ipairs(inits) do init() end
   started, inits = true, {}
-  f()
+  return f(...)
+end
+
+-- `pcall(f, …)`: runs the functions of `init`, then `f`; results as those of `xpcall` with a traceback.
+function M.pcall(f, ...)
+  return xpcall(run, debug.traceback, f, ...)
 end
 
 -- What a service of the program waits on that is no request: see `start`.
 local SCRIPT <const> = "skynet.start"
+M.SCRIPT = SCRIPT
 
 -- `start(f)`: makes this a service of skynet's, and runs `f` when its file has run. In a service that was not made
 -- by `newservice` or `skynet.start`, `f` runs at once; in a script the call ends with the service.
@@ -99,8 +126,10 @@ function M.start(f)
   listens = true
   -- Skynet's mailboxes have no bound.
   ltask.on_full "wait"
+  core.report_overload()
   extend_errors()
   ltask.dispatch {
+    debug = function(...) return require "skynet.debug".command(...) end,
     ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,
   }
   if loading then

@@ -24,8 +24,9 @@ local M = {}
 local lua <const> = { name = "lua", id = 10, pack = ltask.pack, unpack = ltask.unpack }
 
 -- By name and by number: the protocols, and the names of those whose values travel as they are.
-local protocols <const> = { lua = lua, [lua.id] = lua }
-local plain <const> = { lua = "lua", [lua.id] = "lua" }
+local debug_protocol <const> = { name = "debug", id = 9, pack = ltask.pack, unpack = ltask.unpack }
+local protocols <const> = { lua = lua, [lua.id] = lua, debug = debug_protocol, [debug_protocol.id] = debug_protocol }
+local plain <const> = { lua = "lua", [lua.id] = "lua", debug = "debug", [debug_protocol.id] = "debug" }
 M.protocols, M.plain = protocols, plain
 
 -- The module skynet.protocol, once there is a protocol with functions of its own.
@@ -60,7 +61,7 @@ local function handle(p, from, session, ...)
   if session == 0 then
     unasked[co] = true
   elseif launch.trace then
-    launch.trace.begin(from)
+    launch.trace.begin(from, p)
   end
   if plain[p.name] then
     p.dispatch(session, from, ...)

@@ -1,5 +1,6 @@
--- Names that begin with a point, and the values of `getenv`: one service has them, which is started by whoever
--- asks first. Called by the other files here; the service itself is lualib/skynet/registry.lua.
+-- Names of services, with a point at their begin and without, and the values of `getenv`: one service keeps them,
+-- which is started at the first use. Called by the other files here; the service itself is
+-- lualib/skynet/registry.lua.
 
 local ltask = require "ltask"
 
@@ -20,25 +21,34 @@ local function ask(...)
   return ltask.call(registry, ...)
 end
 
+M.ask = ask
+
+-- Neither a number nor ":0000000a": those are addresses.
 local function check(name, call)
-  if type(name) ~= "string" or name:sub(1, 1) ~= "." then
-    error(("%s: a name with a point at its begin expected, got '%s'"):format(call, tostring(name)), 3)
+  if type(name) ~= "string" or name == "" or name:sub(1, 1) == ":" or tonumber(name) then
+    error(("%s: a name expected, as \".name\" or \"NAME\", got '%s'"):format(call, tostring(name)), 3)
   end
 end
 
--- `localname(name)` → the address of the service with that name, or nil.
-function M.localname(name)
-  check(name, "localname")
+local function find(name)
   local id = known[name]
   if id and ltask.touch_service(id) then return id end
   known[name] = ask("get", name)
   return known[name]
 end
 
+-- `localname(name)` → the address of the service with that name, or nil.
+function M.localname(name)
+  check(name, "localname")
+  return find(name)
+end
+
 -- `name(name, addr)`: gives a service a name, for as long as it lives. Raises when the name is taken.
 function M.name(name, addr)
   check(name, "name")
-  ask("set", name, M.resolve(addr) or addr)
+  local id = M.resolve(addr)
+  if not id then error(("name: there is no service '%s'"):format(tostring(addr)), 2) end
+  ask("set", name, id)
 end
 
 -- `register(name)`: the same for this service.
@@ -47,11 +57,11 @@ function M.register(name)
   ask("set", name, ltask.self())
 end
 
--- An address in any of its forms (number, ":0000000a", ".name") as a number, or nil.
+-- An address in any of its forms (number, ":0000000a", ".name", "NAME") as a number, or nil.
 function M.resolve(addr)
   if math.type(addr) == "integer" then return addr end
-  if type(addr) ~= "string" then return nil end
-  if addr:sub(1, 1) == "." then return M.localname(addr) end
+  if type(addr) ~= "string" or addr == "" then return nil end
+  if addr:sub(1, 1) ~= ":" then return find(addr) end
   local digits = addr:match "^:(%x+)$"
   return digits and tonumber(digits, 16)
 end

@@ -10,6 +10,16 @@ local M = {}
 
 local RESPONSE <const>, ERROR <const> = 2, 3
 
+-- Functions that have not answered → who waits.
+local open = setmetatable({}, { __mode = "k" })
+
+-- Nobody at `addr` waits for an answer any more.
+function M.forget(addr)
+  for f, from in pairs(open) do
+    if from == addr then open[f] = nil end
+  end
+end
+
 local function respond(from, session, as_string, packer, ok, ...)
   if not ok then
     return core.post(from, session, ERROR, ("{service:%d} answered with an error"):format(ltask.self()))
@@ -29,15 +39,17 @@ function M.response(packer)
     return function() end
   end
   local as_string = message.wants_string()
-  local open = true
+  local answered = false
   ltask.no_response()
-  return function(ok, ...)
-    if ok == "TEST" then return open and ltask.touch_service(from) end
-    if not open then error("response: this request was answered already", 2) end
-    local taken = respond(from, session, as_string, packer, ok, ...)
-    open = false
+  local function answer(ok, ...)
+    if ok == "TEST" then return open[answer] ~= nil and ltask.touch_service(from) end
+    if answered then error("response: this request was answered already", 2) end
+    local taken = open[answer] ~= nil and respond(from, session, as_string, packer, ok, ...)
+    answered, open[answer] = true, nil
     return taken
   end
+  open[answer] = from
+  return answer
 end
 
 return M

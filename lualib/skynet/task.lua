@@ -188,11 +188,30 @@ function M.wakeup(token)
   return true
 end
 
--- `timeout(centiseconds, f)`: runs `f` in a coroutine of its own when the time is over.
+-- While `trace_timeout` is on: coroutine of `timeout` → where it was made.
+M.timeouts = false
+
+local function timed(centiseconds, f)
+  ltask.sleep(centiseconds)
+  if M.timeouts then M.timeouts[running()] = nil end
+  return f()
+end
+
+-- `timeout(centiseconds, f)` → the coroutine that runs `f` when the time is over.
 function M.timeout(centiseconds, f)
   check_time("timeout", centiseconds)
   check_function(2, "timeout", f)
-  return ltask.timeout(centiseconds, f)
+  local co = task.spawn(timed, centiseconds, f)
+  if M.timeouts then
+    M.timeouts[co] = ("TIMER %d+%d : %s"):format(require "skynet.time".now(), math.ceil(centiseconds),
+      debug.traceback("timeout", 2))
+  end
+  return co
+end
+
+-- `trace_timeout(on)`: from now on, or no longer, `task` tells of a coroutine of `timeout` where it was made.
+function M.trace_timeout(on)
+  M.timeouts = on and (M.timeouts or setmetatable({}, { __mode = "k" })) or false
 end
 
 return M

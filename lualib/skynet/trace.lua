@@ -35,15 +35,31 @@ local function log(tag, event, level)
   core.log("info", ("<TRACE %s> %.6f %s%s"):format(tag, ltask.counter(), event, where))
 end
 
+local function new_tag()
+  count = count + 1
+  return (":%08x-%d"):format(ltask.self(), count)
+end
+
 -- `trace([info])`: follows the running task, with the coroutines that it makes, and what it calls from now on.
 function M.trace(info)
   local co = this_task()
   if not co then error("trace: called where no coroutine of the service runs", 2) end
   launch.trace = M
-  count = count + 1
-  local tag = (":%08x-%d"):format(ltask.self(), count)
+  local tag = new_tag()
   tags[co] = tag
   log(tag, info and "trace " .. tostring(info) or "trace")
+end
+
+-- `traceproto(protocol[, flag])`: true follows each message of the protocol, false none, nil those that are
+-- followed already.
+function M.traceproto(typename, flag)
+  launch.trace = M
+  require "skynet.message".protocol(typename, "traceproto").trace = flag
+end
+
+-- The running task is followed as the one was that has this tag.
+function M.adopt(tag)
+  tags[this_task()] = tag
 end
 
 -- `tracetag()` → the tag of the running task, or nil.
@@ -66,11 +82,16 @@ function M.call(to, level)
   return tag
 end
 
--- A request has come.
-function M.begin(from)
+-- A request of protocol `p` has come.
+function M.begin(from, p)
   local tag = coming[from]
-  if not tag then return end
   coming[from] = nil
+  if p.trace == false then return end
+  if not tag and p.trace then
+    tag = new_tag()
+    log(tag, "trace")
+  end
+  if not tag then return end
   tags[this_task()] = tag
   log(tag, "request")
 end

@@ -114,6 +114,11 @@ impl Fast {
         self.session
     }
 
+    /// Whether that session was ever given out.
+    pub(crate) fn was_given(&self, session: i64) -> bool {
+        (1..=self.session).contains(&session)
+    }
+
     /// Whether something waits for room at `to`.
     pub(crate) fn is_queued(&self, to: ServiceId) -> bool {
         !self.outbox.is_empty() && self.outbox.contains_key(&to)

@@ -39,6 +39,8 @@ pub(crate) struct Card {
     pub(crate) exclusive: AtomicBool,
     /// To be ended as soon as its slice is over.
     pub(crate) doomed: AtomicBool,
+    /// The watchdog has reported a slice of it, and nobody has asked since.
+    pub(crate) endless: AtomicBool,
     /// Requests that died with it: from, session.
     pub(crate) remains: Mutex<Vec<(ServiceId, i64)>>,
 }
@@ -80,6 +82,9 @@ pub(crate) struct Receipt {
 
 /// A service as it moves between threads: its address stays, the VM's functions know it.
 pub(crate) type Body = Box<Service>;
+
+/// So many unread messages are the first that is reported.
+pub(crate) const OVERLOAD: usize = 1024;
 
 /// How a slice ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +129,8 @@ pub(crate) struct Service {
     pub(crate) failed: bool,
     /// Has an event descriptor.
     pub(crate) watched: bool,
+    /// More unread messages than this are logged; 0 is never. See `watch_level`.
+    pub(crate) overload: usize,
     /// Wants its next slice without a message.
     pub(crate) again: bool,
     /// When the present slice began, in nanoseconds of the monotonic clock.
@@ -164,6 +171,7 @@ impl Service {
             dead: false,
             failed: false,
             watched: false,
+            overload: 0,
             again: false,
             began: 0,
             _pinned: PhantomPinned,
@@ -333,10 +341,36 @@ impl Service {
     pub(crate) fn refill(&mut self) -> bool {
         // SAFETY: the system outlives its services.
         let system = unsafe { &*self.system };
-        match system.slots().get(self.id) {
-            Some(slot) => slot.mailbox.refill(&mut self.batch) > 0,
-            None => false,
+        let Some(slot) = system.slots().get(self.id) else {
+            return false;
+        };
+        let unread = slot.mailbox.refill(&mut self.batch);
+        self.watch_level();
+        unread > 0
+    }
+
+    /// Called when messages were taken from the mailbox: logs how many are unread, if that is wanted, each
+    /// time that there are more than 1024, 2048, 4096 …; once all were read, from 1024 on again.
+    #[inline]
+    pub(crate) fn watch_level(&mut self) {
+        if self.overload != 0 {
+            self.report_level();
         }
+    }
+
+    fn report_level(&mut self) {
+        let unread = self.batch.len();
+        if unread == 0 {
+            self.overload = OVERLOAD;
+        }
+        if unread <= self.overload {
+            return;
+        }
+        while unread > self.overload {
+            self.overload *= 2;
+        }
+        let text = format!("May overload, message queue length = {unread}");
+        self.system().log_text(self.id, &text);
     }
 
     /// Whether there is nothing to read and nothing to run.

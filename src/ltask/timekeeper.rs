@@ -246,6 +246,10 @@ fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64)
     }
     if seen.asked == 0 {
         seen.asked = now;
+        let slot = system.slots().get(seen.service);
+        if let Some(card) = slot.and_then(|slot| slot.card()) {
+            card.endless.store(true, Ordering::Relaxed);
+        }
         watch.interrupt();
         return;
     }

@@ -92,6 +92,7 @@ impl Worker {
         }
         let watch = &system.watches[self.number()];
         service.worker = self;
+        service.watch_level();
         // One slice begins when another ends: reading the clock costs as much as a small one.
         service.began = match self.ended.get() {
             0 => monotonic_nanos(),
@@ -141,6 +142,7 @@ pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
     let Some(mut service) = slot.mailbox.begin(id, |service| &mut service.batch) else {
         return;
     };
+    service.watch_level();
     service.began = monotonic_nanos();
     let watch = &system.main.watch;
     watch.enter();

@@ -139,6 +139,10 @@ pub(super) struct Task {
     pub(super) cycle: u32,
     /// Of one whose wait has lasted for long: see lost.rs. Null otherwise.
     pub(super) guard: *mut Guard,
+    /// While `Core::metering`: CPU nanoseconds that its resumes took, and the thread's when the present one
+    /// began. What former tasks of the slot took is in it.
+    pub(super) spent: u64,
+    pub(super) since: u64,
 }
 
 /// What a wait on a session is for.
@@ -180,6 +184,8 @@ pub(crate) struct Core {
     pub(super) count: usize,
     /// How many of them have a tag that tells who asked.
     pub(super) requests: usize,
+    /// Whether the tasks' CPU time is measured: from the first `task.busy` on.
+    pub(super) metering: bool,
     pub(super) keys: TextKeys,
     pub(super) host: Option<Host>,
     /// Functions of C across which a wait may go, besides Lua's and those of the coroutine library.
@@ -204,6 +210,7 @@ impl Core {
             depth: 0,
             count: 0,
             requests: 0,
+            metering: false,
             keys: TextKeys::new(),
             host: None,
             permeable: Vec::new(),
@@ -381,6 +388,20 @@ impl Core {
             self.hold(slot);
         }
         Some(slot)
+    }
+
+    /// The session of a task that waits for an answer of `service`, in a slot from `first` on; with the slot.
+    pub(crate) fn next_call_to(&self, first: Slot, service: u32) -> Option<(Slot, i64)> {
+        let tasks = self.tasks.iter().enumerate().skip(first as usize);
+        for (slot, task) in tasks {
+            if let Token::Session(session) = task.token
+                && task.phase == Phase::Waiting
+                && task.errand == Errand::Call(service)
+            {
+                return Some((slot as Slot, session));
+            }
+        }
+        None
     }
 
     /// Notes what the running task is about to wait for on a session.

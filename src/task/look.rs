@@ -5,6 +5,7 @@ use super::ends::push_members;
 use super::lua::{living, this};
 use super::pool::push_coroutine;
 use super::token::Token;
+use crate::timer::thread_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
@@ -45,9 +46,38 @@ pub(super) unsafe extern "C-unwind" fn is_idle(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Adds what the present resume of a slot's task has taken so far.
+pub(super) fn book(core: &mut Core, slot: Slot) {
+    let now = thread_nanos();
+    let task = core.task(slot);
+    // 0: it was resumed before the measuring began.
+    if task.since != 0 {
+        task.spent += now.saturating_sub(task.since);
+    }
+    task.since = now;
+}
+
+/// `task.busy()` → seconds of CPU time that the running task has taken, from some point on: differences are
+/// what counts. nil outside of tasks. From the first call on, each resume of a task is measured.
+pub(super) unsafe extern "C-unwind" fn busy(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let core = this(state);
+        let Some(slot) = (*core).current() else {
+            ffi::lua_pushnil(state);
+            return 1;
+        };
+        (*core).metering = true;
+        book(&mut *core, slot);
+        ffi::lua_pushnumber(state, (*core).task(slot).spent as f64 / 1e9);
+        1
+    }
+}
+
 /// `task.look(co)` → of the living task of that coroutine: its age in seconds; "running", "ready" or
 /// "waiting"; the coroutines that are resuming each other, from the innermost outwards; and when it waits,
-/// "token" and the token, or "answer" and the service asked, "timer", "session". nil for any other.
+/// "token" and the token, or "answer" and the service asked, "timer", "session", and the session. nil for
+/// any other.
 pub(super) unsafe extern "C-unwind" fn look(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work; a member's state is valid, and has room for itself.
     unsafe {
@@ -128,11 +158,14 @@ unsafe fn push_wait(
         };
         ffi::lua_pushstring(state, word.as_ptr());
         match (token, errand) {
-            (Token::Session(_), Errand::Call(service)) => {
-                ffi::lua_pushinteger(state, service.into());
-                2
+            (Token::Session(session), _) => {
+                match errand {
+                    Errand::Call(service) => ffi::lua_pushinteger(state, service.into()),
+                    _ => ffi::lua_pushnil(state),
+                }
+                ffi::lua_pushinteger(state, session);
+                3
             }
-            (Token::Session(_), _) => 1,
             _ if ffi::lua_checkstack(front, 1) != 0 => {
                 ffi::lua_pushvalue(front, 1);
                 ffi::lua_xmove(front, state, 1);

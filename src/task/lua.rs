@@ -8,7 +8,7 @@ use super::calls::{fork, interrupt, run_ready, spawn, start, wait, wakeup};
 use super::core::{Core, Slot};
 use super::ends::{kill, kill_all, push_thread};
 use super::hooks::{enter_close, enter_module, on_abandon, on_end, on_error, watch_end};
-use super::look::{current, is_idle, look};
+use super::look::{busy, current, is_idle, look};
 use super::lost;
 use super::pool;
 use super::token::Token;
@@ -195,6 +195,7 @@ const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"current", current),
     (c"is_idle", is_idle),
     (c"look", look),
+    (c"busy", busy),
 ];
 
 /// Opens `lio.task.core`.

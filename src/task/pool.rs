@@ -116,6 +116,8 @@ unsafe fn create(core: *mut Core, state: *mut lua_State) -> Slot {
             born: 0,
             cycle: 0,
             guard: std::ptr::null_mut(),
+            spent: 0,
+            since: 0,
         };
         if vacant.is_some() {
             (*core).pool.vacant.pop();

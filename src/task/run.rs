@@ -6,8 +6,10 @@
 use super::chain;
 use super::core::{Core, How, Phase, Slot, Tag};
 use super::hooks::{report, tell_end};
+use super::look;
 use super::lost;
 use super::pool;
+use crate::timer::thread_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
@@ -141,7 +143,13 @@ unsafe fn resume(core: *mut Core, state: *mut lua_State, slot: Slot, values: c_i
             (*core).handed = front;
             let held = !task.parents.is_empty() && chain::hold_front(state, front);
             let mut results = 0;
+            if (*core).metering {
+                (*core).task(slot).since = thread_nanos();
+            }
             let status = ffi::lua_resume(front, state, values, &mut results);
+            if (*core).metering {
+                look::book(&mut *core, slot);
+            }
             ((*core).current, (*core).running, (*core).links) = outer;
             (*core).handed = std::ptr::null_mut();
             let task = (*core).task(slot);

@@ -33,3 +33,14 @@ pub(crate) fn monotonic_nanos() -> u64 {
 pub(crate) fn monotonic() -> f64 {
     monotonic_nanos() as f64 / 1e9
 }
+
+/// CPU time of the calling thread in nanoseconds.
+pub(crate) fn thread_nanos() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes to `time`; the clock is the calling thread's own.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -11,7 +11,7 @@ use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::lua::object::Key;
 use crate::lua::{Function, Text, args, continuation, functions, push_bytes, raise};
-use crate::task::{Core, Errand, Slot, Tag, Token, raise_cannot_wait};
+use crate::task::{Core, Errand, How, Slot, Tag, Token, raise_cannot_wait};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -33,6 +33,8 @@ pub(super) const PRIVATE: &[(&CStr, Function)] = functions![
     (c"post", post),
     (c"request", request),
     (c"await", wait_session),
+    (c"fail_calls", fail_calls),
+    (c"new_session", new_session),
     (c"current", current),
     (c"pending", pending),
 ];
@@ -324,14 +326,53 @@ unsafe extern "C-unwind" fn request(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `core.await([session])` → the results of that session's answer; without one, a fresh session's, which
-/// is passed to nobody: see `sleep`.
+/// `core.await(session[, addr])` → the results of that session's answer, which is expected of that service;
+/// raises its error.
 unsafe extern "C-unwind" fn wait_session(state: *mut lua_State) -> c_int {
     // SAFETY: as for `call_with`.
     unsafe {
         let session = ffi::luaL_checkinteger(state, 1);
+        let errand = match args::is_none(state, 2) {
+            true => Errand::Other,
+            false => Errand::Call(service_id(state, 2)),
+        };
         let (core, slot) = waiting_task(state, "await");
-        park(state, core, slot, session, Errand::Other)
+        park(state, core, slot, session, errand)
+    }
+}
+
+/// `core.fail_calls(addr, text)` → how many: each call of this service that waits for an answer of `addr`
+/// raises that error. Answers that still come are dropped.
+unsafe extern "C-unwind" fn fail_calls(state: *mut lua_State) -> c_int {
+    // SAFETY: nothing raises between taking a waiter and queueing it; its stack has room for a value.
+    unsafe {
+        let addr = service_id(state, 1);
+        ffi::luaL_checktype(state, 2, ffi::LUA_TSTRING);
+        let core = service(state).fast.core;
+        let mut failed = 0;
+        let mut next = 0;
+        while let Some((slot, session)) = (*core).next_call_to(next, addr) {
+            next = slot + 1;
+            let Some(slot) = (*core).take_waiter(Token::Session(session)) else {
+                continue;
+            };
+            ffi::lua_pushvalue(state, 2);
+            ffi::lua_xmove(state, (*core).thread(slot), 1);
+            Core::wake(core, slot, 1, How::Interrupted);
+            failed += 1;
+        }
+        ffi::lua_pushinteger(state, failed);
+        1
+    }
+}
+
+/// `core.new_session()` → a number that no message of this service has had.
+unsafe extern "C-unwind" fn new_session(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let session = service(state).fast.next_session();
+        ffi::lua_pushinteger(state, session);
+        1
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{calls, dispatch, library, service, service_id};
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
+use crate::ltask::service::OVERLOAD;
 use crate::lua::Text;
 use crate::lua::{Function, args, embed, function, functions, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
@@ -35,6 +36,8 @@ const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"embedded", embedded),
     (c"chunk", chunk),
     (c"bytes", bytes),
+    (c"report_overload", report_overload),
+    (c"was_endless", was_endless),
 ];
 
 /// `core.finish()`: the main loop returns as soon as the present message is done.
@@ -123,6 +126,27 @@ unsafe extern "C-unwind" fn stat(state: *mut lua_State) -> c_int {
             ffi::lua_pushinteger(state, figure);
         }
         9
+    }
+}
+
+/// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
+/// are unread.
+unsafe extern "C-unwind" fn report_overload(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        service(state).overload = OVERLOAD;
+        0
+    }
+}
+
+/// `core.was_endless()` → whether the watchdog has reported a slice of this service since the last call.
+unsafe extern "C-unwind" fn was_endless(state: *mut lua_State) -> c_int {
+    use std::sync::atomic::Ordering::Relaxed;
+    // SAFETY: a thin shell.
+    unsafe {
+        let endless = service(state).card.endless.swap(false, Relaxed);
+        ffi::lua_pushboolean(state, endless.into());
+        1
     }
 }
 

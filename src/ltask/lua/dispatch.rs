@@ -198,7 +198,7 @@ unsafe fn handle(
         let (kind, from, session) = head;
         match kind {
             kind::REQUEST => start(state, core, me, true, Tag { from, session }),
-            kind::RESPONSE => answer(state, core, me, session),
+            kind::RESPONSE => answer(state, core, me, from, session),
             kind::ERROR => answer_error(state, core, me, from, session),
             kind::SYSTEM => start(state, core, me, false, Tag { from, session }),
             kind::SIGNAL => signal(state, core, from),
@@ -308,20 +308,32 @@ unsafe extern "C-unwind" fn system_call(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Nobody handles requests of that name: an error to who asked, or the log.
+/// The service has no handler of that name: the caller gets an error, or the log. The stack holds the
+/// handlers, the name, the arguments, and nil.
 unsafe fn unknown(state: *mut lua_State, tag: Tag) {
     // SAFETY: plain stack work; the hook is protected by the main function.
     unsafe {
+        let end = ffi::lua_gettop(state);
+        ffi::luaL_checkstack(state, end + 8, std::ptr::null());
         push_hook(state, c"unknown");
         ffi::lua_pushvalue(state, 2);
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pushinteger(state, tag.session);
-        ffi::lua_call(state, 3, 0);
+        for index in 3..end {
+            ffi::lua_pushvalue(state, index);
+        }
+        ffi::lua_call(state, end, 0);
     }
 }
 
 /// An answer: whoever waits for the session goes on with the values.
-unsafe fn answer(state: *mut lua_State, core: *mut Core, me: *mut Service, session: i64) {
+unsafe fn answer(
+    state: *mut lua_State,
+    core: *mut Core,
+    me: *mut Service,
+    from: ServiceId,
+    session: i64,
+) {
     // SAFETY: the waiter is taken when the values are there.
     unsafe {
         let count = unpack(state, me);
@@ -335,7 +347,15 @@ unsafe fn answer(state: *mut lua_State, core: *mut Core, me: *mut Service, sessi
                 (*me).fast.current = None;
                 Core::resume_now(core, state, slot, count, How::Woken);
             }
-            None => fire(state, core, session),
+            None if (*me).fast.was_given(session) => fire(state, core, session),
+            None => {
+                ffi::luaL_checkstack(state, 8, std::ptr::null());
+                push_hook(state, c"strange_answer");
+                ffi::lua_pushinteger(state, from.into());
+                ffi::lua_pushinteger(state, session);
+                ffi::lua_rotate(state, 1, 3);
+                ffi::lua_call(state, count + 2, 0);
+            }
         }
     }
 }

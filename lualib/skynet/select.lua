@@ -1,0 +1,3 @@
+-- `require "skynet.select"`: the function `skynet.select`.
+
+return require "skynet.request".select
