@@ -303,8 +303,11 @@ function skynet.killthread(which) end
 ---@param addr skynet.Address
 function skynet.term(addr) end
 
+---Called with session, address, message, size and protocol; the message is freed afterwards.
+---@alias skynet.Unknown fun(session: integer, address: integer, msg: string|lightuserdata, sz: integer, name: string)
+
 ---Sets what runs for a message that is sent and that nothing handles.
----@param f fun(session: integer, address: integer, msg: string|lightuserdata, sz: integer, typename: string) the message is freed after it
+---@param f skynet.Unknown
 ---@return function before
 function skynet.dispatch_unknown_request(f) end
 

@@ -1,8 +1,9 @@
 ---@meta skynet.profile
--- Definitions of `skynet.profile` for the Lua language server; docs/build.lua makes docs/api/skynet.profile.md of them.
+-- Definitions of `skynet.profile` for the Lua language server; docs/build.lua makes docs/api/skynet.profile.md of
+-- them.
 
----CPU time of coroutines, without their waits. Where `resume` and `wrap` resume a coroutine, its time stands while it is
----suspended.
+---CPU time of coroutines, without their waits. Where `resume` and `wrap` resume a coroutine, its time stands while it
+---is suspended.
 ---@class skynet.profile
 local profile = {}
 

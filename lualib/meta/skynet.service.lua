@@ -5,9 +5,10 @@
 ---@class skynet.service
 local service = {}
 
----Finds the one service of that name, or makes it. Raises what its main function raised.
+---Finds the one service of that name, or makes it. Raises what its main function raised. The function runs in a VM of
+---its own, so it must not refer to local variables around it.
 ---@param name string
----@param f function|string the service's main function, or its source. It runs in a VM of its own, so it must not refer to local variables around it
+---@param f function|string the service's main function, or its source
 ---@param ... any its arguments, if it is made
 ---@return integer addr
 function service.new(name, f, ...) end
