@@ -142,4 +142,116 @@ kit.both("a logger of one's own gets time, id, level and text", {
   end,
 })
 
+-- It takes entries only when it is asked to.
+local slow_logger <const> = [[
+  local S = {}
+  function S.write()
+    local count = 0
+    while true do
+      local now, id, p, n = ltask.poplog()
+      if not now then return count end
+      count = count + 1
+      local level, text = ltask.unpack_remove(p, n)
+      say(level, id == 0 and "system" or "service", text)
+    end
+  end
+  return S
+]]
+
+-- 60,000 refused sends wrote 66,844 lines in a second, and the queue behind a slow logger had no bound.
+kit.both("a queue that is full drops lines, and one line says how many", {
+  services = { slow = slow_logger },
+  config = { logger = { "slow" }, log_queue = 10 },
+  main = [[
+    local slow = ltask.queryservice "slow"
+    ltask.call(slow, "write")
+    for i = 1, 250 do ltask.log.error("line", i) end
+    say(ltask.call(slow, "write"))
+    ltask.log.info "after"
+    say(ltask.call(slow, "write"))
+  ]],
+  out = function(out)
+    local want = {}
+    for i = 1, 10 do want[i] = "error\tservice\tline\t" .. i end
+    want[11] = "error\tsystem\t240 log lines dropped: the logger is slower than the services"
+    want[12] = "11"
+    want[13] = "info\tservice\tafter"
+    want[14] = "1"
+    t.eq(kit.lines(out), want)
+  end,
+})
+
+kit.both("what somebody else's library pushes is dropped alike, and no call fails", {
+  services = { slow = slow_logger },
+  config = { logger = { "slow" }, log_queue = 3 },
+  main = [[
+    local slow = ltask.queryservice "slow"
+    ltask.call(slow, "write")
+    for i = 1, 5 do ltask.pushlog(ltask.pack("error", "line " .. i)) end
+    say(ltask.call(slow, "write"))
+  ]],
+  out = {
+    "error\tservice\tline 1", "error\tservice\tline 2", "error\tservice\tline 3",
+    "error\tsystem\t2 log lines dropped: the logger is slower than the services", "4",
+  },
+})
+
+-- The lines of standard error, and how many each stands for.
+local function repetitions(err)
+  local lines, sum = {}, 0
+  for _, line in ipairs(kit.lines(err)) do
+    local text = line:match(stamp .. "%[ERROR%]%(%d+ main%) (.*)$")
+    t.ok(text, line)
+    local count = text:match "^last message repeated (%d+) times?$"
+    if count then sum = sum + tonumber(count) else lines[#lines + 1] = text end
+  end
+  return lines, sum
+end
+
+kit.both("a line that is repeated is counted until another one comes", {
+  main = [[
+    for i = 1, 60000 do ltask.log.error "no room" end
+    ltask.log.error "another"
+    for i = 1, 3 do ltask.log.error "at the end" end
+  ]],
+  err = false,
+  out = function(_, err)
+    local lines, sum = repetitions(err)
+    t.eq(lines, { "no room", "another", "at the end" })
+    t.eq(sum, 59999 + 2)
+  end,
+})
+
+kit.both("a count is written in time when nothing else follows", {
+  main = [[
+    for i = 1, 5 do ltask.log.error "same" end
+    -- Longer than a count may wait; the logger writes before the last line.
+    ltask.sleep(200)
+    ltask.log.error "later"
+  ]],
+  err = false,
+  out = function(_, err)
+    local times = {}
+    for _, line in ipairs(kit.lines(err)) do
+      local h, m, s, cs = line:match "(%d%d):(%d%d):(%d%d)%.(%d%d)%]"
+      times[#times + 1] = ((h * 60 + m) * 60 + s) * 100 + cs
+    end
+    t.eq(#times, 3, err)
+    local counted = (times[2] - times[1]) % 8640000
+    t.ok(counted >= 99 and times[2] ~= times[3] and (times[3] - times[2]) % 8640000 <= 101, err)
+    local lines, sum = repetitions(err)
+    t.eq(lines, { "same", "later" })
+    t.eq(sum, 4)
+  end,
+})
+
+kit.both("print is a program's output: each line is written", {
+  main = [[ for _ = 1, 100 do print "same" end ]],
+  out = function(out)
+    local lines = kit.lines(out)
+    t.eq(#lines, 100)
+    for _, line in ipairs(lines) do t.ok(line:find(stamp .. "%[INFO%]%(%d+ main%) same$"), line) end
+  end,
+})
+
 t.finish()

@@ -13,7 +13,8 @@ local ROOT <const> = 1
 local SYSTEM <const> = 0
 
 local CORE <const> = {
-  "worker", "queue", "queue_sending", "max_service", "external_queue", "crashlog", "debuglog", "full", "watchdog",
+  "worker", "queue", "queue_sending", "max_service", "external_queue", "log_queue", "crashlog", "debuglog", "full",
+  "watchdog",
 }
 
 local KNOWN <const> = {

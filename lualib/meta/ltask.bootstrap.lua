@@ -142,6 +142,7 @@ function bootstrap.remove(pointer, size) end
 ---@field queue_sending? integer messages that an exclusive service may have waiting (G1); default 4096
 ---@field max_service? integer services at a time; default 65536
 ---@field external_queue? integer external messages that may wait; default 4096
+---@field log_queue? integer log lines that wait for the logger before lines are dropped; default 131072
 ---@field full? "error"|"wait" what becomes of a request to a full mailbox; default `"error"`
 ---@field watchdog? number|false seconds after which a slice is reported; default 5; 0 or false: never
 ---@field crashlog? string|false file for what ran when the process got a fatal signal

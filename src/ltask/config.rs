@@ -24,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) max_service: usize,
     /// External messages that may wait.
     pub(crate) external_queue: usize,
+    /// Entries that wait for the logger; then lines are dropped.
+    pub(crate) log_queue: usize,
     /// How long a slice may take before the watchdog speaks; zero is never.
     pub(crate) watchdog: Duration,
     pub(crate) full: Full,
@@ -44,6 +46,7 @@ impl Default for Config {
             queue_sending: 4096,
             max_service: 65536,
             external_queue: 4096,
+            log_queue: 131_072,
             watchdog: Duration::from_secs(5),
             full: Full::Error,
             crashlog: None,

@@ -65,6 +65,15 @@ impl Payload {
         (self.pointer.cast_const().cast(), self.size)
     }
 
+    /// The bytes.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        if self.pointer.is_null() {
+            return &[];
+        }
+        // SAFETY: not null, so a block with at least `size` bytes, by `from_raw`; it is ours until `self` goes.
+        unsafe { std::slice::from_raw_parts(self.pointer.cast_const().cast(), self.size) }
+    }
+
     /// Gives the block away.
     pub(crate) fn into_raw(self) -> (*mut c_void, usize) {
         let raw = (self.pointer, self.size);

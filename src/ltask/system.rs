@@ -5,7 +5,7 @@
 
 use super::config::{Config, Full, STAND_INS};
 use super::event::Event;
-use super::log::Log;
+use super::log::{Log, Pushed, Repetition};
 use super::mailbox::{Place, Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::pack::{self, Value};
@@ -17,6 +17,7 @@ use super::slots::Slots;
 use super::timekeeper::Timekeeper;
 use super::watch::Watch;
 use super::worker::Worker;
+use crate::timer::monotonic_nanos;
 use crossbeam_deque::Worker as Deque;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -102,7 +103,7 @@ impl System {
             keeper: Timekeeper::default(),
             watches: (0..lanes).map(|_| Watch::default()).collect(),
             own_watches: Mutex::new(Vec::new()),
-            log: Log::default(),
+            log: Log::new(config.log_queue),
             main,
             threads: Mutex::new(Vec::new()),
             exclusive: Mutex::new(Vec::new()),
@@ -282,15 +283,35 @@ impl System {
             return;
         }
         let payload = pack::payload(&[Value::String(level), Value::String(text.as_bytes())]);
-        self.push_log(service, payload, None);
+        self.push_log(service, payload, Repetition::Counted, None);
     }
 
-    /// Adds an entry to the log and tells the logger.
-    pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, worker: Option<&Worker>) {
+    /// Adds an entry to the log, which may count or drop it, and tells the logger.
+    pub(crate) fn push_log(
+        &self,
+        service: ServiceId,
+        payload: Payload,
+        repetition: Repetition,
+        worker: Option<&Worker>,
+    ) {
         let card = self.slots.get(service).and_then(|slot| slot.card());
-        let Some(reader) = self.log.push(service, card, payload) else {
-            return;
-        };
+        let now = monotonic_nanos();
+        let pushed = self.log.push(service, card, payload, repetition, now);
+        self.tell_logger(pushed, worker);
+    }
+
+    /// Logs how often lines were repeated, when it is time to.
+    pub(crate) fn flush_log(&self, now: u64) {
+        if self.log.due() <= now {
+            self.tell_logger(self.log.flush(now), None);
+        }
+    }
+
+    fn tell_logger(&self, pushed: Pushed, worker: Option<&Worker>) {
+        if pushed.is_due {
+            self.keeper.wake();
+        }
+        let Some(reader) = pushed.reader else { return };
         let message = Message {
             from: SYSTEM,
             to: reader,

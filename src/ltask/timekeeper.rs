@@ -1,6 +1,6 @@
 //! The timekeeper: the one thread that knows what time it is.
 //!
-//! It sleeps until the next timer is due and posts what is. While workers are awake it also looks after
+//! It sleeps until the next timer is due and posts what is. It has the log say how often lines were repeated. While workers are awake it also looks after
 //! them every few milliseconds: a slice that takes long loses its hand-off slot to the others, gets a
 //! stand-in if there is work and nobody to do it, and is reported by the watchdog when it takes very
 //! long. When all workers have slept for a while, those looks end, and an idle system does nothing.
@@ -99,6 +99,7 @@ pub(crate) fn run(system: &Arc<System>) {
     loop {
         let now = monotonic_nanos();
         deliver(system, now, &mut due);
+        system.flush_log(now);
         if system.is_quitting() {
             let main_runs = system.main.watch.look().1.is_some();
             if system.running.load(Ordering::SeqCst) == 0 && !main_runs {
@@ -118,7 +119,7 @@ pub(crate) fn run(system: &Arc<System>) {
                 next_look = go_deep(system);
             }
         }
-        wait(keeper, next_look);
+        wait(keeper, next_look.min(system.log.due()));
         if keeper.deep.swap(false, Ordering::SeqCst) {
             (next_look, quiet) = (0, QUIET_MOST - 1);
         }

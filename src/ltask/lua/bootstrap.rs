@@ -2,6 +2,7 @@
 
 use super::{config, raise_top};
 use crate::ltask::life::{self, Source};
+use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
 use crate::ltask::preinit::Early;
@@ -162,7 +163,9 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
         let (pointer, size) = super::block(state, 1);
         let handle = handle(state);
         let payload = Payload::from_raw(pointer, size);
-        handle.system.push_log(SYSTEM, payload, None);
+        handle
+            .system
+            .push_log(SYSTEM, payload, Repetition::Counted, None);
         0
     }
 }
@@ -172,7 +175,7 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
     // SAFETY: no push here allocates.
     unsafe {
-        let Some(entry) = handle(state).system.log.pop() else {
+        let Some(entry) = handle(state).system.log.pop_last() else {
             return 0;
         };
         super::push_labelled(state, entry)
@@ -503,7 +506,7 @@ unsafe extern "C" fn send_log(system: *mut c_void, data: *mut c_void, size: usiz
         let system = &*system.cast::<System>();
         let entry = Payload::from_raw(data, size);
         // The panic has been reported on standard error; the C code has nobody to tell.
-        let _ = crate::lua::guard(|| Ok(system.push_log(SYSTEM, entry, None)));
+        let _ = crate::lua::guard(|| Ok(system.push_log(SYSTEM, entry, Repetition::Counted, None)));
     }
 }
 

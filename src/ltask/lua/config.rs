@@ -127,7 +127,15 @@ pub(super) unsafe fn read(state: *mut lua_State) -> Config {
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
         ffi::lua_settop(state, 1);
-        let (worker, queue, queue_sending, max_service, external_queue, watchdog_default) = {
+        let (
+            worker,
+            queue,
+            queue_sending,
+            max_service,
+            external_queue,
+            log_queue,
+            watchdog_default,
+        ) = {
             let d = Config::default();
             (
                 d.worker,
@@ -135,6 +143,7 @@ pub(super) unsafe fn read(state: *mut lua_State) -> Config {
                 d.queue_sending,
                 d.max_service,
                 d.external_queue,
+                d.log_queue,
                 d.watchdog,
             )
         };
@@ -143,6 +152,7 @@ pub(super) unsafe fn read(state: *mut lua_State) -> Config {
         let queue_sending = integer(state, c"queue_sending", (1, 1 << 24), queue_sending);
         let max_service = integer(state, c"max_service", (2, 1 << 20), max_service);
         let external_queue = integer(state, c"external_queue", (1, 1 << 24), external_queue);
+        let log_queue = integer(state, c"log_queue", (1, 1 << 24), log_queue);
         let watchdog = watchdog(state, watchdog_default);
         let full = full(state);
         let crashlog = string(state, c"crashlog");
@@ -156,6 +166,7 @@ pub(super) unsafe fn read(state: *mut lua_State) -> Config {
             queue_sending,
             max_service,
             external_queue,
+            log_queue,
             watchdog,
             full,
             crashlog: owned(crashlog),

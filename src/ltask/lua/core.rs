@@ -1,6 +1,7 @@
 //! Module `ltask.core`: what our service library needs beside its public names.
 
 use super::{calls, dispatch, library, service, service_id};
+use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::ltask::service::OVERLOAD;
@@ -68,7 +69,7 @@ unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
         let service = service(state);
         let payload = Payload::from_raw(pointer, size);
         let system = service.system();
-        system.push_log(service.id, payload, service.worker());
+        system.push_log(service.id, payload, Repetition::Counted, service.worker());
         0
     }
 }

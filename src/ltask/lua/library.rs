@@ -4,6 +4,7 @@
 use super::calls::{self, TIMEOUTS};
 use super::service;
 use super::{dispatch, host, init};
+use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::object::Key;
@@ -427,7 +428,7 @@ unsafe extern "C-unwind" fn print(state: *mut lua_State) -> c_int {
         let service = service(state);
         let payload = Payload::from_raw(pointer, size);
         let system = service.system();
-        system.push_log(service.id, payload, service.worker());
+        system.push_log(service.id, payload, Repetition::Written, service.worker());
         0
     }
 }

@@ -1,6 +1,7 @@
 //! Module `ltask`: what a service library stands on. Messages are pointer and size here.
 
 use super::{message, push_payload, service, service_id};
+use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::{Place, Refusal};
 use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
@@ -237,7 +238,7 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
         let (pointer, size) = super::block(state, 1);
         let payload = Payload::from_raw(pointer, size);
         let (system, id) = (service.system(), service.id);
-        system.push_log(id, payload, service.worker());
+        system.push_log(id, payload, Repetition::Counted, service.worker());
         0
     }
 }
@@ -260,7 +261,7 @@ unsafe extern "C" fn log_from_c(system: *mut c_void, id: u32, data: *mut c_void,
         let system = &*system.cast::<crate::ltask::system::System>();
         let entry = Payload::from_raw(data, size);
         // The panic has been reported on standard error; the C code has nobody to tell.
-        let _ = crate::lua::guard(|| Ok(system.push_log(id, entry, None)));
+        let _ = crate::lua::guard(|| Ok(system.push_log(id, entry, Repetition::Counted, None)));
     }
 }
 
