@@ -131,6 +131,7 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
     local text = tostring(e)
     say(ok, type(e))
     say("message", text:find("back.lua:3: it broke", 1, true) ~= nil)
+    say("tracebacks", #e, select(2, text:gsub("stack traceback", "")))
     say("lines", text:find("back.lua:6", 1, true) ~= nil, text:find("front.lua:4", 1, true) ~= nil)
     local function names(id) return text:find("%f[%d]" .. id .. "%f[%D]") ~= nil end
     say("ids", names(back), names(front))
@@ -145,7 +146,8 @@ kit.both("an error reaches the caller with the id and the traceback of every ser
     say("caller", own:find("main.lua", 1, true) ~= nil)
   ]],
   out = {
-    "false\ttable", "message\ttrue", "lines\ttrue\ttrue", "ids\ttrue\ttrue", "once\t1", "caller\ttrue",
+    "false\ttable", "message\ttrue", "tracebacks\t3\t3", "lines\ttrue\ttrue", "ids\ttrue\ttrue", "once\t1",
+    "caller\ttrue",
   },
 })
 

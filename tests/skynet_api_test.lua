@@ -192,6 +192,48 @@ kit.both("a trace follows the coroutines inside of the one that is followed", {
   end,
 })
 
+kit.both("an error that goes through several services is logged by each, and each traceback once", {
+  services = { one = [[
+    local depth = ...
+    skynet.start(function()
+      local next = depth > 0 and skynet.newservice("one", depth - 1)
+      skynet.dispatch("lua", function(_, _, ...)
+        if depth == 0 then error "no luck" end
+        skynet.retpack(skynet.call(next, "lua", ...))
+      end)
+    end)
+  ]] },
+  main = [[
+    local one = skynet.newservice("one", 2)
+    skynet.send(one, "lua")
+    -- Its answer comes behind the end of the first.
+    local ok, err = pcall(skynet.call, one, "lua")
+    say(ok, #err)
+  ]],
+  err = false,
+  out = function(out, err)
+    -- One of each service, and who called.
+    t.eq(kit.lines(out), { "false\t4" })
+    local heads, tracebacks = {}, {}
+    for line in err:gmatch "[^\n]+" do
+      local head = line:match "^%[.*%[ERROR%]%((.*)$"
+      heads[#heads + 1] = head and head:gsub("/%S*/", ""):gsub("session %d+", "session N")
+      local id = line:match "^in service (%d+) "
+      if id then tracebacks[id] = (tracebacks[id] or 0) + 1 end
+    end
+    table.sort(heads)
+    t.eq(heads, {
+      "4 one) error in a request of :00000003, session N: one.lua:5: no luck",
+      "4 one) one.lua:5: no luck (a message from service 3)",
+      "5 one) error in a request of :00000004, session N: one.lua:5: no luck",
+      "5 one) error in a request of :00000004, session N: one.lua:5: no luck",
+      "6 one) error in a request of :00000005, session N: one.lua:5: no luck",
+      "6 one) error in a request of :00000005, session N: one.lua:5: no luck",
+    })
+    t.eq(tracebacks, { ["4"] = 2, ["5"] = 2, ["6"] = 2 })
+  end,
+})
+
 -- Critical sections ---------------------------------------------------------------------------
 
 kit.both("a section goes on to the next one when who is inside or waits is killed", {

@@ -33,6 +33,11 @@ local function hop(co)
   return ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), trace)
 end
 
+-- Adds a traceback, once: a coroutine that failed because its call did is where that call was.
+local function add_hop(object, text)
+  if object[#object] ~= text then object[#object + 1] = text end
+end
+
 local function text_of(err)
   if type(err) == "string" then return err end
   local ok, text = pcall(tostring, err)
@@ -54,7 +59,7 @@ local function describe(co, err)
     object = setmetatable({ message = text_of(err) }, error_meta)
     if type(err) ~= "string" and can_travel(err) then object.err = err end
   end
-  object[#object + 1] = hop(co)
+  add_hop(object, hop(co))
   return object
 end
 
@@ -78,7 +83,7 @@ end
 
 -- Called in the coroutine whose call failed.
 function hooks.raised(err)
-  if getmetatable(err) == error_meta then err[#err + 1] = hop() end
+  if getmetatable(err) == error_meta then add_hop(err, hop()) end
   return err
 end
 

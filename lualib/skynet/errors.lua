@@ -74,18 +74,31 @@ local function pass(f, session, from, name, ...)
   return f(session, from, msg, size, name)
 end
 
+-- The error's message, with the tracebacks that no service has logged yet.
+local function news(object, suffix)
+  local first = object.message .. (suffix or "")
+  local lines = table.move(object, (object.logged or 0) + 1, #object, 2, { first })
+  object.logged = #object
+  return table.concat(lines, "\n")
+end
+
 -- `extend(hooks)`: from now on errors of requests are logged here as well, and a request whose coroutine was closed
 -- tells the program's line.
 function M.extend(hooks)
   local failed, closed = hooks.failed, hooks.forgotten
   function hooks.failed(co, err, from, session)
-    local object = failed(co, err, from, session)
+    -- As if somebody waited, so that it is not logged there.
+    local object = failed(co, err, from, 1)
     if launch.trace then launch.trace.failed(co) end
-    if session == 0 then return object end
-    -- Root asks for one thing: that the service starts.
-    local what = "the service could not start"
-    if from ~= ROOT then what = ("error in a request of :%08x, session %d"):format(from, session) end
-    log("%s: %s", what, tostring(object))
+    if session == 0 then
+      local sent = from ~= 0 and from ~= ltask.self()
+      log("%s", news(object, sent and (" (a message from service %d)"):format(from)))
+    elseif from == ROOT then
+      -- Root asks for one thing: that the service starts.
+      log("the service could not start: %s", news(object))
+    else
+      log("error in a request of :%08x, session %d: %s", from, session, news(object))
+    end
     return object
   end
   local unknown = hooks.unknown
