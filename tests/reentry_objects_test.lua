@@ -6,7 +6,13 @@ local t = require "tests.kit"
 local k = require "tests.reentrykit"
 local ltask = require "tests.ltaskkit"
 local compress = require "lio.compress"
+local file = require "lio.file"
 local http = require "lio.http"
+local lio = require "lio"
+local outlet = require "lio.outlet"
+local resolver = require "lio.resolver"
+local socket = require "lio.socket"
+local stream = require "lio.stream"
 
 local close, connection, exchange, next_request = k.close, k.connection, k.exchange, k.next_request
 local with_finalizer = k.with_finalizer
@@ -398,6 +404,138 @@ t.test("bootstrap.init with init inside leaves the first system, and says so", f
   local message = with_finalizer(once(function() boot.init { worker = 1 } end), refusal, boot.init, { worker = 1 })
   t.ok(tostring(message):find "init: there is a system already", tostring(message))
   boot.deinit()
+end)
+
+t.test("exchange:answer with answer inside refuses the inner one, and the outer one is whole", function()
+  for name, inner in pairs {
+    answer = function(x) x:answer(500, nil, "inner") end,
+    start = function(x) x:start(500) end,
+  } do
+    local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    next_request(x, sel)
+    local said
+    with_finalizer(function() said = said or refusal(inner, x) end, x.answer, x, 200, nil, "outer", { "X-A", 12345.5 })
+    t.ok(tostring(said):find "the exchange is busy: another call writes an answer$", name .. ": " .. tostring(said))
+    t.eq(s:put(0), true)
+    local sent = far:recv()
+    t.eq(sent:gsub("Date: [^\r]*", "Date: now"),
+      "HTTP/1.1 200 OK\r\nX-A: 12345.5\r\nContent-Length: 5\r\nDate: now\r\n\r\nouter")
+    close(s, far, sel)
+  end
+end)
+
+t.test("exchange:answer with release or __gc inside does not write to what is gone", function()
+  for _, what in ipairs { "release", "stream", "exchange" } do
+    local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    next_request(x, sel)
+    local said = with_finalizer(once(function()
+      if what == "release" then s:release() else drop(what == "stream" and s or x) end
+    end), refusal, x.answer, x, 200, nil, "outer", { "X-A", 12345.5 })
+    if what == "release" then
+      t.eq(said, true)
+      t.is_nil(far:recv())
+    else
+      t.ok(tostring(said):find "gone", tostring(said))
+    end
+    if what == "exchange" then s:release() end
+    close(far, sel)
+  end
+end)
+
+t.test("routes with their __gc called inside add, params or matches are refused", function()
+  local routes = http.routes()
+  local message = with_finalizer(once(function() drop(routes) end), refusal, routes.add, routes, 12345.5, "/")
+  t.ok(tostring(message):find "lio.http.routes expected", tostring(message))
+  for _, call in ipairs { "params", "matches" } do
+    routes = http.routes()
+    local id = routes:add("GET", "/:a/:b")
+    local x, s, far, sel = exchange(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
+    local head = next_request(x, sel)
+    message = with_finalizer(once(function() drop(routes) end), refusal, head[call], head, routes, id)
+    t.ok(tostring(message):find "lio.http.routes expected", tostring(message))
+    close(s, far, sel)
+  end
+end)
+
+t.test("a socket with its __gc called inside a call is refused by it", function()
+  for name, call in pairs {
+    recv = function(a) a:recv(1000000) end,
+    recvfrom = function(a) a:recvfrom(1000000) end,
+    send = function(a) a:send(12345.5) end,
+    sendv = function(a) a:sendv("x", 12345.5) end,
+    sendto = function(a) a:sendto(12345.5, "/nowhere") end,
+    connect = function(a) a:connect(12345.5) end,
+    bind = function(a) a:bind(12345.5) end,
+    info = function(a) a:info(12345.5) end,
+    option = function(a) a:option(12345.5) end,
+    shutdown = function(a) a:shutdown(12345.5) end,
+  } do
+    local a, b = socket.pair()
+    b:send "x"
+    local message = with_finalizer(once(function() drop(a) end), refusal, call, a)
+    t.ok(tostring(message):find "lio.socket expected" or tostring(message):find "bad argument",
+      name .. ": " .. tostring(message))
+    b:close()
+  end
+end)
+
+t.test("a listener or a socket that is dropped while what takes from it is made gives an error", function()
+  local listener = socket.create "tcp"
+  listener:bind("127.0.0.1", 0)
+  listener:listen()
+  local accepted, _, code = with_finalizer(once(function() drop(listener) end), listener.accept, listener)
+  t.eq({ accepted, code }, { nil, "EBADF" })
+  local sel = lio.create()
+  local a, b = socket.pair()
+  local message = with_finalizer(once(function() drop(a) end), refusal, stream.new, sel, a)
+  t.ok(tostring(message):find "lio.socket expected", tostring(message))
+  close(b, sel)
+end)
+
+t.test("an outlet with its __gc called inside send is refused", function()
+  local s, far, sel = connection()
+  local o = outlet.find(s:outlet())
+  local message = with_finalizer(once(function() drop(o) end), refusal, o.send, o, 12345.5)
+  t.ok(tostring(message):find "lio.outlet expected", tostring(message))
+  close(s, far, sel)
+end)
+
+t.test("resolver:answer with answer inside gives each answer once and whole", function()
+  local sel = lio.create()
+  local r = resolver.new(sel:waker())
+  local first, second
+  -- Each answer rings, and is there then.
+  first = r:query "127.0.0.1"
+  for _ in sel:wait(10) do end -- luacheck: ignore 542
+  second = r:query "127.0.0.2"
+  for _ in sel:wait(10) do end -- luacheck: ignore 542
+  local inner
+  local id, list = with_finalizer(once(function() inner = table.pack(r:answer()) end), r.answer, r)
+  t.eq({ id, list }, { first, { "127.0.0.1" } })
+  t.eq(inner, { n = 0 })
+  id, list = r:answer()
+  t.eq({ id, list }, { second, { "127.0.0.2" } })
+  t.eq(select("#", r:answer()), 0)
+  sel:close()
+end)
+
+t.test("a folder with its __gc called inside open or list gives an error", function()
+  local dir = t.tmp()
+  t.write(dir .. "/a", "text")
+  for _, call in ipairs { "open", "list" } do
+    local folder = assert(file.folder(dir))
+    local name = call == "open" and "a" or ""
+    local found, message = with_finalizer(once(function() drop(folder) end), folder[call], folder, name)
+    t.is_nil(found)
+    t.ok(message:find "the folder is closed", message)
+  end
+end)
+
+t.test("a temporary file with its __gc called inside read is refused", function()
+  local spool = http.spool(t.tmp())
+  spool:write(("x"):rep(1000))
+  local message = with_finalizer(once(function() drop(spool) end), refusal, spool.read, spool, 0, 1000)
+  t.ok(tostring(message):find "expected", tostring(message))
 end)
 
 t.finish()

@@ -158,6 +158,13 @@ unsafe extern "C-unwind" fn open(state: *mut lua_State) -> c_int {
     }
 }
 
+/// The folder, unless a finalizer that has run since it was looked up has dropped it.
+unsafe fn living<'a>(folder: *mut Folder) -> Result<&'a mut Folder, Fault> {
+    // SAFETY: the folder's userdata is an argument; nothing of Lua's is called while it is in use.
+    let found = unsafe { object::living(folder) };
+    found.ok_or(Fault::word("open", "the folder is closed", "closed"))
+}
+
 /// `file.open_beneath(root, path)` → file, as `open`, but nothing outside the folder `root` (a path, or
 /// what `folder` gave).
 unsafe extern "C-unwind" fn open_beneath(state: *mut lua_State) -> c_int {
@@ -165,7 +172,7 @@ unsafe extern "C-unwind" fn open_beneath(state: *mut lua_State) -> c_int {
     unsafe {
         if let Some(folder) = object::test::<Folder>(state, 1) {
             let path = args::bytes(state, 2);
-            return opened(state, || (*folder).open_beneath(path));
+            return opened(state, || living(folder)?.open_beneath(path));
         }
         let root = args::bytes(state, 1);
         let path = args::bytes(state, 2);
@@ -188,7 +195,7 @@ unsafe extern "C-unwind" fn folder_open(state: *mut lua_State) -> c_int {
     unsafe {
         let folder = object::check::<Folder>(state, 1);
         let path = args::bytes(state, 2);
-        opened(state, || (*folder).open_beneath(path))
+        opened(state, || living(folder)?.open_beneath(path))
     }
 }
 
@@ -228,7 +235,7 @@ unsafe extern "C-unwind" fn folder_list(state: *mut lua_State) -> c_int {
         } as usize;
         let mut more = false;
         let made = object::push_new(state, || {
-            (*folder).list(path, most).map(|(entries, rest)| {
+            living(folder)?.list(path, most).map(|(entries, rest)| {
                 more = rest;
                 Listing(entries)
             })

@@ -13,7 +13,7 @@ use super::date::DateCache;
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::json;
 use super::response::{self, Kind, Persistence};
-use crate::lua::{Text, args, guard, push_bytes, raise, settle, shield};
+use crate::lua::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -44,6 +44,12 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
     // SAFETY: a thin shell; the queue belongs to the stream.
     unsafe {
         let connection: *mut Connection = check(state);
+        if (*connection).writing && may_be_finalizer(state) {
+            raise(
+                state,
+                Text::new("the exchange is busy: another call writes an answer"),
+            );
+        }
         let (exchange, stream) = (*connection).parts();
         if exchange.answered {
             raise(state, Text::new("the request is answered already"));
@@ -55,6 +61,8 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
             Ok(begin)
         });
         let begin = settle(state, begun);
+        // Until all fields are written: a number among them is made a string, which may run a finalizer.
+        (*connection).writing = true;
         let mut writer = Writer {
             state,
             connection,
@@ -68,6 +76,7 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
         if ffi::lua_type(state, list + 1) == ffi::LUA_TTABLE {
             writer.map(list + 1);
         }
+        (*connection).writing = false;
         writer
     }
 }

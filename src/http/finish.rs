@@ -2,9 +2,10 @@
 //! and type before; else by `conclude` of lualib/lio/web/connection.lua. Works on the stack of [`super::serve`].
 
 use super::answer;
-use super::connection::Connection;
+use super::connection::{Connection, GONE};
 use super::serve::{at, concluded, push_response, push_tool, restore};
 use super::tools as tool;
+use crate::lua::{Text, raise};
 use crate::lua::{continuation, function};
 use mlua::ffi::{self, lua_State};
 
@@ -57,6 +58,10 @@ pub(super) unsafe fn finish(state: *mut lua_State, connection: *mut Connection, 
                 true => answer_touched(state),
             }
         {
+            // A status or a field that is a number was made a string, which may have run a finalizer.
+            if !(*connection).is_whole() {
+                raise(state, Text::new(GONE));
+            }
             let (exchange, stream) = (*connection).parts();
             exchange.drop_head(stream);
             return true;

@@ -49,6 +49,9 @@ unsafe fn take(
         ffi::lua_getiuservalue(state, at, LISTENER);
         for count in 0..most {
             ffi::lua_settop(state, top + 1);
+            if !object::is_alive(keeper) {
+                return (count, Taken::All);
+            }
             if (*keeper).is_full() && !beyond {
                 (*keeper).awaited = true;
                 return (count, Taken::Full);
@@ -98,6 +101,9 @@ unsafe fn welcome(
 ) -> Result<(), Fault> {
     // SAFETY: the exchange stays on the stack, and keeps its stream.
     unsafe {
+        if !(*connection).is_whole() {
+            raise(state, Text::new(connection::GONE));
+        }
         let (_, stream) = (*connection).parts();
         let descriptor = stream.transport.socket().descriptor();
         ffi::lua_getiuservalue(state, at, STREAM);
@@ -204,6 +210,9 @@ pub(super) unsafe extern "C-unwind" fn admit(state: *mut lua_State) -> c_int {
         let stream = object::check::<Stream>(state, 3);
         ffi::lua_settop(state, 3);
         let connection: *mut Connection = connection::push_served(state, 3, stream, 1);
+        if !(*connection).is_whole() {
+            raise(state, Text::new(connection::GONE));
+        }
         let descriptor = (*stream).transport.socket().descriptor();
         if !crate::selector::replace_udata(state, 2, descriptor, 4) {
             raise(

@@ -259,7 +259,7 @@ unsafe fn push_at(state: *mut lua_State, place: u32) -> Option<*mut Connection> 
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_rawgeti(state, 3, i64::from(place));
-        let found = object::test::<Connection>(state, -1);
+        let found = object::test::<Connection>(state, -1).filter(|found| (**found).is_whole());
         if found.is_none() {
             ffi::lua_pop(state, 1);
         }

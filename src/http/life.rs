@@ -146,6 +146,10 @@ pub(super) unsafe fn end(state: *mut lua_State, at: c_int, connection: *mut Conn
         (*connection).busy = true;
         let served = (*connection).place != 0;
         leave(state, at, connection);
+        // Lua code has run, maybe.
+        if !(*connection).is_whole() {
+            return;
+        }
         let (_, stream) = (*connection).parts();
         if !stream.is_booked() {
             settle(state, guard(|| Ok(stream.close())));

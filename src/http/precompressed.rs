@@ -101,7 +101,10 @@ pub(super) unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_in
         push(state, || {
             let accepted = accepted(&*request);
             match folder {
-                Some(folder) => find(|name| (*folder).open_beneath(name), path, &facts, accepted),
+                Some(folder) => {
+                    let folder = object::living(folder)?;
+                    find(|name| folder.open_beneath(name), path, &facts, accepted)
+                }
                 None => find(OpenFile::open, path, &facts, accepted),
             }
         })

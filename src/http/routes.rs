@@ -134,9 +134,11 @@ pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn add(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; the router's message is copied to plain data inside `guard`.
     unsafe {
-        let routes = &mut *object::check::<Routes>(state, 1);
+        object::check::<Routes>(state, 1);
         let method = args::bytes(state, 2);
         let pattern = args::utf8(state, 3);
+        // Looked up behind the arguments: making a number a string may run a finalizer.
+        let routes = &mut *object::check::<Routes>(state, 1);
         let added = guard(|| {
             routes
                 .router

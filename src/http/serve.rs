@@ -240,6 +240,7 @@ impl Run {
                 push_tool(state, tool::FLUSH);
                 ffi::lua_call(state, 1, 0);
             }
+            let connection = self.living();
             let app = (*connection).routes();
             let plain = route != 0 && !(*connection).careful && !app.wrapped;
             (*connection).alone = plain;

@@ -144,7 +144,8 @@ unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
             Outcome::Pass => 0,
             Outcome::Opened => {
                 let pass = Fault::word("open", "the file is closed", "closed");
-                match object::push_new(state, || (*site).opened.take().ok_or(pass)) {
+                let opened = || object::living(site).and_then(|site| site.opened.take());
+                match object::push_new(state, || opened().ok_or(pass)) {
                     Ok(_) => 1,
                     Err(fault) => fault.push(state),
                 }
@@ -159,20 +160,17 @@ unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_int {
     // SAFETY: as for `answer`.
     unsafe {
-        let (site, folder) = check(state);
+        check(state);
         let path = args::bytes(state, 2);
         let facts = *file_lua::check(state, 3).facts();
         let request: *mut Request = object::check::<Request>(state, 4);
         let clock = ffi::luaL_checknumber(state, 5);
+        let (site, folder) = check(state);
         precompressed::push(state, || {
-            copy(
-                &mut (*site).absent,
-                &mut *folder,
-                path,
-                &facts,
-                &*request,
-                clock,
-            )
+            // A finalizer that has run since may have dropped one.
+            let site = object::living(site)?;
+            let folder = object::living(folder)?;
+            copy(&mut site.absent, folder, path, &facts, &*request, clock)
         })
     }
 }

@@ -286,10 +286,12 @@ unsafe extern "C-unwind" fn read(state: *mut lua_State) -> c_int {
     unsafe {
         let offset = args::integer_in(state, 2, 0, i64::MAX, "offset") as u64;
         let count = args::integer_in(state, 3, 1, READ_MOST, "count") as usize;
-        let spool = check(state);
+        check(state);
         let room: *mut u8 = ffi::lua_newuserdatauv(state, count, 0).cast();
         room.write_bytes(0, count);
         let room = std::slice::from_raw_parts_mut(room, count);
+        // Looked up behind what allocates.
+        let spool = check(state);
         let done = guard(|| {
             let done = spool.read_at(room, offset);
             Ok(done.map_err(|e| Fault::io("read", &e)))

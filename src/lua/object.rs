@@ -262,6 +262,15 @@ pub(crate) unsafe fn is_alive<T: Object>(value: *const T) -> bool {
     unsafe { !(*slot_of(value)).key.is_null() }
 }
 
+/// A value that was once found by [`test`], unless it has been dropped since.
+///
+/// # Safety
+/// As for [`is_alive`]; nothing of Lua's is called while the reference is in use, and there is no other.
+pub(crate) unsafe fn living<'a, T: Object>(value: *mut T) -> Option<&'a mut T> {
+    // SAFETY: the caller's promise.
+    unsafe { is_alive(value).then(|| &mut *value) }
+}
+
 /// The value at argument `index`; raises a type error that names it otherwise.
 ///
 /// # Safety

@@ -5,7 +5,7 @@
 
 use super::lua::finish;
 use super::methods::open;
-use super::{Moved, endpoint};
+use super::{Moved, Socket, endpoint};
 use crate::lua::{args, push_bytes};
 use mlua::ffi::{self, lua_State};
 use socket2::SockAddr;
@@ -52,13 +52,13 @@ fn shared_buffer() -> Option<*mut MaybeUninit<u8>> {
     start.ok()
 }
 
-/// Receives up to `size` bytes and pushes what came: through the thread's buffer when they fit, else through one
-/// that Lua owns. `push` makes the string first of all.
+/// Receives up to `size` bytes on the socket at argument 1 and pushes what came: through the thread's buffer when they
+/// fit, else through one that Lua owns. `push` makes the string first of all.
 unsafe fn receive(
     state: *mut lua_State,
     call: &'static str,
     size: usize,
-    receive: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>>,
+    receive: impl FnOnce(&mut Socket, &mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>>,
     push: impl FnOnce(&[u8]) -> c_int,
 ) -> c_int {
     // SAFETY: the buffer has `size` bytes, of which `count` are initialized when the call says so. No Lua code
@@ -73,10 +73,12 @@ unsafe fn receive(
             Some(start) => start,
             None => ffi::lua_newuserdatauv(state, size, 0).cast(),
         };
+        // Looked up anew: making a buffer may run a finalizer.
+        let socket = open(state);
         finish(
             state,
             call,
-            || receive(std::slice::from_raw_parts_mut(start, size)),
+            || receive(socket, std::slice::from_raw_parts_mut(start, size)),
             |count| push(std::slice::from_raw_parts(start.cast(), count)),
         )
     }
@@ -98,7 +100,7 @@ pub(super) unsafe extern "C-unwind" fn recv(state: *mut lua_State) -> c_int {
             state,
             "recv",
             size,
-            |buffer| socket.receive(buffer),
+            |socket, buffer| socket.receive(buffer),
             |data| {
                 match stream && data.is_empty() {
                     true => ffi::lua_pushnil(state),
@@ -124,7 +126,7 @@ pub(super) unsafe extern "C-unwind" fn recvfrom(state: *mut lua_State) -> c_int 
             state,
             "recvfrom",
             size,
-            |buffer| {
+            |socket, buffer| {
                 Ok(match socket.receive_from(buffer)? {
                     Moved::Done((count, address)) => {
                         *sender = Some(address);
@@ -187,8 +189,10 @@ unsafe fn push_count(state: *mut lua_State, count: usize) -> c_int {
 pub(super) unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     // SAFETY: as for `recv`.
     unsafe {
-        let socket = open(state);
+        open(state);
         let data = part(state, args::bytes(state, 2), 3);
+        // Looked up anew: making a number a string may run a finalizer.
+        let socket = open(state);
         finish(
             state,
             "send",
@@ -202,7 +206,7 @@ pub(super) unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
 pub(super) unsafe extern "C-unwind" fn sendv(state: *mut lua_State) -> c_int {
     // SAFETY: as for `recv`; the slices point into arguments, which stay on the stack.
     unsafe {
-        let socket = open(state);
+        open(state);
         let last = ffi::lua_gettop(state);
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let (mut used, mut total) = (0, 0);
@@ -218,6 +222,7 @@ pub(super) unsafe extern "C-unwind" fn sendv(state: *mut lua_State) -> c_int {
             return push_count(state, 0);
         }
         let pieces = &pieces[..used];
+        let socket = open(state);
         finish(
             state,
             "sendv",
@@ -231,15 +236,18 @@ pub(super) unsafe extern "C-unwind" fn sendv(state: *mut lua_State) -> c_int {
 pub(super) unsafe extern "C-unwind" fn sendto(state: *mut lua_State) -> c_int {
     // SAFETY: as for `recv`.
     unsafe {
-        let socket = open(state);
+        let domain = open(state).domain();
         let data = args::bytes(state, 2);
-        match endpoint::argument(state, 3, socket.domain()) {
-            Ok(address) => finish(
-                state,
-                "sendto",
-                || socket.send_to(data, &address),
-                |n| push_count(state, n),
-            ),
+        match endpoint::argument(state, 3, domain) {
+            Ok(address) => {
+                let socket = open(state);
+                finish(
+                    state,
+                    "sendto",
+                    || socket.send_to(data, &address),
+                    |n| push_count(state, n),
+                )
+            }
             Err(fault) => fault.push(state),
         }
     }

@@ -71,14 +71,18 @@ unsafe fn simple(
 unsafe extern "C-unwind" fn connect(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; addresses are plain data, nothing is dropped by a raise.
     unsafe {
-        let socket = open(state);
-        match endpoint::argument(state, 2, socket.domain()) {
-            Ok(address) => finish(
-                state,
-                "connect",
-                || socket.connect(&address),
-                |()| push_true(state),
-            ),
+        let domain = open(state).domain();
+        match endpoint::argument(state, 2, domain) {
+            Ok(address) => {
+                // Looked up anew: making a number a string may run a finalizer.
+                let socket = open(state);
+                finish(
+                    state,
+                    "connect",
+                    || socket.connect(&address),
+                    |()| push_true(state),
+                )
+            }
             Err(fault) => fault.push(state),
         }
     }
@@ -88,9 +92,12 @@ unsafe extern "C-unwind" fn connect(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn bind(state: *mut lua_State) -> c_int {
     // SAFETY: as for `connect`.
     unsafe {
-        let socket = open(state);
-        match endpoint::argument(state, 2, socket.domain()) {
-            Ok(address) => simple(state, "bind", || socket.bind(&address)),
+        let domain = open(state).domain();
+        match endpoint::argument(state, 2, domain) {
+            Ok(address) => {
+                let socket = open(state);
+                simple(state, "bind", || socket.bind(&address))
+            }
             Err(fault) => fault.push(state),
         }
     }
@@ -101,17 +108,20 @@ unsafe extern "C-unwind" fn bind(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn bind_over(state: *mut lua_State) -> c_int {
     // SAFETY: as for `connect`.
     unsafe {
-        let socket = open(state);
-        match endpoint::argument(state, 2, socket.domain()) {
-            Ok(address) => simple(state, "bind", || match socket.bind(&address) {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    if !resolve::remove_stale(&address)? {
-                        return Err(error);
+        let domain = open(state).domain();
+        match endpoint::argument(state, 2, domain) {
+            Ok(address) => {
+                let socket = open(state);
+                simple(state, "bind", || match socket.bind(&address) {
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                        if !resolve::remove_stale(&address)? {
+                            return Err(error);
+                        }
+                        socket.bind(&address)
                     }
-                    socket.bind(&address)
-                }
-                bound => bound,
-            }),
+                    bound => bound,
+                })
+            }
             Err(fault) => fault.push(state),
         }
     }
@@ -130,13 +140,25 @@ unsafe extern "C-unwind" fn listen(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Accepts, unless a finalizer has dropped the listener.
+///
+/// # Safety
+/// The listener was found by [`object::check`], and its userdata has not been collected.
+pub(crate) unsafe fn accept_on(listener: *mut Socket) -> io::Result<Moved<Socket>> {
+    // SAFETY: the caller's promise; nothing of Lua's is called.
+    match unsafe { object::living(listener) } {
+        Some(listener) => listener.accept(),
+        None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+    }
+}
+
 /// `s:accept()` → a connected socket, `false` when nobody is there.
 unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
     // SAFETY: the accepted socket is made after everything that may raise; `ErrorKind` is plain.
     unsafe {
-        let listener = open(state);
+        let listener: *mut Socket = open(state);
         let mut blocked = false;
-        let pushed = object::push_new(state, || match listener.accept() {
+        let pushed = object::push_new(state, || match accept_on(listener) {
             Ok(Moved::Done(socket)) => Ok(socket),
             Ok(Moved::WouldBlock) => {
                 blocked = true;
@@ -207,12 +229,13 @@ unsafe extern "C-unwind" fn status(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn info(state: *mut lua_State) -> c_int {
     // SAFETY: as for `connect`; the address is plain data.
     unsafe {
-        let socket = open(state);
+        open(state);
         let peer = match args::bytes(state, 2) {
             b"peer" => true,
             b"socket" => false,
             _ => args::argument_error(state, 2, Text::new("'peer' or 'socket' expected")),
         };
+        let socket = open(state);
         let found = guard(|| {
             let address = socket.raw().and_then(|raw| endpoint::of(raw, peer));
             Ok(address.map_err(|error| Fault::io("info", &error)))

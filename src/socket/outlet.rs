@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn find(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the slices point into arguments, which stay on the stack.
     unsafe {
-        let outlet = object::check::<Handle>(state, 1);
+        object::check::<Handle>(state, 1);
         let last = ffi::lua_gettop(state);
         let count = (last - 1) as usize;
         let strings = (2..=last).all(|index| match ffi::lua_type(state, index) {
@@ -141,6 +141,8 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
             ffi::lua_pushnil(state);
             return 1;
         }
+        // Looked up behind the arguments: making a number a string may run a finalizer.
+        let outlet = object::check::<Handle>(state, 1);
         let result = guard(|| {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let mut total = 0;

@@ -6,7 +6,9 @@
 //! their own.
 
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, args, functions, guard, module, push_bytes, settle};
+use crate::lua::{
+    Fault, Function, args, functions, guard, may_be_finalizer, module, push_bytes, settle,
+};
 use crate::selector::{Bell, bell_argument};
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
@@ -42,6 +44,8 @@ struct Resolver {
     shared: Arc<Shared>,
     /// The answer that is being handed over: owned here, so that nothing is lost when Lua raises.
     current: Option<Answer>,
+    /// It is being handed over at this moment.
+    busy: bool,
     last: i64,
 }
 
@@ -99,6 +103,7 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
                     bell: (*bell).clone(),
                 }),
                 current: None,
+                busy: false,
                 last: 0,
             })
         });
@@ -110,10 +115,11 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn query(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; owned values live inside `guard` only.
     unsafe {
-        let resolver = &mut *object::check::<Resolver>(state, 1);
+        object::check::<Resolver>(state, 1);
         let Ok(name) = std::str::from_utf8(args::bytes(state, 2)) else {
             return Fault::word("resolve", "not a host name", "unresolved").push(state);
         };
+        let resolver = &mut *object::check::<Resolver>(state, 1);
         let queued = guard(|| {
             resolver.last += 1;
             let mut work = resolver.shared.work();
@@ -144,11 +150,15 @@ unsafe extern "C-unwind" fn query(state: *mut lua_State) -> c_int {
 }
 
 /// `resolver:answer()` → id and a list of addresses (text, as getaddrinfo ordered them), or id, nil and
-/// a message; nothing when no answer is there.
+/// a message; nothing when no answer is there, or to a finalizer while one is handed over.
 unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`; the answer stays in the userdata while its parts are pushed.
     unsafe {
         let resolver = object::check::<Resolver>(state, 1);
+        if (*resolver).busy && may_be_finalizer(state) {
+            return 0;
+        }
+        (*resolver).busy = false;
         let taken = guard(|| {
             let next = (*resolver).shared.work().answers.pop_front();
             (*resolver).current = next;
@@ -161,15 +171,20 @@ unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
         ffi::lua_pushinteger(state, *id);
         match found {
             Ok(list) => {
+                (*resolver).busy = true;
                 ffi::lua_createtable(state, list.len() as c_int, 0);
-                // Copied one by one: a finalizer may take the next answer, which ends this one.
+                // Looked up one by one: a finalizer may drop the resolver.
                 let mut index = 0;
-                while let Some((_, Ok(list))) = &(*resolver).current
+                while let Some(resolver) = object::living(resolver)
+                    && let Some((_, Ok(list))) = &resolver.current
                     && let Some(address) = list.get(index).copied()
                 {
                     push_bytes(state, super::endpoint::ip_text(&address).as_bytes());
                     index += 1;
                     ffi::lua_rawseti(state, -2, index as i64);
+                }
+                if let Some(resolver) = object::living(resolver) {
+                    resolver.busy = false;
                 }
                 2
             }

@@ -9,7 +9,9 @@ use super::transfer::{put, take};
 use super::wait;
 use super::{Pool, Stream, Transport};
 use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
+use crate::lua::{
+    Fault, Function, Text, args, functions, guard, module, push_bytes, raise, settle,
+};
 use crate::selector::descriptor::{self, Descriptor};
 use crate::selector::{CLOSED, Mode, READ, WRITE, attach};
 use crate::socket::{Moved, Socket, endpoint, lua as socket_lua, methods};
@@ -168,10 +170,14 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
             args::argument_error(state, 2, Text::new("socket is already closed"));
         }
         (*socket).watch().release(true);
-        let Ok(_) = object::push_new(state, || {
-            let transport = Transport::Plain((*socket).take());
-            Ok::<_, std::convert::Infallible>(Stream::new(transport, pool))
+        // A finalizer that has run since may have dropped the socket.
+        let made = object::push_new(state, || {
+            let socket = object::living(socket).ok_or(())?;
+            Ok::<_, ()>(Stream::new(Transport::Plain(socket.take()), pool))
         });
+        if made.is_err() {
+            args::type_error(state, 2, Socket::NAME);
+        }
         register(state)
     }
 }
@@ -222,14 +228,19 @@ pub(crate) unsafe fn accept_for(
 /// Pushes a closed stream like `stream`.
 ///
 /// # Safety
-/// As for [`object::push_new`]; `stream` is kept while finalizers run.
-pub(crate) unsafe fn push_closed(state: *mut lua_State, stream: *const Stream) -> *mut Stream {
+/// As for [`object::push_new`]; `stream` is kept while finalizers run, which may drop it: then this raises.
+pub(crate) unsafe fn push_closed(state: *mut lua_State, stream: *mut Stream) -> *mut Stream {
     // SAFETY: the caller's promise.
     unsafe {
-        let Ok(made) = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>((*stream).closed_twin())
+        let made = object::push_new(state, || {
+            object::living(stream)
+                .map(|stream| stream.closed_twin())
+                .ok_or(())
         });
-        made
+        match made {
+            Ok(made) => made,
+            Err(()) => raise(state, object::closed_text("the connection")),
+        }
     }
 }
 
@@ -239,13 +250,13 @@ pub(crate) unsafe fn push_closed(state: *mut lua_State, stream: *const Stream) -
 /// As for [`object::push_new`]; the listener is kept while finalizers run.
 pub(crate) unsafe fn push_accepted(
     state: *mut lua_State,
-    listener: *const Socket,
+    listener: *mut Socket,
     pool: &Rc<Pool>,
 ) -> Accepted {
     // SAFETY: the caller's promise.
     unsafe {
         let mut blocked = false;
-        let accepted = object::push_new(state, || match (*listener).accept() {
+        let accepted = object::push_new(state, || match methods::accept_on(listener) {
             Ok(Moved::Done(socket)) => Ok(Stream::new(Transport::Plain(socket), pool)),
             Ok(Moved::WouldBlock) => {
                 blocked = true;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a field that is refused cuts the answer off, and raises.
 
-use crate::http::connection::Connection;
+use crate::http::connection::{Connection, GONE};
 use crate::http::fields::is_token;
 use crate::http::response::{self, BadField};
 use crate::lua::{Text, args, guard, raise, settle};
@@ -82,11 +82,28 @@ impl Writer {
         unsafe {
             let out = (*self.stream).queue();
             out.truncate(self.begin);
+            (*self.connection).writing = false;
             let shown = std::str::from_utf8(name).unwrap_or("?");
             raise(
                 self.state,
                 Text::format(format_args!("header '{}': {problem}", shown.escape_debug())),
             )
+        }
+    }
+
+    /// The string or number at `index`. A number is made a string, which may run a finalizer: raises when that has
+    /// dropped what is written to.
+    unsafe fn text<'a>(&self, index: c_int) -> &'a [u8] {
+        // SAFETY: the value stays on the stack until it is written; the connection is argument 1.
+        unsafe {
+            if ffi::lua_type(self.state, index) == ffi::LUA_TSTRING {
+                return args::bytes(self.state, index);
+            }
+            let text = args::bytes(self.state, index);
+            if !(*self.connection).is_whole() {
+                raise(self.state, Text::new(GONE));
+            }
+            text
         }
     }
 
@@ -98,7 +115,7 @@ impl Writer {
             if kind != ffi::LUA_TSTRING && kind != ffi::LUA_TNUMBER {
                 self.fail(name, "the value must be a string or a number");
             }
-            let value = args::bytes(self.state, -1);
+            let value = self.text(-1);
             match self.seen.note(name, value) {
                 Role::Skip => {}
                 Role::Forbidden(problem) => self.fail(name, problem),
@@ -129,7 +146,7 @@ impl Writer {
                 if ffi::lua_isstring(self.state, -2) == 0 {
                     self.fail(b"?", "header names must be strings");
                 }
-                let name = args::bytes(self.state, -2);
+                let name = self.text(-2);
                 self.field(name);
                 ffi::lua_pop(self.state, 1);
             }

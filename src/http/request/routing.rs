@@ -72,7 +72,7 @@ pub(super) unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`; the values are sub-slices of the head or of a string on the stack.
     unsafe {
         let request = check(state);
-        let routes = object::check::<Routes>(state, 2);
+        object::check::<Routes>(state, 2);
         let id = ffi::luaL_checkinteger(state, 3);
         let mut path = request.route_path();
         if !uri::path_is_plain(path) {
@@ -84,6 +84,7 @@ pub(super) unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
             path = args::bytes(state, -1);
         }
         ffi::lua_createtable(state, 0, 4);
+        let routes = object::check::<Routes>(state, 2);
         let mut values = NO_VALUES;
         let found = guard(|| {
             let normal = std::str::from_utf8(path).unwrap_or_default();
@@ -91,7 +92,9 @@ pub(super) unsafe extern "C-unwind" fn params(state: *mut lua_State) -> c_int {
         });
         let count = settle(state, found);
         for (index, (start, length)) in values.iter().take(count).enumerate() {
-            let Some(name) = (*routes).name_of(id, index) else {
+            // Looked up one by one: a finalizer may add routes, which moves them, or drop them all.
+            let routes = object::living(routes);
+            let Some(name) = routes.and_then(|routes| routes.name_of(id, index)) else {
                 continue;
             };
             push_bytes(state, name.as_bytes());
@@ -108,10 +111,11 @@ pub(super) unsafe extern "C-unwind" fn matches(state: *mut lua_State) -> c_int {
     // SAFETY: as for `push_span`.
     unsafe {
         let request = check(state);
-        let routes = object::check::<Routes>(state, 2);
+        object::check::<Routes>(state, 2);
         let space: *mut Workspace = workspace(state);
         // First, since it may run finalizers; filling it runs none.
         ffi::lua_createtable(state, 4, 0);
+        let routes = object::check::<Routes>(state, 2);
         let found = guard(|| {
             let space = &mut *space;
             space.routes.clear();
