@@ -12,14 +12,14 @@ use super::message::{Message, ServiceId, kind};
 use super::pending::Pending;
 use super::system::System;
 use super::worker::Worker;
-use crate::lua::embed;
-use crate::lua::function;
+use crate::lua::{Text, embed, function};
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::io::Write;
 use std::marker::PhantomPinned;
 use std::os::raw::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -127,6 +127,8 @@ pub(crate) struct Service {
     pub(crate) dead: bool,
     /// Its main function has raised.
     pub(crate) failed: bool,
+    /// A panic has unwound a call of its VM: nothing may enter that again.
+    broken: bool,
     /// Has an event descriptor.
     pub(crate) watched: bool,
     /// More unread messages than this are logged; 0 is never. See `watch_level`.
@@ -170,6 +172,7 @@ impl Service {
             sending: VecDeque::new(),
             dead: false,
             failed: false,
+            broken: false,
             watched: false,
             overload: 0,
             again: false,
@@ -260,9 +263,32 @@ impl Service {
         }
     }
 
-    /// Runs one slice. `step` is what the main function is resumed with, if anything.
+    /// Runs one slice. `step` is what the main function is resumed with, if anything. A panic does not leave it:
+    /// the service has failed then.
     pub(crate) fn resume(&mut self, step: bool) -> Outcome {
         self.running_place = self.place;
+        // What the panic may have left half done is the service's own, and the service ends.
+        match catch_unwind(AssertUnwindSafe(|| self.run_slice(step))) {
+            Ok(outcome) => outcome,
+            Err(panic) => {
+                self.give_up(&crate::lua::text_of(panic));
+                Outcome::Failed
+            }
+        }
+    }
+
+    /// A panic came out of the VM, in the middle of a call: the VM is left as it is.
+    #[cold]
+    fn give_up(&mut self, reason: &Text) {
+        self.failed = true;
+        self.broken = true;
+        self.fast.core = std::ptr::null_mut();
+        let (id, label) = (self.id, self.card.label());
+        let text = format!("service {id} ({label}) error: {reason}; its VM is given up");
+        self.system().log_text(id, &text);
+    }
+
+    fn run_slice(&mut self, step: bool) -> Outcome {
         // SAFETY: this thread has the service; errors of the main function come back as a status.
         unsafe {
             if step {
@@ -449,6 +475,13 @@ impl Service {
         if self.base.is_null() {
             return;
         }
+        if self.broken {
+            // Its stack ends in calls that are no more, so not even its finalizers can run. It is lost, and its memory.
+            self.base = std::ptr::null_mut();
+            let memory = Memory::new(std::ptr::null_mut());
+            Box::leak(std::mem::replace(&mut self.memory, memory));
+            return;
+        }
         // SAFETY: this thread has the service, and nothing of it runs.
         unsafe {
             function!(close_coroutines).push(self.base, 0);
@@ -485,6 +518,10 @@ unsafe fn take_message(state: *mut lua_State) -> String {
         text
     }
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;
 
 static MAIN: crate::lua::object::Key = crate::lua::object::Key::new(7);
 

@@ -140,7 +140,7 @@ unsafe fn raise_panic(state: *mut lua_State, panic: Box<dyn Any + Send>) -> ! {
 
 /// The message of a panic, which ends here.
 #[cold]
-pub(super) fn text_of(panic: Box<dyn Any + Send>) -> Text {
+pub(crate) fn text_of(panic: Box<dyn Any + Send>) -> Text {
     let what = panic
         .downcast_ref::<&str>()
         .copied()

@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use crate::function;
 pub use barrier::Function;
-use barrier::text_of;
+pub(crate) use barrier::text_of;
 pub(crate) use barrier::{continuation, functions, hook};
 pub(crate) use fault::Fault;
 pub(crate) use text::Text;

@@ -1,0 +1,113 @@
+//! What a panic does that unwinds a service's VM: the service dies, and nothing else.
+
+use crate::ltask::config::Config;
+use crate::ltask::life::{self, Source};
+use crate::ltask::mailbox::Place;
+use crate::ltask::message::{Message, ServiceId, kind};
+use crate::ltask::run;
+use crate::ltask::system::System;
+use crate::lua::{Function, function};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Without the barrier, as code of somebody else's could be: the panic unwinds Lua's own frames.
+unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
+    panic!("nobody stops this")
+}
+
+/// With it.
+unsafe extern "C-unwind" fn break_inside(_: *mut lua_State) -> c_int {
+    panic!("the barrier stops this")
+}
+
+/// Ends the system with an exit code.
+unsafe extern "C-unwind" fn end(state: *mut lua_State) -> c_int {
+    // SAFETY: the VM is a service's.
+    unsafe {
+        let code = ffi::luaL_checkinteger(state, 1);
+        let service = super::Service::of(state).expect("a service");
+        service
+            .system()
+            .exit_code
+            .store(code as i32, Ordering::SeqCst);
+        service.system().quit();
+        0
+    }
+}
+
+/// A service whose main function is `code`, with the functions above as globals.
+fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
+    let id = system.slots().open(0).expect("a place");
+    let source = Some(Source::Text(code.as_bytes(), c"=code"));
+    let service = life::make(system, id, label, source).expect("a service");
+    // SAFETY: the VM is idle.
+    unsafe {
+        let state = service.base;
+        Function::foreign(break_through).push(state, 0);
+        ffi::lua_setglobal(state, c"break_through".as_ptr());
+        function!(break_inside).push(state, 0);
+        ffi::lua_setglobal(state, c"break_inside".as_ptr());
+        function!(end).push(state, 0);
+        ffi::lua_setglobal(state, c"finish".as_ptr());
+    }
+    life::install(system, service, Place::Any, None);
+    id
+}
+
+/// Reads one message, then breaks; another waits unread. A finalizer or a `<close>` variable that ran would end
+/// the system with 7.
+const VICTIM: &str = r#"
+    local ltask = require "ltask"
+    local closing <close> = setmetatable({}, { __close = function() finish(7) end, __gc = function() finish(7) end })
+    kept = setmetatable({}, { __gc = function() finish(7) end })
+    while not ltask.recv_message() do coroutine.yield() end
+    pcall(function() table.sort({ 2, 1 }, function() break_through() end) end)
+    finish(8)
+"#;
+
+/// Waits for two errors, to sessions 5 and 6.
+const ASKER: &str = r#"
+    local ltask = require "ltask"
+    local got = {}
+    while #got < 2 do
+      local from, session, kind, pointer, size = ltask.recv_message()
+      if from then
+        local text = pointer and ltask.unpack_remove(pointer, size)
+        got[#got + 1] = ("%d:%d:%s"):format(session, kind, text)
+      else
+        coroutine.yield()
+      end
+    end
+    table.sort(got)
+    local ok, text = pcall(break_inside)
+    got[3] = tostring(ok) .. ":" .. text
+    local want = "5:3:{service:VICTIM} is dead 6:3:{service:VICTIM} is dead false:internal error: the barrier stops this"
+    finish(table.concat(got, " ") == want and 42 or 9)
+    coroutine.yield()
+"#;
+
+#[test]
+fn a_panic_out_of_a_vm_ends_its_service_and_the_worker_lives() {
+    let config = Config {
+        worker: 1,
+        ..Config::default()
+    };
+    let system = System::new(config).expect("a system");
+    // Nobody is root: what died with the service is answered at once.
+    assert_eq!(system.slots().open(1), Some(1));
+    life::discard(&system, 1);
+    let victim = add(&system, "victim", VICTIM);
+    let asker = add(
+        &system,
+        "asker",
+        &ASKER.replace("VICTIM", &victim.to_string()),
+    );
+    for session in [5, 6] {
+        let request = Message::bare(asker, victim, session, kind::REQUEST);
+        assert!(system.post(request, 0, None).is_ok());
+    }
+    run::start(&system);
+    assert_eq!(run::wait(&system, || false), 42);
+}
