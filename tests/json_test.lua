@@ -176,7 +176,31 @@ t.test("decode reads every kind of value", function()
   t.eq(json.decode ' \t\r\n"x" ', "x")
   t.eq(json.decode '[1,[],{}]', { 1, {}, {} })
   t.eq(json.decode '{"a":{"b":[null]}}', { a = { b = { json.null } } })
-  t.is_nil(getmetatable(json.decode "[]"), "arrays have no metatable")
+  t.is_nil(getmetatable(json.decode "{}"), "objects have no metatable")
+end)
+
+t.test("arrays stay arrays through a round trip, empty ones and those that become empty", function()
+  for _, text in ipairs {
+    "[]", "{}", '{"items":[]}', "[[],{},[[]]]", '{"a":{"b":[{"c":[]}]},"d":{}}', "[1,[2,[3]]]",
+  } do
+    t.eq(json.encode(json.decode(text), { sort = true }), text)
+  end
+  local value = json.decode '{"items":[1,2]}'
+  table.remove(value.items)
+  table.remove(value.items)
+  t.eq(json.encode(value), '{"items":[]}')
+  value.items[1] = "x"
+  t.eq(json.encode(value), '{"items":["x"]}')
+  t.eq(getmetatable(value.items), json.array_mt)
+  t.ok(rawequal(json.array(value.items), value.items))
+end)
+
+t.test("a decoded array that gets string keys is refused by name, unless its mark is taken away", function()
+  local value = json.decode '{"items":[]}'
+  value.items.name = "x"
+  t.raises('json: cannot encode an array with the key "name" at %.items$', json.encode, value)
+  setmetatable(value.items, nil)
+  t.eq(json.encode(value), '{"items":{"name":"x"}}')
 end)
 
 t.test("integers of 64 bits are Lua integers, all other numbers floats", function()

@@ -159,6 +159,30 @@ t.test("json decodes the body; what is no JSON is 400 and the connection goes on
   end)
 end)
 
+t.test("json takes objects and arrays: null and other values are a 400 that says so", function()
+  local app = web.new()
+  app:post("/", function(req) return { got = req:json().a } end)
+  app:post("/passed", function(req) return req:json() end)
+  app:post("/own", function(req)
+    local value, reason, status = req:json()
+    return 200, { value == nil, reason, status }
+  end)
+  local log = http.logged(function()
+    http.with(app, function(open)
+      local c = open()
+      for body, name in pairs { ["null"] = "null", ["5"] = "number", ['"x"'] = "string", ["true"] = "boolean" } do
+        local reason = "json: an object or an array expected, got " .. name
+        local r = c:request("POST", "/passed", nil, body)
+        t.eq({ r.status, r.body }, { 400, reason .. "\n" })
+        t.eq(c:request("POST", "/own", nil, body).body, '[true,"' .. reason .. '",400]')
+      end
+      t.eq(c:request("POST", "/passed", nil, "[]").body, "[]")
+      t.eq(c:request("POST", "/passed", nil, '{"a":null}').body, '{"a":null}')
+    end)
+  end)
+  t.eq(log, "")
+end)
+
 t.test("json over its limit is 413, and what a handler answers to either counts", function()
   local app = web.new()
   app:post("/", function(req) return { got = req:json(5) } end)

@@ -162,6 +162,37 @@ t.test("json sends any value, and a later text is a text again", function()
   t.eq(facts(answer(function(_, res) res:json { 1 } res:send "text" end)), { 200, TEXT, "4", "text" })
 end)
 
+t.test("205 has no body, whatever was given, and says so by its length", function()
+  local app = web.new()
+  app:get("/return", function() return 205, "body" end)
+  app:get("/table", function() return { 1 }, 205 end)
+  app:get("/touched", function(_, res)
+    res:status(205)
+    return "body"
+  end)
+  app:get("/write", function(_, res)
+    res:status(205)
+    res:write "one"
+    return res:write "two"
+  end)
+  app:get("/function", function() return 205, function() return "endless" end end)
+  app:get("/file", function(_, res)
+    res:status(205)
+    return res:file(arg[0])
+  end)
+  http.with(app, function(open)
+    local c = open()
+    for _, path in ipairs { "/return", "/table", "/touched", "/write", "/function", "/file" } do
+      for _, method in ipairs { "GET", "HEAD" } do
+        local r = c:request(method, path)
+        t.eq({ r.status, r.headers["content-length"], r.headers["transfer-encoding"], r.body },
+          { 205, "0", nil, "" }, path)
+        if path ~= "/file" then t.is_nil(r.headers["content-type"], path) end
+      end
+    end
+  end)
+end)
+
 t.test("redirect sets Location, 302 unless told otherwise", function()
   local r = answer(function(_, res) res:redirect "/there?x=1" end)
   t.eq({ r.status, r.headers.location }, { 302, "/there?x=1" })

@@ -60,6 +60,55 @@ t.test("a file is served with its type, length, date and tag", function()
   t.is_nil(r.headers["cache-control"])
 end)
 
+t.test("the tag is the same for a copy of the file, and another after a change", function()
+  sh [[cp -p site/hello.txt site/copy.txt]]
+  local tag = ask("/hello.txt").headers.etag
+  t.eq(ask("/copy.txt").headers.etag, tag)
+  t.ok(tag:find '^"6%-%x+%.%x+"$', tag)
+  sh [[touch -d '2020-01-02 03:04:05.000000006 UTC' site/copy.txt]]
+  t.eq(ask("/copy.txt").headers.etag, '"6-5e0d5da5.6"')
+end)
+
+t.test("out of descriptors a file is 503 with Retry-After, logged once; then it is served again", function()
+  local script = t.write(t.tmp() .. "/server.lua", [[
+    local web, file = require "lio.webserver", require "lio.file"
+    local app, kept = web.new(), {}
+    local site = ...
+    app:use(function(_, res, next) res:header("ETag", "x"):header("X-Kept", "1") next() end)
+    app:static("/", site, { list = true })
+    app:get("/file", function(_, res) return res:file(site .. "/hello.txt") end)
+    app:get("/root", function(_, res) return res:file("hello.txt", { root = site }) end)
+    app:get("/take", function()
+      for _ = 1, 1000 do kept[#kept + 1] = file.open(site .. "/hello.txt") end
+      return tostring(#kept > 10)
+    end)
+    app:get("/give", function()
+      for _, f in ipairs(kept) do f:close() end
+      return "given"
+    end)
+    app:run(0)]])
+  local child <close> = t.spawn("sh -c " .. t.quote(("ulimit -n 48; exec %s %s %s 2>&1"):format(t.lio(),
+    t.quote(script), t.quote(site))))
+  local port = math.tointeger(tonumber(child:expect ":(%d+)/$"))
+  loop.run(function()
+    local c <close> = http.open(port)
+    t.eq(c:request("GET", "/hello.txt").status, 200)
+    t.eq(c:request("GET", "/take").body, "true")
+    for _, path in ipairs { "/hello.txt", "/docs/", "/", "/file", "/root", "/list/" } do
+      local r = c:request("GET", path)
+      t.eq({ r.status, r.headers["retry-after"], r.body, r.headers.etag, r.headers["x-kept"] },
+        { 503, "1", "Service Unavailable\n", nil, "1" }, path)
+    end
+    t.eq(c:request("GET", "/give").body, "given")
+    for _, path in ipairs { "/hello.txt", "/docs/", "/file", "/root", "/list/" } do
+      t.eq(c:request("GET", path).status, 200, path)
+    end
+  end)
+  child:kill()
+  t.eq(child:all(), "lio: GET /hello.txt: open: Too many open files (os error 24); files are answered with 503\n")
+  t.eq(child:close(), 0)
+end)
+
 t.test("types follow the names' ends; script is text/javascript, what is unknown is bytes", function()
   t.eq(ask("/app.js").headers["content-type"], "text/javascript; charset=utf-8")
   t.eq(ask("/pixel.png").headers["content-type"], "image/png")

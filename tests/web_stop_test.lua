@@ -294,6 +294,76 @@ t.test("a handler that never ends is cut off after the grace time", function()
   t.eq(ended(child), 0)
 end)
 
+t.test("loop.grace is the grace time where the app sets none", function()
+  for _, case in ipairs { { "", "0.2" }, { "{ grace = 0.2 }", "60" } } do
+    local script = t.write(t.tmp() .. "/server.lua", ([[
+      local web, loop = require "lio.webserver", require "lio.loop"
+      local app = web.new %s
+      loop.grace = %s
+      io.stdout:setvbuf "line"
+      app:get("/", function()
+        print "handling"
+        loop.sleep(60)
+      end)
+      loop.on_stop(function(grace) print("grace", grace) end)
+      app:run(0)]]):format(case[1] == "" and "()" or case[1], case[2]))
+    local child <close> = t.spawn(t.lio() .. " " .. t.quote(script))
+    local port = math.tointeger(tonumber(child:expect "127%.0%.0%.1:(%d+)/$"))
+    loop.run(function()
+      local c <close> = http.open(port)
+      c:send(GET)
+      t.eq(child:line(), "handling")
+      child:kill()
+      t.is_nil((c.c:recv()))
+    end)
+    t.eq(child:line(), "grace\t0.2")
+    t.eq(ended(child), 0)
+  end
+end)
+
+t.test("a port alone is one of 127.0.0.1; what is printed is what is bound", function()
+  local app = require("lio.webserver").new()
+  app:get("/", function() return "x" end)
+  loop.run(function()
+    local server = assert(app:listen(0))
+    local addr, port = server.listener:address()
+    t.eq({ addr, server.url }, { "127.0.0.1", ("http://127.0.0.1:%d/"):format(port) })
+    local near <close> = http.open(port)
+    t.eq(near:ask(GET).body, "x")
+    local _, _, code = net.connect("127.0.0.2", port)
+    t.eq(code, "refused")
+    server:stop(0)
+    server = assert(app:listen(0, { addr = "0.0.0.0" }))
+    addr, port = server.listener:address()
+    t.eq({ addr, server.url }, { "0.0.0.0", ("http://0.0.0.0:%d/"):format(port) })
+    local far <close> = assert(net.connect("127.0.0.2", port))
+    far:send(GET)
+    t.eq(far:recv(15), "HTTP/1.1 200 OK")
+    server:stop(0)
+  end)
+end)
+
+t.test("debug on an address that others can reach is a warning, elsewhere it is none", function()
+  local web = require "lio.webserver"
+  local cases = {
+    { "0.0.0.0:0", true, "http://0.0.0.0:%d/" }, { "127.0.0.1:0", true }, { "127.1.2.3:0", true },
+    { "unix:" .. t.tmp() .. "/socket", true }, { "0.0.0.0:0", false },
+  }
+  for _, case in ipairs(cases) do
+    local app, port = web.new { debug = case[2] }, nil
+    local log = http.logged(function()
+      loop.run(function()
+        local server = assert(app:listen(case[1]))
+        port = select(2, server.listener:address())
+        server:stop(0)
+      end)
+    end)
+    local want = case[3] and "lio: warning: debug = true shows tracebacks and source lines to everyone who reaches "
+      .. case[3]:format(port) .. "\n" or ""
+    t.eq(log, want, case[1])
+  end
+end)
+
 t.test("a port that is taken is a clear message and exit code 1", function()
   local child <close>, port = start()
   local script = t.write(t.tmp() .. "/second.lua", ([[

@@ -43,6 +43,21 @@ local function close_all(open)
   for _, c in ipairs(open) do c:close() end
 end
 
+t.test("debug on an address that others can reach is one warning for all workers", function()
+  local script = t.write(t.tmp() .. "/server.lua", table.concat({
+    'local app = require("lio.webserver").new { debug = true }',
+    'app:get("/", function() return tostring(require("lio.webserver").worker()) end)',
+    'app:run("0.0.0.0:0", { workers = 3 })',
+  }, "\n"))
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://0%.0%.0%.0:(%d+)/$"))
+  loop.run(function() close_all((meet_all(port))) end)
+  child:kill()
+  t.eq(child:all(), "lio: warning: debug = true shows tracebacks and source lines to everyone who reaches "
+    .. ("http://0.0.0.0:%d/\n"):format(port))
+  t.eq(child:close(), 0)
+end)
+
 t.test("every worker serves the one address, which is printed once", function()
   local child <close>, port = start()
   loop.run(function()

@@ -76,6 +76,8 @@ function M.new(options)
     if most then value = math.tointeger(value // 1) or math.maxinteger end
     app.settings[name] = value
   end
+  -- Unless it is set here, `loop.grace` counts.
+  app.grace = options and options.grace
   app.routes = http.routes()
   return setmetatable(app, App)
 end
@@ -201,23 +203,37 @@ function App:not_found(f)
   return self
 end
 
--- The address of a listener or a socket that listens.
-local function address_text(listening, addr)
+-- What a listener, or a socket that listens, is bound to: ip, port, family.
+local function bound(listening)
   local where = listening.address and { listening:address() } or { listening:info("socket"):value() }
-  local ip, port, family = table.unpack(where, 1, 3)
+  return table.unpack(where, 1, 3)
+end
+
+-- The same as an address.
+local function address_text(listening)
+  local ip, port, family = bound(listening)
   if family == "unix" then return "unix:" .. tostring(ip) end
-  local host = ip
-  addr = addr or ip
-  if addr == "0.0.0.0" or addr == "::" then host = "127.0.0.1" end
-  if host:find(":", 1, true) then host = "[" .. host .. "]" end
+  local host = ip:find(":", 1, true) and "[" .. ip .. "]" or ip
   return ("http://%s:%d/"):format(host, port)
+end
+
+local function is_loopback(listening)
+  local ip, _, family = bound(listening)
+  return family == "unix" or ip == "::1" or ip:find "^127%." ~= nil or ip:find "^::ffff:127%." ~= nil
+end
+
+-- Error pages tell of the program: that others than this machine reach them is worth a line.
+local function warn_of_debug(self, listening)
+  if not self.settings.debug or is_loopback(listening) then return end
+  io.stderr:write("lio: warning: debug = true shows tracebacks and source lines to everyone who reaches ",
+    address_text(listening), "\n")
 end
 
 -- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`; a socket that listens is what it is.
 local function parse_address(where, opts)
   if type(where) == "userdata" then return where end
   if math.type(where) == "integer" then
-    return opts.addr or "0.0.0.0", where
+    return opts.addr or "127.0.0.1", where
   end
   if type(where) ~= "string" then
     error("listen: port or address expected, got " .. type(where), 3)
@@ -255,7 +271,9 @@ function App:listen(where, opts)
   end
   local server, serving = serve(self, net, listener)
   listener.on_exhausted = serving.shed
-  server.url = address_text(listener, addr)
+  server.url = address_text(listener)
+  -- Of several workers the one that started them has said it.
+  if not M.worker() then warn_of_debug(self, listener) end
   return server
 end
 
@@ -271,12 +289,15 @@ local function announce(url)
 end
 
 local function start_workers(app, where, opts, count)
-  if require("lio.loop").drives() then
+  local loop = require "lio.loop"
+  if loop.drives() then
     error("run: workers: they are started by a program's main chunk, not inside of a loop or a service", 3)
   end
   local addr, port = parse_address(where, opts)
-  local ok, message = require("lio.web.workers").start(addr, port, opts, count, app.settings.grace, function(socket)
-    announce(address_text(socket, addr))
+  local grace = app.grace or loop.grace
+  local ok, message = require("lio.web.workers").start(addr, port, opts, count, grace, function(socket)
+    announce(address_text(socket))
+    warn_of_debug(app, socket)
   end)
   if not ok then error(cannot_listen(addr, port, message), 3) end
 end
@@ -303,7 +324,7 @@ function App:run(where, opts)
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
   if count == 1 then announce(server.url) end
   if loop.is_running() then return server:wait() end
-  loop.grace = self.settings.grace
+  loop.grace = self.grace or loop.grace
   return loop.run(server.wait, server)
 end
 

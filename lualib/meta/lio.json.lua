@@ -20,7 +20,8 @@ local json = {}
 ---@return string text
 function json.encode(value, options) end
 
----Reads a text. Objects and arrays become plain tables; of equal keys the last counts. An integer of 64
+---Reads a text. An object becomes a plain table, an array a table marked as `array` does it, so that an empty one is
+---written as `[]` again. Of equal keys the last counts. An integer of 64
 ---bits is a Lua integer; a larger one, or one with a fraction or an exponent, is a float.
 ---@param text string
 ---@param options? lio.JsonDecodeOptions
@@ -29,7 +30,8 @@ function json.encode(value, options) end
 ---@return string? code `"truncated"` when it ends too early, else `"invalid"`
 function json.decode(text, options) end
 
----Marks a table as an array: `[]` when it is empty. A table with another metatable raises.
+---Marks a table as an array: `[]` when it is empty; `encode` raises when it has other keys than 1 to n. A table with
+---another metatable raises. `setmetatable(t, nil)` takes the mark away, of a decoded array as well.
 ---@param t? table absent (not nil): a new one
 ---@return table t
 function json.array(t) end

@@ -25,7 +25,7 @@ local web = {}
 ---@field write_time? number seconds that sending may stand still; default `30`
 ---@field connections? number connections at a time; beyond it accepting pauses; default `10000`
 ---@field requests? number requests on one connection; default `math.huge`
----@field grace? number seconds a graceful stop waits for handlers; default `10`
+---@field grace? number seconds a graceful stop waits for handlers; `loop.grace` unless set; default `10`
 ---@field debug? boolean whether the page of an error shows its traceback; default `false`
 
 ---Makes an app. An unknown option, or a value out of its range, raises.
@@ -143,7 +143,7 @@ function App:on_error(f) end
 function App:not_found(f) end
 
 ---@class lio.WebListenOptions: lio.ListenOptions
----@field addr? string address for a `where` that is a port; default `"0.0.0.0"`
+---@field addr? string address for a `where` that is a port; default `"127.0.0.1"`, `"0.0.0.0"` for every network
 
 ---Listens, and serves as long as the loop runs.
 ---@param where integer|string|lio.Socket port, `"addr:port"`, `"[v6]:port"`, `"unix:/path"` or a listening socket
@@ -227,9 +227,10 @@ function Request:body(limit) end
 ---@return fun(): string? iterator
 function Request:stream(limit) end
 
----Reads and decodes a JSON body.
+---Reads and decodes a JSON body, an object or an array. Any other value, such as `null` or a number, is refused with
+---400; `json.decode(req:body())` takes those.
 ---@param limit? integer bytes; default: the app's `body`
----@return any value nil when it fails
+---@return table? value nil when it fails
 ---@return string? reason
 ---@return integer? status
 function Request:json(limit) end

@@ -173,7 +173,12 @@ unsafe fn end_whole(
     // SAFETY: as for `begin`; the body is kept by the caller.
     unsafe {
         let head_only = (*writer.connection).exchange.is_head();
+        let body = match response::body_is_empty(status) {
+            true => &[][..],
+            false => body,
+        };
         let framing = match response::body_allowed(status) {
+            true if response::body_is_empty(status) => Framing::Length(0),
             true if head_only && body.is_empty() => writer
                 .seen
                 .length
@@ -323,6 +328,9 @@ fn framing_of(exchange: &Exchange, status: u16, seen: Seen) -> Framing {
     if !response::body_allowed(status) {
         return Framing::None;
     }
+    if response::body_is_empty(status) {
+        return Framing::Length(0);
+    }
     match (seen.length, exchange.version()) {
         (Some(length), _) => Framing::Length(length),
         (None, 10) if exchange.is_head() => Framing::None,
@@ -343,8 +351,9 @@ pub(super) unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
         let writer = begin(state, status, 4);
         let (exchange, _) = check(state).parts();
         let framing = framing_of(exchange, status, writer.seen);
-        let head_only = exchange.is_head();
-        let kind = kind.filter(|_| response::body_allowed(status));
+        let head_only = exchange.is_head() || response::body_is_empty(status);
+        let bodied = response::body_allowed(status) && !response::body_is_empty(status);
+        let kind = kind.filter(|_| bodied);
         end(state, &writer, kind, framing);
         let name: &[u8] = match framing {
             _ if head_only => b"none",

@@ -225,6 +225,11 @@ pub(crate) const fn body_allowed(status: u16) -> bool {
     !matches!(status, 100..=199 | 204 | 304)
 }
 
+/// Whether an answer with this status has an empty body, and says so by its length (RFC 9110 section 15.3.6).
+pub(crate) const fn body_is_empty(status: u16) -> bool {
+    status == 205
+}
+
 /// Appends the line before a chunk of `length` bytes; the data and [`CHUNK_END`] follow. `length`
 /// is not 0, since an empty chunk is the end of the body: see [`LAST_CHUNK`].
 #[inline]

@@ -16,7 +16,7 @@ use std::ffi::c_int;
 
 /// Bytes that the name of a coding may have.
 const CODING_MOST: usize = 16;
-/// Room for a tag: four hexadecimal numbers, what separates them, and a coding.
+/// Room for a tag: three hexadecimal numbers, what separates them, and a coding.
 const TAG_MOST: usize = 96;
 
 /// What a representation is told by: plain data.
@@ -36,8 +36,8 @@ pub(super) struct Choice {
     pub(super) parts: usize,
 }
 
-/// The validators of a file whose bytes go out with a coding. The entity tag is strong: another file, another content
-/// or another coding has another one.
+/// The validators of a file whose bytes go out with a coding. The entity tag is strong: another content or another
+/// coding has another one. It is the same on every machine that has the file with its time, and tells no inode.
 pub(super) fn validators(facts: &Facts, coding: Option<&str>) -> Known {
     let now = unix_seconds();
     // A date that is still to come would be wrong (RFC 9110 section 8.8.2.1).
@@ -51,8 +51,6 @@ pub(super) fn validators(facts: &Facts, coding: Option<&str>) -> Known {
         now,
     };
     known.put(b"\"");
-    known.put_hexadecimal(facts.inode);
-    known.put(b"-");
     known.put_hexadecimal(facts.size);
     known.put(b"-");
     // As two's complement, for what is older than the epoch.

@@ -6,6 +6,8 @@
 
 local file = require "lio.file"
 local http = require "lio.http"
+local lio = require "lio"
+local drop_body_fields <const> = require("lio.web.failure").drop_body_fields
 
 -- Where a response keeps its connection, and that its request.
 local CONNECTION <const>, CURRENT <const> = 1, 1
@@ -14,8 +16,10 @@ local CONNECTION <const>, CURRENT <const> = 1, 1
 local READ_MOST <const> = 32 * 1024
 -- What a failed opening means to the client; what is not here is the server's fault.
 local STATUS <const> = {
-  ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403,
+  ["not found"] = 404, outside = 404, ["not a file"] = 404, ENOTDIR = 404, denied = 403, EMFILE = 503, ENFILE = 503,
 }
+-- Seconds in which being out of descriptors is logged once.
+local QUIET <const> = 60
 
 local M = { STATUS = STATUS }
 
@@ -23,6 +27,19 @@ local OPTIONS <const> = {
   root = "string", type = "string", name = "string", max_age = "number", immutable = "boolean",
   cache_control = "string", precompressed = "boolean",
 }
+
+local complained = -math.huge
+
+-- The process, or the system, is out of descriptors: the client may come again.
+function M.exhausted(req, res, message)
+  local now = lio.now()
+  if now - complained >= QUIET then
+    complained = now
+    io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "; files are answered with 503\n")
+  end
+  drop_body_fields(res)
+  res:header("Retry-After", 1)
+end
 
 -- `check_options(opts, known, call, level)`: raises for an option that is unknown or of another type.
 function M.check_options(opts, known, call, level)
@@ -205,6 +222,7 @@ function M.respond(res, path, opts)
     local status = STATUS[code]
     if not status then error("file: " .. message, 3) end
     res[CONNECTION].x:touch(true)
+    if status == 503 then M.exhausted(res[CONNECTION][CURRENT], res, message) end
     res.code, res.kind = status, nil
     res.body = http.reason(status) .. "\n"
     return nil, message, code

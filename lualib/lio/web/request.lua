@@ -118,12 +118,17 @@ function Request:stream(limit)
   end
 end
 
--- `req:json([limit])` → the decoded body, or nil, reason, status.
+-- `req:json([limit])` → the decoded body, a table; or nil, reason, status. Other values are refused, `null` first of
+-- all: who indexes a body would fail. `json.decode(req:body())` takes them.
 function Request:json(limit)
   local body, reason, status = self:body(limit)
   if not body then return nil, reason, status end
   local value, message = require("lio.json").decode(body)
-  if value == nil and message then
+  if value ~= nil and type(value) ~= "table" then
+    message = "json: an object or an array expected, got " .. (type(value) == "userdata" and "null" or type(value))
+    value = nil
+  end
+  if value == nil then
     local connection = connection_of(self)
     connection.x:touch(true)
     connection.problem = { 400, message }

@@ -21,6 +21,15 @@ local function not_found(app, req, res)
   return 404, "Not Found\n"
 end
 
+-- Answers for a file that could not be opened.
+local function refuse(app, req, res, message, code)
+  local status = files.STATUS[code]
+  if not status then error("static: " .. message, 0) end
+  if status == 404 then return not_found(app, req, res) end
+  if status == 503 then files.exhausted(req, res, message) end
+  return status, http.reason(status) .. "\n"
+end
+
 local function is_hidden(path)
   return path:byte(1) == 46 or path:find("/.", 1, true) ~= nil
 end
@@ -52,23 +61,29 @@ function Site:send(res, path, f)
   return files.answer(res, f, kind, nil, varies, self.cache)
 end
 
--- Answers for a directory whose path ends in a slash or is empty: its index, or a listing. → whether it did.
-function Site:send_directory(req, res, path)
+-- Answers for a directory whose path ends in a slash or is empty: with its index, a listing, or `not_found`.
+function Site:answer_directory(app, req, res, path)
   local name = path .. self.index
   local f, message, code = self.folder:open(name)
   if f and f:kind() == "file" then
     self:send(res, name, f)
-    return true
+    return res
   end
-  if f then f:close() end
-  if not f and not files.STATUS[code] then error("static: " .. message, 0) end
-  if not self.list then return false end
-  local entries, more = self.folder:list(path)
-  if not entries then return false end
+  if f then
+    f:close()
+  elseif (files.STATUS[code] or 503) == 503 then
+    return refuse(app, req, res, message, code)
+  end
+  if not self.list then return not_found(app, req, res) end
+  local entries, more
+  entries, more, code = self.folder:list(path)
+  if not entries then
+    if files.STATUS[code] == 503 then return refuse(app, req, res, more, code) end
+    return not_found(app, req, res)
+  end
   local page = require("lio.web.listing")
   res:header("Content-Type", "text/html; charset=utf-8")
-  res:send(page(req.path, path, entries, more, self.hidden))
-  return true
+  return res:send(page(req.path, path, entries, more, self.hidden))
 end
 
 -- Answers what `http.site` has not answered; it gives a file that it has opened already, or why it could not.
@@ -77,18 +92,10 @@ function Site:handle(app, req, res, f, message, code)
   if not f and not message then
     if is_hidden(path) and not self.hidden then return not_found(app, req, res) end
     local is_slashed = path == "" or path:byte(-1) == 47
-    if is_slashed and req.raw_path:byte(-1) == 47 then
-      if self:send_directory(req, res, path) then return res end
-      return not_found(app, req, res)
-    end
+    if is_slashed and req.raw_path:byte(-1) == 47 then return self:answer_directory(app, req, res, path) end
     f, message, code = self.folder:open(path)
   end
-  if not f then
-    local status = files.STATUS[code]
-    if not status then error("static: " .. message, 0) end
-    if status == 403 then return 403, "Forbidden\n" end
-    return not_found(app, req, res)
-  end
+  if not f then return refuse(app, req, res, message, code) end
   if f:kind() == "file" then
     self:send(res, path, f)
     return res

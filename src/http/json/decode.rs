@@ -29,12 +29,13 @@ pub(super) fn parse(text: &[u8]) -> Result<Value, Bad> {
     })
 }
 
-/// Pushes `value`; for each null a copy of the Lua value at `null` (absolute index).
+/// Pushes `value`; for each null a copy of the Lua value at `null`. Arrays get the metatable at `mark`. Both are absolute
+/// indices, or those of upvalues.
 ///
 /// # Safety
 /// `state` is valid; `value` stays where it is until the end even when the collector runs; nothing that
 /// needs `Drop` may be alive in the frames up to Lua.
-pub(super) unsafe fn push(state: *mut lua_State, value: &Value, null: c_int) {
+pub(super) unsafe fn push(state: *mut lua_State, value: &Value, null: c_int, mark: c_int) {
     // SAFETY: plain stack work; the slots are asked for. What is alive here borrows.
     unsafe {
         if ffi::lua_checkstack(state, 3) == 0 {
@@ -52,15 +53,17 @@ pub(super) unsafe fn push(state: *mut lua_State, value: &Value, null: c_int) {
             Value::Array(values) => {
                 ffi::lua_createtable(state, size_hint(values.len()), 0);
                 for (index, value) in (1..).zip(values) {
-                    push(state, value, null);
+                    push(state, value, null, mark);
                     ffi::lua_rawseti(state, -2, index);
                 }
+                ffi::lua_pushvalue(state, mark);
+                ffi::lua_setmetatable(state, -2);
             }
             Value::Object(fields) => {
                 ffi::lua_createtable(state, 0, size_hint(fields.len()));
                 for (key, value) in fields {
                     push_bytes(state, key.as_bytes());
-                    push(state, value, null);
+                    push(state, value, null, mark);
                     ffi::lua_rawset(state, -3);
                 }
             }

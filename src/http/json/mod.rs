@@ -38,7 +38,7 @@ static MARK: Key = Key::new(7);
 
 /// The up-values of `encode` and `decode`, and the one of `array`.
 const SCRATCH: c_int = 1;
-const ENCODE_MARK: c_int = 2;
+const MARKED_BY: c_int = 2;
 const ARRAY_MARK: c_int = 1;
 
 /// What a call owns while Lua may raise.
@@ -136,7 +136,7 @@ unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
                 order = encode::Order::Sorted;
             }
         }
-        let mark = ffi::lua_topointer(state, ffi::lua_upvalueindex(ENCODE_MARK));
+        let mark = ffi::lua_topointer(state, ffi::lua_upvalueindex(MARKED_BY));
         let scratch = take(state);
         let own = ffi::lua_gettop(state);
         let written = guard(|| {
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" fn encode(state: *mut lua_State) -> c_int {
 /// `json.decode(text [, options])` → value, or `nil, message, code` for a text that is not JSON: code
 /// `"truncated"` when it ends too early, else `"invalid"`. The message has line and column, in bytes.
 ///
-/// Objects and arrays are plain tables, of equal keys the last counts. An integer of 64 bits is a Lua
+/// An object is a plain table, an array one that `json.array` would have marked. Of equal keys the last counts. An integer of 64 bits is a Lua
 /// integer; a larger one, or one with a fraction or an exponent, is a float. `null` is `json.null`, or
 /// `options.null`: any value but nil; `false` makes it test like an absent field.
 unsafe extern "C-unwind" fn decode(state: *mut lua_State) -> c_int {
@@ -181,7 +181,8 @@ unsafe extern "C-unwind" fn decode(state: *mut lua_State) -> c_int {
             }))
         });
         if let Ok(Ok(())) = parsed {
-            decode::push(state, &(*scratch).parsed, null);
+            let mark = ffi::lua_upvalueindex(MARKED_BY);
+            decode::push(state, &(*scratch).parsed, null, mark);
         }
         let dropped = guard(|| {
             (*scratch).parsed = Value::Null;
@@ -250,7 +251,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
         function!(encode).push(state, 2);
         ffi::lua_setfield(state, -3, c"encode".as_ptr());
         ffi::lua_pushboolean(state, 0);
-        function!(decode).push(state, 1);
+        ffi::lua_pushvalue(state, -2);
+        function!(decode).push(state, 2);
         ffi::lua_setfield(state, -3, c"decode".as_ptr());
         ffi::lua_pushvalue(state, -1);
         function!(array).push(state, 1);
