@@ -148,7 +148,7 @@ pub(crate) unsafe fn hand_over(
     // SAFETY: what is lent lies still until Lua has copied it; finalizers, which may use or drop the stream, run
     // after that.
     unsafe {
-        let start = (&(*stream).buffered())[from..to].as_ptr();
+        let start = (*stream).buffered()[from..to].as_ptr();
         (*stream).lend(consume);
         ffi::lua_pushlstring(state, start.cast(), to - from);
         if object::is_alive(stream) {
