@@ -157,6 +157,58 @@ t.test("close inside the loop ends it", function()
   for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
 end)
 
+-- The loop's iterator would have gone on with the registrations of the selector that was opened anew.
+t.test("a loop over a selector that is closed and used again inside it ends", function()
+  local s = select_.create()
+  local ends, outer, inner = {}, 0, {}
+  for i = 1, 4 do
+    local a, b = pair()
+    a:send "x"
+    s:event_add(b, READ, i)
+    ends[i] = { a, b }
+  end
+  for _ in s:wait(5000) do
+    outer = outer + 1
+    s:close()
+    for i = 1, 4 do t.eq({ s:event_add(ends[i][2], READ, -i) }, { true }) end
+    for udata in s:wait(5000) do
+      inner[#inner + 1] = udata
+      break
+    end
+  end
+  t.eq(outer, 1)
+  t.eq(#inner, 1)
+  t.ok(inner[1] < 0)
+  local found, count = events(s, 5000)
+  t.eq(count, 4)
+  t.eq(found, { [-1] = READ, [-2] = READ, [-3] = READ, [-4] = READ })
+  s:close()
+  for _, e in ipairs(ends) do e[1]:close() e[2]:close() end
+end)
+
+-- A finalizer that runs while a closed selector is opened again, and uses it.
+t.test("a finalizer may use the selector that is being opened again", function()
+  local s = select_.create()
+  local a, b = pair()
+  a:send "x"
+  for _ = 1, 200 do
+    s:close()
+    for _ = 1, 20 do
+      setmetatable({}, { __gc = function() s:event_add(b, READ, "finalizer") end })
+    end
+    collectgarbage "step"
+    t.eq({ s:event_add(b, READ, "program") }, { true })
+    collectgarbage()
+    local found, count = events(s, 5000)
+    t.eq(count, 1)
+    t.ok(found.program or found.finalizer)
+  end
+  s:close()
+  collectgarbage()
+  s:close()
+  a:close() b:close()
+end)
+
 t.test("an abandoned selector is collected with the one that works for it", function()
   local _, before = t.descriptors()
   for _ = 1, 10 do
