@@ -446,4 +446,23 @@ netkit.test("an IPv6 address is connected to, and named in brackets", function()
   t.eq(http:get("http://[::1]:" .. port .. "/").body, "[::1]:" .. port)
 end)
 
+t.test("a client that is given no time limits has those of its guide", function()
+  local guide = assert(io.open(t.root .. "docs/http_client.md")):read "a"
+  for name, want in pairs { connect_timeout = 10, read_timeout = 60, write_timeout = 60 } do
+    t.eq(client.defaults[name], want, name)
+    t.ok(guide:find(("\n| `%s` | %d |"):format(name, want), 1, true), name)
+  end
+  t.is_nil(client.defaults.timeout)
+end)
+
+kit.test("a server that never answers ends in a time-out, of the client or of one request", function(c)
+  kit.read_request(c)
+  c:wait_closed()
+end, function(http, url)
+  fails("timeout", "waiting for the answer: timeout", http:get(url))
+  fails("timeout", "waiting for the answer: timeout", http:get(url, { read_timeout = 0.01 }))
+  fails("timeout", "timeout", http:get(url, { read_timeout = false, timeout = 0.02 }))
+  fails("timeout", "timeout", http:get(url, { read_timeout = math.huge, timeout = 0.02 }))
+end, { read_timeout = 0.02 })
+
 t.finish()

@@ -251,4 +251,37 @@ end, function(http, url)
   end)
 end)
 
+-- Empty gzip members decode to nothing, so a limit of decoded bytes alone was never reached: the client read for ever.
+local function empty_members(c)
+  kit.read_request(c)
+  c:send "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+  local members = coded("gzip", ""):rep(4096)
+  while c:send(members) do end
+end
+
+kit.test("a body of empty gzip members without an end is too long", empty_members, function(http, url)
+  local options = { timeout = 20 }
+  local res, message, code = http:get(url, options)
+  t.eq({ res, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
+  options.limit = 1000
+  res, message, code = http:get(url, options)
+  t.eq({ res, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
+end)
+
+kit.test("such a body ends a stream without a limit as well", empty_members, function(http, url)
+  local res <close> = t.ok(http:get(url, { stream = true, timeout = 20 }))
+  local piece, message, code = res:piece()
+  t.eq({ piece, message, code }, { nil, "the encoded body is larger than allowed", "too long" })
+end)
+
+kit.test("a body that its coding makes longer is within its limit", function(c)
+  local bytes = {}
+  math.randomseed(7)
+  for i = 1, 50000 do bytes[i] = string.char(math.random(0, 255)) end
+  kit.read_request(c)
+  c:send(ok(coded("gzip", table.concat(bytes)), "Content-Encoding: gzip\r\n"))
+end, function(http, url)
+  t.eq(#t.ok(http:get(url, { limit = 50000 })).body, 50000)
+end)
+
 t.finish()

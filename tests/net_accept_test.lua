@@ -134,7 +134,8 @@ k.test("a unix path that cannot be is false and a message, and leaves no file", 
   local dir = t.tmp()
   t.eq(select(3, net.listen("unix:" .. dir .. "/" .. ("x"):rep(120))), "too long")
   t.eq(select(3, net.listen("unix:" .. dir .. "/no/such/folder")), "not found")
-  t.raises("mode: permission bits", net.listen, "unix:" .. dir .. "/s", nil, { mode = "660" })
+  t.raises("net.listen: option 'mode' must be permission bits",
+    net.listen, "unix:" .. dir .. "/s", nil, { mode = "660" })
   t.eq(exists(dir .. "/s"), false)
 end)
 

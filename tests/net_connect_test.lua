@@ -142,7 +142,8 @@ k.test("misuse raises", function()
   t.raises("bad argument #1 to 'connect'", net.connect)
   t.raises("bad argument #2 to 'connect'", net.connect, "127.0.0.1")
   t.raises("bad argument #2 to 'connect'", net.connect, "127.0.0.1", 70000)
-  t.raises("bad argument #3 to 'connect'", net.connect, "127.0.0.1", 80, { timeout = "1" })
+  t.raises("net.connect: option 'timeout' must be a positive number of seconds, got \"1\"",
+    net.connect, "127.0.0.1", 80, { timeout = "1" })
 end)
 
 k.test("resolve: a numeric address is its own answer, in its usual form", function()

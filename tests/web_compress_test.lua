@@ -214,11 +214,12 @@ t.test("min, types, level and codings can be set", function()
 end)
 
 t.test("wrong options raise where they are given", function()
-  t.raises("web_compress_test.*compress: unknown option 'size'", function() web.compress { size = 1 } end)
-  t.raises("compress: option 'min' must be a number", web.compress, { min = "1" })
+  t.raises("web_compress_test.*compress: option 'size' is unknown$", function() web.compress { size = 1 } end)
+  t.raises("compress: option 'min' must be a number from 0, got \"1\"", web.compress, { min = "1" })
   t.raises("compress: .*level must be 1 to 9, not 99", web.compress, { level = { gzip = 99 } })
-  t.raises("compress: unknown coding 'zip'", web.compress, { codings = { "zip" } })
-  t.raises("compress: types must be strings", web.compress, { types = { 1 } })
+  t.raises("web.compress: coding 'zip' is unknown", web.compress, { codings = { "zip" } })
+  t.raises("compress: option 'types' must be a list of media types, or a function, got a table",
+    web.compress, { types = { 1 } })
 end)
 
 t.test("an error's answer is compressed like any other, and events are flushed one by one", function()

@@ -557,9 +557,9 @@ t.test("misuse raises and names the option", function()
       return "x"
     end, form())
   end
-  misuse("unknown option 'boddy'", { boddy = 1 })
-  misuse("'file' must be a number", { file = "1" })
-  misuse("'file' must not be negative", { file = -1 })
+  misuse("req:form: option 'boddy' is unknown %(did you mean 'body'%?%)", { boddy = 1 })
+  misuse("'file' must be a number from 0, got \"1\"", { file = "1" })
+  misuse("'file' must be a number from 0, got %-1", { file = -1 })
   misuse("'on_file' must be a function", { on_file = 1 })
   misuse("table or number expected, got string", "x")
 end)

@@ -316,10 +316,11 @@ t.test("a format that raises costs its line only", function()
 end)
 
 t.test("wrong options raise where they are given", function()
-  t.raises("web_log_test.*log: unknown option 'path'", function() web.log { path = "x" } end)
-  t.raises("log: unknown format 'xml'", web.log, { format = "xml" })
+  t.raises("web_log_test.*web.log: option 'path' is unknown$", function() web.log { path = "x" } end)
+  t.raises("web.log: option 'format' must be \"combined\" or \"json\" or a function, got \"xml\"",
+    web.log, { format = "xml" })
   t.raises("log: /nonexistent/x: ", web.log, { file = "/nonexistent/x" })
-  t.raises("log: file must be", web.log, { file = 1 })
+  t.raises("web.log: option 'file' must be a path, a function or something with write, got 1", web.log, { file = 1 })
 end)
 
 t.finish()

@@ -56,8 +56,9 @@ t.test("names and ids of more than one line raise, as does what is no data", fun
   end)
   http.once(function(app)
     app:get("/", function(_, res)
-      t.raises("sse: unknown option 'pings'", res.sse, res, { pings = 1 })
-      t.raises("sse: ping must be a number", res.sse, res, { ping = 0 })
+      t.raises("res:sse: option 'pings' is unknown %(did you mean 'ping'%?%)", res.sse, res, { pings = 1 })
+      t.raises("res:sse: option 'ping' must be a positive number of seconds or false, got 0",
+        res.sse, res, { ping = 0 })
       res:sse()
       t.raises("sse: the response has begun already", res.sse, res)
     end)

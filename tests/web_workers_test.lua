@@ -232,17 +232,18 @@ end)
 
 t.test("a wrong number of workers, and workers inside a loop, are named", function()
   local app = require("lio.webserver").new()
-  t.raises("run: workers: an integer from 1 to 1024 expected, got 0", app.run, app, 0, { workers = 0 })
-  t.raises("run: workers: an integer from 1 to 1024 expected, got many", app.run, app, 0, { workers = "many" })
+  t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got 0", app.run, app, 0, { workers = 0 })
+  t.raises("app:run: option 'workers' must be an integer from 1 to 1024, got \"many\"", app.run, app, 0,
+    { workers = "many" })
   loop.run(function()
-    t.raises("run: workers: they are started by a program's main chunk", app.run, app, 0, { workers = 2 })
+    t.raises("app:run: several workers are started by a program's main chunk", app.run, app, 0, { workers = 2 })
   end)
 end)
 
 t.test("a program without a file is told that workers need one", function()
   local r = t.run(t.lio() .. [[ -e 'require("lio.webserver").new():run("127.0.0.1:0", { workers = 2 })' ]])
   t.eq(r.code, 1)
-  t.ok(r.err:find("run: workers: they run the program's file, and this program is none", 1, true), r.err)
+  t.ok(r.err:find("app:run: several workers run the program's file, and this program is none", 1, true), r.err)
 end)
 
 t.finish()

@@ -104,7 +104,7 @@ test("what is wrong with the table is named", [[
     "start: field 'port' must be an integer, not a string",
     "start: field 'port' must be from 0 to 65535, not 65536",
     "start: field 'port' must be an integer, not a float",
-    "start: unknown field 'adr'",
+    "start: field 'adr' is unknown (did you mean 'addr'?)",
     "start: field 'addr' must be a string, not an integer",
     "start: field 'mode' must be \"direct\" or \"redirect\", not \"both\"",
     "start: field 'cgi' must have strings by path",

@@ -69,7 +69,7 @@ end
 
 -- What an error says, without the place in the library that it came from.
 local function plain(message)
-  return (tostring(message):gsub("^[%w_./?=-]+:[%d?]+: ", ""):gsub("^%a+: ", ""):gsub(" %(os error %d+%)", ""))
+  return (tostring(message):gsub("^[%w_./?=-]+:[%d?]+: ", ""):gsub("^[%a:]+: ", "", 1):gsub(" %(os error %d+%)", ""))
 end
 
 local options = parse(...)

@@ -10,8 +10,10 @@
 
 local http = require "lio.http"
 local connection = require "lio.web.connection"
+local misuse = require "lio.misuse"
 local mounting = require "lio.web.mount"
 local next_of = require("lio.web.middleware").next_of
+local options = require "lio.options"
 
 local M = {}
 
@@ -33,7 +35,37 @@ M.defaults = {
 }
 
 -- What counts something, and so cannot be a fraction; `fields` is bounded by the parser's table.
-local WHOLE <const> = { request_line = 2 ^ 30, headers = 2 ^ 30, fields = 256, body = math.huge }
+local WHOLE <const> = { request_line = true, headers = true, fields = true, body = true }
+
+local OF_APP <const> = {
+  request_line = options.number(1, 1 << 30),
+  headers = options.number(1, 1 << 30),
+  fields = options.number(1, 256),
+  body = options.number(0),
+  header_time = options.seconds_from_0,
+  keep_alive_time = options.seconds_from_0,
+  body_time = options.seconds_from_0,
+  body_rate = options.number(0),
+  write_time = options.seconds_from_0,
+  connections = options.number(0),
+  requests = options.number(0),
+  grace = options.seconds_from_0,
+  debug = options.boolean,
+}
+
+local OF_LISTEN <const> = {
+  addr = options.string,
+  backlog = options.integer(0, 2147483647),
+  reuseport = options.boolean,
+  v6only = options.boolean,
+  mode = options.integer(0, 511),
+}
+
+-- `module` and `args` are `lio serve`'s.
+local OF_RUN <const> = {
+  workers = options.integer(1, 1024), module = options.string, args = options.table,
+}
+for name, rule in pairs(OF_LISTEN) do OF_RUN[name] = rule end
 
 -- `web.worker()` → this worker's number and how many there are; nil where the program does not run in one of
 -- several (see `app:run`).
@@ -49,7 +81,7 @@ App.__index = App
 App.__name = "lio.webserver"
 
 -- `web.new([options])` → an app. Options are the names of `web.defaults`.
-function M.new(options)
+function M.new(opts)
   local app = {
     entries = {}, -- by the route's id
     listed = {}, -- the same in the order of adding
@@ -61,31 +93,14 @@ function M.new(options)
     mounted_in = {}, -- places of this one in others
   }
   for name, value in pairs(M.defaults) do app.settings[name] = value end
-  for name, value in pairs(options or {}) do
-    if M.defaults[name] == nil then error("new: unknown option '" .. tostring(name) .. "'", 2) end
-    if type(value) ~= type(M.defaults[name]) then
-      error("new: option '" .. name .. "' must be a " .. type(M.defaults[name]), 2)
-    end
-    if type(value) == "number" and (value < 0 or value ~= value) then
-      error("new: option '" .. name .. "' must not be negative", 2)
-    end
-    local most = WHOLE[name]
-    if most and (value > most or value < 1 and name ~= "body") then
-      error(("new: option '%s' must be from 1 to %d"):format(name, most), 2)
-    end
-    if most then value = math.tointeger(value // 1) or math.maxinteger end
+  for name, value in pairs(options.check("web.new", 1, opts, OF_APP)) do
+    if WHOLE[name] then value = math.tointeger(value // 1) or math.maxinteger end
     app.settings[name] = value
   end
   -- Unless it is set here, `loop.grace` counts.
-  app.grace = options and options.grace
+  app.grace = opts and opts.grace
   app.routes = http.routes()
   return setmetatable(app, App)
-end
-
-local function check_function(f, call, index)
-  if type(f) ~= "function" then
-    error(("bad argument #%d to '%s' (function expected, got %s)"):format(index, call, type(f)), 3)
-  end
 end
 
 -- Several handlers of one route run in turn, each calling `next()` as middleware does.
@@ -102,38 +117,54 @@ local function sequence(handlers)
 end
 
 -- Lua would find fault with a constraint only when a request comes.
-local function check_constraints(routes, id, pattern, level)
+local function check_constraints(routes, id, pattern, call)
   for name, constraint in pairs(routes:constraints(id) or {}) do
     local ok, message = pcall(string.find, "", "^" .. constraint .. "$")
     if not ok then
-      error(("route: the constraint of '%s' in '%s': %s"):format(name, pattern, message), level)
+      misuse.raise(("%s: the constraint of '%s' in '%s': %s"):format(call, name, pattern, message))
     end
   end
+end
+
+local function check_app(app, call)
+  if getmetatable(app) == App then return end
+  misuse.raise(("app:%s: call it with a colon, as in app:%s(…)"):format(call, call))
+end
+
+-- Adds a route for `app:get` and the others, whose pattern is argument `index`.
+local function add_route(app, call, index, method, pattern, ...)
+  misuse.check(call, index, pattern, "string")
+  if not utf8.len(pattern) then misuse.bad(call, index, "pattern must be UTF-8") end
+  local handlers = table.pack(...)
+  if handlers.n == 0 then misuse.raise(("app:%s: a handler is missing"):format(call)) end
+  for at = 1, handlers.n do
+    if type(handlers[at]) ~= "function" then misuse.argument(call, index + at, "function", handlers[at]) end
+  end
+  return app:add_entry(method, pattern, sequence(handlers), call, handlers[1])
 end
 
 -- `app:route(method, pattern, handler, …)`: `method` in capitals, `""` for any. Patterns: `/users/:id`,
 -- `/files/*path` for the rest of a path, `:id<%d+>` with a Lua pattern the value must match as a whole.
 -- → app.
 function App:route(method, pattern, ...)
-  local handlers = { ... }
-  if #handlers == 0 then error("route: a handler is missing", 2) end
-  for index, handler in ipairs(handlers) do check_function(handler, "route", index + 2) end
-  return self:add_entry(method, pattern, sequence(handlers), 3, handlers[1])
+  check_app(self, "route")
+  misuse.check("route", 1, method, "string")
+  return add_route(self, "route", 2, method, pattern, ...)
 end
 
--- Adds a route with one handler, here and in the apps above. An error is blamed on `level`; `origin`: whose values
+-- Adds a route with one handler, here and in the apps above, on behalf of a call such as "get". `origin`: whose values
 -- the handler returns.
-function App:add_entry(method, pattern, handler, level, origin)
+function App:add_entry(method, pattern, handler, call, origin)
   local ok, id = pcall(self.routes.add, self.routes, method, pattern)
-  if not ok then error(id, level) end
-  check_constraints(self.routes, id, pattern, level + 1)
+  if not ok then misuse.raise(("app:%s: %s"):format(call, id)) end
+  check_constraints(self.routes, id, pattern, "app:" .. call)
   self.handlers[id] = handler
   local info = debug.getinfo(handler, "u")
   if info.nparams < 2 and not info.isvararg then self.routes:takes(id, info.nparams) end
   local entry = { method = method, pattern = pattern, handler = handler, origin = origin }
   self.entries[id] = entry
   self.listed[#self.listed + 1] = entry
-  mounting.spread(self, entry, level + 1)
+  mounting.spread(self, entry, call)
   return self
 end
 
@@ -141,13 +172,13 @@ end
 -- Its handlers and middleware see `req.path` without the prefix; its `on_error` and `not_found` count below
 -- the prefix, its options do not. What is added to it later comes along.
 function App:mount(prefix, other)
-  if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" or prefix:find("/*", 1, true) then
-    error("bad argument #1 to 'mount' (prefix must begin with '/' and have no '*')", 2)
+  check_app(self, "mount")
+  misuse.check("mount", 1, prefix, "string")
+  if prefix:sub(1, 1) ~= "/" or prefix:find("/*", 1, true) then
+    misuse.bad("mount", 1, "prefix must begin with '/' and have no '*'")
   end
-  if getmetatable(other) ~= App then
-    error(("bad argument #2 to 'mount' (app expected, got %s)"):format(type(other)), 2)
-  end
-  mounting.mount(self, prefix:gsub("/+$", ""), other, 3)
+  if getmetatable(other) ~= App then misuse.argument("mount", 2, "app", other) end
+  mounting.mount(self, prefix:gsub("/+$", ""), other)
   return self
 end
 
@@ -155,34 +186,37 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
   local name = method:upper()
   -- `app:get(pattern, handler, …)` and so on → app.
   App[method] = function(self, pattern, ...)
-    return self:route(name, pattern, ...)
+    check_app(self, method)
+    return add_route(self, method, 1, name, pattern, ...)
   end
 end
 
 -- `app:any(pattern, handler, …)`: any method → app.
 function App:any(pattern, ...)
-  return self:route("", pattern, ...)
+  check_app(self, "any")
+  return add_route(self, "any", 1, "", pattern, ...)
 end
 
 -- `app:static(prefix, dir [, opts])`: serves the files of a folder below a path → app. `opts`: `list` (pages
 -- for directories without an index), `index` ("index.html"), `hidden` (names that begin with a dot, too),
 -- `max_age` (seconds), `immutable`, `cache_control`, `precompressed` (false: no `.br` and `.gz` copies).
 function App:static(prefix, dir, opts)
-  -- Not a tail call: its errors count levels.
-  local app = require "lio.web.static"(self, prefix, dir, opts)
-  return app
+  check_app(self, "static")
+  return require "lio.web.static"(self, prefix, dir, opts)
 end
 
 -- `app:use([prefix,] middleware)`: `middleware(req, res, next)` runs around the handlers of all requests,
 -- or of those below `prefix`, in the order of `use`. `next()` runs what is inside; what a handler returned
 -- is in `res` then and goes out when the outermost has returned. → app.
 function App:use(prefix, middleware)
-  if middleware == nil then prefix, middleware = "/", prefix end
-  local meta = getmetatable(middleware)
-  if type(meta) ~= "table" or not meta.__call then check_function(middleware, "use", 2) end
-  if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" then
-    error("bad argument #1 to 'use' (prefix must begin with '/')", 2)
+  check_app(self, "use")
+  if middleware == nil then
+    misuse.check_function("use", 1, prefix)
+    prefix, middleware = "/", prefix
   end
+  misuse.check("use", 1, prefix, "string")
+  if prefix:sub(1, 1) ~= "/" then misuse.bad("use", 1, "prefix must begin with '/'") end
+  misuse.check_function("use", 2, middleware)
   self.routes:wrapped()
   table.insert(self.wrappers, { prefix = prefix:gsub("/$", ""), run = middleware })
   return self
@@ -191,14 +225,16 @@ end
 -- `app:on_error(f)`: `f(err, req, res, traceback)` answers for a handler that raised `err`, as a handler
 -- does. → app.
 function App:on_error(f)
-  check_function(f, "on_error", 1)
+  check_app(self, "on_error")
+  misuse.check_function("on_error", 1, f)
   self.error_handler = f
   return self
 end
 
 -- `app:not_found(f)`: the handler for paths without a route. → app.
 function App:not_found(f)
-  check_function(f, "not_found", 1)
+  check_app(self, "not_found")
+  misuse.check_function("not_found", 1, f)
   self.not_found_handler = f
   return self
 end
@@ -230,19 +266,21 @@ local function warn_of_debug(self, listening)
 end
 
 -- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`; a socket that listens is what it is.
-local function parse_address(where, opts)
+local function parse_address(call, where, opts)
   if type(where) == "userdata" then return where end
-  if math.type(where) == "integer" then
+  if type(where) == "number" then
+    misuse.check_port(call, 1, where)
     return opts.addr or "127.0.0.1", where
   end
-  if type(where) ~= "string" then
-    error("listen: port or address expected, got " .. type(where), 3)
-  end
+  if type(where) ~= "string" then misuse.argument(call, 1, "port or address", where) end
   if where:match("^unix:") then return where, nil end
   local addr, port = where:match("^%[([%x:.%%]+)%]:(%d+)$")
   if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
-  if not addr then error("listen: cannot read the address '" .. where .. "'", 3) end
-  return addr, math.tointeger(tonumber(port))
+  port = math.tointeger(tonumber(port))
+  if not addr or port > 65535 then
+    misuse.raise(("app:%s: cannot read the address '%s', which would be as in 127.0.0.1:8080"):format(call, where))
+  end
+  return addr, port
 end
 
 -- → the server that gives the listener's connections to the app, and what web/connection.lua has for it.
@@ -257,15 +295,16 @@ local function cannot_listen(addr, port, message)
   return ("cannot listen on %s: %s"):format(port and tostring(addr) .. ":" .. port or tostring(addr), message)
 end
 
--- `app:listen(where [, opts])` → server; only listens, the loop must run. `where`: a port,
--- `"addr:port"`, `"unix:/path"`, or a socket that listens; `opts`: those of `net.listen`, and `addr`. On
--- failure nil and a message. `server.url` tells the address, `server:stop(grace)` ends it.
-function App:listen(where, opts)
-  opts = opts or {}
+-- The options of `net.listen` among those of `app:listen` and `app:run`.
+local function of_listener(opts)
+  return { backlog = opts.backlog, reuseport = opts.reuseport, v6only = opts.v6only, mode = opts.mode }
+end
+
+local function listen(self, call, where, opts)
   local net = require("lio.net").instance
-  if net.check_loop then net.check_loop("app:listen", 2) end
-  local addr, port = parse_address(where, opts)
-  local listener, message = net.listen(addr, port, opts)
+  if net.check_loop then net.check_loop("app:" .. call, 3) end
+  local addr, port = parse_address(call, where, opts)
+  local listener, message = net.listen(addr, port, of_listener(opts))
   if not listener then
     return nil, cannot_listen(addr, port, message)
   end
@@ -277,9 +316,19 @@ function App:listen(where, opts)
   return server
 end
 
+-- `app:listen(where [, opts])` → server; only listens, the loop must run. `where`: a port,
+-- `"addr:port"`, `"unix:/path"`, or a socket that listens; `opts`: those of `net.listen`, and `addr`. On
+-- failure nil and a message. `server.url` tells the address, `server:stop(grace)` ends it.
+function App:listen(where, opts)
+  check_app(self, "listen")
+  opts = options.check("app:listen", 2, opts, OF_LISTEN)
+  return listen(self, "listen", where, opts)
+end
+
 -- `app:server()` → a server that listens nowhere: `server:admit(c)` serves a connection that came in another
 -- way, such as one end of a pair. `server:stop(grace)` ends it.
 function App:server()
+  check_app(self, "server")
   return (serve(self, require("lio.net").instance))
 end
 
@@ -291,25 +340,28 @@ end
 local function start_workers(app, where, opts, count)
   local loop = require "lio.loop"
   if loop.drives() then
-    error("run: workers: they are started by a program's main chunk, not inside of a loop or a service", 3)
+    misuse.raise "app:run: several workers are started by a program's main chunk, not inside of a loop or a service"
   end
-  local addr, port = parse_address(where, opts)
+  local addr, port = parse_address("run", where, opts)
+  local workers, program = require "lio.web.workers", { module = opts.module, args = opts.args }
   local grace = app.grace or loop.grace
-  local ok, message = require("lio.web.workers").start(addr, port, opts, count, grace, function(socket)
+  local ok, message = workers.start(addr, port, of_listener(opts), program, count, grace, function(socket)
     announce(address_text(socket))
     warn_of_debug(app, socket)
   end)
-  if not ok then error(cannot_listen(addr, port, message), 3) end
+  if not ok then misuse.raise(cannot_listen(addr, port, message)) end
 end
 
 -- `app:run(where [, opts])`: listens, prints the address once, and serves until SIGINT, SIGTERM or
 -- `lio.loop`'s `stop`. Inside a task of a loop that runs already it serves until the server stops.
 -- `opts.workers`: so many services of the scheduler serve the address, each of which runs the program.
 function App:run(where, opts)
+  check_app(self, "run")
+  opts = options.check("app:run", 2, opts, OF_RUN)
   local loop = require "lio.loop"
   local net = require("lio.net").instance
   if net.check_loop then net.check_loop("app:run", 2) end
-  local count = opts and opts.workers ~= nil and require("lio.web.workers").check(opts.workers) or 1
+  local count = opts.workers or 1
   if count > 1 then
     local workers = require "lio.web.workers"
     local is_worker, socket = workers.take()
@@ -318,8 +370,8 @@ function App:run(where, opts)
     if not socket then return end
     where = socket
   end
-  local server, message = self:listen(where, opts)
-  if not server then error(message, 2) end
+  local server, message = listen(self, "run", where, opts)
+  if not server then misuse.raise(message) end
   -- Who reads the address may send a signal at once.
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
   if count == 1 then announce(server.url) end

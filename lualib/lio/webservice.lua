@@ -5,6 +5,7 @@
 
 local cgi = require "lio.webservice.cgi"
 local ltask = require "ltask"
+local options = require "lio.options"
 local tunnels = require "lio.webservice.tunnel"
 local web = require "lio.webserver"
 
@@ -34,7 +35,7 @@ end
 
 local function check_field(conf, name, value)
   local wanted = FIELDS[name]
-  if not wanted then error(("start: unknown field '%s'"):format(tostring(name)), 0) end
+  if not wanted then options.unknown("start", name, FIELDS, "field") end
   if not is_kind(value, wanted) then
     local got = math.type(value) or type(value)
     error(("start: field '%s' must be %s, not %s"):format(name, with_article(wanted), with_article(got)), 0)

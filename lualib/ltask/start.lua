@@ -5,6 +5,8 @@
 
 local boot = require "ltask.bootstrap"
 local core = require "ltask.core"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 local write = require "ltask.logline"
 
 local M = {}
@@ -22,10 +24,11 @@ local KNOWN <const> = {
   logger = "table", exclusive = "table", preload = "string", mainthread = "any", root_initfunc = "string",
   generation = "number", grace = "number", root = "table", init_service = "string", timer = "any",
 }
-for _, name in ipairs(CORE) do KNOWN[name] = "any" end
+local OF_CORE <const> = {}
+for _, name in ipairs(CORE) do KNOWN[name], OF_CORE[name] = "any", true end
 
 local function fail(...)
-  error("ltask.start: " .. string.format(...), 0)
+  misuse.raise("ltask.start: " .. string.format(...))
 end
 
 -- A service `name` with the fields of `t`; `given`: its arguments where `t.args` is nil.
@@ -79,7 +82,7 @@ local function check(config)
   if type(config) ~= "table" then fail("a table expected, got %s", type(config)) end
   for name, value in pairs(config) do
     local kind = KNOWN[name]
-    if not kind then fail("unknown field '%s'", tostring(name)) end
+    if not kind then options.unknown("ltask.start", name, KNOWN, "field") end
     local name_only = name == "logger" and (value == false or type(value) == "string")
     local one = name == "bootstrap" and type(value) == "string"
     if kind ~= "any" and type(value) ~= kind and not name_only and not one then
@@ -98,9 +101,7 @@ local function core_config(config)
     if config[name] ~= nil then t[name] = config[name] end
   end
   for name in pairs(t) do
-    local known = false
-    for _, other in ipairs(CORE) do known = known or name == other end
-    if not known then fail("core: unknown field '%s'", tostring(name)) end
+    if not OF_CORE[name] then options.unknown("ltask.start", name, OF_CORE, "field of core") end
   end
   return t
 end

@@ -13,10 +13,10 @@ local client = {}
 ---@class lio.HttpShared
 ---@field timeout? number|false for all of it, redirects and body included; default none
 ---@field connect_timeout? number|false until there is a connection, waiting for a place included; default `10`
----@field read_timeout? number|false until the answer begins, and that its body may stand still; default `30`
----@field write_timeout? number|false that sending may stand still; default `30`
+---@field read_timeout? number|false until the answer begins, and that its body may stand still; default `60`
+---@field write_timeout? number|false that sending may stand still; default `60`
 ---@field redirects? integer how many are followed; default `10`, 0 returns the answer that redirects
----@field limit? integer bytes of an answer's body, decoded; default 64 MiB, of a streamed one none
+---@field limit? integer bytes of an answer's body, decoded and encoded; default 64 MiB, of a streamed one none
 ---@field decode? boolean whether gzip, deflate and br are asked for and undone; default `true`
 ---@field headers? table name to value or list of values, or a list of `{ name, value }`
 ---@field proxy? string|false address of an HTTP proxy, `"http://[user:password@]host:port"`

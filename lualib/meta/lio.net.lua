@@ -45,7 +45,7 @@ function net.bind(addr, port, opts) end
 function net.accept(listener) end
 
 ---@class lio.ConnectOptions
----@field timeout? number seconds for all of it, resolving included; default: none
+---@field timeout? number seconds for all of it, above 0, resolving included; default: none
 ---@field attempt? lio.Attempt what another task may close meanwhile
 
 ---What can be closed while a connect goes on.

@@ -180,7 +180,7 @@ function App:mount(prefix, other) end
 
 ---Adds a route with one handler.
 ---@private
-function App:add_entry(method, pattern, handler, level, origin) end
+function App:add_entry(method, pattern, handler, call, origin) end
 
 ---A request. Its fields are made when they are first read; a handler may set fields of its own.
 ---@class lio.Request

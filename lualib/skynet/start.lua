@@ -2,6 +2,7 @@
 -- it, and returns its exit code. Called by the program, outside of any service.
 
 local ltask = require "ltask"
+local misuse = require "lio.misuse"
 
 local M = {}
 
@@ -16,7 +17,7 @@ local KINDS <const> = {
 }
 
 local function fail(...)
-  error("skynet.start: " .. string.format(...), 0)
+  misuse.raise("skynet.start: " .. string.format(...))
 end
 
 local function check(config)

@@ -9,6 +9,8 @@ local requests = require "lio.http.client.request"
 local responses = require "lio.http.client.response"
 local decoding = require "lio.http.client.decoding"
 local urls = require "lio.http.client.url"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 local now <const> = require("lio").now
 
 local M = {}
@@ -16,28 +18,10 @@ local M = {}
 -- Of a followed answer, so many bytes are read to keep its connection.
 local DISCARD_MOST <const> = 64 * 1024
 
--- What an option must be: how a number is bounded, or the type.
-local function seconds(name, value)
-  if value == false or type(value) == "number" and value > 0 then return end
-  error(name .. " must be seconds above 0, or false for no limit, not " .. tostring(value), 0)
-end
-
-local function count(name, value)
-  if type(value) == "number" and value >= 0 then return end
-  error(name .. " must be a number from 0 on, not " .. tostring(value), 0)
-end
-
-local function of_type(...)
-  local known = table.pack(...)
-  return function(name, value)
-    for _, kind in ipairs(known) do
-      if type(value) == kind then return end
-    end
-    error(name .. " must be a " .. table.concat(known, " or ") .. ", not " .. type(value), 0)
-  end
-end
-
-local function anything() end
+local seconds <const> = options.either(options.seconds, options.rule("false for no limit", function(value)
+  return value == false
+end))
+local count <const> = options.number(0)
 
 -- Options of a client and of each of its requests.
 local SHARED <const> = {
@@ -47,39 +31,41 @@ local SHARED <const> = {
   write_timeout = seconds,
   redirects = count,
   limit = count,
-  decode = of_type "boolean",
-  headers = of_type "table",
-  proxy = of_type("string", "boolean"),
-  socket = of_type "string",
+  decode = options.boolean,
+  headers = options.table,
+  proxy = options.either(options.string, options.boolean),
+  socket = options.string,
 }
 
 local OF_REQUEST <const> = {
-  url = anything,
-  method = anything,
-  body = anything,
-  query = anything,
-  json = anything,
-  form = of_type "table",
-  stream = of_type "boolean",
-  expect_continue = of_type("boolean", "number"),
-  idempotent = of_type "boolean",
+  url = options.any,
+  method = options.any,
+  body = options.any,
+  query = options.any,
+  json = options.any,
+  form = options.table,
+  stream = options.boolean,
+  expect_continue = options.either(options.boolean, options.number(0)),
+  idempotent = options.boolean,
 }
 
 local OF_CLIENT <const> = {
-  base_url = of_type "string",
+  base_url = options.string,
   max_idle = count,
   max_idle_per_host = count,
   max_per_host = count,
   idle_timeout = count,
   max_header = count,
   max_fields = count,
-  net = of_type "table",
+  net = options.table,
 }
+
+for name, rule in pairs(SHARED) do OF_REQUEST[name], OF_CLIENT[name] = rule, rule end
 
 M.defaults = {
   connect_timeout = 10,
-  read_timeout = 30,
-  write_timeout = 30,
+  read_timeout = 60,
+  write_timeout = 60,
   redirects = 10,
   limit = 64 * 1024 * 1024,
   decode = true,
@@ -91,31 +77,22 @@ M.defaults = {
   max_fields = 200,
 }
 
--- Raises unless every option is known and right.
-local function check(options, extra)
-  for name, value in pairs(options) do
-    local rule = SHARED[name] or extra[name]
-    if not rule then error("unknown option '" .. tostring(name) .. "'", 0) end
-    rule(name, value)
-  end
-end
-
 local Client = { __name = "lio.http.client" }
 Client.__index = Client
 
 -- An option of a request: its own, else the client's.
-local function option(self, options, name)
-  local value = options[name]
+local function option(self, opts, name)
+  local value = opts[name]
   if value == nil then value = self.options[name] end
   return value or nil
 end
 
-local function timing_of(self, options)
-  local whole = option(self, options, "timeout")
+local function timing_of(self, opts)
+  local whole = option(self, opts, "timeout")
   return {
-    connect = option(self, options, "connect_timeout"),
-    read = option(self, options, "read_timeout"),
-    write = option(self, options, "write_timeout"),
+    connect = option(self, opts, "connect_timeout"),
+    read = option(self, opts, "read_timeout"),
+    write = option(self, opts, "write_timeout"),
     deadline = whole and now() + whole,
   }
 end
@@ -207,17 +184,16 @@ local function whole(limit)
   return math.tointeger(limit // 1) or math.maxinteger
 end
 
-local function prepare(self, options)
-  check(options, OF_REQUEST)
-  local request, message = requests.new(options, { base = self.base, headers = self.options.headers })
+local function prepare(self, opts)
+  local request, message = requests.new(opts, { base = self.base, headers = self.options.headers })
   if not request then return nil, "url: " .. message, "url" end
-  request.timing = timing_of(self, options)
-  request.decode = option(self, options, "decode")
-  request.socket = option(self, options, "socket")
+  request.timing = timing_of(self, opts)
+  request.decode = option(self, opts, "decode")
+  request.socket = option(self, opts, "socket")
   -- A stream is only bounded when its own request says so.
-  request.limit = whole(options.limit or (options.stream and math.maxinteger or self.options.limit))
+  request.limit = whole(opts.limit or (opts.stream and math.maxinteger or self.options.limit))
   request.history = {}
-  local proxy = option(self, options, "proxy")
+  local proxy = option(self, opts, "proxy")
   if proxy then
     request.proxy, message = urls.parse(proxy)
     if not request.proxy then return nil, "proxy: " .. message, "url" end
@@ -225,24 +201,20 @@ local function prepare(self, options)
   return request
 end
 
--- `client:request(options)` → response; or nil, message, code. Codes: `"timeout"`, `"closed"`, `"reset"`, `"refused"`,
--- `"unresolved"` and other words of `lio.net`; `"url"`, `"tls"`, `"protocol"` (what came is no right answer),
--- `"truncated"`, `"too long"`, `"corrupt"` (a coded body), `"redirect"`, `"body"` (of the request).
-function Client:request(options)
-  if type(options) ~= "table" then
-    error("bad argument #1 to 'request' (table expected, got " .. type(options) .. ")", 2)
-  end
+-- Makes the request of a call such as "http.get".
+local function perform(self, call, index, opts)
+  options.check(call, index, opts, OF_REQUEST)
   local check_loop = self.pool:net().check_loop
-  if check_loop then check_loop(("http.client: %s request"):format(options.method or "GET"), 2) end
-  local ok, request, message, code = pcall(prepare, self, options)
-  if not ok then error("request: " .. tostring(request), 2) end
+  if check_loop then check_loop(("http.client: %s request"):format(opts.method or "GET"), 2) end
+  local ok, request, message, code = pcall(prepare, self, opts)
+  if not ok then misuse.raise(call .. ": " .. tostring(request)) end
   if not request then return nil, message, code end
   local response
-  response, message, code = follow(self, request, option(self, options, "redirects") or 0)
+  response, message, code = follow(self, request, option(self, opts, "redirects") or 0)
   if not response then return nil, message, code end
   if responses.settle(response) then
-    if not options.stream then response.body = "" end
-  elseif not options.stream and response.status ~= 101 then
+    if not opts.stream then response.body = "" end
+  elseif not opts.stream and response.status ~= 101 then
     local _ <close> = response
     local text
     text, message, code = response:text()
@@ -251,30 +223,53 @@ function Client:request(options)
   return response
 end
 
-local function shortcut(method)
-  return function(self, url, options)
-    local all = { url = url, method = method }
-    for name, value in pairs(options or {}) do all[name] = value end
-    return self:request(all)
+local function with_url(self, call, method, url, opts)
+  if opts ~= nil and type(opts) ~= "table" then misuse.argument(call:match "%l+$", 2, "table of options", opts) end
+  local all = { url = url, method = method }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  return perform(self, call, 2, all)
+end
+
+local function check_client(self, call)
+  if getmetatable(self) ~= Client then
+    misuse.raise(("client:%s: call it with a colon, as in client:%s(…)"):format(call, call))
   end
 end
 
-for _, method in ipairs { "get", "head", "post", "put", "patch", "delete" } do
-  Client[method] = shortcut(method:upper())
+-- `client:request(options)` → response; or nil, message, code. Codes: `"timeout"`, `"closed"`, `"reset"`, `"refused"`,
+-- `"unresolved"` and other words of `lio.net`; `"url"`, `"tls"`, `"protocol"` (what came is no right answer),
+-- `"truncated"`, `"too long"`, `"corrupt"` (a coded body), `"redirect"`, `"body"` (of the request).
+function Client:request(opts)
+  check_client(self, "request")
+  misuse.check("request", 1, opts, "table")
+  return perform(self, "client:request", 1, opts)
+end
+
+local METHODS <const> = { "get", "head", "post", "put", "patch", "delete" }
+
+for _, name in ipairs(METHODS) do
+  local call, method = "client:" .. name, name:upper()
+  Client[name] = function(self, url, opts)
+    check_client(self, name)
+    return with_url(self, call, method, url, opts)
+  end
 end
 
 -- `client:counts()` → `open`, `idle` connections now, `opened`, `reused` so far.
 function Client:counts()
+  check_client(self, "counts")
   return self.pool:counts()
 end
 
 -- `client:close_idle()`: closes the connections that no request uses.
 function Client:close_idle()
+  check_client(self, "close_idle")
   self.pool:close_idle()
 end
 
 -- `client:close()`: ends all requests and connections. Later requests get `nil, "closed", "closed"`.
 function Client:close()
+  check_client(self, "close")
   self.pool:close()
 end
 
@@ -282,20 +277,15 @@ Client.__close = Client.close
 
 -- `new([options])` → client. Options of requests are what its requests have unless they say otherwise; and `base_url`,
 -- `max_idle`, `max_idle_per_host`, `max_per_host`, `idle_timeout`, `max_header`, `max_fields`, `net`.
-function M.new(options)
-  options = options or {}
-  if type(options) ~= "table" then
-    error("bad argument #1 to 'new' (table expected, got " .. type(options) .. ")", 2)
-  end
-  local ok, message = pcall(check, options, OF_CLIENT)
-  if not ok then error("new: " .. message, 2) end
+function M.new(opts)
+  opts = options.check("http.new", 1, opts, OF_CLIENT)
   local all = {}
   for name, value in pairs(M.defaults) do all[name] = value end
-  for name, value in pairs(options) do all[name] = value end
-  local base
+  for name, value in pairs(opts) do all[name] = value end
+  local base, message
   if all.base_url then
     base, message = urls.parse(all.base_url)
-    if not base then error("new: base_url: " .. message, 2) end
+    if not base then misuse.raise("http.new: option 'base_url': " .. message) end
   end
   local pool = pools.new {
     net = all.net,
@@ -317,14 +307,17 @@ local function own_client()
   return own
 end
 
-for _, name in ipairs { "get", "head", "post", "put", "patch", "delete" } do
-  M[name] = function(url, options)
-    local client = own_client()
-    return client[name](client, url, options)
+for _, name in ipairs(METHODS) do
+  local call, method = "http." .. name, name:upper()
+  M[name] = function(url, opts)
+    return with_url(own_client(), call, method, url, opts)
   end
 end
 
-function M.request(options) return own_client():request(options) end
+function M.request(opts)
+  misuse.check("request", 1, opts, "table")
+  return perform(own_client(), "http.request", 1, opts)
+end
 function M.counts() return own_client():counts() end
 function M.close_idle() return own_client():close_idle() end
 

@@ -5,11 +5,21 @@
 local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 local STAGGER <const> = 0.25 -- RFC 8305, section 5
 local CACHED <const> = 30 -- seconds an answer is kept
 local MOST_CACHED <const> = 1000
 local WRITE <const> = 2
+
+local OPTIONS <const> = {
+  timeout = options.seconds,
+  attempt = options.rule("what net.attempt returned", function(value)
+    local meta = getmetatable(value)
+    return type(meta) == "table" and meta.__name == "lio.attempt"
+  end),
+}
 
 return function(api, host)
   local selector, sched, timers, turns = host.selector, host.sched, host.timers, host.turns
@@ -98,6 +108,8 @@ return function(api, host)
   -- message, code`. A numeric address is its own answer. Answers are kept for 30 s. `seconds`: how long
   -- to wait at most.
   function api.resolve(name, seconds)
+    misuse.check("resolve", 1, name, "string")
+    misuse.check_optional_seconds("resolve", 2, seconds)
     local numeric = resolver.is_numeric(name)
     if numeric then return { numeric } end
     return look_up(name, seconds)
@@ -309,17 +321,10 @@ return function(api, host)
   -- name, or `"unix:/path"`. `opts.timeout`: seconds for all of it, resolving included;
   -- `opts.attempt`: what another task may close meanwhile, then the result is `false, "closed"`.
   function api.connect(addr, port, opts)
-    opts = opts or {}
-    if type(addr) ~= "string" then
-      error("bad argument #1 to 'connect' (address expected, got " .. type(addr) .. ")", 2)
-    end
+    if type(addr) ~= "string" then misuse.argument("connect", 1, "address", addr) end
     local path = addr:match("^unix:(.+)$")
-    if not path and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
-      error("bad argument #2 to 'connect' (port expected, got " .. tostring(port) .. ")", 2)
-    end
-    if opts.timeout ~= nil and type(opts.timeout) ~= "number" then
-      error("bad argument #3 to 'connect' (timeout: seconds expected)", 2)
-    end
+    if not path then misuse.check_port("connect", 2, port) end
+    opts = options.check("net.connect", 3, opts, OPTIONS)
     local attempt = opts.attempt
     if attempt and attempt.closed then return false, "closed", "closed" end
     local s, message, code

@@ -5,6 +5,8 @@
 local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 local now <const> = require("lio").now
 -- Under `lio --watch`: where sockets outlive the program; else false.
 local watched <const> = require "lio.watched"
@@ -17,6 +19,15 @@ local EXHAUSTED <const> = { EMFILE = true, ENFILE = true, ENOBUFS = true, ENOMEM
 -- So many bytes the system takes for a peer beyond those that can leave for it. Without a bound, a thousand peers
 -- that read slowly fill all memory that the system has for TCP, and nobody else's packets get through.
 local UNSENT_MOST <const> = 256 * 1024
+
+local OPTIONS <const> = {
+  backlog = options.integer(0, 2147483647),
+  reuseport = options.boolean,
+  v6only = options.boolean,
+  mode = options.rule("permission bits from 0 to 511, such as tonumber('660', 8)", function(value)
+    return math.type(value) == "integer" and value >= 0 and value <= 511
+  end),
+}
 
 -- "unix:/path" → the path; "unix:@name" → the abstract name, which begins with NUL.
 local function unix_path(addr)
@@ -95,18 +106,14 @@ local function bind(s, endpoint, path, opts, key)
   return ok, message, code
 end
 
-local function check_arguments(addr, port, opts, call)
-  if type(addr) ~= "string" then
-    error("bad argument #1 to '" .. call .. "' (address expected, got " .. type(addr) .. ")", 3)
-  end
-  local known = math.type(port) == "integer" and port >= 0 and port <= 65535
-  if not known and not unix_path(addr) then
-    error("bad argument #2 to '" .. call .. "' (port expected, got " .. tostring(port) .. ")", 3)
-  end
-  local mode = opts.mode
-  if mode ~= nil and (math.type(mode) ~= "integer" or mode < 0 or mode > 511) then
-    error("bad argument #3 to '" .. call .. "' (mode: permission bits expected, such as tonumber('660', 8))", 3)
-  end
+local function check_address(addr, port, call)
+  if type(addr) ~= "string" then misuse.argument(call, 1, "address", addr) end
+  if not unix_path(addr) then misuse.check_port(call, 2, port) end
+end
+
+-- Whether a userdata is a socket that is open. What it sets is inherited by what is accepted, as for those made here.
+local function is_socket(s)
+  return pcall(function() return s:option("nodelay", true) end)
 end
 
 return function(api, host)
@@ -183,15 +190,13 @@ return function(api, host)
   -- listens already. `port` 0: the system chooses, see `listener:address()`. `opts`: `backlog` (1024),
   -- `reuseport`, `v6only`, `mode` (permission bits of the unix socket).
   function api.listen(addr, port, opts)
-    opts = opts or {}
     if type(addr) == "userdata" then
-      -- As for those made here: inherited by what is accepted.
-      if not pcall(addr.option, addr, "nodelay", true) then
-        error("bad argument #1 to 'listen' (address or open socket expected)", 2)
-      end
+      options.check("net.listen", 3, opts, OPTIONS)
+      if not is_socket(addr) then misuse.bad("listen", 1, "address or open socket expected") end
       return adopt(addr)
     end
-    check_arguments(addr, port, opts, "listen")
+    check_address(addr, port, "listen")
+    opts = options.check("net.listen", 3, opts, OPTIONS)
     local s, path, key = open_socket(addr, port, opts)
     if not s then return false, path, key end
     return adopt(s, path, key)
@@ -200,8 +205,8 @@ return function(api, host)
   -- `bind(addr, port [, opts])` → a `lio.socket` that listens, or `nil, message, code`; as for `listen`. Nobody
   -- accepts from it until it is given to `listen`, of this VM or, by its descriptor, of another one.
   function api.bind(addr, port, opts)
-    opts = opts or {}
-    check_arguments(addr, port, opts, "bind")
+    check_address(addr, port, "bind")
+    opts = options.check("net.bind", 3, opts, OPTIONS)
     local s, message, code = open_socket(addr, port, opts)
     if not s then return nil, message, code end
     return s
@@ -255,9 +260,7 @@ return function(api, host)
   -- `accept(listener)` → connection; `false, "closed"` when the listener is closed. When the process is
   -- out of descriptors it is logged once, and accepting goes on a moment later.
   function api.accept(listener)
-    if getmetatable(listener) ~= Listener then
-      error("bad argument #1 to 'accept' (listener expected, got " .. type(listener) .. ")", 2)
-    end
+    if getmetatable(listener) ~= Listener then misuse.argument("accept", 1, "listener", listener) end
     local c, message, code = accept(listener)
     if not c then return false, message, code end
     if adopt_stream then adopt_stream(c) end

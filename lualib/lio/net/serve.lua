@@ -9,6 +9,16 @@
 -- How long accepting rests after a failure that is not about descriptors, so that it cannot spin.
 local PAUSE <const> = 0.1
 
+local misuse = require "lio.misuse"
+local options = require "lio.options"
+
+local OPTIONS <const> = {
+  max_connections = options.number(0),
+  on_error = options.callable,
+  on_stop = options.callable,
+  attended = options.boolean,
+}
+
 return function(api, host)
   local sched, timers, selector = host.sched, host.timers, host.selector
 
@@ -195,10 +205,9 @@ return function(api, host)
   -- With `opts.attended` the handler runs in the accept loop and must not wait; see `api.attend`. `listener`
   -- nil: connections come by `server:admit` alone.
   function api.serve(listener, handler, opts)
-    opts = opts or {}
-    if type(handler) ~= "function" then
-      error("bad argument #2 to 'serve' (function expected, got " .. type(handler) .. ")", 2)
-    end
+    if listener ~= nil and type(listener) ~= "table" then misuse.argument("serve", 1, "listener", listener) end
+    misuse.check_function("serve", 2, handler)
+    opts = options.check("net.serve", 3, opts, OPTIONS)
     return begin(setmetatable({
       listener = listener,
       handler = handler,

@@ -3,6 +3,7 @@
 local stream = require "lio.stream"
 local lio_socket = require "lio.socket"
 local resolver = require "lio.resolver"
+local misuse = require "lio.misuse"
 -- Under `lio --watch`: where sockets outlive the program; else false.
 local watched <const> = require "lio.watched"
 
@@ -21,9 +22,8 @@ return function(api, host)
   -- `udp([addr = "0.0.0.0" [, port = 0]])` → a datagram socket bound there, or `false, message, code`.
   function api.udp(addr, port)
     addr, port = addr or "0.0.0.0", port or 0
-    if math.type(port) ~= "integer" or port < 0 or port > 65535 then
-      error("bad argument #2 to 'udp' (port expected, got " .. tostring(port) .. ")", 2)
-    end
+    misuse.check("udp", 1, addr, "string")
+    misuse.check_port("udp", 2, port)
     local ip, family = resolver.is_numeric(addr)
     if not ip then return false, "udp: not an address: " .. addr, "EINVAL" end
     local key = watched and port ~= 0 and ("udp %s %d"):format(ip, port)
@@ -94,6 +94,7 @@ return function(api, host)
   -- `recvfrom(u)` → data, ip, port of one datagram; `nil, message, code` on failure. `""` is a datagram
   -- of length 0.
   function api.recvfrom(u)
+    if getmetatable(u) ~= Udp then misuse.argument("recvfrom", 1, "datagram socket", u) end
     u.burst = u.burst + 1
     if u.burst > BURST and not u.closed and not reads.turn[u.socket] then
       -- Due at once, if there is more.
@@ -121,14 +122,12 @@ return function(api, host)
 
   -- `sendto(u, data, addr, port)` → true, or `nil, message, code`. A host name is resolved.
   function api.sendto(u, data, addr, port)
+    if getmetatable(u) ~= Udp then misuse.argument("sendto", 1, "datagram socket", u) end
+    if type(data) ~= "string" then misuse.argument("sendto", 2, "string", data) end
+    if type(addr) ~= "string" then misuse.argument("sendto", 3, "address", addr) end
+    misuse.check_port("sendto", 4, port)
     local ip, message, code = find_address(u, addr)
     if not ip then return nil, message, code end
-    if type(data) ~= "string" then
-      error("bad argument #2 to 'sendto' (string expected, got " .. type(data) .. ")", 2)
-    end
-    if math.type(port) ~= "integer" or port < 0 or port > 65535 then
-      error("bad argument #4 to 'sendto' (port expected, got " .. tostring(port) .. ")", 2)
-    end
     local sent
     sent, message, code = in_turn(u, writes, WRITE, transmit, data, ip, port)
     if sent then return true end

@@ -5,6 +5,8 @@
 -- they are. The choice follows RFC 9110 section 12.5.3.
 
 local compress = require "lio.compress"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 local ORDER <const> = { "br", "gzip", "deflate" }
 local NO_BODY <const> = { [204] = true, [205] = true, [304] = true, [206] = true }
@@ -75,12 +77,16 @@ local function chooser(order)
   end
 end
 
+local TYPES <const> = options.rule("a list of media types, or a function", function(types)
+  return type(types) == "table" or type(types) == "function"
+end)
+
 local function type_test(types)
   if types == nil then return is_compressible end
   if type(types) == "function" then return types end
   local exact, groups = {}, {}
   for _, kind in ipairs(types) do
-    if type(kind) ~= "string" then error("compress: types must be strings", 4) end
+    if type(kind) ~= "string" then options.wrong("web.compress", "types", TYPES.wanted, types) end
     local group = kind:lower():match "^([^/]+/)%*$"
     if group then groups[group] = true else exact[kind:lower()] = true end
   end
@@ -93,7 +99,7 @@ local function order_of(codings)
   if codings == nil then return ORDER end
   local known = { br = true, gzip = true, deflate = true }
   for _, coding in ipairs(codings) do
-    if not known[coding] then error("compress: unknown coding '" .. tostring(coding) .. "'", 4) end
+    if not known[coding] then misuse.raise(("web.compress: coding '%s' is unknown"):format(tostring(coding))) end
   end
   return { table.unpack(codings) }
 end
@@ -106,24 +112,26 @@ local function levels_of(level)
     if type(level) == "table" then one = level[coding] end
     levels[coding] = one
     local ok, message = pcall(compress.encoder, coding, one)
-    if not ok then error("compress: " .. tostring(message), 4) end
+    if not ok then
+      misuse.raise("web.compress: option 'level': " .. message:gsub("^bad argument #%d to '[^']*' ", ""))
+    end
   end
   return levels
 end
 
-local OPTIONS <const> = { min = "number", types = true, level = true, codings = "table" }
+local OPTIONS <const> = {
+  min = options.number(0),
+  types = TYPES,
+  level = options.either(options.integer(0, 11), options.table),
+  codings = options.table,
+}
 
-local function read_options(options)
-  for name, value in pairs(options) do
-    local want = OPTIONS[name]
-    if not want then error("compress: unknown option '" .. tostring(name) .. "'", 3) end
-    if want ~= true and type(value) ~= want then error("compress: option '" .. name .. "' must be a " .. want, 3) end
-  end
+local function read_options(opts)
   return {
-    min = options.min or 1024,
-    fits = type_test(options.types),
-    choose = chooser(order_of(options.codings)),
-    levels = levels_of(options.level),
+    min = opts.min or 1024,
+    fits = type_test(opts.types),
+    choose = chooser(order_of(opts.codings)),
+    levels = levels_of(opts.level),
   }
 end
 
@@ -177,8 +185,8 @@ end
 -- `web.compress([options])` → middleware. `min`: bytes a body of known length must have, 1024 when absent;
 -- `types`: list of media types, `"text/*"` for a group, or a function of the type; `level`: 1 to 9, or a
 -- table by coding; `codings`: those to use, the best first, of `"br"`, `"gzip"` and `"deflate"`.
-return function(options)
-  local settings = read_options(options or {})
+return function(opts)
+  local settings = read_options(options.check("web.compress", 1, opts, OPTIONS))
   return function(req, res, next)
     res:on_head(function(r, body) on_head(settings, req, r, body) end)
     return next()

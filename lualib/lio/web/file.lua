@@ -7,6 +7,8 @@
 local file = require "lio.file"
 local http = require "lio.http"
 local lio = require "lio"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 local drop_body_fields <const> = require("lio.web.failure").drop_body_fields
 
 -- Where a response keeps its connection, and that its request.
@@ -23,10 +25,10 @@ local QUIET <const> = 60
 
 local M = { STATUS = STATUS }
 
-local OPTIONS <const> = {
-  root = "string", type = "string", name = "string", max_age = "number", immutable = "boolean",
-  cache_control = "string", precompressed = "boolean",
-}
+-- The rule of the option `max_age`.
+M.max_age = options.rule("a finite number of seconds from 0", function(value)
+  return type(value) == "number" and value >= 0 and value < math.huge
+end)
 
 local complained = -math.huge
 
@@ -41,20 +43,10 @@ function M.exhausted(req, res, message)
   res:header("Retry-After", 1)
 end
 
--- `check_options(opts, known, call, level)`: raises for an option that is unknown or of another type.
-function M.check_options(opts, known, call, level)
-  for name, value in pairs(opts) do
-    local kind = known[name]
-    if not kind then error(call .. ": unknown option '" .. tostring(name) .. "'", level + 1) end
-    if type(value) ~= kind and not (kind == "path" and type(value) == "userdata") then
-      error(("%s: option '%s' must be a %s, not %s"):format(call, name, kind, type(value)), level + 1)
-    end
-  end
-  local age = opts.max_age
-  if age and not (age >= 0 and age < math.huge) then
-    error(call .. ": option 'max_age' must not be negative", level + 1)
-  end
-end
+local OPTIONS <const> = {
+  root = options.string, type = options.string, name = options.string, max_age = M.max_age,
+  immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
+}
 
 -- The value of `Cache-Control` that options ask for, or nil.
 function M.cache_control(opts)
@@ -204,9 +196,8 @@ end
 
 -- `res:file(path [, opts])`, see there.
 function M.respond(res, path, opts)
-  opts = opts or {}
-  if type(path) ~= "string" then error("file: path expected, got " .. type(path), 3) end
-  M.check_options(opts, OPTIONS, "file", 3)
+  if type(path) ~= "string" then misuse.argument("file", 1, "path", path) end
+  opts = options.check("res:file", 2, opts, OPTIONS)
   local folder <close>, message, code = open_root(opts.root)
   local f
   if folder then
@@ -220,7 +211,7 @@ function M.respond(res, path, opts)
   end
   if not f then
     local status = STATUS[code]
-    if not status then error("file: " .. message, 3) end
+    if not status then misuse.raise("res:file: " .. message) end
     res[CONNECTION].x:touch(true)
     if status == 503 then M.exhausted(res[CONNECTION][CURRENT], res, message) end
     res.code, res.kind = status, nil

@@ -6,6 +6,8 @@
 
 local failure = require "lio.web.failure"
 local http = require "lio.http"
+local misuse = require "lio.misuse"
+local rules = require "lio.options"
 local new_part <const> = require "lio.web.part".new
 
 local M = {}
@@ -20,7 +22,8 @@ M.defaults = {
   files = 100,
 }
 
-local OTHERS <const> = { body = "number", dir = "string", on_file = "function" }
+local OPTIONS <const> = { body = rules.number(0), dir = rules.string, on_file = rules.callable }
+for name in pairs(M.defaults) do OPTIONS[name] = rules.number(0) end
 
 -- Where temporary files are made.
 local function usual_dir()
@@ -41,20 +44,10 @@ end
 -- Checks what `req:form` was given. → a table with every limit.
 local function read_options(opts, app_body)
   if type(opts) == "number" then opts = { body = opts } end
-  if opts ~= nil and type(opts) ~= "table" then
-    error("bad argument #1 to 'form' (table or number expected, got " .. type(opts) .. ")", 3)
-  end
+  if opts ~= nil and type(opts) ~= "table" then misuse.argument("form", 1, "table or number", opts) end
   local chosen = { body = app_body }
   for name, value in pairs(M.defaults) do chosen[name] = value end
-  for name, value in pairs(opts or {}) do
-    local kind = M.defaults[name] and "number" or OTHERS[name]
-    if not kind then error("form: unknown option '" .. tostring(name) .. "'", 3) end
-    if type(value) ~= kind then error("form: option '" .. name .. "' must be a " .. kind, 3) end
-    if kind == "number" and (value < 0 or value ~= value) then
-      error("form: option '" .. name .. "' must not be negative", 3)
-    end
-    chosen[name] = value
-  end
+  for name, value in pairs(rules.check("req:form", 1, opts, OPTIONS)) do chosen[name] = value end
   for name, value in pairs(chosen) do
     if type(value) == "number" then chosen[name] = whole(value) end
   end

@@ -4,6 +4,8 @@
 -- while the server stops. What a client sent is escaped, so that no line can be forged.
 
 local lio = require "lio"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 local Log = {}
 Log.__index = Log
@@ -190,7 +192,7 @@ local function open_writer(self, target)
   if type(target) == "string" then
     self.path = target
     local file, message = io.open(target, "a")
-    if not file then error("log: " .. message, 4) end
+    if not file then misuse.raise("web.log: " .. message) end
     self.file = file
   elseif type(target) == "function" then
     self.write = function(text)
@@ -198,10 +200,8 @@ local function open_writer(self, target)
       return true
     end
     return
-  elseif type(target) == "userdata" or type(target) == "table" then
-    self.file = target
   else
-    error("log: file must be a path, a function or something with write", 4)
+    self.file = target
   end
   self.write = function(text)
     local file = self.file
@@ -213,21 +213,22 @@ local function open_writer(self, target)
   end
 end
 
-local OPTIONS <const> = { format = true, file = true }
+local OPTIONS <const> = {
+  format = options.either(options.one_of("combined", "json"), options.callable),
+  file = options.rule("a path, a function or something with write", function(value)
+    local kind = type(value)
+    return kind == "string" or kind == "function" or kind == "userdata" or kind == "table"
+  end),
+}
 
 -- `web.log([options])` → middleware with `flush`, `reopen` and `close`. `format`: `"combined"`, `"json"`, or a
 -- function of a table of what is known, the request and the response, that returns a line or nil for none;
 -- `file`: a path, something with `write`, or a function; standard output when absent.
-return function(options)
-  options = options or {}
-  for name in pairs(options) do
-    if not OPTIONS[name] then error("log: unknown option '" .. tostring(name) .. "'", 2) end
-  end
-  local format = options.format or "combined"
-  if type(format) ~= "function" then
-    format = formats[format] or error("log: unknown format '" .. tostring(format) .. "'", 2)
-  end
+return function(opts)
+  opts = options.check("web.log", 1, opts, OPTIONS)
+  local format = opts.format or "combined"
+  format = formats[format] or format
   local self = { format = format, lines = {}, count = 0, size = 0, clock = lio.wall }
-  open_writer(self, options.file)
+  open_writer(self, opts.file)
   return setmetatable(self, Log)
 end

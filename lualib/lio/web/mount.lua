@@ -6,6 +6,7 @@
 -- web/lookup.lua and web/connection.lua.
 
 local http = require "lio.http"
+local misuse = require "lio.misuse"
 local wrap <const> = require("lio.web.middleware").wrap
 local frames <const> = require "lio.web.frame"
 
@@ -32,16 +33,16 @@ end
 
 -- Adds a route of a mounted app to the app above. Its `/` is the prefix with a slash behind it as without, and
 -- so is an empty tail.
-local function carry(mount, entry, level)
+local function carry(mount, entry, call)
   local handler = inside(mount, entry.handler)
-  mount.above:add_entry(entry.method, mount.prefix .. entry.pattern, handler, level, entry.origin)
+  mount.above:add_entry(entry.method, mount.prefix .. entry.pattern, handler, call, entry.origin)
   if mount.prefix == "" then return end
   local tail = entry.pattern:match "^/%*([%w_]+)$"
   if entry.pattern ~= "/" and not tail then return end
   mount.above:add_entry(entry.method, mount.prefix, not tail and handler or function(req, res)
     req.params[tail] = ""
     return handler(req, res)
-  end, level, entry.origin)
+  end, call, entry.origin)
 end
 
 -- Whether `app` is `other` or mounted somewhere in it.
@@ -55,7 +56,7 @@ end
 
 -- Lets an app, and those above it, know the mounts on the way to what lies below a prefix. Of two at one
 -- prefix the first counts.
-local function declare(app, prefix, chain, level)
+local function declare(app, prefix, chain)
   app.below = app.below or { routes = http.routes(), chains = {}, declared = {} }
   local below = app.below
   table.insert(below.declared, { prefix = prefix, chain = chain })
@@ -66,31 +67,31 @@ local function declare(app, prefix, chain, level)
     if ok then
       below.chains[id] = chain
     elseif not id:find "already$" then
-      error(id, level)
+      misuse.raise("app:mount: " .. id)
     end
   end
   for _, mount in ipairs(app.mounted_in) do
-    declare(mount.above, mount.prefix .. prefix, { mount, table.unpack(chain) }, level + 1)
+    declare(mount.above, mount.prefix .. prefix, { mount, table.unpack(chain) })
   end
 end
 
--- `mount(app, prefix, other, level)`. An error is blamed on `level`.
-function M.mount(app, prefix, other, level)
-  if holds(other, app) then error("mount: an app cannot be mounted in itself", level) end
+-- `mount(app, prefix, other)`.
+function M.mount(app, prefix, other)
+  if holds(other, app) then misuse.raise "app:mount: an app cannot be mounted in itself" end
   local _, segments = prefix:gsub("/", "")
   local mount = { above = app, app = other, prefix = prefix, segments = segments }
-  declare(app, prefix, { mount }, level + 1)
+  declare(app, prefix, { mount })
   for _, one in ipairs(other.below and other.below.declared or {}) do
-    declare(app, prefix .. one.prefix, { mount, table.unpack(one.chain) }, level + 1)
+    declare(app, prefix .. one.prefix, { mount, table.unpack(one.chain) })
   end
-  for _, entry in ipairs(other.listed) do carry(mount, entry, level + 2) end
+  for _, entry in ipairs(other.listed) do carry(mount, entry, "mount") end
   table.insert(app.mounts, mount)
   table.insert(other.mounted_in, mount)
 end
 
--- A new route of an app goes to the apps that it is mounted in.
-function M.spread(app, entry, level)
-  for _, mount in ipairs(app.mounted_in) do carry(mount, entry, level + 2) end
+-- A new route of an app, added by `call`, goes to the apps that it is mounted in.
+function M.spread(app, entry, call)
+  for _, mount in ipairs(app.mounted_in) do carry(mount, entry, call) end
 end
 
 -- The mounts, outermost first, that lead to where a path lies, or nil. `satisfies(routes, req, id)` tells

@@ -6,6 +6,8 @@
 -- `content_type`, `headers`, `size` (bytes that have come), `path` (that of the temporary file).
 
 local http = require "lio.http"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 local PIECE <const> = 64 * 1024 -- bytes that are read or copied at a time
 local LONGEST <const> = 255 -- bytes of a name in a folder
@@ -65,14 +67,17 @@ function M.new(form, name, filename, headers)
 end
 
 local function check_open(part, call)
-  if part.closed then error(call .. ": the part is gone, as its request has ended", 3) end
+  if getmetatable(part) ~= Part then
+    misuse.raise(("part:%s: call it with a colon, as in part:%s(…)"):format(call, call))
+  end
+  if part.closed then misuse.raise(("part:%s: the part is gone, as its request has ended"):format(call)) end
 end
 
 -- `part:keep()` → part: takes what is still to come into a temporary file. Raises when the form is refused.
 function Part:keep()
   check_open(self, "keep")
   if self.file then return self end
-  if self.complete or self.read_on then error("keep: the part was read already", 2) end
+  if self.complete or self.read_on then misuse.raise "part:keep: the part was read already" end
   self.form:store(self)
   return self
 end
@@ -113,6 +118,7 @@ end
 -- `part:read([limit])` → the content; or nil, reason, status when it is larger than `limit` bytes.
 function Part:read(limit)
   check_open(self, "read")
+  if limit ~= nil then misuse.check("read", 1, limit, "number") end
   limit = limit or math.huge
   local pieces, length = {}, 0
   if self.complete and self.size > limit then return nil, "the file is larger than allowed", 413 end
@@ -127,6 +133,7 @@ end
 -- `part:open([mode = "rb"])` → a file as of `io.open`, at its start; or nil, message, code.
 function Part:open(mode)
   check_open(self, "open")
+  if mode ~= nil then misuse.check("open", 1, mode, "string") end
   self:keep()
   local path, message, code = self.moved_to, nil, nil
   if not path then path, message, code = self.file:path() end
@@ -152,12 +159,14 @@ local function copy(part, path, replace)
   return ok, message, code
 end
 
+local OF_MOVE <const> = { replace = options.boolean }
+
 -- `part:move(path [, opts])` → true: the file stays, under that name; or nil, message, code: `"exists"` when
 -- there is one, which `opts.replace` replaces. May be called again for another name.
 function Part:move(path, opts)
   check_open(self, "move")
-  if type(path) ~= "string" then error("move: string expected, got " .. type(path), 2) end
-  local replace = opts and opts.replace or false
+  misuse.check("move", 1, path, "string")
+  local replace = options.check("part:move", 2, opts, OF_MOVE).replace or false
   self:keep()
   local ok, message, code = self.file:link(path, replace)
   if code == "other device" then ok, message, code = copy(self, path, replace) end

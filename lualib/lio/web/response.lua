@@ -5,6 +5,8 @@
 -- (content type when no header names one; false for none).
 
 local http = require "lio.http"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 local check_field <const>, set_field <const> = http.check_field, http.set_field
 local type <const> = type
@@ -24,7 +26,7 @@ Response.__name = "lio.response"
 -- `special`: the call does what only `finish` knows how to conclude.
 local function check_open(self, call, special)
   if self[CONNECTION].x:touch(special) or self.mode then
-    error(call .. ": the response has begun already", 3)
+    misuse.raise(("res:%s: the response has begun already"):format(call))
   end
 end
 
@@ -32,7 +34,7 @@ end
 function Response:status(n)
   check_open(self, "status")
   if math.type(n) ~= "integer" or n < 200 or n > 599 then
-    error("status: must be an integer from 200 to 599, not " .. tostring(n), 2)
+    misuse.raise("res:status: must be an integer from 200 to 599, not " .. tostring(n))
   end
   self.code = n
   return self
@@ -43,7 +45,7 @@ function Response:add_header(name, value)
   check_open(self, "add_header")
   if type(value) == "number" then value = tostring(value) end
   local ok, message = pcall(check_field, name, value)
-  if not ok then error("header: " .. message, 2) end
+  if not ok then misuse.raise("res:header: " .. message) end
   local fields = self.fields
   if not fields then
     fields = {}
@@ -87,24 +89,31 @@ function Response:get_header(name)
   end
 end
 
+local COOKIE <const> = {
+  path = options.string,
+  domain = options.string,
+  max_age = options.rule("an integer of seconds", function(value) return math.tointeger(value) ~= nil end),
+  expires = options.string,
+  secure = options.boolean,
+  http_only = options.boolean,
+  same_site = options.rule("'strict', 'lax' or 'none'", function(value) return type(value) == "string" end),
+}
+
 local SAME_SITE <const> = { strict = "Strict", lax = "Lax", none = "None" }
 
 -- Raises for what browsers drop without a word (RFC 6265bis sections 4.1.3 and 5.7).
 local function check_cookie(name, opts)
   local same_site = opts.same_site and tostring(opts.same_site):lower()
   if same_site and not SAME_SITE[same_site] then
-    error("cookie: same_site must be 'strict', 'lax' or 'none'", 3)
+    options.wrong("res:cookie", "same_site", COOKIE.same_site.wanted, opts.same_site)
   end
-  if same_site == "none" and not opts.secure then error("cookie: same_site 'none' needs secure", 3) end
-  if opts.max_age and not math.tointeger(opts.max_age) then
-    error("cookie: max_age must be an integer, not " .. tostring(opts.max_age), 3)
-  end
+  if same_site == "none" and not opts.secure then misuse.raise "res:cookie: same_site 'none' needs secure" end
   local prefix = name:lower():match("^__(%l+)%-")
   if (prefix == "secure" or prefix == "host") and not opts.secure then
-    error("cookie: " .. name .. " needs secure", 3)
+    misuse.raise("res:cookie: " .. name .. " needs secure")
   end
   if prefix == "host" and (opts.domain or opts.path ~= "/") then
-    error("cookie: " .. name .. " needs the path '/' and no domain", 3)
+    misuse.raise("res:cookie: " .. name .. " needs the path '/' and no domain")
   end
   return SAME_SITE[same_site]
 end
@@ -113,19 +122,18 @@ end
 -- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none"). Raises for
 -- what a browser would drop: "none" without `secure`, and names with `__Secure-` or `__Host-` that lack theirs.
 function Response:cookie(name, value, opts)
-  opts = opts or {}
-  if type(name) ~= "string" or not name:match("^[%w!#$%%&'*+%-.^_`|~]+$") then
-    error("cookie: not a cookie name: " .. tostring(name), 2)
-  end
+  misuse.check("cookie", 1, name, "string")
+  if not name:match("^[%w!#$%%&'*+%-.^_`|~]+$") then misuse.raise("res:cookie: not a cookie name: " .. name) end
+  opts = options.check("res:cookie", 3, opts, COOKIE)
   value = tostring(value)
   if value:find('[%c%s",;\\\127-\255]') then
-    error("cookie: the value has characters that must be escaped: " .. name, 2)
+    misuse.raise("res:cookie: the value has characters that must be escaped: " .. name)
   end
   local same_site = check_cookie(name, opts)
   local parts = { name .. "=" .. value }
   local function attribute(label, text)
     text = tostring(text)
-    if text:find("[%c;]") then error("cookie: bad " .. label .. ": " .. text, 3) end
+    if text:find("[%c;]") then misuse.raise("res:cookie: bad " .. label .. ": " .. text) end
     parts[#parts + 1] = label .. "=" .. text
   end
   if opts.path then attribute("Path", opts.path) end
@@ -158,7 +166,7 @@ function Response:send(body)
     if not is_list_of_strings(body) then return self:json(body) end
     body = table.concat(body)
   elseif kind ~= "string" and kind ~= "function" then
-    error("send: string, table or function expected, got " .. kind, 2)
+    misuse.argument("send", 1, "string, table or function", body)
   end
   self.body = body
   if self.kind then self.kind = nil end
@@ -238,7 +246,7 @@ end
 -- pieces at once or together with others of this moment; waits while the peer does not read.
 function Response:write(piece)
   if type(piece) ~= "string" then
-    error("write: string expected, got " .. type(piece), 2)
+    misuse.argument("write", 1, "string", piece)
   end
   local connection = self[CONNECTION]
   if connection.broken then return nil, "closed" end
@@ -252,7 +260,7 @@ function Response:write(piece)
     self.left = self.left - #piece
     if self.left < 0 then
       connection.broken = true
-      error("write: more than the Content-Length that was set", 2)
+      misuse.raise "res:write: more than the Content-Length that was set"
     end
   end
   local queued = connection.x:chunk(piece, self.mode == "chunked")
@@ -286,7 +294,7 @@ end
 -- the last moment for headers. `body` is a string, or nil when it comes in pieces. The latest runs first.
 function Response:on_head(f)
   check_open(self, "on_head", true)
-  if type(f) ~= "function" then error("on_head: function expected, got " .. type(f), 2) end
+  misuse.check_function("on_head", 1, f)
   self.head_hooks = self.head_hooks or {}
   table.insert(self.head_hooks, f)
   return self
@@ -296,7 +304,7 @@ end
 -- It must not wait. The latest runs first.
 function Response:on_end(f)
   self[CONNECTION].x:touch(true)
-  if type(f) ~= "function" then error("on_end: function expected, got " .. type(f), 2) end
+  misuse.check_function("on_end", 1, f)
   local connection = self[CONNECTION]
   connection.hooks = connection.hooks or { res = self }
   connection.extras = true

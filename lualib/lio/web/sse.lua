@@ -4,6 +4,9 @@
 -- The loop tells when the client goes away (`ready`), without a task that waits for it. From then on, and when
 -- the server stops, every call returns nil and "closed", so a handler's loop ends by itself.
 
+local misuse = require "lio.misuse"
+local options = require "lio.options"
+
 local Events = {}
 Events.__index = Events
 Events.__name = "lio.events"
@@ -27,10 +30,10 @@ end
 
 local function one_line(value, name)
   if type(value) ~= "string" and type(value) ~= "number" then
-    error(("send: %s must be a string, not a %s"):format(name, type(value)), 3)
+    misuse.raise(("events:send: %s must be a string, not a %s"):format(name, type(value)))
   end
   value = tostring(value)
-  if value:find "[\r\n%z]" then error("send: " .. name .. " must be one line", 3) end
+  if value:find "[\r\n%z]" then misuse.raise("events:send: " .. name .. " must be one line") end
   return value
 end
 
@@ -52,18 +55,18 @@ function Events:send(data, event, id, retry)
   if id ~= nil then parts[#parts + 1] = "id: " .. one_line(id, "id") .. "\n" end
   if retry ~= nil then
     if math.type(retry) ~= "integer" or retry < 0 then
-      error("send: retry must be an integer of milliseconds", 2)
+      misuse.raise "events:send: retry must be an integer of milliseconds"
     end
     parts[#parts + 1] = "retry: " .. retry .. "\n"
   end
   if type(data) == "table" then data = require("lio.json").encode(data) end
   if data ~= nil then
     if type(data) ~= "string" and type(data) ~= "number" then
-      error("send: data must be a string, a number or a table, not a " .. type(data), 2)
+      misuse.raise("events:send: data must be a string, a number or a table, not a " .. type(data))
     end
     add_field(parts, "data: ", tostring(data))
   end
-  if #parts == 0 then error("send: nothing to send", 2) end
+  if #parts == 0 then misuse.raise "events:send: nothing to send" end
   parts[#parts + 1] = "\n"
   return write(self, table.concat(parts))
 end
@@ -79,8 +82,9 @@ end
 -- `events:wait([seconds])`: waits until the client is gone or the server stops, so long at most. → nil and
 -- "closed", or false and "timeout".
 function Events:wait(seconds)
+  misuse.check_optional_seconds("wait", 1, seconds)
   if self.closed then return nil, "closed" end
-  if self.waiting then error("wait: another task waits on this stream", 2) end
+  if self.waiting then misuse.raise "events:wait: another task waits on this stream" end
   local net = self.net
   self.waiting = net.ticket()
   -- Also when the task is killed.
@@ -126,26 +130,21 @@ function Events:expired()
   if not self.closed then self.net.timers:set(self.timer, self.ping) end
 end
 
-local OPTIONS <const> = { ping = true, retry = true }
+local OPTIONS <const> = {
+  ping = options.either(options.seconds, options.rule("false", function(value) return value == false end)),
+  retry = options.integer(0),
+}
 
-local function check(opts)
-  for name in pairs(opts) do
-    if not OPTIONS[name] then error("sse: unknown option '" .. tostring(name) .. "'", 4) end
-  end
-  local ping = opts.ping
-  if ping == nil then return PING end
-  if ping == false then return nil end
-  if type(ping) ~= "number" or ping ~= ping or ping <= 0 then
-    error("sse: ping must be a number of seconds, or false", 4)
-  end
-  return ping
+local function ping_of(opts)
+  if opts.ping == nil then return PING end
+  return opts.ping or nil
 end
 
 -- `res:sse([opts])`: sends the head. `opts`: `ping` (seconds between comments, 15 when absent; false: none),
 -- `retry` (milliseconds the client is to wait before it reconnects).
 return function(res, opts)
-  opts = opts or {}
-  local ping = check(opts)
+  opts = options.check("res:sse", 1, opts, OPTIONS)
+  local ping = ping_of(opts)
   local connection = res[CONNECTION]
   local net = connection.net
   res:header("Content-Type", "text/event-stream")

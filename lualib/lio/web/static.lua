@@ -5,13 +5,15 @@ local file = require "lio.file"
 local http = require "lio.http"
 local failure = require "lio.web.failure"
 local files = require "lio.web.file"
+local misuse = require "lio.misuse"
+local options = require "lio.options"
 
 -- Where a response keeps its connection, and that its request.
 local CONNECTION <const>, CURRENT <const> = 1, 1
 
 local OPTIONS <const> = {
-  list = "boolean", index = "string", hidden = "boolean", max_age = "number", immutable = "boolean",
-  cache_control = "string", precompressed = "boolean",
+  list = options.boolean, index = options.string, hidden = options.boolean, max_age = files.max_age,
+  immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
 }
 
 local function not_found(app, req, res)
@@ -106,14 +108,14 @@ end
 
 -- Adds the routes to `app`. Raises when the folder cannot be opened.
 return function(app, prefix, dir, opts)
-  opts = opts or {}
-  if type(prefix) ~= "string" or prefix:sub(1, 1) ~= "/" or prefix:find "[:*<>]" then
-    error("static: the prefix must be a path that begins with '/'", 3)
+  misuse.check("static", 1, prefix, "string")
+  if prefix:sub(1, 1) ~= "/" or prefix:find "[:*<>]" then
+    misuse.bad("static", 1, "the prefix must be a path that begins with '/'")
   end
-  if type(dir) ~= "string" then error("static: path of a folder expected, got " .. type(dir), 3) end
-  files.check_options(opts, OPTIONS, "static", 3)
+  if type(dir) ~= "string" then misuse.argument("static", 2, "path of a folder", dir) end
+  opts = options.check("app:static", 3, opts, OPTIONS)
   local folder, message = file.folder(dir)
-  if not folder then error(("static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", "")), 3) end
+  if not folder then misuse.raise(("app:static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", ""))) end
   local cache, precompressed = files.cache_control(opts), opts.precompressed ~= false
   local native = http.site(folder, opts.hidden, precompressed, cache)
   local site = setmetatable({
@@ -132,7 +134,7 @@ return function(app, prefix, dir, opts)
     if done == true then return res end
     return site:handle(app, req, res, done, why, code)
   end
-  if prefix ~= "" then app:get(prefix, handle) end
-  app:get(prefix .. "/", handle)
-  return app:get(prefix .. "/*rest", handle)
+  if prefix ~= "" then app:add_entry("GET", prefix, handle, "static") end
+  app:add_entry("GET", prefix .. "/", handle, "static")
+  return app:add_entry("GET", prefix .. "/*rest", handle, "static")
 end

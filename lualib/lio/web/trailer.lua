@@ -2,6 +2,7 @@
 -- body has been made. Called by web/response.lua.
 
 local http = require "lio.http"
+local misuse = require "lio.misuse"
 
 -- RFC 9110 section 6.5.1: what a recipient needs before the body, or must not find behind it.
 local FORBIDDEN <const> = {}
@@ -19,8 +20,8 @@ local M = {}
 function M.add(res, name, value)
   if type(value) == "number" then value = tostring(value) end
   local ok, message = pcall(http.check_field, name, value)
-  if not ok then error("trailer: " .. message, 3) end
-  if FORBIDDEN[name:lower()] then error("trailer: '" .. name .. "' is not allowed behind a body", 3) end
+  if not ok then misuse.raise("res:trailer: " .. message) end
+  if FORBIDDEN[name:lower()] then misuse.raise("res:trailer: '" .. name .. "' is not allowed behind a body") end
   local list = res.trailers or {}
   res.trailers = list
   list[#list + 1] = name .. ": " .. value .. "\r\n"

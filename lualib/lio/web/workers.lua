@@ -8,23 +8,15 @@
 -- Under `lio --watch`, which has the sockets of the program before this one and looks after a unix socket's file.
 local watched <const> = require "lio.watched"
 
-local M = {}
+local misuse = require "lio.misuse"
 
-local MOST <const> = 1024
+local M = {}
 
 -- How many calls for several workers there were in this VM. The n-th one here is the n-th one in a worker.
 local calls = 0
 
 -- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`.
 M.share = nil
-
--- Checks the option `workers` of `run`.
-function M.check(count)
-  if math.type(count) ~= "integer" or count < 1 or count > MOST then
-    error(("run: workers: an integer from 1 to %d expected, got %s"):format(MOST, tostring(count)), 3)
-  end
-  return count
-end
 
 -- `take()` → whether this is a worker, and the socket that is this call's, or nil when the call is none that
 -- began a system.
@@ -61,22 +53,23 @@ local function open_sockets(net, addr, port, opts, count)
   return sockets
 end
 
--- What the workers run: the program's file, or the embedded one that `opts.module` names.
+-- What the workers run: the program's file, or the embedded one that `module` names.
 local function find_program(opts)
   if opts.module then return { module = opts.module, args = opts.args or {} } end
   local arg = rawget(_G, "arg")
   local script = arg and arg[0]
   if not (script and loadfile(script)) then
-    error("run: workers: they run the program's file, and this program is none", 4)
+    misuse.raise "app:run: several workers run the program's file, and this program is none"
   end
   return { script = script, args = table.pack(table.unpack(arg)) }
 end
 
--- `start(where…, opts, count, grace)`: serves with `count` workers until they have ended. `shown(socket)` is called
--- before they begin. → true; nil and a message when the address cannot be listened on.
-function M.start(addr, port, opts, count, grace, shown)
+-- `start(where…, opts, module, count, grace)`: serves with `count` workers until they have ended. `opts` are those of
+-- `net.bind`. `shown(socket)` is called before they begin. → true; nil and a message when the address cannot be
+-- listened on.
+function M.start(addr, port, opts, module, count, grace, shown)
   local core, start = require "ltask.core", require "ltask.start"
-  local program = find_program(opts)
+  local program = find_program(module)
   local net = require("lio.net").instance
   local sockets, message = open_sockets(net, addr, port, opts, count)
   if not sockets then return nil, message end
@@ -108,7 +101,7 @@ function M.start(addr, port, opts, count, grace, shown)
     local path = type(addr) == "string" and addr:match "^unix:(.+)$"
     if path and path:sub(1, 1) ~= "@" and not watched then os.remove(path) end
   end
-  if code ~= 0 then error("run: a worker has failed", 3) end
+  if code ~= 0 then misuse.raise "app:run: a worker has failed" end
   return true
 end
 

@@ -129,6 +129,7 @@ local function open(pool, host, place, seconds)
   local _ <close> = setmetatable({}, { __close = function()
     if not opened then free_place(pool, host) end
   end })
+  if seconds and seconds <= 0 then return nil, "connect: timeout", "timeout" end
   local c, message, code = net.connect(place.addr, place.port, { timeout = seconds })
   if not c then return nil, message, code end
   if pool.closed then

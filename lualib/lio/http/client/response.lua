@@ -7,6 +7,11 @@
 
 local decoding = require "lio.http.client.decoding"
 
+-- Encoded bytes that may come beyond the limit, as a coding can make data longer: one in so many, and this.
+local CODING_PART <const>, CODING_MORE <const> = 64, 64 * 1024
+-- Encoded bytes that may decode to nothing, one after the other.
+local MOST_EMPTY <const> = 1024 * 1024
+
 local M = {}
 
 local Response = { __name = "lio.http.response" }
@@ -53,6 +58,8 @@ function M.new(conn, pool, status, head, request)
     timing = request.timing,
     limit = request.limit,
     count = 0,
+    encoded = 0,
+    empty = 0,
   }, Response)
   local has_body = request.method ~= "HEAD" and status ~= 204 and status ~= 304 and status ~= 101
   if request.decode and has_body and status ~= 206 then
@@ -114,6 +121,19 @@ local function taken(self, data)
   return data
 end
 
+-- Decodes what has come. A server could send what decodes to nothing for ever: encoded bytes are bounded, too.
+local function decode(self, data)
+  local most = self.limit // CODING_PART + CODING_MORE
+  self.encoded = self.encoded + #data
+  self.empty = self.empty + #data
+  if self.encoded - most > self.limit or self.empty > MOST_EMPTY then
+    return nil, "the encoded body is larger than allowed", "too long"
+  end
+  local text, message, code = self.decoder:write(data)
+  if text and text ~= "" then self.empty = 0 end
+  return text, message, code
+end
+
 -- `res:piece()` → the next piece of the body; nil at its end; nil, message, code.
 function Response:piece()
   if self.problem then return nil, self.problem[1], self.problem[2] end
@@ -122,7 +142,7 @@ function Response:piece()
     local data, message, code = conn:read(conn.x.piece, self.timing, not self.decoder and self.limit or nil)
     if message then return fail(self, message, code) end
     if data and self.decoder then
-      data, message, code = self.decoder:write(data)
+      data, message, code = decode(self, data)
       if not data then return fail(self, message, code) end
     elseif not data then
       data = ""

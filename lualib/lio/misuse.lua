@@ -1,0 +1,90 @@
+-- Errors of the program that calls the library: raised at the program's line, with the name of the call. Used by every
+-- file of the library that checks arguments. Costs nothing until an error is raised.
+
+local M = {}
+
+-- "@lio/", or "@/folder/lualib/lio/" where the files are found by `package.path`.
+local HERE <const> = debug.getinfo(1, "S").source:match "^(.*)misuse%.lua$" or "@lio/"
+local ROOTS <const> = { HERE:gsub("lio/$", ""), "@" }
+local OURS <const> = { lio = true, ltask = true, skynet = true, bee = true }
+
+-- Whether a chunk's source is a file of the library. A program's own folder may have one of these names too: a file
+-- counts when it has been loaded as that module.
+local function is_library(source)
+  if source == "=lio" or source == "=?" then return true end
+  for _, root in ipairs(ROOTS) do
+    if source:sub(1, #root) == root then
+      local module = source:sub(#root + 1):match "^(.*)%.lua$"
+      module = module and module:gsub("/", ".")
+      if module and OURS[module:match "^[^.]*"] and package.loaded[module] ~= nil then return true end
+    end
+  end
+  return false
+end
+
+-- The level, for `error` in the caller, of the nearest function that is not the library's; 0 when there is none.
+local function level_of_program()
+  local level = 3
+  while true do
+    local info = debug.getinfo(level, "S")
+    if not info then return 0 end
+    if info.what ~= "C" and not is_library(info.source) then return level - 1 end
+    level = level + 1
+  end
+end
+
+-- `raise(message)`: an error at the program's line.
+function M.raise(message)
+  error(message, level_of_program())
+end
+
+-- A number as it is, NaN without its sign; of everything else the type.
+local function got(value)
+  if type(value) ~= "number" then return type(value) end
+  return value ~= value and "nan" or tostring(value)
+end
+
+-- `argument(call, index, wanted, value)`: raises `bad argument #index to 'call' (wanted expected, got …)`.
+function M.argument(call, index, wanted, value)
+  local meta = getmetatable(value)
+  local name = type(meta) == "table" and rawget(meta, "__name")
+  name = type(name) == "string" and name or got(value)
+  error(("bad argument #%d to '%s' (%s expected, got %s)"):format(index, call, wanted, name), level_of_program())
+end
+
+-- `bad(call, index, problem)`: the same for a value of the right type: `bad argument #index to 'call' (problem)`.
+function M.bad(call, index, problem)
+  error(("bad argument #%d to '%s' (%s)"):format(index, call, problem), level_of_program())
+end
+
+-- `check(call, index, value, kind)`: raises unless the argument is of that type.
+function M.check(call, index, value, kind)
+  if type(value) ~= kind then M.argument(call, index, kind, value) end
+end
+
+-- The same for a function, or what can be called as one.
+function M.check_function(call, index, value)
+  if type(value) == "function" then return end
+  local meta = getmetatable(value)
+  if type(meta) == "table" and meta.__call then return end
+  M.argument(call, index, "function", value)
+end
+
+-- The same for seconds: any number but NaN.
+function M.check_seconds(call, index, value)
+  if type(value) ~= "number" then M.argument(call, index, "number", value) end
+  if value ~= value then M.argument(call, index, "number of seconds", value) end
+end
+
+-- The same for seconds that may be nil.
+function M.check_optional_seconds(call, index, value)
+  if value ~= nil then M.check_seconds(call, index, value) end
+end
+
+-- The same for a port.
+function M.check_port(call, index, value)
+  if math.type(value) == "integer" and value >= 0 and value <= 65535 then return end
+  M.argument(call, index, "port", value)
+end
+
+return M

@@ -1,0 +1,149 @@
+-- Tables of options: names and values are checked when they are given, by the rules of the call that takes them.
+-- Used by every call with options.
+--
+-- Rules are a table from the option's name to a rule: what the value must be, in words, and a test.
+
+local misuse = require "lio.misuse"
+
+local M = {}
+
+-- `rule(wanted, test)` → a rule. `wanted` completes "must be …".
+function M.rule(wanted, test)
+  return { wanted = wanted, test = test }
+end
+local rule <const> = M.rule
+
+local function of_type(kind, wanted)
+  return rule(wanted, function(value) return type(value) == kind end)
+end
+
+M.any = rule("a value", function() return true end)
+M.boolean = of_type("boolean", "true or false")
+M.string = of_type("string", "a string")
+M.table = of_type("table", "a table")
+M.callable = rule("a function", function(value)
+  local meta = getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+end)
+M.seconds = rule("a positive number of seconds", function(value)
+  return type(value) == "number" and value > 0
+end)
+M.seconds_from_0 = rule("a number of seconds from 0", function(value)
+  return type(value) == "number" and value >= 0
+end)
+
+-- `integer(low, high)`: from `low` to `high`; without `high` no bound above.
+function M.integer(low, high)
+  local wanted = high and ("an integer from %d to %d"):format(low, high) or ("an integer from %d"):format(low)
+  return rule(wanted, function(value)
+    return math.type(value) == "integer" and value >= low and value <= (high or math.maxinteger)
+  end)
+end
+
+-- `number(low, high)`: the same for any number; `math.huge` without `high`.
+function M.number(low, high)
+  local wanted = high and ("a number from %d to %d"):format(low, high) or ("a number from %d"):format(low)
+  return rule(wanted, function(value)
+    return type(value) == "number" and value >= low and value <= (high or math.huge)
+  end)
+end
+
+-- `one_of(…)`: one of these strings.
+function M.one_of(...)
+  local known, shown = {}, {}
+  for index, word in ipairs { ... } do known[word], shown[index] = true, ("%q"):format(word) end
+  local last = table.remove(shown)
+  return rule(table.concat(shown, ", ") .. " or " .. last, function(value) return known[value] == true end)
+end
+
+-- `either(a, b, …)`: what satisfies one of these rules.
+function M.either(...)
+  local all, shown = { ... }, {}
+  for index, one in ipairs(all) do shown[index] = one.wanted end
+  return rule(table.concat(shown, " or "), function(value)
+    for _, one in ipairs(all) do
+      if one.test(value) then return true end
+    end
+    return false
+  end)
+end
+
+-- The number of changes that make one word of the other: a character more, less or another one, or two that change
+-- places.
+local function distance(a, b)
+  local before, row = nil, {}
+  for j = 0, #b do row[j] = j end
+  for i = 1, #a do
+    local next_row = { [0] = i }
+    for j = 1, #b do
+      local same = a:byte(i) == b:byte(j)
+      local best = math.min(row[j] + 1, next_row[j - 1] + 1, row[j - 1] + (same and 0 or 1))
+      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        best = math.min(best, before[j - 2] + 1)
+      end
+      next_row[j] = best
+    end
+    before, row = row, next_row
+  end
+  return row[#b]
+end
+
+-- `nearest(name, rules)` → the known name that differs in a third of its characters at most, or nil.
+function M.nearest(name, rules)
+  if #name > 64 then return nil end
+  local word, best, best_distance = name:lower(), nil, math.huge
+  for known in pairs(rules) do
+    local changes = distance(word, known)
+    if changes < best_distance or changes == best_distance and known < best then
+      best, best_distance = known, changes
+    end
+  end
+  if best and best_distance <= math.max(#best // 3, 1) and best_distance < #best then return best end
+end
+
+-- A value as an error shows it.
+local function shown(value)
+  local kind = type(value)
+  if kind == "string" then
+    if #value > 40 then value = value:sub(1, 40) .. "…" end
+    return '"' .. value:gsub("[%c\127]", "?") .. '"'
+  end
+  if kind == "number" then return value ~= value and "nan" or tostring(value) end
+  if kind == "boolean" then return tostring(value) end
+  return "a " .. kind
+end
+
+-- `unknown(call, name, rules [, what])`: raises for a name that the call does not know.
+function M.unknown(call, name, rules, what)
+  what = what or "option"
+  if type(name) ~= "string" then misuse.raise(("%s: %s names are strings, got %s"):format(call, what, shown(name))) end
+  local near = M.nearest(name, rules)
+  local hint = near and (" (did you mean '%s'?)"):format(near) or ""
+  misuse.raise(("%s: %s '%s' is unknown%s"):format(call, what, name, hint))
+end
+
+-- `wrong(call, name, wanted, value [, what])`: raises for an option's value.
+function M.wrong(call, name, wanted, value, what)
+  misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, shown(value)))
+end
+
+-- The table that callers without options get; nobody writes to it.
+local NONE <const> = {}
+
+-- `check(call, index, options, rules)` → the options, or an empty table for nil. Raises at the program's line for an
+-- unknown name and for a wrong value. `call` is named as the program writes it, as in "net.connect"; `index` is the
+-- argument's.
+function M.check(call, index, options, rules)
+  if options == nil then return NONE end
+  if type(options) ~= "table" then
+    misuse.argument(call:match "[%w_]+$", index, "table of options", options)
+  end
+  for name, value in pairs(options) do
+    local one = rules[name]
+    if not one then M.unknown(call, name, rules) end
+    if not one.test(value) then M.wrong(call, name, one.wanted, value) end
+  end
+  return options
+end
+
+return M

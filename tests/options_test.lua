@@ -1,0 +1,95 @@
+-- Options: every call that takes a table of them refuses an unknown name and a wrong value, at the line that gave it.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local http = require "lio.http.client"
+local loop = require "lio.loop"
+local net = require "lio.net"
+local web = require "lio.webserver"
+
+-- `f` raises exactly `message`, at the line where `f` is written.
+local function raises_here(message, f)
+  local ok, problem = pcall(f)
+  t.eq(ok, false, message)
+  local line = debug.getinfo(f, "S").linedefined
+  local source = debug.getinfo(f, "S").short_src
+  t.eq(problem, ("%s:%d: %s"):format(source, line, message))
+end
+
+local app = web.new()
+
+-- `app:run(8080, { worker = 4 })` served on one core without a word.
+t.test("an option with a wrong name is refused, and the nearest known name is told", function()
+  raises_here("app:run: option 'worker' is unknown (did you mean 'workers'?)",
+    function() app:run(0, { worker = 4 }) end)
+  raises_here("app:listen: option 'backlock' is unknown (did you mean 'backlog'?)",
+    function() app:listen(0, { backlock = 1 }) end)
+  raises_here("net.connect: option 'timout' is unknown (did you mean 'timeout'?)",
+    function() net.connect("127.0.0.1", 9, { timout = 1 }) end)
+  raises_here("net.listen: option 'reusePort' is unknown (did you mean 'reuseport'?)",
+    function() net.listen("127.0.0.1", 0, { reusePort = true }) end)
+  raises_here("net.bind: option 'v6_only' is unknown (did you mean 'v6only'?)",
+    function() net.bind("127.0.0.1", 0, { v6_only = true }) end)
+  raises_here("net.serve: option 'max_connection' is unknown (did you mean 'max_connections'?)",
+    function() net.serve(nil, print, { max_connection = 1 }) end)
+  raises_here("web.new: option 'bdoy' is unknown (did you mean 'body'?)", function() web.new { bdoy = 1 } end)
+  raises_here("app:static: option 'lst' is unknown (did you mean 'list'?)",
+    function() app:static("/", ".", { lst = true }) end)
+  raises_here("web.compress: option 'levels' is unknown (did you mean 'level'?)",
+    function() web.compress { levels = 1 } end)
+  raises_here("web.log: option 'fomat' is unknown (did you mean 'format'?)", function() web.log { fomat = "json" } end)
+  raises_here("http.new: option 'max_per_hosts' is unknown (did you mean 'max_per_host'?)",
+    function() http.new { max_per_hosts = 1 } end)
+  raises_here("http.get: option 'timeot' is unknown (did you mean 'timeout'?)",
+    function() http.get("http://127.0.0.1/", { timeot = 1 }) end)
+  raises_here("http.request: option 'metod' is unknown (did you mean 'method'?)",
+    function() http.request { url = "http://127.0.0.1/", metod = "GET" } end)
+end)
+
+t.test("a name that is like no other is told without a guess", function()
+  raises_here("app:run: option 'threads' is unknown", function() app:run(0, { threads = 4 }) end)
+  raises_here("net.connect: option 't' is unknown", function() net.connect("127.0.0.1", 9, { t = 1 }) end)
+  raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
+end)
+
+t.test("a wrong value is told, with what it must be", function()
+  local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
+  raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)
+  raises_here(seconds .. "0", function() net.connect("127.0.0.1", 9, { timeout = 0 }) end)
+  raises_here(seconds .. "-1", function() net.connect("127.0.0.1", 9, { timeout = -1 }) end)
+  raises_here(seconds .. "nan", function() net.connect("127.0.0.1", 9, { timeout = 0 / 0 }) end)
+  raises_here(seconds .. "a table", function() net.connect("127.0.0.1", 9, { timeout = {} }) end)
+  raises_here("net.connect: option 'attempt' must be what net.attempt returned, got a table",
+    function() net.connect("127.0.0.1", 9, { attempt = {} }) end)
+  raises_here("app:run: option 'workers' must be an integer from 1 to 1024, got 1.5",
+    function() app:run(0, { workers = 1.5 }) end)
+  raises_here("net.serve: option 'on_error' must be a function, got true",
+    function() net.serve(nil, print, { on_error = true }) end)
+  raises_here("web.new: option 'debug' must be true or false, got \"yes\"", function() web.new { debug = "yes" } end)
+  raises_here("http.get: option 'read_timeout' must be a positive number of seconds or false for no limit, got 0",
+    function() http.get("http://127.0.0.1/", { read_timeout = 0 }) end)
+end)
+
+t.test("what is no table of options is a wrong argument", function()
+  raises_here("bad argument #3 to 'connect' (table of options expected, got 5)",
+    function() net.connect("127.0.0.1", 9, 5) end)
+  raises_here("bad argument #2 to 'run' (table of options expected, got 4)", function() app:run(0, 4) end)
+  raises_here("bad argument #2 to 'listen' (table of options expected, got string)", function() app:listen(0, "x") end)
+  raises_here("bad argument #3 to 'serve' (table of options expected, got boolean)",
+    function() net.serve(nil, print, true) end)
+  raises_here("bad argument #1 to 'new' (table of options expected, got 5)", function() web.new(5) end)
+  raises_here("bad argument #2 to 'get' (table of options expected, got 5)", function() http.get("http://x/", 5) end)
+end)
+
+t.test("the line is the caller's as well in a task, below pcall, and in a function that was called by name", function()
+  loop.run(function()
+    raises_here("net.connect: option 'timout' is unknown (did you mean 'timeout'?)",
+      function() net.connect("127.0.0.1", 9, { timout = 1 }) end)
+  end)
+  local ok, message = pcall(net.connect, "127.0.0.1", 9, { timout = 1 })
+  t.eq(ok, false)
+  local line = debug.getinfo(1, "l").currentline - 2
+  t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
+end)
+
+t.finish()
