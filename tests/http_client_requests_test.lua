@@ -140,7 +140,7 @@ kit.test("misuse raises, naming what is wrong", mirror, function(http, url)
   t.raises("'timeout' must be a positive number", http.get, http, url, { timeout = -1 })
   t.raises("only one of body, json and form", http.post, http, url, { body = "", json = 1 })
   t.raises("body must be", http.post, http, url, { body = 5 })
-  t.raises("request: body must be a string, a list of strings, a function or an open file, "
+  t.raises("client:post: body must be a string, a list of strings, a function or an open file, "
     .. "not a table with the key 'name' %(json = sends a table as JSON, form = as a form%)$",
     http.post, http, url, { body = { name = "x" } })
   t.raises("not a table with the key 'n' ", http.post, http, url, { body = { "a", n = 1 } })

@@ -281,7 +281,7 @@ same("misuse raises a string, naming the call and the argument", [[
   "false\tstring\tbad argument #3 to 'send' (string expected, got table)",
   "false\tstring\tbad argument #2 to 'shutdown' ('r', 'w' or 'rw' expected)",
   "false\tstring\tbad argument #2 to 'connect' (port expected, got nil)",
-  "false\tstring\tbad argument #2 to 'listen' (port expected, got x)",
+  "false\tstring\tbad argument #2 to 'listen' (port expected, got string)",
   "false\tstring\tbad argument #2 to 'serve' (function expected, got string)",
 })
 

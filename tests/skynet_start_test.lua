@@ -87,7 +87,8 @@ t.test("a wrong configuration raises before anything runs", function()
     "^skynet%.start: the service 'main' is not found", "^skynet%.start: luaservice: string expected, got table$",
     "^skynet%.start: a field's name is no string: 1$", "^skynet%.start: args: table expected, got number$",
     "^skynet%.start: preload: .*none%.lua", "^ltask%.start: field 'unknown' is unknown$",
-    "^skynet%.start: the service 'no_such_service' is not found", "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",
+    "^skynet%.start: the service 'no_such_service' is not found",
+    "^false\tprogram%.lua:9: skynet%.start: a table or .* got nil$",
   } do
     t.ok((lines[i] or ""):find(pattern), t.show(lines[i]) .. " does not match " .. pattern)
   end

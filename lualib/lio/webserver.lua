@@ -302,7 +302,7 @@ end
 
 local function listen(self, call, where, opts)
   local net = require("lio.net").instance
-  if net.check_loop then net.check_loop("app:" .. call, 3) end
+  if net.check_loop then net.check_loop("app:" .. call, 2) end
   local addr, port = parse_address(call, where, opts)
   local listener, message = net.listen(addr, port, of_listener(opts))
   if not listener then
