@@ -1,4 +1,4 @@
--- Twelve programs in skynet's style, tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own,
+-- Programs in skynet's style, tests/skynet/*.lua: each is booted by `skynet.start` in a process of its own,
 -- with one worker and with two, and must log what skynet's semantics demand.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
@@ -298,5 +298,72 @@ program("nested", "waits work inside of the program's own coroutines", {
     "4",
   },
 }, { [4] = { "error in a request of :00000003, session %d+: .*nested%.lua:%d+: .*bad 'for' initial value" } })
+
+local function overload(n)
+  return "May overload, message queue length = " .. n .. "$"
+end
+program("overload", "a mailbox that passes 1024, 2048, … messages is logged, and again after it was empty", {
+  [3] = {
+    "flood\t1500\thandled\t1499", "flood\t1024\thandled\t2522", "flood\t3000\thandled\t5521",
+    "flood\t4000\thandled\t9520", "unread\t0",
+  },
+}, { [4] = { overload(1500), overload(3000), overload(4000) } })
+
+program("select", "answers to several calls come as they are ready, in time, and errors with them", {
+  [3] = {
+    "fast\t0\tnil", "medium\t6\tthe second", "slow\t12\tnil",
+    "token 1\t1\t1", "token 2\t2\t1", "over\ttrue",
+    "error\tfailed", "ping\tfine",
+    "outer\tinner", "over\tnil",
+    "its end\tfalse", "its end\tfalse",
+  },
+}, { [4] = { "error in a request of :00000003, session %d+: .*select%.lua:17: an error on request" } })
+
+program("coroutine", "coroutines that wait are blocked, and their waits cost no time", {
+  [3] = {
+    "main\ttrue",
+    "false\tcannot resume non-suspended coroutine",
+    "step\tbegin",
+    "inside\tfalse",
+    "follower\tblocked\tfalse\tcannot resume a coroutine that is waiting",
+    "number\t1",
+    "number\t2",
+    "step\tend",
+    "follower\tsuspended",
+    "follower resumes\ttrue\t3",
+    "follower resumes\ttrue\t4",
+    "follower resumes\ttrue\tnil",
+    "time\ttrue\ttrue",
+    "step",
+    "false\tstop: this coroutine is not measured; start comes first",
+  },
+})
+
+program("killthread", "a coroutine that is killed runs no further, and its caller gets an error", {
+  [3] = {
+    "begun\ttrue",
+    "waiting\t3",
+    "true\tdead", "true\tdead", "true\tdead",
+    "waiting\t0\tnil",
+    "the service lives\techo",
+    "asked\tfalse\tthe request's coroutine was closed before it answered",
+    "worker\t1\ttrue\tnil",
+  },
+  [4] = { "the worker ends" },
+}, { [4] = { "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*killthread%.lua:28$" } })
+
+program("service", "a service that is made of a function is found by its name until it is closed", {
+  [3] = {
+    "before it is there\tnil",
+    "then\t1",
+    "once\ttrue\ttrue",
+    "nil\tvalue",
+    "close\ttrue\tfalse",
+    "false\tbad argument #2 to 'new' (the function runs in another VM and must not refer to the local 'service')",
+    "another\ttrue\tagain\tnil",
+  },
+  [6] = { "the store begins\tstore" },
+  [7] = { "the store begins\tstore" },
+})
 
 t.finish()

@@ -18,7 +18,7 @@ function service.new(name, f, ...) end
 ---@return integer addr
 function service.query(name) end
 
----Ends the service of that name; the name is free at once.
+---Ends the service of that name and waits for its end; the name is free at once.
 ---@param name string
 ---@return boolean found
 function service.close(name) end

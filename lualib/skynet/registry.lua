@@ -85,12 +85,14 @@ function S.query_service(name)
   return ltask.multi_wait(wanted[name])
 end
 
--- `close_service(name)` → whether there was one: it ends, and the name is free.
+-- `close_service(name)` → whether there was one: the name is free, and the service has ended.
 function S.close_service(name)
   local id = living(name)
   if not id then return false end
   services[name] = nil
   ltask.call(ROOT, "kill", id)
+  -- Raises at its end.
+  pcall(ltask.syscall, id, "watch")
   return true
 end
 

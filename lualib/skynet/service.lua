@@ -49,7 +49,7 @@ function M.query(name)
   return known[name]
 end
 
--- `close(name)` → whether there was one: it ends.
+-- `close(name)` → whether there was one; it has ended then.
 function M.close(name)
   check_name("close", name)
   known[name] = nil

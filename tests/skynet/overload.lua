@@ -1,0 +1,42 @@
+-- A mailbox that fills while its service is busy: the log tells when 1024, 2048, … messages are passed, and again
+-- after it was emptied.
+
+-- luacheck: read_globals SERVICE_NAME
+
+local skynet = require "skynet"
+local mode, master = ...
+
+local function slave()
+  local count = 0
+  skynet.start(function()
+    skynet.dispatch("lua", function(_, _, cmd, n)
+      if cmd == "busy" then
+        -- Does not pause before all are there.
+        skynet.send(master, "lua")
+        repeat until skynet.mqlen() == n
+      elseif cmd == "count" then
+        skynet.retpack(count)
+      else
+        count = count + 1
+      end
+    end)
+  end)
+end
+
+local function first()
+  skynet.start(function()
+    skynet.dispatch("lua", function() skynet.wakeup "flood" end)
+    local address = skynet.newservice(SERVICE_NAME, "slave", skynet.self())
+    for _, n in ipairs { 1500, 1024, 3000, 4000 } do
+      skynet.send(address, "lua", "busy", n)
+      skynet.wait "flood"
+      -- The question is the last one of them.
+      for i = 1, n - 1 do skynet.send(address, "lua", "more", i) end
+      print("flood", n, "handled", skynet.call(address, "lua", "count"))
+    end
+    print("unread", skynet.call(address, "debug", "STAT").mqlen)
+    skynet.abort()
+  end)
+end
+
+if mode == "slave" then slave() else first() end
