@@ -350,7 +350,9 @@ program("killthread", "a coroutine that is killed runs no further, and its calle
     "worker\t1\ttrue\tnil",
   },
   [4] = { "the worker ends" },
-}, { [4] = { "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*killthread%.lua:28$" } })
+}, {
+  [4] = { "a request of :00000003 was closed before it was answered; the handler of 'lua' is at .*thread%.lua:28$" },
+})
 
 program("service", "a service that is made of a function is found by its name until it is closed", {
   [3] = {

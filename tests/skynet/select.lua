@@ -40,8 +40,8 @@ local function master()
     end
 
     local reqs = skynet.request()
-    for i = 1, 4 do reqs:add { address, "lua", "ping", i * 20 - 20, i, token = "token " .. i } end
-    for one, answer in reqs:select(30) do print(one.token, answer[1], answer.n) end
+    for i = 1, 4 do reqs:add { address, "lua", "ping", i > 2 and 100000 or i, i, token = "token " .. i } end
+    for one, answer in reqs:select(60) do print(one.token, answer[1], answer.n) end
     print("over", reqs.timeout)
 
     for one, answer in skynet.request { address, "lua", "error" } { address, "lua", "ping", 3, "fine" }:select() do
@@ -54,7 +54,7 @@ local function master()
     end
     print("over", reqs.timeout)
 
-    for _, answer in skynet.request { address, "lua", "ping", 50 } { address, "lua", "exit" }:select() do
+    for _, answer in skynet.request { address, "lua", "ping", 100000 } { address, "lua", "exit" }:select() do
       print("its end", answer)
     end
     skynet.abort()
