@@ -246,4 +246,69 @@ t.test("a program without a file is told that workers need one", function()
   t.ok(r.err:find("app:run: several workers run the program's file, and this program is none", 1, true), r.err)
 end)
 
+-- The worker was reported only when its loop had ended, and the kernel went on giving its socket half of the
+-- connections.
+t.test("a worker in an endless loop is reported meanwhile, and the other one answers its connections", function()
+  local go = t.tmp() .. "/go"
+  local script = t.write(t.tmp() .. "/server.lua", ([[
+    local web = require "lio.webserver"
+    local app = web.new { keep_alive_time = 60 }
+    app:get("/", function() return tostring(web.worker()) end)
+    app:get("/spin", function()
+      io.stderr:write "it loops\n"
+      repeat
+        local n = 0
+        for i = 1, 100000 do n = n + i end
+        local f = io.open(%q)
+      until f
+      return "spun"
+    end)
+    app:run("127.0.0.1:0", { workers = 2, watchdog = 1 })
+  ]]):format(go))
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  local port = math.tointeger(tonumber(child:expect "^lio: serving http://127%.0%.0%.1:(%d+)/$"))
+  local function ask()
+    local c <close> = http.open(port)
+    return c:ask(GET).body
+  end
+  local function await(who)
+    local deadline = loop.now() + 10
+    while ask() ~= who do t.ok(loop.now() < deadline, "worker " .. who .. " does not answer") end
+  end
+  loop.run(function()
+    -- Long enough for a scheduler without work to stop looking at its threads.
+    loop.sleep(1)
+    local stuck = http.open(port)
+    while stuck:ask(GET).body ~= "1" do
+      stuck:close()
+      stuck = http.open(port)
+    end
+    stuck:send "GET /spin HTTP/1.1\r\nHost: x\r\n\r\n"
+    child:expect "^it loops$"
+    -- All at once: those that come before the loop is noticed wait in the queue of its socket.
+    local open = {}
+    for i = 1, 20 do
+      open[i] = http.open(port)
+      open[i]:send(GET)
+    end
+    for i = 1, 20 do t.eq(open[i]:response().body, "2", "connection " .. i) end
+    for i = 1, 20 do t.eq(ask(), "2", "later connection " .. i) end
+    close_all(open)
+    local line = child:expect "%(2 worker1%) (service 2 .*)$"
+    t.ok(line:find "^service 2 %(worker1%) has not paused for %d+%.%d s; stack traceback:$", line)
+    child:expect "server%.lua:[7-9]"
+    t.eq(ask(), "2", "it still loops")
+    io.open(go, "w"):close()
+    t.eq(stuck:response().body, "spun")
+    t.eq(stuck:ask(GET).body, "1")
+    stuck:close()
+    child:expect "%(2 worker1%) service 2 %(worker1%) has paused again after %d+%.%d s$"
+    await "1"
+    await "2"
+  end)
+  child:kill()
+  child:all()
+  t.eq(child:close(), 0)
+end)
+
 t.finish()

@@ -64,6 +64,7 @@ local OF_LISTEN <const> = {
 -- `module` and `args` are `lio serve`'s.
 local OF_RUN <const> = {
   workers = options.integer(1, 1024), module = options.string, args = options.table,
+  watchdog = options.seconds_from_0,
 }
 for name, rule in pairs(OF_LISTEN) do OF_RUN[name] = rule end
 
@@ -344,8 +345,8 @@ local function start_workers(app, where, opts, count)
   end
   local addr, port = parse_address("run", where, opts)
   local workers, program = require "lio.web.workers", { module = opts.module, args = opts.args }
-  local grace = app.grace or loop.grace
-  local ok, message = workers.start(addr, port, of_listener(opts), program, count, grace, function(socket)
+  local limits = { grace = app.grace or loop.grace, watchdog = opts.watchdog }
+  local ok, message = workers.start(addr, port, of_listener(opts), program, count, limits, function(socket)
     announce(address_text(socket))
     warn_of_debug(app, socket)
   end)
@@ -372,6 +373,7 @@ function App:run(where, opts)
   end
   local server, message = listen(self, "run", where, opts)
   if not server then misuse.raise(message) end
+  if count > 1 then require("lio.web.workers").serves(server) end
   -- Who reads the address may send a signal at once.
   local _ <close> = not loop.is_running() and assert(require("lio.signal").hold("SIGINT", "SIGTERM")) or nil
   if count == 1 then announce(server.url) end

@@ -686,6 +686,10 @@ function Server:wait() end
 ---@return boolean admitted false when the server stops or is full; the connection is the caller's then
 function Server:admit(c) end
 
+---Serves the connections of another listener as well, until that is closed or the server stops.
+---@param listener lio.Listener
+function Server:accept_from(listener) end
+
 ---Forgets a connection that somebody else has taken over.
 ---@param c lio.Connection
 function Server:release(c) end

@@ -159,6 +159,7 @@ function App:server() end
 
 ---@class lio.WebRunOptions: lio.WebListenOptions
 ---@field workers? integer services that serve the address, 1 to 1024; default 1: this VM does
+---@field watchdog? number CPU seconds after which a worker in an endless loop is reported; default 5; 0: never
 
 ---Listens, prints the address once, and serves until SIGINT, SIGTERM or `loop.stop`; inside a loop that
 ---runs already, until the server is stopped. Raises when it cannot listen.

@@ -8,6 +8,8 @@
 //! descriptor before it looks, and looks before it blocks.
 
 use super::mailbox::Bell;
+use super::watch::paused;
+use crate::selector::pause::Pause;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -110,8 +112,10 @@ impl Event {
                 events: libc::POLLIN,
                 revents: 0,
             };
+            paused(Pause::Begins);
             // SAFETY: one entry, alive during the call.
             let ready = unsafe { libc::poll(&mut entry, 1, millis) };
+            paused(Pause::Ends);
             if ready > 0 {
                 self.take();
                 return Waited::Rung;

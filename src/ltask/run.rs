@@ -143,7 +143,10 @@ fn own_thread(system: &Arc<System>, service: Box<Service>) {
         service.card.own_clock(watch.clock);
         watch.enter();
         lock(&system.own_watches).push(watch.clone());
+        watch::observe(system, &watch);
+        system.keeper.stir();
         live(system, service, &watch);
+        watch::forget();
         lock(&system.own_watches).retain(|other| !Arc::ptr_eq(other, &watch));
         watch.leave();
     });

@@ -22,7 +22,7 @@ use crossbeam_deque::Worker as Deque;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -69,6 +69,8 @@ pub(crate) struct System {
     boot_failure: Mutex<Option<String>>,
     /// External messages that root has not been given.
     external: AtomicUsize,
+    /// The service that is told which others are held up; 0 is nobody.
+    held_reader: AtomicU32,
     /// VMs that run before the system does (G1), until they become services.
     pub(crate) early: Mutex<HashMap<usize, Early>>,
     debuglog: Option<Mutex<Box<dyn Write + Send>>>,
@@ -116,6 +118,7 @@ impl System {
             exit_code: AtomicI32::new(0),
             boot_failure: Mutex::new(None),
             external: AtomicUsize::new(0),
+            held_reader: AtomicU32::new(0),
             early: Mutex::new(HashMap::new()),
             debuglog,
             config,
@@ -332,6 +335,30 @@ impl System {
     /// Why the system could not start.
     pub(crate) fn boot_failure(&self) -> Option<String> {
         lock(&self.boot_failure).clone()
+    }
+
+    /// Makes `service` the one that is told which services are held up.
+    pub(crate) fn set_held_reader(&self, service: ServiceId) {
+        self.held_reader.store(service, Ordering::Relaxed);
+    }
+
+    /// A service with a thread of its own is held up, or no longer.
+    pub(crate) fn tell_held(&self, service: ServiceId, is_held: bool) {
+        let reader = self.held_reader.load(Ordering::Relaxed);
+        if reader == 0 {
+            return;
+        }
+        let id = Value::Integer(i64::from(service));
+        let values = [Value::String(b"held"), id, Value::Boolean(is_held)];
+        let message = Message {
+            from: SYSTEM,
+            to: reader,
+            session: 0,
+            kind: kind::SYSTEM,
+            payload: pack::payload(&values),
+        };
+        // One that has died wants nothing any more.
+        let _ = self.post(message, 0, None);
     }
 
     /// Writes a line to the debug log, if there is one.

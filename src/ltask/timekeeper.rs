@@ -27,6 +27,8 @@ const LONG: u64 = 8 * MILLI;
 const GRACE: u64 = 1000 * MILLI;
 /// One that does not end then either is left behind.
 const ABANDON: u64 = 6000 * MILLI;
+/// A service with a thread of its own that has not waited for so long is held up: others may do its work.
+const HELD: u64 = 200 * MILLI;
 /// The watchdog waits so long for a traceback.
 const REPORT: u64 = 200 * MILLI;
 
@@ -86,6 +88,16 @@ struct Seen {
     last: u64,
     asked: u64,
     logged: bool,
+    /// On a thread of its own: its waits, and whether it was told that it is held up.
+    waits: u64,
+    held: bool,
+}
+
+impl Seen {
+    /// Whether the slice was reported: also by the thread itself since the last look.
+    fn was_logged(&self, watch: &Watch) -> bool {
+        self.logged || self.asked != 0 && watch.has_reported(self.turn)
+    }
 }
 
 /// Runs until the system has ended and its other threads are gone.
@@ -116,7 +128,7 @@ pub(crate) fn run(system: &Arc<System>) {
             quiet = if busy { 0 } else { quiet + 1 };
             next_look = now + if busy { BUSY_TICK } else { QUIET_TICK };
             if quiet >= QUIET_MOST {
-                next_look = go_deep(system);
+                next_look = go_deep(system, &own);
             }
         }
         wait(keeper, next_look.min(system.log.due()));
@@ -126,11 +138,12 @@ pub(crate) fn run(system: &Arc<System>) {
     }
 }
 
-/// No more looks, unless a worker woke just now.
-fn go_deep(system: &System) -> u64 {
+/// No more looks, unless a worker or a thread of a service's own woke just now.
+fn go_deep(system: &System, own: &[(Arc<Watch>, Seen)]) -> u64 {
     system.keeper.deep.store(true, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    if system.sleepers.sleeping() < system.config.worker {
+    let has_woken = |(watch, seen): &(Arc<Watch>, Seen)| watch.waits() != seen.waits;
+    if system.sleepers.sleeping() < system.config.worker || own.iter().any(has_woken) {
         system.keeper.deep.store(false, Ordering::SeqCst);
         return monotonic_nanos() + QUIET_TICK;
     }
@@ -177,7 +190,7 @@ fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
         let (turn, service) = watch.look();
         let before = &mut seen[number];
         if turn != before.turn || service.is_none() {
-            if before.logged {
+            if before.was_logged(watch) {
                 recovered(system, before, now);
             }
             *before = Seen {
@@ -205,10 +218,16 @@ fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
 }
 
 /// Looks at the services with threads of their own. There a slice is mostly waiting: what counts is the CPU
-/// time that it takes. Whether one takes some.
+/// time that it takes between two waits. Whether one takes some, or has woken and is not known to be held up.
 fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> bool {
     let watches = lock(&system.own_watches).clone();
-    own.retain(|(watch, _)| watches.iter().any(|other| Arc::ptr_eq(watch, other)));
+    own.retain(|(watch, seen)| {
+        let is_there = watches.iter().any(|other| Arc::ptr_eq(watch, other));
+        if !is_there && seen.held {
+            system.tell_held(seen.service, false);
+        }
+        is_there
+    });
     for watch in watches {
         if !own.iter().any(|(other, _)| Arc::ptr_eq(&watch, other)) {
             own.push((watch, Seen::default()));
@@ -216,24 +235,36 @@ fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> 
     }
     let mut busy = false;
     for (watch, before) in own.iter_mut() {
+        let waits = watch.waits();
         let (turn, service) = watch.look();
         let spent = clock_nanos(watch.clock);
-        if turn != before.turn || service.is_none() {
-            if before.logged {
+        // It waits where it is observed; elsewhere nothing is known but its CPU time.
+        let is_awake = waits != 0 && waits.is_multiple_of(2);
+        if turn != before.turn || waits != before.waits || service.is_none() {
+            if before.was_logged(watch) {
                 recovered(system, before, now);
+            }
+            if before.held {
+                system.tell_held(before.service, false);
             }
             *before = Seen {
                 turn,
+                waits,
                 since: now,
                 service: service.unwrap_or(0),
                 spent,
                 last: spent,
                 ..Seen::default()
             };
+            busy |= is_awake;
             continue;
         }
-        busy |= spent - before.last > MILLI / 2;
+        busy |= spent - before.last > MILLI / 2 || is_awake && !before.held;
         before.last = spent;
+        if is_awake && !before.held && now - before.since >= HELD {
+            before.held = true;
+            system.tell_held(before.service, true);
+        }
         watchdog(system, watch, before, spent - before.spent, now);
     }
     busy
@@ -247,6 +278,7 @@ fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64)
     }
     if seen.asked == 0 {
         seen.asked = now;
+        watch.since.store(seen.since, Ordering::Relaxed);
         let slot = system.slots().get(seen.service);
         if let Some(card) = slot.and_then(|slot| slot.card()) {
             card.endless.store(true, Ordering::Relaxed);

@@ -9,17 +9,52 @@
 
 use super::message::ServiceId;
 use super::service::Service;
+use super::system::System;
 use crate::lua::hook;
+use crate::selector::pause::{self, Pause};
 use mlua::ffi::{self, lua_Debug, lua_State};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::os::raw::c_int;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 thread_local! {
     /// The service whose slice this thread runs, for the signal's handler.
     static CURRENT: Cell<*mut Service> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+thread_local! {
+    /// The system and the watch of a thread that runs one service.
+    static OWN: RefCell<Option<(Arc<System>, Arc<Watch>)>> = const { RefCell::new(None) };
+}
+
+/// The calling thread runs one service: its waits are counted.
+pub(crate) fn observe(system: &Arc<System>, watch: &Arc<Watch>) {
+    OWN.set(Some((system.clone(), watch.clone())));
+    pause::observe(paused);
+}
+
+/// The thread's service has ended.
+pub(crate) fn forget() {
+    OWN.set(None);
+}
+
+/// The calling thread begins or ends to wait. After a wait the timekeeper looks at it: either it finds the wait
+/// counted before it stops looking, or this thread finds that it has stopped.
+pub(crate) fn paused(pause: Pause) {
+    OWN.with_borrow(|own| {
+        let Some((system, watch)) = own else { return };
+        let waits = watch.waits.load(Ordering::Relaxed);
+        let next = match pause {
+            Pause::Begins => (waits + 1) | 1,
+            Pause::Ends => (waits + 2) & !1,
+        };
+        watch.waits.store(next, Ordering::Release);
+        if pause == Pause::Ends {
+            system.keeper.stir();
+        }
+    });
 }
 
 /// The CPU time of a thread by its clock, in nanoseconds; 0 when there is none (any more).
@@ -68,6 +103,10 @@ pub(crate) struct Watch {
     thread: AtomicUsize,
     /// The last turn whose traceback was logged.
     reported: AtomicU64,
+    /// How often the thread has begun and ended to wait in a selector or for its event: odd while it waits.
+    waits: AtomicU64,
+    /// Since when it has not paused, as the watchdog that interrupts it knows.
+    pub(super) since: AtomicU64,
 }
 
 impl Watch {
@@ -119,6 +158,11 @@ impl Watch {
     /// Whether the hook has logged a traceback of turn `turn`.
     pub(crate) fn has_reported(&self, turn: u64) -> bool {
         self.reported.load(Ordering::Acquire) == turn
+    }
+
+    /// How often the thread has begun and ended to wait.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Acquire)
     }
 
     /// Makes the running slice log where it is, or, when the system quits, raise an error.
@@ -225,23 +269,25 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
 
 fn log(service: &Service, traceback: &CStr) {
     let system = service.system();
+    let number = service.worker().map(|worker| worker.number());
+    let own = super::system::lock(&system.own_watches).clone();
+    let watch = match number {
+        Some(number) => system.watches.get(number),
+        None => own
+            .iter()
+            .find(|watch| watch.service.load(Ordering::Relaxed) == service.id)
+            .map(|watch| &**watch),
+    };
+    // On a thread of its own a slice is mostly waiting.
+    let since = watch.map_or(0, |watch| watch.since.load(Ordering::Relaxed));
     let text = format!(
         "service {} ({}) has not paused for {:.1} s; {}",
         service.id,
         service.card.label(),
-        (crate::timer::monotonic_nanos() - service.began) as f64 / 1e9,
+        (crate::timer::monotonic_nanos() - since.max(service.began)) as f64 / 1e9,
         traceback.to_string_lossy()
     );
     system.log_text(service.id, &text);
-    let number = service.worker().map(|worker| worker.number());
-    let own = super::system::lock(&system.own_watches);
-    let mut own_watches = own.iter();
-    let watch = match number {
-        Some(number) => system.watches.get(number),
-        None => own_watches
-            .find(|watch| watch.service.load(Ordering::Relaxed) == service.id)
-            .map(|watch| &**watch),
-    };
     if let Some(watch) = watch {
         watch
             .reported

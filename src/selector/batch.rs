@@ -5,6 +5,7 @@
 
 use super::Registration;
 use super::core::{BELL, Core, Kind};
+use super::pause::{self, Pause};
 use super::registration::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
 use mio::Token;
 use std::io;
@@ -117,7 +118,10 @@ impl Core {
         loop {
             let polled = {
                 let mut poll = self.poll.borrow_mut();
-                poll.poll(&mut self.events.borrow_mut(), left)
+                pause::tell(Pause::Begins);
+                let polled = poll.poll(&mut self.events.borrow_mut(), left);
+                pause::tell(Pause::Ends);
+                polled
             };
             match polled {
                 Ok(()) => {}

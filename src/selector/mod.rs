@@ -4,7 +4,7 @@
 //! - `registration.rs`: one descriptor in one selector
 //! - `watch.rs`: the side of a registration that a socket of ours holds
 //! - `verify.rs`: the second look at what is believed ready
-//! - `wake.rs`: wakers for other threads
+//! - `wake.rs`: wakers for other threads; `pause.rs`: who observes a thread's waits
 //! - `signal.rs`: signals as readiness of a pipe
 //! - `descriptor.rs`: what counts as a descriptor among Lua values
 //! - `bee.rs`: the methods of `bee.select` and `bee.epoll`
@@ -25,6 +25,7 @@ mod interest;
 pub(crate) mod iterator;
 pub(crate) mod lua;
 pub(crate) mod number;
+pub(crate) mod pause;
 mod registration;
 pub(crate) mod signal;
 mod verify;

@@ -1,7 +1,7 @@
 //! `require "lio.socket"`: what makes sockets.
 
 use super::endpoint::endpoint;
-use super::{Moved, Socket, methods};
+use super::{Moved, Socket, methods, twin};
 use crate::lua::object::{self, Key, Object, key};
 use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use crate::selector::descriptor::{self, Descriptor, Owned};
@@ -10,6 +10,7 @@ use socket2::{Domain, Type};
 use std::convert::Infallible;
 use std::ffi::CStr;
 use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::raw::c_int;
 use std::rc::Rc;
 
@@ -152,6 +153,38 @@ unsafe extern "C-unwind" fn fd(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `socket._identity(handle)` → an integer that no other socket has as long as the system runs; nil where the system has
+/// none.
+unsafe extern "C-unwind" fn identity(state: *mut lua_State) -> c_int {
+    // SAFETY: plain stack work; the number is not kept.
+    unsafe {
+        let (number, _) = handle_argument(state, &*descriptor::owned(state));
+        match twin::identity(&number) {
+            Ok(identity) => ffi::lua_pushinteger(state, identity as i64),
+            Err(_) => ffi::lua_pushnil(state),
+        }
+        1
+    }
+}
+
+/// `socket._twin(handle, identity)` → a socket with a descriptor of its own for the listening socket of another VM of this
+/// process; `nil, message, code` when the handle is that socket's no longer.
+unsafe extern "C-unwind" fn open_twin(state: *mut lua_State) -> c_int {
+    // SAFETY: as for `create`; the copy is this function's own until the socket has it.
+    unsafe {
+        let owned = &*descriptor::owned(state);
+        let (number, _) = handle_argument(state, owned);
+        let identity = ffi::luaL_checkinteger(state, 2) as u64;
+        push(state, "twin", || {
+            let copy = twin::open(number, identity)?;
+            let socket = Socket::from_descriptor(copy.as_raw_fd(), true, owned)?;
+            // The socket has it now.
+            let _ = copy.into_raw_fd();
+            Ok(socket)
+        })
+    }
+}
+
 /// `socket._fd_of_any(handle [, no_ownership])`: as `fd`, for `bee.socket`: a descriptor that is no socket gives an
 /// object too, for selectors, `handle`, `detach` and `close`.
 unsafe extern "C-unwind" fn fd_of_any(state: *mut lua_State) -> c_int {
@@ -236,6 +269,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"pair", pair),
                 (c"fd", fd),
                 (c"_fd_of_any", fd_of_any),
+                (c"_identity", identity),
+                (c"_twin", open_twin),
                 (c"endpoint", endpoint),
                 (c"gethostname", gethostname),
                 (c"chmod", chmod),

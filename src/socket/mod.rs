@@ -18,6 +18,7 @@ mod option;
 pub(crate) mod outlet;
 pub(crate) mod resolve;
 mod sendfile;
+mod twin;
 
 use crate::selector::descriptor::Owned;
 use crate::selector::{Kind, Watch};

@@ -100,6 +100,33 @@ return function(api, host)
     end
   end
 
+  local function accept_others(server, listener)
+    while not server.stopping and not listener.closed do
+      if is_full(server) then
+        api.rest(PAUSE)
+      else
+        local c, message, code = api.accept(listener)
+        if c then
+          if not server:admit(c) then api.close(c) end
+        elseif code ~= "closed" then
+          io.stderr:write("lio: ", message, "\n")
+          api.rest(PAUSE)
+        end
+      end
+    end
+  end
+
+  -- `server:accept_from(listener)`: serves the connections of another listener as well, until that is closed or the
+  -- server stops.
+  function Server:accept_from(listener)
+    self.others = self.others or {}
+    self.others[listener] = true
+    sched.fork(function()
+      accept_others(self, listener)
+      self.others[listener] = nil
+    end)
+  end
+
   -- `server:admit(c)` → true: serves a connection that was not accepted, as if it had been; false when the
   -- server stops or is full.
   function Server:admit(c)
@@ -158,6 +185,7 @@ return function(api, host)
       end
       listener:close()
     end
+    for other in pairs(self.others or {}) do other:close() end
     if self.forget_stop then self.forget_stop() end
     sched.wakeup(self)
     if self.on_stop then self.on_stop() end

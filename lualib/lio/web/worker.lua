@@ -19,6 +19,11 @@ function S.ended()
   ltask.wait(ending)
 end
 
+-- Accepts the connections of another worker that is held up, or no longer.
+function S.cover(index, is_held)
+  require("lio.web.workers").cover(index, is_held)
+end
+
 local function load_program()
   local program = share.program
   if program.module then return core.chunk(program.module) end

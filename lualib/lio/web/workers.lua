@@ -15,8 +15,13 @@ local M = {}
 -- How many calls for several workers there were in this VM. The n-th one here is the n-th one in a worker.
 local calls = 0
 
--- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`.
+-- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`; `peers`: the descriptors and
+-- identities of all workers' sockets.
 M.share = nil
+
+-- In a worker: its server, and the listeners of workers that are held up, by index.
+local server
+local covered = {}
 
 -- `take()` → whether this is a worker, and the socket that is this call's, or nil when the call is none that
 -- began a system.
@@ -26,6 +31,30 @@ function M.take()
   calls = calls + 1
   if calls ~= share.call then return true end
   return true, require("lio.socket").fd(share.descriptor, share.shared)
+end
+
+-- In a worker: `serving` is the server of this call of `run`.
+function M.serves(serving)
+  server = serving
+end
+
+-- In a worker: accepts from the socket of worker `index`, which is held up, or, without `is_held`, no longer. The
+-- kernel gives that socket its share of the connections all the time.
+function M.cover(index, is_held)
+  local listener = covered[index]
+  if not is_held then
+    covered[index] = nil
+    if listener then listener:close() end
+    return
+  end
+  local peer = M.share and M.share.peers[index]
+  if listener or not (peer and peer.identity and server) or server.stopping then return end
+  local twin = require("lio.socket")._twin(peer.descriptor, peer.identity)
+  -- It has closed its socket meanwhile.
+  if not twin then return end
+  listener = require("lio.net").instance.listen(twin)
+  covered[index] = listener
+  server:accept_from(listener)
 end
 
 -- Opens sockets for an address: `count` that share it, or one. → list, or nil and a message.
@@ -64,10 +93,10 @@ local function find_program(opts)
   return { script = script, args = table.pack(table.unpack(arg)) }
 end
 
--- `start(where…, opts, module, count, grace)`: serves with `count` workers until they have ended. `opts` are those of
--- `net.bind`. `shown(socket)` is called before they begin. → true; nil and a message when the address cannot be
--- listened on.
-function M.start(addr, port, opts, module, count, grace, shown)
+-- `start(where…, opts, module, count, limits, shown)`: serves with `count` workers until they have ended. `opts` are
+-- those of `net.bind`; `limits`: `grace` and `watchdog`, in seconds. `shown(socket)` is called before they begin.
+-- → true; nil and a message when the address cannot be listened on.
+function M.start(addr, port, opts, module, count, limits, shown)
   local core, start = require "ltask.core", require "ltask.start"
   local program = find_program(module)
   local net = require("lio.net").instance
@@ -79,12 +108,16 @@ function M.start(addr, port, opts, module, count, grace, shown)
   calls = calls + 1
   local source, chunkname = core.embedded "lio.web.worker"
   local keeper, keeper_name = core.embedded "lio.web.keeper"
-  local exclusive = {}
+  local exclusive, peers = {}, {}
+  for i = 1, #sockets > 1 and count or 0 do
+    local handle = sockets[i]:handle()
+    peers[i] = { descriptor = handle, identity = require("lio.socket")._identity(handle) }
+  end
   for i = 1, count do
     local s = sockets[i] or sockets[1]
     exclusive[i] = { name = "worker" .. i, source = source, chunkname = chunkname, args = { {
       index = i, count = count, call = calls, program = program,
-      descriptor = #sockets > 1 and s:detach() or s:handle(), shared = #sockets == 1,
+      descriptor = #sockets > 1 and s:detach() or s:handle(), shared = #sockets == 1, peers = peers,
     } } }
   end
   local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"
@@ -92,7 +125,8 @@ function M.start(addr, port, opts, module, count, grace, shown)
     service_path = folder .. "?.lua;./?.lua",
     lua_path = package.path,
     lua_cpath = package.cpath,
-    grace = grace + 1,
+    grace = limits.grace + 1,
+    watchdog = limits.watchdog,
     exclusive = exclusive,
     bootstrap = { { name = "keeper", source = keeper, chunkname = keeper_name, args = { count } } },
   }

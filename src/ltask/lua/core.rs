@@ -26,6 +26,7 @@ const FUNCTIONS: &[(&CStr, Function)] = functions![
     (c"fail_boot", fail_boot),
     (c"log", log),
     (c"log_reader", log_reader),
+    (c"held_reader", held_reader),
     (c"poplog", poplog),
     (c"stat", stat),
     (c"idle_wait", idle_wait),
@@ -80,6 +81,17 @@ unsafe extern "C-unwind" fn log_reader(state: *mut lua_State) -> c_int {
     unsafe {
         let service = service(state);
         service.system().log.set_reader(service.id);
+        0
+    }
+}
+
+/// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own has
+/// not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
+unsafe extern "C-unwind" fn held_reader(state: *mut lua_State) -> c_int {
+    // SAFETY: a thin shell.
+    unsafe {
+        let service = service(state);
+        service.system().set_held_reader(service.id);
         0
     }
 }
