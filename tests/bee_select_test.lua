@@ -37,6 +37,20 @@ t.test("event_add of a registered descriptor replaces mask and udata", function(
   a:close() b:close()
 end)
 
+t.test("a wait without a time-out for registrations that ask for nothing is an error", function()
+  local s <close> = select_.create()
+  local a, b = pair()
+  t.eq({ s:event_add(b, 0) }, { true })
+  for _, timeout in ipairs { -1, -0.5 } do
+    t.raises("bee_select_test.lua:%d+: no open sockets to check and no timeout set", function() s:wait(timeout) end)
+  end
+  t.raises("no open sockets to check and no timeout set", function() s:wait() end)
+  t.eq(events(s, 10), {})
+  t.eq({ s:event_mod(b, WRITE, "b") }, { true })
+  t.eq(events(s), { b = WRITE })
+  a:close() b:close()
+end)
+
 t.test("event_add replaces by handle, by number, and for descriptors of others", function()
   local s <close> = select_.create()
   local a, b = pair()

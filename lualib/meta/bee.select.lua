@@ -43,7 +43,7 @@ function Selector:event_mod(fd, events, udata) end
 function Selector:event_del(fd) end
 
 ---`for udata, events in s:wait(milliseconds) do`: blocks until something is ready, then yields each ready
----registration once.
+---registration once. Without a time-out it raises when no registration asks for any event.
 ---@param milliseconds? number absent or negative: for ever; 0: poll
 ---@return fun(): any, integer iterator udata and bits
 function Selector:wait(milliseconds) end

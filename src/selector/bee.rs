@@ -8,7 +8,7 @@ use super::interest::{self, Known};
 use super::iterator::{self, Unit};
 use super::lua::{self, Selector};
 use crate::lua::object;
-use crate::lua::{Fault, raise};
+use crate::lua::{Fault, Text, args, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -53,11 +53,15 @@ pub(super) unsafe extern "C-unwind" fn select_del(state: *mut lua_State) -> c_in
     }
 }
 
-/// `for udata, events in s:wait([milliseconds]) do`
+/// `for udata, events in s:wait([milliseconds]) do`. Without a time-out it raises when no registration asks for anything.
 pub(super) unsafe extern "C-unwind" fn select_wait(state: *mut lua_State) -> c_int {
     // SAFETY: as for `select_add`.
     unsafe {
         reopen(state);
+        let endless = args::timeout(state, 2, Unit::Milliseconds.per_second()).is_none();
+        if endless && lua::open_core(state).1.asks_nothing() {
+            raise(state, Text::new(iterator::NOTHING_TO_WAIT_FOR));
+        }
         iterator::wait_in(state, Unit::Milliseconds)
     }
 }

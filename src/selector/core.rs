@@ -72,6 +72,14 @@ impl Core {
         self.alive.get()
     }
 
+    /// Whether no registration asks for anything. Mostly the first that it looks at does.
+    pub(super) fn asks_nothing(&self) -> bool {
+        let table = self.table.borrow();
+        !table
+            .iter()
+            .any(|(_, registration)| registration.alive.get() && registration.asked.get() != 0)
+    }
+
     pub(crate) fn has_bell(&self) -> bool {
         self.bell.borrow().is_some()
     }

@@ -137,15 +137,24 @@ pub(super) enum Unit {
     Milliseconds,
 }
 
+impl Unit {
+    /// How many there are in a second.
+    pub(super) fn per_second(self) -> f64 {
+        match self {
+            Unit::Seconds => 1.0,
+            Unit::Milliseconds => 1000.0,
+        }
+    }
+}
+
+/// The message of a wait that would never end.
+pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no timeout set";
+
 /// A wait whose time-out, argument 2, is counted in `unit`.
 pub(super) unsafe fn wait_in(state: *mut lua_State, unit: Unit) -> c_int {
     // SAFETY: as for `wait`.
     unsafe {
-        let units_per_second = match unit {
-            Unit::Seconds => 1.0,
-            Unit::Milliseconds => 1000.0,
-        };
-        let timeout = args::timeout(state, 2, units_per_second);
+        let timeout = args::timeout(state, 2, unit.per_second());
         ready_loop(state, timeout)
     }
 }
@@ -161,10 +170,7 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
             );
         }
         if timeout.is_none() && core.count() == 0 && !core.has_bell() {
-            raise(
-                state,
-                Text::new("no open sockets to check and no timeout set"),
-            );
+            raise(state, Text::new(NOTHING_TO_WAIT_FOR));
         }
         selector.iterating.set(Loop::None);
         if selector.thread.get() != state {
