@@ -395,4 +395,66 @@ both("10000 threads call, and each gets its own answer", {
   out = { "true\t10000\ttrue" },
 })
 
+-- A thread that ended with no memory left for its results raised before it had told who waited: `all` never returned.
+-- The limit grows by a few bytes each time, so that each allocation at the ends fails once.
+kit.both("who waits is told of an end that there is no memory for", {
+  services = { poor = [[
+    local thread = require "lio.thread"
+    local S, figures = {}, {}
+    local function limit(spare) ltask.mem_limit(ltask.mem_count(figures).memory + spare) end
+    -- Ends with `count` values; the first one to end leaves that little memory.
+    local function ending(spare, count)
+      return function()
+        ltask.sleep(0)
+        if spare then limit(spare) end
+        return table.unpack(figures, 1, count)
+      end
+    end
+    local function run(f, ...)
+      ltask.mem_limit(0)
+      collectgarbage()
+      local done, ok = pcall(f, ...)
+      ltask.mem_limit(0)
+      return done and ok
+    end
+    function S.all(spare)
+      return run(thread.all, { ending(spare, 30), ending(nil, 2), { ending(nil, 60), 1 }, ending(nil, 0) })
+    end
+    function S.given(spare)
+      local first, second = thread.spawn(ending(spare, 30)), thread.spawn(ending(nil, 3))
+      return run(thread.all, { first, second, first, ending(nil, 2), second })
+    end
+    function S.wait(spare)
+      local one = thread.spawn(ending(spare, 40))
+      return run(thread.wait, one)
+    end
+    function S.scope(spare)
+      return run(function()
+        local scope <close> = thread.scope()
+        scope:spawn(ending(spare, 30))
+        scope:spawn(function() ltask.sleep(0) error { "wrong" } end)
+        return scope:wait()
+      end)
+    end
+    function S.race(spare)
+      return run(thread.race, { ending(spare, 30), ending(nil, 2) })
+    end
+    return S
+  ]] },
+  main = [[
+    local a = ltask.spawn "poor"
+    for _, way in ipairs { "all", "given", "wait", "scope", "race" } do
+      local good, bad = 0, 0
+      for spare = 0, 16000, 80 do
+        local done, ok = pcall(ltask.call, a, way, spare)
+        if done and ok then good = good + 1 else bad = bad + 1 end
+      end
+      say(way, good + bad, bad > 0)
+    end
+  ]],
+  seconds = 60,
+  err = false,
+  out = { "all\t201\ttrue", "given\t201\ttrue", "wait\t201\ttrue", "scope\t201\ttrue", "race\t201\ttrue" },
+})
+
 t.finish()

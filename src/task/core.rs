@@ -48,6 +48,8 @@ pub(crate) struct Host {
         unsafe fn(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag),
     /// The VM closes: the core is gone.
     pub(crate) closed: unsafe fn(data: *mut c_void),
+    /// Sets how much memory the VM may have, 0 for any, and returns the limit before.
+    pub(crate) set_limit: unsafe fn(data: *mut c_void, limit: usize) -> usize,
     /// A wait on a session was cancelled that was for this.
     pub(crate) cancelled: unsafe fn(data: *mut c_void, errand: Errand),
     /// A task with a session was killed, or its coroutine closed by somebody, before it returned.

@@ -89,7 +89,7 @@ pub(super) unsafe extern "C-unwind" fn on_abandon(state: *mut lua_State) -> c_in
     }
 }
 
-/// `task.on_end(f)`: calls `f(co)` when a task ends that `watch_end` was called in, however it ends. One `f`
+/// `task.on_end(f)`: calls `f(co)` when a task fails, or one ends that `watch_end` was called in. One `f`
 /// at a time.
 pub(super) unsafe extern "C-unwind" fn on_end(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.

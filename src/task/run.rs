@@ -226,7 +226,13 @@ unsafe fn failed(core: *mut Core, state: *mut lua_State, slot: Slot) {
             (host.failed)(host.data, state, thread, tag);
         }
         report(state, slot, thread, host.is_some());
+        // It may have failed at its very end, for want of memory: who waits for it is told by this function.
+        (*core).task(slot).watched = true;
+        let limit = host.map(|host| (host.set_limit)(host.data, 0));
         tell_end(core, state, slot);
+        if let (Some(host), Some(limit)) = (host, limit) {
+            (host.set_limit)(host.data, limit);
+        }
         pool::discard(core, state, slot);
     }
 }

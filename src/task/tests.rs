@@ -111,6 +111,7 @@ impl Vm {
                 killed,
                 cancelled,
                 closed: |_| {},
+                set_limit: |_, _| 0,
             });
             Vm { state, core, told }
         }

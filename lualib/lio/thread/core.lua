@@ -3,16 +3,24 @@
 -- A thread that has ended is a zombie until somebody waits for it, or until its parent ends: the task or
 -- thread that spawned it, or its scope. The record of a parent is the handle of a thread, a scope, or
 -- a table of its own; `parents` finds it by the task's coroutine.
--- Invariants: `t.co` is set while the thread lives; `t.result` is there from its end until it is reaped. Who
--- waits on the thread itself came first; the others have tickets, in order. A thread with a collector is known to
--- nobody else: the collector is told its end, and there is no result to be reaped.
+-- Who waits is told of an end also when there is no memory left: what may raise comes before the wakeups, which
+-- allocate nothing, and `end_anyway` does what a raise has left undone.
+-- Invariants: `t.co` is set while the thread lives; `t.ended` when who waits has been told; `t.result` is there from
+-- its end until it is reaped. Who waits on the thread itself came first; the others have tickets, in order. A thread
+-- with a collector is known to nobody else: the collector is told its end, and there is no result to be reaped.
 
 local task = require "lio.task"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
 local current <const>, is_waiting <const> = task.current, task.is_waiting
 local pack <const>, unpack <const> = table.pack, table.unpack
+local remove <const> = table.remove
 local REAPED <const> = "already waited"
+local NO_MEMORY <const> = "not enough memory"
+-- Results that are made beforehand.
+local TAKEN <const> = { nil, REAPED, n = 2 }
+local KILLED <const> = { false, "killed", n = 2 }
+local EXHAUSTED <const> = { false, NO_MEMORY, n = 2 }
 
 local M = {}
 
@@ -78,12 +86,6 @@ local function end_parent(parent)
   end
 end
 
-task.on_end(function(co)
-  local parent = parents[co]
-  parents[co] = nil
-  if parent then end_parent(parent) end
-end)
-
 local function note_failure(t, waited)
   setmetatable(t, Failed)
   local parent = t.parent
@@ -113,42 +115,59 @@ local function reap_late(t)
 end
 
 -- Wakes those who wait, in order: the first to run has the result. So it is not lost with one that is
--- killed before it runs. `t.waited`: somebody was woken.
+-- killed before it runs. `t.waited`: somebody was woken. A ticket goes when it has been told, so that this can be
+-- called again after a raise.
+local function wake(t)
+  t.waited = wakeup(t) or t.waited
+  local tickets = t.tickets
+  while tickets and tickets[1] do
+    local ticket = tickets[1]
+    if ticket.collect then
+      ticket:collect(t, not t.waited and t.result or TAKEN)
+      if not t.waited then t.result, t.trace = false, nil end
+      t.waited = true
+    else
+      t.waited = wakeup(ticket, t) or t.waited
+    end
+    remove(tickets, 1)
+  end
+  t.tickets = nil
+  t.ended = true
+end
+
 local function tell(t, ok, ...)
   local collector = t.collector
   if collector then
-    t.waited = true
-    return collector:collect(t.place, ok, ...)
+    collector:collect(t.place, ok, ...)
+    t.waited, t.ended = true, true
+    return
   end
-  t.result = pack(ok, ...)
-  local waited = wakeup(t)
-  local tickets = t.tickets
-  if tickets then
-    t.tickets = nil
-    for _, ticket in ipairs(tickets) do
-      if ticket.collect then
-        ticket:collect(t, waited and { nil, REAPED } or pack(reap(t)))
-        waited = true
-      else
-        waited = wakeup(ticket, t) or waited
-      end
-    end
+  t.result = t.killed and KILLED or pack(ok, ...)
+  wake(t)
+  if not ok and not t.killed and t.result then note_failure(t, t.waited) end
+end
+
+-- The end of a thread has raised, for want of memory, before all who wait were told. Allocates nothing.
+local function end_anyway(t)
+  if t.scope then t.scope:forget(t, false, NO_MEMORY) end
+  local collector = t.collector
+  if collector then
+    collector:collect(t.place, false, NO_MEMORY)
+    t.waited, t.ended = true, true
+  else
+    if not t.waited then t.result = t.killed and KILLED or EXHAUSTED end
+    wake(t)
   end
-  t.waited = waited
-  if not ok and not t.killed and t.result then note_failure(t, waited) end
 end
 
 local function finish(t, ...)
   local co = t.co
-  if co then
-    parents[co] = nil
-    t.co = false
-  end
+  t.co = false
   t.done = true
   local scope = t.scope
   if scope then scope:forget(t, ...) end
   tell(t, ...)
-  t.ended = true
+  if co then parents[co] = nil end
   if t.failed then end_parent(t) end
 end
 
@@ -159,10 +178,27 @@ end
 
 -- The thread's coroutine ends, in whichever way.
 function Thread.__close(t)
-  if not t.done then kill_off(t) end
+  if not t.done then
+    kill_off(t)
+  elseif not t.ended then
+    end_anyway(t)
+  end
 end
 
 Failed.__close = Thread.__close
+
+-- Called at the end of tasks that have a record without being a thread, and of those that failed: a thread among these
+-- has raised while it ended, and is done with here, where a service's limit of memory does not count.
+task.on_end(function(co)
+  local parent = parents[co]
+  parents[co] = nil
+  if not parent then return end
+  if is_thread(parent) and not parent.ended then
+    parent.done = true
+    end_anyway(parent)
+  end
+  end_parent(parent)
+end)
 
 local function trace(message)
   local t = parents[current()]
@@ -204,6 +240,7 @@ local function new(parent, scope, before)
     parent = parent,
     scope = scope,
     before = before,
+    linked = scope and true,
     co = false,
     begun = false,
     done = false,

@@ -55,13 +55,14 @@ end
 local All = {}
 All.__index = All
 
+-- What may raise comes first; who calls tries again then, with an error, which needs no memory.
 function All:collect(place, ok, ...)
-  self.left = self.left - 1
   if ok then
     self.results[place] = pack(...)
   elseif not self.failed or self.starts and place < self.failed then
     self.failed, self.problem = place, (...)
   end
+  self.left = self.left - 1
   if self.failed or self.left == 0 then wakeup(self) end
 end
 
@@ -70,10 +71,10 @@ local Given = {}
 Given.__index = Given
 
 function Given:collect(_, result)
-  self.all:collect(self[1], unpack(result, 1, result.n or 2))
-  local first = self.all.results[self[1]]
-  if not first then return end
-  for at = 2, #self do self.all.results[self[at]] = table.move(first, 1, first.n, 1, { n = first.n }) end
+  if result[1] then
+    for at = 2, #self do self.all.results[self[at]] = pack(unpack(result, 2, result.n)) end
+  end
+  self.all:collect(self[1], unpack(result, 1, result.n))
 end
 
 local function add_given(all, t, place)
@@ -129,7 +130,9 @@ end
 function M.all(list)
   check_list(list, "all")
   local scope <close> = new_scope()
-  local all <close> = setmetatable({ results = {}, left = 0, starts = true }, All)
+  local all <close> = setmetatable({
+    results = {}, left = 0, starts = true, failed = false, problem = false, given = false,
+  }, All)
   local threads = start_collected(scope, all, list)
   if all.left > 0 and not all.failed then wait(all) end
   if all.failed then

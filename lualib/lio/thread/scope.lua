@@ -5,6 +5,7 @@ local task = require "lio.task"
 local core = require "lio.thread.core"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup
+local remove <const> = table.remove
 local internal <const> = core.internal
 local check_function <const>, start <const>, end_parent <const> =
   internal.check_function, internal.start, internal.end_parent
@@ -16,18 +17,22 @@ local Scope = { __name = "lio.scope" }
 Scope.__index = Scope
 local WAIT <const> = { __name = "lio.scope.wait" }
 
--- A thread of the scope has ended.
+-- A thread of the scope has ended. Allocates nothing but stack, and may be called again after a raise.
 function Scope:forget(t, ok, err)
-  local before, after = t.before, t.after
-  if before then before.after = after else self.first = after end
-  if after then after.before = before else self.last = before end
-  t.scope, t.before, t.after = nil, nil, nil
-  self.count = self.count - 1
-  if not ok and not t.killed and not self.problem then self.problem = { err } end
-  if self.count > 0 then return end
+  if t.linked then
+    t.linked = false
+    local before, after = t.before, t.after
+    if before then before.after = after else self.first = after end
+    if after then after.before = before else self.last = before end
+    self.count = self.count - 1
+    if not ok and not t.killed and not self.problem then self.problem, self.reason = true, err end
+  end
   local waiters = self.waiters
-  self.waiters = {}
-  for _, token in ipairs(waiters) do wakeup(token) end
+  while self.count == 0 and waiters[1] do
+    wakeup(waiters[1])
+    remove(waiters, 1)
+  end
+  t.scope, t.before, t.after = nil, nil, nil
 end
 
 local function add(self)
@@ -59,10 +64,9 @@ function Scope:wait()
     self.waiters[#self.waiters + 1] = token
     wait(token)
   end
-  local problem = self.problem
-  if not problem then return true end
+  if not self.problem then return true end
   for t in pairs(self.failed or {}) do t.told = true end
-  return false, problem[1]
+  return false, self.reason
 end
 
 -- `scope:close()`: kills the threads that are left, the oldest first, and waits for them: at the end of the
@@ -90,7 +94,7 @@ end
 
 -- `thread.scope()` → a scope, for `local scope <close> = thread.scope()`.
 function M.scope()
-  return setmetatable({ count = 0, waiters = {} }, Scope)
+  return setmetatable({ count = 0, waiters = {}, problem = false, reason = false }, Scope)
 end
 
 return M

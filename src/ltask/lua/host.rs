@@ -21,6 +21,7 @@ pub(super) fn host(service: &mut Service) -> Host {
         killed,
         cancelled,
         closed,
+        set_limit,
     }
 }
 
@@ -31,6 +32,12 @@ unsafe fn cancelled(data: *mut c_void, errand: Errand) {
         let service = unsafe { &mut *data.cast::<Service>() };
         service.system().keeper.timers.cancel(service.id, id);
     }
+}
+
+/// Sets how much memory the VM may have, 0 for any; returns the limit before.
+unsafe fn set_limit(data: *mut c_void, limit: usize) -> usize {
+    // SAFETY: the host's contract.
+    unsafe { (*data.cast::<Service>()).memory().set_limit(limit) }
 }
 
 /// The core is gone: finalizers that still run must not find it.
