@@ -295,8 +295,8 @@ return function(api, host)
   function Listener:close()
     if self.closed then return true end
     self.closed = true
-    -- Who watches has it open as well, so that the system would go on with events.
-    if watched then selector:event_del(self.socket) end
+    -- Who watches, or another worker, has it open as well, so that the system would go on with events.
+    if watched or self.is_twin then selector:event_del(self.socket) end
     if self.key then watched.closed(self.key) end
     self.socket:close()
     turns.forget(self.socket)

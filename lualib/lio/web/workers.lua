@@ -53,6 +53,11 @@ function M.cover(index, is_held)
   -- It has closed its socket meanwhile.
   if not twin then return end
   listener = require("lio.net").instance.listen(twin)
+  if not listener then
+    twin:close()
+    return
+  end
+  listener.is_twin = true
   covered[index] = listener
   server:accept_from(listener)
 end
