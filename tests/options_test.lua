@@ -92,4 +92,13 @@ t.test("the line is the caller's as well in a task, below pcall, and in a functi
   t.eq(message:match ":%d+: net%.connect: ", (":%d: net.connect: "):format(line), message)
 end)
 
+-- The family that stands behind an address was refused as a table of options.
+t.test("what listener:address() returns can be connected to as it is", function()
+  loop.run(function()
+    local listener <close> = t.ok(net.listen("127.0.0.1", 0))
+    local c <close> = t.ok(net.connect(listener:address()))
+    t.eq(select(2, c:peer()), select(2, listener:address()))
+  end)
+end)
+
 t.finish()

@@ -63,7 +63,7 @@ function net.attempt() end
 ---Connects. A host name is resolved off-thread, and its addresses are raced (RFC 8305).
 ---@param addr string address, host name, `"unix:/path"` or `"unix:@name"`
 ---@param port? integer 0 to 65535; nil for unix
----@param opts? lio.ConnectOptions
+---@param opts? lio.ConnectOptions|"inet"|"inet6" a family counts for nothing: `net.connect(listener:address())` works
 ---@return lio.Connection|false connection
 ---@return string? message
 ---@return string? code `"refused"`, `"timeout"`, `"unresolved"` …

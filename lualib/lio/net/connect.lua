@@ -324,6 +324,8 @@ return function(api, host)
     if type(addr) ~= "string" then misuse.argument("connect", 1, "address", addr) end
     local path = addr:match("^unix:(.+)$")
     if not path then misuse.check_port("connect", 2, port) end
+    -- What `listener:address()` returns may be passed on as it is.
+    if opts == "inet" or opts == "inet6" then opts = nil end
     opts = options.check("net.connect", 3, opts, OPTIONS)
     local attempt = opts.attempt
     if attempt and attempt.closed then return false, "closed", "closed" end
