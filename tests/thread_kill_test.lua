@@ -334,9 +334,9 @@ k.test("kill of itself from a coroutine inside it raises", function()
 end)
 
 k.test("kill names an argument that is no thread", function()
-  t.raises("bad argument #1 to 'kill'", thread.kill)
-  t.raises("bad argument #1 to 'kill'", thread.kill, 5)
-  t.raises("bad argument #1 to 'kill'", thread.kill, coroutine.create(print))
+  t.raises("bad argument #1 to 'thread.kill'", thread.kill)
+  t.raises("bad argument #1 to 'thread.kill'", thread.kill, 5)
+  t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))
 end)
 
 k.test("a thread killed from outside the loop's tasks is killed", function()

@@ -6,6 +6,7 @@
 
 local lio = require "lio"
 local task = require "lio.task"
+local misuse = require "lio.misuse"
 local timer = require "lio.timer"
 local signal = require "lio.signal"
 local net = require "lio.net"
@@ -39,6 +40,7 @@ M.now = lio.now
 -- stop begins; the loop ends when all of them have returned. `waits_for()` returns a text for the user who waits: what
 -- `f` waits for at that moment.
 function M.on_stop(f, waits_for)
+  misuse.check_function("on_stop", 1, f)
   stop_hooks[f] = waits_for or function() return "a function of loop.on_stop" end
   return function() stop_hooks[f] = nil end
 end
@@ -128,12 +130,6 @@ local function fire(value, id)
 end
 api.on_timer(fire)
 
-local function check_seconds(seconds, call)
-  if type(seconds) ~= "number" then
-    error("bad argument #1 to '" .. call .. "' (number expected, got " .. type(seconds) .. ")", 3)
-  end
-end
-
 local function woken(co, id, first, ...)
   if first == TIMER then return end
   sleeping[co] = nil
@@ -144,7 +140,7 @@ end
 -- `loop.sleep(seconds)` → nothing when the time is over; the waker's values when `wakeup(co)` came
 -- first. 0 lets other tasks and I/O go first.
 function M.sleep(seconds)
-  check_seconds(seconds, "sleep")
+  misuse.check_seconds("sleep", 1, seconds)
   check_driven("loop.sleep", 2)
   local co = task.running()
   local id = timers:add(seconds, co)
@@ -160,10 +156,8 @@ end
 
 -- `loop.timeout(seconds, f)` → an id for `cancel`. Forks `f` when the time is over; `run` waits for that.
 function M.timeout(seconds, f)
-  check_seconds(seconds, "timeout")
-  if type(f) ~= "function" then
-    error("bad argument #2 to 'timeout' (function expected, got " .. type(f) .. ")", 2)
-  end
+  misuse.check_seconds("timeout", 1, seconds)
+  misuse.check("timeout", 2, f, "function")
   check_driven("loop.timeout", 2)
   local id = timers:add(seconds, f)
   timeouts[id] = true
@@ -183,6 +177,7 @@ end
 -- (`<close>` variables run), then `run` returns. A second call ends it at once. Nothing when the loop does
 -- not run.
 function M.stop(grace)
+  misuse.check_optional_seconds("stop", 1, grace)
   if not active then return end
   if stopping then
     finished = true
@@ -241,7 +236,7 @@ function M.was_signalled()
 end
 
 local function watch(name)
-  local watcher = assert(signal.open(name))
+  local watcher = assert(misuse.rename("signal", signal.open, name))
   watchers[name] = watcher
   watcher_count = watcher_count + 1
   api.watch(watcher, function()
@@ -264,6 +259,8 @@ end
 -- `loop.signal(name, f)`: runs `f(name)` as a task when the signal (`"SIGHUP"` …) comes; nil puts back
 -- what was there before: for SIGINT and SIGTERM, while the loop runs, a graceful stop.
 function M.signal(name, f)
+  misuse.check("signal", 1, name, "string")
+  if f ~= nil then misuse.check_function("signal", 2, f) end
   if f then check_driven("loop.signal", 2) end
   handlers[name] = f
   if f then
@@ -369,7 +366,8 @@ end
 -- `loop.run(f, …)` → what `f` returned. Runs until every task has ended, or a stop. An error in `f`
 -- ends the loop and is raised here, with its traceback; an error in another task is logged.
 function M.run(f, ...)
-  if active then error("run: the loop runs already", 2) end
+  misuse.check_function("run", 1, f)
+  if active then misuse.raise "loop.run: the loop runs already" end
   check_driven("loop.run", 2)
   active = true
   local state = {}

@@ -70,10 +70,42 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
+-- `rename(call, f, …)` → the results of `f`, whose errors are raised as those of the call, at the program's line.
+function M.rename(call, f, ...)
+  local results = table.pack(pcall(f, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local message = tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)
+  message = message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1)
+  error(message, level_of_program())
+end
+
+-- What `lio.net` makes, by the names of the metatables.
+local KINDS <const> = {
+  connection = { ["lio.connection"] = true },
+  ["datagram socket"] = { ["lio.udp"] = true },
+  ["connection or datagram socket"] = { ["lio.connection"] = true, ["lio.udp"] = true },
+  listener = { ["lio.listener"] = true },
+  server = { ["lio.server"] = true },
+  attempt = { ["lio.attempt"] = true },
+  ["connection, listener or datagram socket"] = {
+    ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true,
+  },
+  ["connection, listener, datagram socket or attempt"] = {
+    ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true, ["lio.attempt"] = true,
+  },
+}
+
+-- `check_kind(call, value, kind)`: the same for the first argument of a call of `lio.net`, one of `KINDS`.
+function M.check_kind(call, value, kind)
+  local meta = getmetatable(value)
+  if type(meta) == "table" and KINDS[kind][rawget(meta, "__name")] then return end
+  M.argument(call, 1, kind, value)
+end
+
 -- The same for seconds: any number but NaN.
 function M.check_seconds(call, index, value)
   if type(value) ~= "number" then M.argument(call, index, "number", value) end
-  if value ~= value then M.argument(call, index, "number of seconds", value) end
+  if value ~= value then M.bad(call, index, "time is not a number") end
 end
 
 -- The same for seconds that may be nil.

@@ -8,6 +8,7 @@
 -- code` (recv, send) or `nil, message, code` is a failure; `listen`, `accept`, `connect`, `udp` and `wrap`
 -- fail with `false, message, code`, as they did in the package this API comes from.
 
+local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 local timer = require "lio.timer"
 local new_turns = require "lio.net.turn"
@@ -198,6 +199,8 @@ function M.new(selector, sched)
   -- Waits until `c` may have something to read, which is left to the caller. → true; nil and "timeout"
   -- or "closed".
   function api.wait_readable(c, seconds)
+    misuse.check_kind("wait_readable", c, "connection")
+    misuse.check_optional_seconds("wait_readable", 2, seconds)
     if is_closed(c) then return nil, "closed", "closed" end
     if c:buffered() > 0 then return true end
     local armed, message, code = c:arm(READ)
@@ -209,6 +212,8 @@ function M.new(selector, sched)
 
   -- Waits until the peer ends its side or the connection fails. → true; nil and "timeout" or "closed".
   function api.wait_closed(c, seconds)
+    misuse.check_kind("wait_closed", c, "connection")
+    misuse.check_optional_seconds("wait_closed", 2, seconds)
     while not is_closed(c) do
       if c:is_over() then return true end
       local armed, message, code = c:arm(OVER)
@@ -252,6 +257,7 @@ function M.new(selector, sched)
 
   -- `close(x)` → true. Idempotent. Everyone who waits on `x` gets `nil, "closed"`.
   function api.close(x)
+    misuse.check_kind("close", x, "connection, listener, datagram socket or attempt")
     if type(x) == "table" then return x:close() end
     if release(x) then
       turns.forget(x)
@@ -266,6 +272,8 @@ function M.new(selector, sched)
 
   -- `wrap(socket)` → a connection that has taken a connected `lio.socket` over, or `false, message, code`.
   function api.wrap(s)
+    local meta = getmetatable(s)
+    if type(meta) ~= "table" or meta.__name ~= "lio.socket" then misuse.argument("wrap", 1, "socket", s) end
     local c, message, code = stream.new(selector, s)
     if not c then return false, message, code end
     if adopt then adopt(c) end
@@ -346,6 +354,7 @@ function M.new(selector, sched)
 
   -- `rest(seconds)`: the running task waits that long.
   function api.rest(seconds)
+    misuse.check_seconds("rest", 1, seconds)
     local token = {}
     timers:add(seconds, { expired = function() sched.wakeup(token) end })
     sched.wait(token)

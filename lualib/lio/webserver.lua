@@ -268,7 +268,11 @@ end
 
 -- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`; a socket that listens is what it is.
 local function parse_address(call, where, opts)
-  if type(where) == "userdata" then return where end
+  if type(where) == "userdata" then
+    local meta = getmetatable(where)
+    if type(meta) ~= "table" or meta.__name ~= "lio.socket" then misuse.argument(call, 1, "port or address", where) end
+    return where
+  end
   if type(where) == "number" then
     misuse.check_port(call, 1, where)
     return opts.addr or "127.0.0.1", where

@@ -305,6 +305,7 @@ return function(api, host)
 
   -- `attempt:close()` → true. Idempotent; the connect that it was given to gets `false, "closed"`.
   function Attempt:close()
+    misuse.check_kind("close", self, "attempt")
     self.closed = true
     if self.token then sched.wakeup(self.token, "closed") end
     return true

@@ -272,6 +272,7 @@ return function(api, host)
 
   -- `listener:take_waiting()` → a connection that the system has accepted already, or nil. Does not wait.
   function Listener:take_waiting()
+    misuse.check_kind("take_waiting", self, "listener")
     if self.closed then return nil end
     local c = accept_stream(selector, self.socket)
     if not c then return nil end
@@ -281,6 +282,7 @@ return function(api, host)
 
   -- `listener:address()` → ip, port, family; for unix: path, kind, "unix".
   function Listener:address()
+    misuse.check_kind("address", self, "listener")
     if self.closed then return nil, "closed", "closed" end
     local here, message, code = self.socket:info("socket")
     if not here then return nil, message, code end
@@ -288,11 +290,13 @@ return function(api, host)
   end
 
   function Listener:is_closed()
+    misuse.check_kind("is_closed", self, "listener")
     return self.closed == true
   end
 
   -- `listener:close()` → true. Idempotent; who waits in accept gets `false, "closed"`.
   function Listener:close()
+    misuse.check_kind("close", self, "listener")
     if self.closed then return true end
     self.closed = true
     -- Who watches, or another worker, has it open as well, so that the system would go on with events.

@@ -4,6 +4,7 @@
 -- of another sender gets in between. It goes a bounded number of bytes a turn of the loop.
 
 local file = require "lio.file"
+local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
 local put_file <const> = stream.methods.put_file
@@ -13,7 +14,7 @@ local function check_count(value, index, name)
   local whole = math.tointeger(value)
   if type(value) ~= "number" or not whole or whole < 0 then
     local got = type(value) == "number" and tostring(value) or type(value)
-    error(("bad argument #%d to 'sendfile' (%s must be an integer from 0, not %s)"):format(index, name, got), 4)
+    misuse.bad("sendfile", index, ("%s must be an integer from 0, not %s"):format(name, got))
   end
   return whole
 end
@@ -29,7 +30,7 @@ local function source_of(source)
     -- What was written to it before goes along.
     source:flush()
   elseif type(source) ~= "userdata" then
-    error("bad argument #2 to 'sendfile' (path or file expected, got " .. type(source) .. ")", 4)
+    misuse.argument("sendfile", 2, "path or file", source)
   end
   return source
 end
@@ -85,7 +86,7 @@ return function(api, host)
   -- length is up to the end unless it is given. A file that becomes shorter meanwhile is `"truncated"`.
   function api.sendfile(c, source, offset, length)
     if getmetatable(c) ~= stream.metatable then
-      error("bad argument #1 to 'sendfile' (connection expected, got " .. type(c) .. ")", 2)
+      misuse.argument("sendfile", 1, "connection", c)
     end
     -- Not a tail call: the errors above count levels.
     local done, message, sent, code = send(c, source, offset, length)

@@ -12,6 +12,8 @@ local PAUSE <const> = 0.1
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
+local LISTENERS <const> = { ["lio.listener"] = true, ["lio.remote listener"] = true }
+
 local OPTIONS <const> = {
   max_connections = options.number(0),
   on_error = options.callable,
@@ -130,6 +132,8 @@ return function(api, host)
   -- `server:admit(c)` → true: serves a connection that was not accepted, as if it had been; false when the
   -- server stops or is full.
   function Server:admit(c)
+    misuse.check_kind("admit", self, "server")
+    if type(c) ~= "userdata" and type(c) ~= "table" then misuse.argument("admit", 1, "connection", c) end
     if self.stopping or is_full(self) then return false end
     if self.keeper then self.keeper.admit(selector, c) else admit(self, c) end
     return true
@@ -137,6 +141,7 @@ return function(api, host)
 
   -- `server:release(c)`: the server forgets a connection, which somebody else has taken over.
   function Server:release(c)
+    misuse.check_kind("release", self, "server")
     if self.keeper then return self.keeper.release(c) end
     if not self.connections[c] then return end
     self.connections[c] = nil
@@ -173,6 +178,8 @@ return function(api, host)
   -- `server:stop([grace_seconds = 0])`: stops accepting, waits that long for the handlers to end, then
   -- closes what is left. Called from a task. A second call does nothing.
   function Server:stop(grace)
+    misuse.check_kind("stop", self, "server")
+    misuse.check_optional_seconds("stop", 1, grace)
     if self.stopping then return end
     self.stopping = true
     -- Who stands in the system's queue would be reset: they are served like the others.
@@ -197,6 +204,7 @@ return function(api, host)
 
   -- `server:wait()`: returns when the server has been stopped. Called from a task.
   function Server:wait()
+    misuse.check_kind("wait", self, "server")
     while not self.ended do
       local token = {}
       self.waiters[token] = true
@@ -233,7 +241,10 @@ return function(api, host)
   -- With `opts.attended` the handler runs in the accept loop and must not wait; see `api.attend`. `listener`
   -- nil: connections come by `server:admit` alone.
   function api.serve(listener, handler, opts)
-    if listener ~= nil and type(listener) ~= "table" then misuse.argument("serve", 1, "listener", listener) end
+    local meta = getmetatable(listener)
+    if listener ~= nil and not (type(meta) == "table" and LISTENERS[rawget(meta, "__name")]) then
+      misuse.argument("serve", 1, "listener", listener)
+    end
     misuse.check_function("serve", 2, handler)
     opts = options.check("net.serve", 3, opts, OPTIONS)
     return begin(setmetatable({

@@ -2,6 +2,7 @@
 -- called by the service that owns the loop. Invariant: a connection has one owner at each moment, as its
 -- socket and bytes travel under a number that can be taken once (src/stream/parcel.rs).
 
+local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 
 local is_closed <const> = stream.methods.is_closed
@@ -29,9 +30,7 @@ return function(api, host)
   -- one, with what else it passed. `c` is f's own: nobody else closes it, unless `f` raises. nil: connections
   -- become handles of who sends them.
   function api.on_transfer(f)
-    if f ~= nil and type(f) ~= "function" then
-      error("bad argument #1 to 'on_transfer' (function expected, got " .. type(f) .. ")", 2)
-    end
+    if f ~= nil then misuse.check("on_transfer", 1, f, "function") end
     receiver = f
   end
 
@@ -81,11 +80,10 @@ return function(api, host)
   -- this service, that it has become there. `nil, message, code` on failure: `c` is as before then, but for
   -- code "closed".
   function api.transfer(c, service, ...)
-    if math.type(service) ~= "integer" then
-      error("bad argument #2 to 'transfer' (service expected, got " .. type(service) .. ")", 2)
-    end
+    misuse.check_kind("transfer", c, "connection")
+    if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
     if is_closed(c) then return nil, "closed", "closed" end
-    if not call then error("transfer: the loop belongs to no service", 2) end
+    if not call then misuse.raise "transfer: the loop belongs to no service" end
     return api.send_off(c, service, nil, ...)
   end
 end

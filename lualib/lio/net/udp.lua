@@ -94,7 +94,7 @@ return function(api, host)
   -- `recvfrom(u)` → data, ip, port of one datagram; `nil, message, code` on failure. `""` is a datagram
   -- of length 0.
   function api.recvfrom(u)
-    if getmetatable(u) ~= Udp then misuse.argument("recvfrom", 1, "datagram socket", u) end
+    misuse.check_kind("recvfrom", u, "datagram socket")
     u.burst = u.burst + 1
     if u.burst > BURST and not u.closed and not reads.turn[u.socket] then
       -- Due at once, if there is more.
@@ -122,7 +122,7 @@ return function(api, host)
 
   -- `sendto(u, data, addr, port)` → true, or `nil, message, code`. A host name is resolved.
   function api.sendto(u, data, addr, port)
-    if getmetatable(u) ~= Udp then misuse.argument("sendto", 1, "datagram socket", u) end
+    misuse.check_kind("sendto", u, "datagram socket")
     if type(data) ~= "string" then misuse.argument("sendto", 2, "string", data) end
     if type(addr) ~= "string" then misuse.argument("sendto", 3, "address", addr) end
     misuse.check_port("sendto", 4, port)
@@ -136,6 +136,7 @@ return function(api, host)
 
   -- `u:address()` → ip, port, family it is bound to.
   function Udp:address()
+    misuse.check_kind("address", self, "datagram socket")
     if self.closed then return nil, "closed", "closed" end
     local here, message, code = self.socket:info("socket")
     if not here then return nil, message, code end
@@ -143,6 +144,7 @@ return function(api, host)
   end
 
   function Udp:is_closed()
+    misuse.check_kind("is_closed", self, "datagram socket")
     return self.closed == true
   end
 
@@ -152,6 +154,7 @@ return function(api, host)
 
   -- `u:close()` → true. Idempotent; who waits on it gets `nil, "closed"`.
   function Udp:close()
+    misuse.check_kind("close", self, "datagram socket")
     if self.closed then return true end
     self.closed = true
     if self.key then

@@ -38,16 +38,16 @@ local function is_thread(value)
   return meta == Thread or meta == Failed
 end
 
+-- What is no light thread; a value of Lua's type "thread" is a coroutine.
 local function check(t, at, call)
   if is_thread(t) then return end
-  error(("bad argument #%d to '%s' (thread expected, got %s)"):format(at, call, type(t)), 3)
+  local kind = type(t)
+  kind = kind == "thread" and "a coroutine" or kind == "nil" and "nil" or "a " .. kind
+  require("lio.misuse").bad("thread." .. call, at, "light thread expected, got " .. kind)
 end
 
 local function check_function(f, at, call)
-  if type(f) == "function" then return end
-  local meta = getmetatable(f)
-  if meta and meta.__call then return end
-  error(("bad argument #%d to '%s' (function expected, got %s)"):format(at, call, type(f)), 3)
+  if type(f) ~= "function" then require("lio.misuse").check_function(call, at, f) end
 end
 
 -- Logs the error of a thread that nobody waited for.
@@ -253,7 +253,7 @@ end
 -- `thread.spawn(f, …)` → the thread, which runs `f(…)`: at once, until its first wait. (More than 32
 -- inside each other: later.) Its parent is the running task; one that ends does not kill its threads.
 function M.spawn(f, ...)
-  check_function(f, 1, "spawn")
+  check_function(f, 1, "thread.spawn")
   return start(new(parent_of_new()), f, ...)
 end
 
@@ -288,7 +288,7 @@ local function drop_tickets(list, ticket)
 end
 
 local function check_self(t, call)
-  if t.co and t.co == current() then error(call .. ": a thread cannot wait for itself", 3) end
+  if t.co and t.co == current() then require("lio.misuse").raise(call .. ": a thread cannot wait for itself") end
 end
 
 local function wait_for_first(...)

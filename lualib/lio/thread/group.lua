@@ -2,6 +2,7 @@
 
 local task = require "lio.task"
 local core = require "lio.thread.core"
+local misuse = require "lio.misuse"
 local scopes = require "lio.thread.scope"
 
 local new_scope <const>, collect <const> = scopes.scope, scopes.collect
@@ -19,14 +20,14 @@ local M = {}
 
 local function check_list(list, call)
   if type(list) ~= "table" then
-    error(("bad argument #1 to '%s' (table expected, got %s)"):format(call, type(list)), 3)
+    misuse.argument("thread." .. call, 1, "table", list)
   end
   for at, one in ipairs(list) do
     if is_thread(one) then
       check_self(one, call)
     elseif type(one) ~= "function" and not (type(one) == "table" and type(one[1]) == "function") then
-      error(("bad element #%d of the list of '%s' (function, { function, … } or thread expected, got %s)")
-        :format(at, call, type(one)), 3)
+      misuse.raise(("bad element #%d of the list of 'thread.%s' (function, { function, … } or thread expected, got %s)")
+        :format(at, call, type(one)))
     end
   end
 end
@@ -145,7 +146,7 @@ end
 -- `thread.race{ f1, … }` → as `wait` for the first to end; the others are killed.
 function M.race(list)
   check_list(list, "race")
-  if #list == 0 then error("race: the list is empty", 2) end
+  if #list == 0 then misuse.raise "thread.race: the list is empty" end
   local scope <close> = new_scope()
   local threads = start_all(scope, list)
   local result = pack(core.wait(unpack(threads)))
@@ -175,10 +176,8 @@ local LATE <const> = {}
 -- `thread.timeout(seconds, f, …)` → true and the results of `f(…)`, or false and its error; nil, "timeout"
 -- when it has not ended after that time: then it is killed. A service's clock has centiseconds.
 function M.timeout(seconds, f, ...)
-  if type(seconds) ~= "number" or seconds ~= seconds then
-    error(("bad argument #1 to 'timeout' (number expected, got %s)"):format(type(seconds)), 2)
-  end
-  check_function(f, 2, "timeout")
+  misuse.check_seconds("thread.timeout", 1, seconds)
+  check_function(f, 2, "thread.timeout")
   local scope <close> = new_scope()
   local t = scope:spawn(f, ...)
   if t.done then return reap(t) end

@@ -43,10 +43,15 @@ local function add(self)
   return t
 end
 
+local function check_scope(self, call)
+  if getmetatable(self) ~= Scope then require("lio.misuse").argument("scope:" .. call, 1, "scope", self) end
+end
+
 -- `scope:spawn(f, …)` → a thread that does not outlive the scope; see `thread.spawn`.
 function Scope:spawn(f, ...)
+  check_scope(self, "spawn")
   check_function(f, 1, "spawn")
-  if self.ended then error("spawn: the scope is closed", 2) end
+  if self.ended then require("lio.misuse").raise "scope:spawn: the scope is closed" end
   return start(add(self), f, ...)
 end
 
@@ -59,6 +64,7 @@ end
 
 -- `scope:wait()`: until all its threads have ended. → true; false and the error of the first that failed.
 function Scope:wait()
+  check_scope(self, "wait")
   while self.count > 0 do
     local token = setmetatable({}, WAIT)
     self.waiters[#self.waiters + 1] = token
@@ -73,6 +79,7 @@ end
 -- block of `local scope <close>`, in whichever way it is left. One that is in the middle of this very call
 -- is killed as soon as it is not.
 function Scope:close()
+  check_scope(self, "close")
   if self.ended then return end
   self.ended = true
   local t = self.first

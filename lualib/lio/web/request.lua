@@ -5,6 +5,7 @@
 
 local form = require "lio.web.form"
 local http = require "lio.http"
+local misuse = require "lio.misuse"
 
 local head <const> = http.head
 local connection_of <const>, route_of <const>, whole_body <const> = head.connection, head.route, head.whole_body
@@ -65,8 +66,19 @@ function getters.upgrade(req)
   return head.upgrade(req) and head.field(req, "upgrade") or nil
 end
 
+-- Refuses what is no request, and what is no limit.
+local function check(req, call, limit)
+  if type(req) ~= "userdata" or not pcall(head.field, req, "") then
+    misuse.raise(("req:%s: call it with a colon, as in req:%s(…)"):format(call, call))
+  end
+  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
+    misuse.argument(call, 1, "number of bytes", limit)
+  end
+end
+
 -- The fields behind a chunked body; empty until the body was read.
 function Request:trailers()
+  check(self, "trailers")
   return connection_of(self).x:trailers()
 end
 
@@ -83,19 +95,16 @@ function getters.cookies(req)
 end
 
 -- `req:header(name)` → the value, several joined, or nil. Case-blind.
-function Request:header(name)
-  return head.field(self, name)
-end
+Request.header = head.field
 
 -- `req:header_all(name)` → list of the values.
-function Request:header_all(name)
-  return head.field_all(self, name)
-end
+Request.header_all = head.field_all
 
 -- `req:body([limit])` → the whole body, `""` when there is none; or nil, reason, status. `limit` in
 -- bytes, the app's when absent. When it is refused and the handler gives no answer of its own, the
 -- refusal is the answer.
 function Request:body(limit)
+  if limit ~= nil or type(self) ~= "userdata" then check(self, "body", limit) end
   local body, status, reason = body_of(self, limit)
   if body then return body end
   local connection = connection_of(self)
@@ -109,11 +118,12 @@ end
 -- `for piece in req:stream([limit]) do`: the body in pieces, as they come; the next one is read when it
 -- is asked for. A body that ends early or is refused raises.
 function Request:stream(limit)
+  check(self, "stream", limit)
   local connection = connection_of(self)
   local x = connection.x
   return function()
     local piece, status, reason = connection:read(x.piece, limit or connection.app.settings.body)
-    if not piece and status then error("request body: " .. reason, 2) end
+    if not piece and status then misuse.raise("request body: " .. reason) end
     return piece
   end
 end
@@ -121,6 +131,7 @@ end
 -- `req:json([limit])` → the decoded body, a table; or nil, reason, status. Other values are refused, `null` first of
 -- all: who indexes a body would fail. `json.decode(req:body())` takes them.
 function Request:json(limit)
+  if limit ~= nil or type(self) ~= "userdata" then check(self, "json", limit) end
   local body, reason, status = self:body(limit)
   if not body then return nil, reason, status end
   local value, message = require("lio.json").decode(body)
@@ -140,6 +151,7 @@ end
 -- `req:form([opts])` → fields, files of a urlencoded or multipart form; or nil, reason, status. Called
 -- again it gives the same. See web/form.lua for `opts`; a number is a limit for the body in bytes.
 function Request:form(opts)
+  check(self, "form")
   local known = self.whole_form
   if known then return known[1], known[2] end
   local kind = head.field(self, "content-type") or ""
@@ -152,7 +164,7 @@ end
 -- caller has to close it; its time-outs are gone. For upgrades, tunnels, CONNECT.
 function Request:take_over()
   local connection = connection_of(self)
-  if connection.x:is_answered() then error("take_over: the request is answered already", 2) end
+  if connection.x:is_answered() then misuse.raise "req:take_over: the request is answered already" end
   local c, net = connection.c, connection.net
   connection:send("")
   connection.taken = true

@@ -23,29 +23,40 @@ local Response = {}
 Response.__index = Response
 Response.__name = "lio.response"
 
+local function check_self(self, call)
+  if getmetatable(self) == Response then return end
+  misuse.raise(("res:%s: call it with a colon, as in res:%s(…)"):format(call, call))
+end
+
 -- `special`: the call does what only `finish` knows how to conclude.
 local function check_open(self, call, special)
+  check_self(self, call)
   if self[CONNECTION].x:touch(special) or self.mode then
     misuse.raise(("res:%s: the response has begun already"):format(call))
   end
 end
 
--- `res:status(n)` → res. 200 to 599.
-function Response:status(n)
-  check_open(self, "status")
+local function set_status(self, call, n)
+  check_open(self, call)
   if math.type(n) ~= "integer" or n < 200 or n > 599 then
-    misuse.raise("res:status: must be an integer from 200 to 599, not " .. tostring(n))
+    misuse.raise(("res:%s: status: must be an integer from 200 to 599, not %s"):format(call, tostring(n)))
   end
   self.code = n
+end
+
+-- `res:status(n)` → res. 200 to 599.
+function Response:status(n)
+  set_status(self, "status", n)
   return self
 end
 
--- `res:add_header(name, value)` → res: adds one more. Raises for what could split the response.
-function Response:add_header(name, value)
-  check_open(self, "add_header")
+local function add_field(self, call, name, value)
+  check_open(self, call)
   if type(value) == "number" then value = tostring(value) end
+  misuse.check(call, 1, name, "string")
+  misuse.check(call, call == "redirect" and 1 or 2, value, "string")
   local ok, message = pcall(check_field, name, value)
-  if not ok then misuse.raise("res:header: " .. message) end
+  if not ok then misuse.raise(("res:%s: %s"):format(call, message)) end
   local fields = self.fields
   if not fields then
     fields = {}
@@ -56,12 +67,15 @@ function Response:add_header(name, value)
   return self
 end
 
--- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
--- alone: the value that is set, or nil. `res:header("Content-Type", false)`: the body goes out without a type.
-function Response:header(name, ...)
-  if set_field(self, name, ...) then return self end
-  if select("#", ...) == 0 then return self:get_header(name) end
-  check_open(self, "header")
+-- `res:add_header(name, value)` → res: adds one more. Raises for what could split the response.
+function Response:add_header(name, value)
+  return add_field(self, "add_header", name, value)
+end
+
+-- Sets a field, in the place of what was there; nil removes.
+local function replace_field(self, call, name, value)
+  check_open(self, call)
+  misuse.check(call, 1, name, "string")
   local fields, lower = self.fields, name:lower()
   if fields then
     for index = #fields - 1, 1, -2 do
@@ -71,18 +85,29 @@ function Response:header(name, ...)
       end
     end
   end
-  local value = ...
   if self.kind == false and lower == "content-type" then self.kind = nil end
   if value == nil then return self end
   if value == false and lower == "content-type" then
     self.kind = false
     return self
   end
-  return self:add_header(name, value)
+  return add_field(self, call, name, value)
+end
+
+-- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
+-- alone: the value that is set, or nil. `res:header("Content-Type", false)`: the body goes out without a type.
+function Response:header(name, ...)
+  if set_field(self, name, ...) then return self end
+  check_self(self, "header")
+  misuse.check("header", 1, name, "string")
+  if select("#", ...) == 0 then return self:get_header(name) end
+  return replace_field(self, "header", name, (...))
 end
 
 -- `res:get_header(name)` → the value that is set, or nil.
 function Response:get_header(name)
+  check_self(self, "get_header")
+  misuse.check("get_header", 1, name, "string")
   local fields, lower = self.fields or {}, name:lower()
   for index = 1, #fields, 2 do
     if fields[index]:lower() == lower then return fields[index + 1] end
@@ -122,6 +147,7 @@ end
 -- (seconds), `expires` (HTTP date), `secure`, `http_only`, `same_site` ("strict", "lax", "none"). Raises for
 -- what a browser would drop: "none" without `secure`, and names with `__Secure-` or `__Host-` that lack theirs.
 function Response:cookie(name, value, opts)
+  check_open(self, "cookie")
   misuse.check("cookie", 1, name, "string")
   if not name:match("^[%w!#$%%&'*+%-.^_`|~]+$") then misuse.raise("res:cookie: not a cookie name: " .. name) end
   opts = options.check("res:cookie", 3, opts, COOKIE)
@@ -176,14 +202,17 @@ end
 -- `res:json(value)` → res. Raises for what JSON cannot hold.
 function Response:json(value)
   check_open(self, "json")
-  self.body, self.kind = require("lio.json").encode(value), JSON
+  local ok, text = pcall(require("lio.json").encode, value)
+  if not ok then misuse.raise(text) end
+  self.body, self.kind = text, JSON
   return self
 end
 
 -- `res:redirect(url [, status = 302])` → res.
 function Response:redirect(url, status)
-  self:status(status or 302)
-  self:header("Location", url)
+  set_status(self, "redirect", status or 302)
+  misuse.check("redirect", 1, url, "string")
+  if not set_field(self, "Location", url) then replace_field(self, "redirect", "Location", url) end
   self.body = ""
   return self
 end
@@ -248,6 +277,7 @@ function Response:write(piece)
   if type(piece) ~= "string" then
     misuse.argument("write", 1, "string", piece)
   end
+  check_self(self, "write")
   local connection = self[CONNECTION]
   if connection.broken then return nil, "closed" end
   if not self.mode then
@@ -273,6 +303,7 @@ end
 
 -- `res:flush()` → true when all that was written is taken by the system, or nil and a message.
 function Response:flush()
+  check_self(self, "flush")
   if not self.mode then
     check_open(self, "flush", true)
     begin(self)
@@ -303,6 +334,7 @@ end
 -- `res:on_end(f)` → res: `f(req, res)` runs when the answer is out or its client gone; then `sent()` counts.
 -- It must not wait. The latest runs first.
 function Response:on_end(f)
+  check_self(self, "on_end")
   self[CONNECTION].x:touch(true)
   misuse.check_function("on_end", 1, f)
   local connection = self[CONNECTION]
@@ -315,6 +347,7 @@ end
 -- `res:sent()` → status (nil when there is no answer), bytes of its body that were sent, whether the answer
 -- was cut short.
 function Response:sent()
+  check_self(self, "sent")
   local connection = self[CONNECTION]
   if connection.taken then return self.sent_code, 0, false end
   local cut = connection.broken or connection.gone
@@ -358,6 +391,8 @@ end
 -- `res:trailer(name, value)` → res: a field behind the body, which is sent in chunks then. HTTP/1.0 clients and HEAD
 -- do not get it. Raises for a field that is not allowed there, and for what could split the response.
 function Response:trailer(name, value)
+  check_self(self, "trailer")
+  misuse.check("trailer", 1, name, "string")
   self[CONNECTION].x:touch(true)
   require("lio.web.trailer").add(self, name, value)
   return self
