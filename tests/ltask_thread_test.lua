@@ -381,6 +381,7 @@ both("each service has threads of its own; a handle sent away is none", {
 })
 
 both("10000 threads call, and each gets its own answer", {
+  config = { queue = 16384 }, -- the peer may not run before all requests are sent
   services = { peer = peer },
   main = [[
     local p = ltask.spawn "peer"
