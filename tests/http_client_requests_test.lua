@@ -151,7 +151,7 @@ kit.test("misuse raises, naming what is wrong", mirror, function(http, url)
   t.raises("CONNECT", http.request, http, { url = url, method = "CONNECT" })
   t.raises("http.new: option 'nonsense' is unknown$", client.new, { nonsense = 1 })
   t.raises("base_url", client.new, { base_url = "nonsense" })
-  t.raises("bad argument #1 to 'new' %(table of options expected, got 5%)", client.new, 5)
+  t.raises("bad argument #1 to 'new' %(table of options expected, got number%)", client.new, 5)
 end)
 
 kit.test("an address that is none is an error with the code url", mirror, function(http)

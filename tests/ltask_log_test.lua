@@ -254,4 +254,27 @@ kit.both("print is a program's output: each line is written", {
   end,
 })
 
+-- The service library's files were loaded without lines and names: "?: in function <?:24>", "?:-1: attempt to …".
+kit.both("tracebacks and errors have the lines and names of the service library", {
+  services = { bad = "error 'cannot start'", fails = "local S = {} function S.f() error 'in f' end return S" },
+  main = [[
+    local function trace(f, ...)
+      local text = tostring(select(2, pcall(f, ...)))
+      say(text:find("?:", 1, true), text:find("'?'", 1, true))
+      return text
+    end
+    -- Lua names it by whichever of the two modules it finds first.
+    local text = trace(ltask.spawn, "bad"):gsub("ltask%.more%.spawn", "ltask.spawn")
+    say((text:match "ltask/more%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
+    trace(ltask.call, ltask.spawn "fails", "f")
+    say((select(2, pcall(ltask.parallel, 5)):gsub("^.-main%.lua:%d+: ", "")))
+    say((select(2, pcall(ltask.request, 5)):gsub("^.-main%.lua:%d+: ", "")))
+  ]],
+  out = {
+    "nil\tnil", "ltask/more.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
+    "bad argument #1 to 'parallel' (table expected, got number)",
+    "bad argument #1 to 'request' ({ address, … } expected)",
+  },
+})
+
 t.finish()

@@ -274,7 +274,7 @@ same("misuse raises a string, naming the call and the argument", [[
   raises(a.shutdown, a, "x")
   raises(net.connect, "127.0.0.1")
   raises(net.listen, "127.0.0.1", "x")
-  raises(net.serve, {}, "f")
+  raises(net.serve, nil, "f")
 ]], {
   "false\tstring\tbad argument #2 to 'recv' (a size, 'line', 'until' or 'all' expected)",
   "false\tstring\tbad argument #2 to 'recv' (size must be 0 to 4611686018427387903, not -1)",

@@ -71,14 +71,16 @@ t.test("a wrong value is told, with what it must be", function()
 end)
 
 t.test("what is no table of options is a wrong argument", function()
-  raises_here("bad argument #3 to 'connect' (table of options expected, got 5)",
+  raises_here("bad argument #3 to 'connect' (table of options expected, got number)",
     function() net.connect("127.0.0.1", 9, 5) end)
-  raises_here("bad argument #2 to 'run' (table of options expected, got 4)", function() app:run(0, 4) end)
+  raises_here("bad argument #2 to 'run' (table of options expected, got number)",
+    function() app:run(0, 4) end)
   raises_here("bad argument #2 to 'listen' (table of options expected, got string)", function() app:listen(0, "x") end)
   raises_here("bad argument #3 to 'serve' (table of options expected, got boolean)",
     function() net.serve(nil, print, true) end)
-  raises_here("bad argument #1 to 'new' (table of options expected, got 5)", function() web.new(5) end)
-  raises_here("bad argument #2 to 'get' (table of options expected, got 5)", function() http.get("http://x/", 5) end)
+  raises_here("bad argument #1 to 'new' (table of options expected, got number)", function() web.new(5) end)
+  raises_here("bad argument #2 to 'get' (table of options expected, got number)",
+    function() http.get("http://x/", 5) end)
 end)
 
 t.test("the line is the caller's as well in a task, below pcall, and in a function that was called by name", function()

@@ -330,4 +330,17 @@ plain.both("a file skynet.lua on package.path takes the place of the one that is
   out = { "the program's", "the program's\tmade by skynet's words" },
 })
 
+-- They showed "?: in upvalue '?'" for every function of the library.
+kit.both("the traceback of a service that cannot start has lines and names", {
+  services = { broken = [[ skynet.start(function() error "cannot start" end) ]] },
+  main = [[
+    local ok, problem = pcall(skynet.newservice, "broken")
+    problem = tostring(problem)
+    say(ok, problem:find("?:", 1, true), problem:find("'?'", 1, true))
+    say((problem:match "skynet/launch%.lua:%d+: in upvalue 'first'" or ""):gsub("%d+", "N"))
+  ]],
+  err = "could not start",
+  out = { "false\tnil\tnil", "skynet/launch.lua:N: in upvalue 'first'\t1" },
+})
+
 t.finish()

@@ -38,17 +38,11 @@ function M.raise(message)
   error(message, level_of_program())
 end
 
--- A number as it is, NaN without its sign; of everything else the type.
-local function got(value)
-  if type(value) ~= "number" then return type(value) end
-  return value ~= value and "nan" or tostring(value)
-end
-
 -- `argument(call, index, wanted, value)`: raises `bad argument #index to 'call' (wanted expected, got …)`.
 function M.argument(call, index, wanted, value)
   local meta = getmetatable(value)
   local name = type(meta) == "table" and rawget(meta, "__name")
-  name = type(name) == "string" and name or got(value)
+  name = type(name) == "string" and name or type(value)
   error(("bad argument #%d to '%s' (%s expected, got %s)"):format(index, call, wanted, name), level_of_program())
 end
 
@@ -116,7 +110,8 @@ end
 -- The same for a port.
 function M.check_port(call, index, value)
   if math.type(value) == "integer" and value >= 0 and value <= 65535 then return end
-  M.argument(call, index, "port", value)
+  if type(value) ~= "number" then M.argument(call, index, "port", value) end
+  M.bad(call, index, ("port expected, got %s"):format(value))
 end
 
 return M

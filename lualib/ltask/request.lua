@@ -63,11 +63,15 @@ end
 local request = {}
 request.__index = request
 
+local function check(call, one)
+  if type(one) ~= "table" or one[1] == nil then
+    require("lio.misuse").bad(call, 1, "{ address, … } expected")
+  end
+end
+
 -- `r:add{ addr, … }` → r. Fields beside the list are the caller's own.
 function request:add(one)
-  if type(one) ~= "table" or one[1] == nil then
-    error("bad argument #1 to 'add' ({ address, … } expected)", 2)
-  end
+  check("add", one)
   self.unsent[#self.unsent + 1] = one
   return self
 end
@@ -142,7 +146,10 @@ request.__close = request.close
 -- `ltask.request([one])` → an object that sends requests and hands out answers as they come.
 function M.request(one)
   local self = setmetatable({ unsent = {}, done = {}, left = 0 }, request)
-  if one then self:add(one) end
+  if one then
+    check("request", one)
+    self:add(one)
+  end
   return self
 end
 
@@ -191,6 +198,7 @@ end
 -- of results, or `{ error=, rethrow= }`. With `generation = 1` the loop has the results themselves, and an
 -- error is raised at its end. A loop that is left early kills what still runs.
 function M.parallel(list)
+  if type(list) ~= "table" then require("lio.misuse").argument("parallel", 1, "table", list) end
   local state = { left = #list, done = {}, running = {} }
   for _, one in ipairs(list) do
     local co

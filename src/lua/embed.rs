@@ -6,6 +6,7 @@
 use super::{Function, Text, args, function, functions, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::os::raw::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -99,7 +100,7 @@ pub(crate) unsafe fn open_embedded(state: *mut lua_State, module: &str) -> c_int
     }
 }
 
-/// Precompiled library files, without debug information, by module: made at first use, kept for good.
+/// Precompiled library files, with the lines and names that tracebacks show, by module: made at first use, kept for good.
 static COMPILED: Mutex<Option<HashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
 
 /// An embedded Lua file: its text and its chunk's name.
@@ -117,14 +118,15 @@ pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
     if let Some(&chunk) = known.get(module) {
         return Some(chunk);
     }
-    let (name, _, source) = SOURCES.iter().find(|(name, _, _)| *name == module)?;
-    let chunk: &'static [u8] = compile(source)?.leak();
+    let (name, path, source) = SOURCES.iter().find(|(name, _, _)| *name == module)?;
+    let chunk: &'static [u8] = compile(source, path)?.leak();
     known.insert(name, chunk);
     Some(chunk)
 }
 
-fn compile(source: &[u8]) -> Option<Vec<u8>> {
+fn compile(source: &[u8], path: &str) -> Option<Vec<u8>> {
     let mut chunk = Vec::new();
+    let chunk_name = CString::new(path).ok()?;
     // SAFETY: a state of its own; loading and dumping report failures by their results.
     unsafe {
         let state = ffi::luaL_newstate();
@@ -132,10 +134,15 @@ fn compile(source: &[u8]) -> Option<Vec<u8>> {
             return None;
         }
         let data = source.as_ptr().cast();
-        let loaded =
-            ffi::luaL_loadbufferx(state, data, source.len(), c"=lio".as_ptr(), c"t".as_ptr());
+        let loaded = ffi::luaL_loadbufferx(
+            state,
+            data,
+            source.len(),
+            chunk_name.as_ptr(),
+            c"t".as_ptr(),
+        );
         let dumped =
-            loaded == ffi::LUA_OK && ffi::lua_dump(state, append, (&raw mut chunk).cast(), 1) == 0;
+            loaded == ffi::LUA_OK && ffi::lua_dump(state, append, (&raw mut chunk).cast(), 0) == 0;
         ffi::lua_close(state);
         dumped.then_some(chunk)
     }

@@ -71,8 +71,10 @@ local function check(req, call, limit)
   if type(req) ~= "userdata" or not pcall(head.field, req, "") then
     misuse.raise(("req:%s: call it with a colon, as in req:%s(…)"):format(call, call))
   end
-  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
-    misuse.argument(call, 1, "number of bytes", limit)
+  if limit == nil then return end
+  misuse.check(call, 1, limit, "number")
+  if math.type(limit) ~= "integer" or limit < 0 then
+    misuse.bad(call, 1, ("bytes must be an integer from 0, not %s"):format(limit))
   end
 end
 
