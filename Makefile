@@ -72,7 +72,8 @@ $(TARGET)/stock/lua5.5: tests/stock.c
 suites: tools build module $(filter $(TARGET)/%,$(STOCK))
 	@LIO_BIN='$(BIN)' STOCK='$(STOCK)' MODULES='$(MODULES)' bash tests/run.sh '$(ONLY)'
 
-checked: tools ## every Lua suite in the executable, built with debug assertions, overflow checks and checks of Lua's API
+checked: tools ## Rust tests and every Lua suite in the executable, with debug assertions and checks of Lua's API
+	$(CARGO) test --profile checked $(VENDORED)
 	$(CARGO) build --profile checked --bin lio $(VENDORED)
 	@LIO_BIN='$(BIN_TARGET)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'
 
@@ -95,7 +96,7 @@ sanitize: tools ## every Lua suite in the executable, built with AddressSanitize
 # In this order also under `make -j`: they share the machine and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	@$(MAKE) --no-print-directory lint
-	$(CARGO) test $(VENDORED)
+	$(CARGO) test --release $(VENDORED)
 	@# The last step of a build is one thread's work; the models fill the other core meanwhile.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
 	@$(MAKE) --no-print-directory suites
