@@ -284,9 +284,14 @@ function kit.lio()
   }, " ")
 end
 
---- The path of the `lio` executable, whichever host runs the suite.
+--- The path of the `lio` executable, whichever host runs the suite; from any folder.
 function kit.bin()
-  return os.getenv "LIO_BIN" or root .. "target/release/lio"
+  local path = os.getenv "LIO_BIN" or root .. "target/release/lio"
+  if path:find "^/" then return path end
+  local p = assert(io.popen "pwd")
+  local here = p:read "l"
+  p:close()
+  return here .. "/" .. path
 end
 
 --- Runs a shell command to its end. `stdin`: a string to feed it (default: empty).

@@ -251,7 +251,7 @@ t.test("in a service that owns a loop a generator may use both: sockets and call
     ltask.send(1, "quit_ltask")
   ]])
   local r = t.run(("cd %s && timeout -k 1 15 %s --service main.lua"):format(t.quote(dir),
-    t.bin():find "^/" and t.bin() or "$OLDPWD/" .. t.bin()))
+    t.bin()))
   t.eq({ r.out, r.err, r.code }, { "ONE\nTWO\nTHREE\n", "", 0 })
 end)
 

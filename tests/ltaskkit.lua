@@ -111,14 +111,19 @@ end
 -- Makes the names beginning with `ltask` loadable where they are not built in.
 local load_lio <const> = [[ -e "require 'lio'"]]
 
---- The command line that runs a script in the same host from whatever folder.
-function kit.host()
+--- The command line that runs a script in the same host from whatever folder. `path`: its package.path, where it is
+-- not this suite's.
+function kit.host(path)
+  path = path and absolute(path)
   local host = os.getenv "LIO_HOST"
-  if host then return (host:find "^[^/]+/" and here .. "/" .. host or host) .. load_lio end
+  if host then
+    host = (host:find "^[^/]+/" and here .. "/" .. host or host) .. load_lio
+    return path and "env " .. t.quote("LUA_PATH=" .. path) .. " " .. host or host
+  end
   local interpreter = t.lio():match "'([^']*)'$"
   if interpreter:find "^[^/]+/" then interpreter = here .. "/" .. interpreter end
   return table.concat({
-    "env", t.quote("LUA_PATH=" .. absolute(package.path)), t.quote("LUA_CPATH=" .. absolute(package.cpath)),
+    "env", t.quote("LUA_PATH=" .. (path or absolute(package.path))), t.quote("LUA_CPATH=" .. absolute(package.cpath)),
     t.quote(interpreter),
   }, " ") .. load_lio
 end
