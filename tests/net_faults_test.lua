@@ -14,7 +14,7 @@ k.pair_test("a_send_that_meets_a_full_buffer", function(a, b)
   -- A "." for a ":" made it raise: of 10 MB to a slow reader 3.9 MB arrived.
   local data = ("01234567"):rep(1310720)
   local sent = k.promise(function() return pack(a:send(data)) end)
-  loop.sleep(0.05)
+  k.settle()
   t.eq(b:recv(#data) == data, true)
   t.eq(sent(), { true, n = 1 })
 end, { seconds = 60 })
@@ -167,13 +167,19 @@ end)
 
 k.test("forty_clients_at_once", function()
   -- With a backlog of 5 they waited 3 s for retransmitted SYNs.
-  local l <close> = t.ok(net.listen("127.0.0.1", 0))
-  local _, port = l:address()
-  local before, clients = lio.now(), {}
-  for i = 1, 40 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
-  local _ <close> = k.closing(table.unpack(clients))
-  t.ok(lio.now() - before < 1)
-end)
+  -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
+  local fastest = math.huge
+  for _ = 1, 10 do
+    local l <close> = t.ok(net.listen("127.0.0.1", 0))
+    local _, port = l:address()
+    local before, clients = lio.now(), {}
+    for i = 1, 40 do clients[i] = t.ok(net.connect("127.0.0.1", port)) end
+    local _ <close> = k.closing(table.unpack(clients))
+    fastest = math.min(fastest, lio.now() - before)
+    if fastest < 1 then break end
+  end
+  t.ok(fastest < 1, "each round waited for a SYN")
+end, { seconds = 60 })
 
 k.test("ipv6_udp_and_nodelay", function()
   -- There were none.

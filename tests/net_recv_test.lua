@@ -180,9 +180,9 @@ k.pair_test("after a time-out what came stays, and the connection goes on", func
   t.ok(lio.now() - before >= 0.03)
   a:send "part"
   t.eq(pack(b:recv(8)), { nil, "timeout", nil, "timeout", n = 4 })
+  b:timeout(nil)
   a:send "rest"
   t.eq(b:recv(8), "partrest")
-  b:timeout(nil)
   local got = k.promise(function() return b:recv() end)
   loop.sleep(0.05)
   a:send "no limit now"
@@ -317,6 +317,7 @@ k.pair_test("one that queues for its turn is timed out too", function(a, b)
   local second = k.promise(function() return b:recv(1) end)
   t.eq(select(2, second()), "timeout")
   t.eq(select(2, first()), "timeout")
+  b:timeout(nil)
   a:send "z"
   t.eq(b:recv(), "z")
 end)
@@ -335,7 +336,7 @@ k.pair_test("misuse raises with the call's name and the argument's number", func
 end)
 
 k.pair_test("a peer that sends without pause does not starve other tasks", function(a, b)
-  local stop, received = false, 0
+  local stop, received, most = false, 0, 0
   loop.fork(function() while not stop and a:send(("x"):rep(65536)) do end end)
   local reader = k.promise(function()
     while not stop do
@@ -344,16 +345,16 @@ k.pair_test("a peer that sends without pause does not starve other tasks", funct
       received = received + #data
     end
   end)
-  local ticks, before = 0, lio.now()
-  while lio.now() - before < 0.2 do
+  -- Counted in bytes, as seconds say how fast the machine is.
+  while received < 20000000 do
+    local before = received
     loop.sleep(0)
-    ticks = ticks + 1
+    most = math.max(most, received - before)
   end
   stop = true
   a:close()
   reader()
-  t.ok(received > 1000000, "only " .. received .. " bytes were received")
-  t.ok(ticks > 20, "the others ran only " .. ticks .. " times")
-end)
+  t.ok(most <= 4 << 20, most .. " bytes were received in one turn")
+end, { seconds = 60 })
 
 t.finish()

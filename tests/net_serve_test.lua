@@ -109,17 +109,18 @@ k.test("a killed handler closes its connection and makes room for the next", fun
 end)
 
 k.test("stop with grace lets the handlers end; nobody new gets in", function()
-  local server, port = serving(function(c)
-    local line = c:recv "line"
-    loop.sleep(0.03)
-    c:send(line)
+  local server, port, read
+  server, port = serving(function(c)
+    read = c:recv "line"
+    k.await(function() return server.stopping end)
+    k.settle()
+    c:send(read)
   end)
   local a <close> = connect(port)
   a:send "in time\n"
-  k.settle()
-  local before = lio.now()
-  server:stop(5)
-  t.ok(lio.now() - before < 4, "it waited longer than the handlers")
+  k.await(function() return read end)
+  -- The test's deadline comes before the end of this grace.
+  server:stop(600)
   t.eq(a:recv "all", "in time")
   t.eq(select(3, net.connect("127.0.0.1", port)), "refused")
   t.eq(server.count, 0)
@@ -129,13 +130,13 @@ k.test("after the grace what is left is closed, and its handlers hear so", funct
   local heard
   local server, port = serving(function(c) heard = select(2, c:recv()) end)
   local a <close> = connect(port)
+  k.await(function() return server.count == 1 end)
   k.settle()
   local before = lio.now()
   server:stop(0.03)
   t.ok(lio.now() - before >= 0.03)
   t.is_nil(a:recv())
-  k.settle()
-  t.eq(heard, "closed")
+  t.eq(k.await(function() return heard end), "closed")
 end)
 
 k.test("stop without grace closes at once, also a server that is full, and wakes who waits for it", function()
@@ -143,7 +144,7 @@ k.test("stop without grace closes at once, also a server that is full, and wakes
   local a <close> = connect(port)
   local b <close> = connect(port)
   local over = k.promise(function() server:wait() return "over" end)
-  k.settle()
+  k.await(function() return server.count == 1 end)
   server:stop()
   t.eq(over(), "over")
   t.is_nil(a:recv())
@@ -162,6 +163,7 @@ k.test("a released connection outlives its handler and the server", function()
     server:release(c)
   end
   local a <close> = connect(port)
+  k.await(function() return kept end)
   k.settle()
   t.eq({ server.count, kept:is_closed() }, { 0, false })
   server:stop()
@@ -171,11 +173,13 @@ k.test("a released connection outlives its handler and the server", function()
 end)
 
 t.test("the loop's stop stops its servers with the grace", function()
-  local answer
+  local answer, read
   loop.run(function()
-    local _, port = serving(function(c)
-      c:recv "line"
-      loop.sleep(0.02)
+    local server, port
+    server, port = serving(function(c)
+      read = c:recv "line"
+      k.await(function() return server.stopping end)
+      k.settle()
       c:send "done"
     end)
     loop.fork(function()
@@ -183,8 +187,8 @@ t.test("the loop's stop stops its servers with the grace", function()
       a:send "x\n"
       answer = a:recv "all"
     end)
-    loop.sleep(0.01)
-    loop.stop(5)
+    k.await(function() return read end)
+    loop.stop(60)
     loop.wait "never"
   end)
   t.eq(answer, "done")

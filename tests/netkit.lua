@@ -99,6 +99,15 @@ function netkit.settle()
   for _ = 1, 3 do loop.sleep(0) end
 end
 
+--- Waits until `f` returns a true value, which it returns; the test's deadline ends the wait.
+function netkit.await(f)
+  while true do
+    local value = f()
+    if value then return value end
+    loop.sleep(0.001)
+  end
+end
+
 --- Two connected unix sockets that are not in any loop yet.
 netkit.raw_pair = socket.pair
 
