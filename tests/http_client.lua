@@ -161,6 +161,20 @@ function http.with(app, f)
   end)
 end
 
+--- Waits until `f()`, a number (nil or false where nothing has begun), stays the same for 50 rounds of the loop. In
+-- each both sides do what they can: a busy machine makes the rounds longer, not fewer.
+function http.stalls(f)
+  local last, same = nil, 0
+  local deadline = loop.now() + 60
+  while same < 50 do
+    if loop.now() > deadline then error("it goes on after 60 s", 2) end
+    loop.sleep(0.002)
+    local value = f()
+    same = value and value == last and same + 1 or 0
+    last = value
+  end
+end
+
 --- As `with`, for one request: serves an app that `build(app)` has set up, asks, and returns the response.
 function http.once(build, method, target, fields, body)
   local app, response = web.new(), nil

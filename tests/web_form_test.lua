@@ -248,11 +248,7 @@ t.test("on_file is called before the rest of the file has come, and reads no fas
       end
       c:send(tail)
     end)
-    local before
-    repeat
-      before = sent
-      loop.sleep(0.05)
-    until first and before == sent
+    http.stalls(function() return first and sent end)
     t.ok(sent < 32 * 1024 * 1024, sent .. " bytes were taken from a sender that nobody reads")
     loop.wakeup(gate)
     t.eq(c:response().body, tostring(size))

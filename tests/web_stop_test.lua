@@ -28,7 +28,14 @@ end
 
 local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 local SLOW <const> = "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
-local SLOW_ROUTE <const> = 'app:get("/slow", function() loop.sleep(0.3) return "slow" end)'
+-- Its handler prints that it begins, and answers when the stop has begun.
+local SLOW_ROUTE <const> = [[
+  io.stdout:setvbuf "line"
+  app:get("/slow", function()
+    print "slow begins"
+    repeat loop.sleep(0.001) until app.servers[1].stopping
+    return "slow"
+  end)]]
 
 for _, signal in ipairs { "TERM", "INT" } do
   t.test("SIG" .. signal .. " ends a server: idle connections close, run returns, exit code 0", function()
@@ -53,7 +60,7 @@ t.test("requests whose bytes have arrived are answered before a stop, and say cl
     local quick <close> = http.open(port)
     t.eq(quick:ask(GET).body, "hello")
     slow:send(SLOW, SLOW)
-    loop.sleep(0.1)
+    t.eq(child:line(), "slow begins")
     quick:send(GET)
     child:kill()
     t.eq(quick:response().body, "hello")
@@ -63,7 +70,7 @@ t.test("requests whose bytes have arrived are answered before a stop, and say cl
     t.eq({ r.body, r.headers.connection }, { "slow", "close" })
     t.ok(slow:ended())
   end)
-  t.eq(child:line(), "after run")
+  t.eq({ child:line(), child:line() }, { "slow begins", "after run" })
   t.eq(ended(child), 0)
 end)
 
@@ -76,7 +83,7 @@ t.test("all pipelined requests that have arrived are answered before a stop, onl
     local body = ("x"):rep(100000)
     local post = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" .. body
     c:send(SLOW, GET, post, GET, GET)
-    loop.sleep(0.1)
+    t.eq(child:line(), "slow begins")
     child:kill()
     t.eq(c:response().body, "slow")
     t.eq(c:response().body, "hello")
@@ -89,45 +96,12 @@ t.test("all pipelined requests that have arrived are answered before a stop, onl
       app:post("/body", function(req) return req:body() end)]])
     local d <close> = http.open(second)
     d:send(SLOW, post)
-    loop.sleep(0.1)
+    t.eq(other:line(), "slow begins")
     other:kill()
     t.eq(d:response().body, "slow")
     t.eq(d:response().body, body)
     t.ok(d:ended(), "also behind a body that was the last")
   end)
-  t.eq(ended(child), 0)
-end)
-
-t.test("while it stops, a server takes no new connections", function()
-  local child <close>, port = start(SLOW_ROUTE)
-  loop.run(function()
-    local slow <close> = http.open(port)
-    slow:send(SLOW)
-    loop.sleep(0.1)
-    child:kill()
-    repeat
-      local c, message, code = net.connect("127.0.0.1", port)
-      if c then c:close() else t.eq(code, "refused", message) end
-      loop.sleep(0.01)
-    until not c
-    t.eq(slow:response().body, "slow")
-  end)
-  t.eq(ended(child), 0)
-end)
-
--- `timeout` and terminals signal a process and its group: the server was cut short.
-t.test("a signal that comes twice in a moment is one", function()
-  local child <close>, port = start(SLOW_ROUTE)
-  loop.run(function()
-    local c <close> = http.open(port)
-    c:send(SLOW)
-    loop.sleep(0.1)
-    child:kill()
-    loop.sleep(0.02)
-    child:kill()
-    t.eq(c:response().body, "slow")
-  end)
-  t.eq(child:line(), "after run")
   t.eq(ended(child), 0)
 end)
 
@@ -144,8 +118,8 @@ local function talk_route(port)
 end
 
 -- Starts a server, asks for "/talk" and sends SIGTERM. `f(child, asker, say)` runs when the stop has begun; `say(line)`
--- returns what the handler answers.
-local function while_it_stops(f)
+-- returns what the handler answers. `signals`: how many SIGTERMs it gets in a moment (1).
+local function while_it_stops(f, signals)
   loop.run(function()
     local listener <close> = assert(net.listen("127.0.0.1", 0))
     local _, talk_port = listener:address()
@@ -153,11 +127,11 @@ local function while_it_stops(f)
     local asker <close> = http.open(port)
     asker:send "GET /talk HTTP/1.1\r\nHost: x\r\n\r\n"
     local talk <close> = assert(listener:accept())
-    child:kill()
+    for _ = 1, signals or 1 do child:kill() end
     -- It has taken the signal when it accepts no more.
     repeat
-      local other = net.connect("127.0.0.1", port)
-      if other then other:close() end
+      local other, message, code = net.connect("127.0.0.1", port)
+      if other then other:close() else t.eq(code, "refused", message) end
     until not other
     f(child, asker, function(line)
       talk:send(line, "\n")
@@ -165,6 +139,26 @@ local function while_it_stops(f)
     end)
   end)
 end
+
+t.test("while it stops, a server takes no new connections", function()
+  while_it_stops(function(child, asker, say)
+    t.eq(say "one", "one")
+    say "end"
+    t.eq(asker:response().body, "talked")
+    t.eq(ended(child), 0)
+  end)
+end)
+
+-- `timeout` and terminals signal a process and its group: the server was cut short.
+t.test("a signal that comes twice in a moment is one", function()
+  while_it_stops(function(child, asker, say)
+    t.eq({ say "one", say "two" }, { "one", "two" })
+    say "end"
+    t.eq(asker:response().body, "talked")
+    t.eq(child:line(), "after run")
+    t.eq(ended(child), 0)
+  end, 2)
+end)
 
 t.test("a second SIGTERM does not end a server that answers what has begun", function()
   while_it_stops(function(child, asker, say)
@@ -277,6 +271,8 @@ t.test("a handler that never ends is cut off after the grace time", function()
     local app = web.new { grace = 0.2 }
     app:get("/", function()
       local gone <close> = setmetatable({}, { __close = function() print "cut off" end })
+      print "begun"
+      io.stdout:flush()
       loop.sleep(60)
       return gone
     end)
@@ -286,7 +282,7 @@ t.test("a handler that never ends is cut off after the grace time", function()
   loop.run(function()
     local c <close> = http.open(port)
     c:send(GET)
-    loop.sleep(0.1)
+    t.eq(child:line(), "begun")
     child:kill()
     t.is_nil((c.c:recv()))
   end)

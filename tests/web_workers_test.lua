@@ -96,7 +96,9 @@ end)
 t.test("a stop answers what has arrived in every worker, and idle ones do not cut the others short", function()
   local child <close>, port = start [[
     app:get("/slow", function()
-      loop.sleep(0.4)
+      io.stderr:write "slow begins\n"
+      repeat loop.sleep(0.001) until app.servers[1].stopping
+      loop.sleep(0.3)
       return "slow " .. web.worker()
     end)
   ]]
@@ -107,7 +109,7 @@ t.test("a stop answers what has arrived in every worker, and idle ones do not cu
       slow[i] = http.open(port)
       slow[i]:send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
     end
-    loop.sleep(0.15)
+    for _ = 1, 12 do child:expect "slow begins" end
     child:kill()
     for _, c in ipairs(slow) do
       local r = c:response()
