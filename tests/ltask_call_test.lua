@@ -199,8 +199,11 @@ kit.both("an error that nobody waits for is logged with its traceback", {
     ltask.send(a, "nosuch")
     say(ltask.call(a, "alive"))
     ltask.fork(function() error "in a fork" end)
-    ltask.timeout(0, function() error "in a timeout" end)
-    ltask.sleep(2)
+    ltask.timeout(0, function()
+      ltask.fork(ltask.wakeup, "both have failed")
+      error "in a timeout"
+    end)
+    ltask.wait "both have failed"
   ]],
   err = false,
   out = function(out, err)
@@ -218,8 +221,8 @@ kit.both("calling what is dead, or never was, raises that it is dead", {
   services = { brief = "local S = {} function S.stop() ltask.quit() end return S" },
   main = [[
     local a = ltask.spawn "brief"
-    pcall(ltask.call, a, "stop")
-    ltask.sleep(2)
+    local e
+    repeat e = select(2, pcall(ltask.call, a, "stop")) until tostring(e):find "is dead"
     for _, id in ipairs { a, 4711, 0xffffffff } do
       local ok, e = pcall(ltask.call, id, "anything")
       say(ok, tostring(e):find("{service:" .. id .. "} is dead", 1, true) ~= nil)
@@ -234,6 +237,7 @@ kit.both("calling what is dead, or never was, raises that it is dead", {
 kit.both("after no_response a handler may end, and its request be answered later or with an error", {
   services = { later = [[
     local S, waiting = {}, {}
+    function S.ping() end
     function S.ask(what)
       waiting[what] = ltask.current_session()
       ltask.no_response()
@@ -257,10 +261,11 @@ kit.both("after no_response a handler may end, and its request be answered later
     for _, what in ipairs { "answer", "message", "object" } do
       ltask.fork(function() results[what] = table.pack(pcall(ltask.call, a, "ask", what)) end)
     end
-    ltask.sleep(1)
+    ltask.sleep(0)
+    ltask.call(a, "ping")
     say("still waiting", next(results))
     say(ltask.call(a, "release"))
-    ltask.sleep(1)
+    while not (results.answer and results.message and results.object) do ltask.sleep(1) end
     say(table.unpack(results.answer))
     say(results.message[1], tostring(results.message[2]):find "no answer today" ~= nil)
     say(results.object[1], tostring(results.object[2]):find "an error instead" ~= nil)
@@ -302,10 +307,14 @@ kit.both("a request whose coroutine ended without an answer is logged once, with
   ]] },
   main = [[
     local a = ltask.spawn "forgetful"
-    ltask.fork(function() pcall(ltask.call, a, "forget") end)
-    ltask.sleep(1)
+    local told = false
+    ltask.fork(function()
+      pcall(ltask.call, a, "forget")
+      told = true
+    end)
+    ltask.sleep(0)
     ltask.call(a, "drop")
-    ltask.sleep(1)
+    while not told do ltask.sleep(1) end
   ]],
   err = false,
   out = function(out, err)

@@ -244,11 +244,16 @@ kit.both("worker_bind keeps a service on one worker until it is freed", {
 kit.both("a timer's RESPONSE comes with its session, in order of time, never early", {
   root = [[
     raw.next()
-    local started, lines = ltask.counter(), {}
-    for _, ti in ipairs { 5, 1, 3, 0 } do ltask.timer_add(100 + ti, ti) end
+    local lines, base, started = {}, 0, nil
+    -- Again, should they not be set at (almost) one time.
+    repeat
+      base, started = base + 100, ltask.counter()
+      for _, ti in ipairs { 50, 10, 30, 0 } do ltask.timer_add(base + ti, ti) end
+    until ltask.counter() - started < 0.1
     for i = 1, 4 do
-      local from, session, type = raw.next()
-      local ti = session - 100
+      local from, session, type
+      repeat from, session, type = raw.next() until session >= base
+      local ti = session - base
       lines[i] = ti
       say((from == 0 or from == 1), type, ltask.counter() - started >= ti / 100)
     end
@@ -256,16 +261,20 @@ kit.both("a timer's RESPONSE comes with its session, in order of time, never ear
     local due = { 1, 2, 3 }
     say(ltask.timer_update(due) == due, #due)
   ]],
-  out = { "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "0 1 3 5", "true\t0" },
+  out = { "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "true\t2\ttrue", "0 10 30 50", "true\t0" },
 })
 
 kit.both("the clocks tell the time", {
   root = [[
     raw.next()
+    local before = os.time()
     local seconds, centi = ltask.now()
-    say(math.type(seconds), math.abs(seconds - os.time()) <= 1 or math.abs(centi // 100 - os.time()) <= 1)
-    say(math.type(centi), math.abs(centi - os.time() * 100) <= 200)
-    say(math.type(ltask.walltime()), math.abs(ltask.walltime() - os.time() * 100) <= 200)
+    local wall = ltask.walltime()
+    local after = os.time()
+    local function right(time) return time >= before - 1 and time <= after + 1 end
+    say(math.type(seconds), right(seconds) or right(centi // 100))
+    say(math.type(centi), right(centi // 100))
+    say(math.type(wall), right(wall // 100))
     local c = ltask.counter()
     ltask.timer_sleep(20)
     say(math.type(c), ltask.counter() - c >= 0.02)
@@ -274,7 +283,7 @@ kit.both("the clocks tell the time", {
     for i = 1, 3e6 do x = x + i end
     raw.post(1, 0, 1)
     raw.next()
-    say(ltask.cpucost() > cpu, ltask.cpucost() < 10)
+    say(ltask.cpucost() > cpu, ltask.cpucost() < 60)
   ]],
   out = function(out)
     local lines = kit.lines(out)

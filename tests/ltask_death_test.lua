@@ -11,6 +11,16 @@ local victim <const> = [[
   local n = 0
   function S.wait() n = n + 1 ltask.wait(n) end
   function S.nap(cs) ltask.sleep(cs) return "awake" end
+  -- `later` is answered when `answer` comes, which answers how many there were.
+  local laters = 0
+  function S.later()
+    laters = laters + 1
+    ltask.multi_wait "later"
+  end
+  function S.answer()
+    ltask.multi_wakeup "later"
+    return laters
+  end
   function S.stop() ltask.quit() end
   -- Keeps its thread until that file is there, then goes on to its end: what came meanwhile is queued.
   function S.hold(who, dir)
@@ -44,6 +54,10 @@ local counting <const> = [[
     if ended < started then ltask.wait "all" end
   end
   function S.held() ltask.wakeup "held" end
+  -- Waits until a service is buried.
+  local function gone(id)
+    while ltask.call(1, "stat")[id] do ltask.sleep(1) end
+  end
 ]]
 
 kit.both("kill answers true for a service and false for none", {
@@ -72,7 +86,9 @@ kit.both("kill reaches a service whose mailbox is full, and each of several kill
         if answered == 3 then ltask.wakeup "killed" end
       end)
     end
-    ltask.sleep(1)
+    ltask.sleep(0)
+    -- Root has begun them by now.
+    ltask.call(1, "stat")
     io.open(dir .. "/go", "w"):close()
     if answered < 3 then ltask.wait "killed" end
     say(answered, killed >= 1, (pcall(ltask.call, a, "ping")))
@@ -87,7 +103,7 @@ for how, stop in pairs { quit = "ltask.send(a, 'stop')", kill = "ltask.kill(a)" 
       local a = ltask.spawn "victim"
       count(100, a, "wait")
       count(100, a, "nap", 100000)
-      ltask.sleep(1)
+      ltask.sleep(0)
       say(ltask.call(a, "ping", "pong"))
     ]] .. stop .. [[
 
@@ -106,7 +122,7 @@ kit.both("requests queued at a service that ends are answered", {
     ltask.wait "held"
     count(100, a, "wait")
     count(100, a, "ping", 1)
-    ltask.sleep(1)
+    ltask.sleep(0)
     say(ended)
     io.open(dir .. "/go", "w"):close()
     all()
@@ -129,7 +145,7 @@ kit.both("callers suspended before a full mailbox are answered when its service 
         ltask.wakeup "sent"
       end)
     end
-    ltask.sleep(1)
+    ltask.sleep(0)
     say(ended)
     io.open(dir .. "/go", "w"):close()
     all()
@@ -141,13 +157,17 @@ kit.both("callers suspended before a full mailbox are answered when its service 
 kit.both("requests to a service that fails while it starts are answered, and spawn raises", {
   services = { stillborn = [[
     local who = ...
-    ltask.send(who, "born", ltask.self())
-    ltask.sleep(10)
+    -- Answered when it has requests.
+    ltask.call(who, "born", ltask.self())
     error "it cannot start"
   ]] },
   main = counting .. [[
     local id
-    function S.born(a) id = a ltask.wakeup "born" end
+    function S.born(a)
+      id = a
+      ltask.wakeup "born"
+      ltask.wait "asked"
+    end
     ltask.fork(function()
       local ok, e = pcall(ltask.spawn, "stillborn", ltask.self())
       say(ok, tostring(e):find("stillborn.lua:4: it cannot start", 1, true) ~= nil)
@@ -155,6 +175,8 @@ kit.both("requests to a service that fails while it starts are answered, and spa
     end)
     ltask.wait "born"
     count(20, id, "ping")
+    ltask.sleep(0)
+    ltask.wakeup "asked"
     ltask.wait "raised"
     all()
     say(started, ended, lived)
@@ -167,7 +189,7 @@ kit.both("what a service asked others is dropped when it ends", {
   services = { victim = victim, asker = [[
     local S = {}
     local other = ...
-    function S.ask() return ltask.call(other, "nap", 3) end
+    function S.ask() return ltask.call(other, "later") end
     function S.stop() ltask.quit() end
     return S
   ]] },
@@ -175,14 +197,15 @@ kit.both("what a service asked others is dropped when it ends", {
     local a = ltask.spawn "victim"
     local b = ltask.spawn("asker", a)
     count(10, b, "ask")
-    ltask.sleep(1)
+    ltask.sleep(0)
     ltask.send(b, "stop")
     all()
     say(dead, lived)
-    ltask.sleep(8)
-    say(ltask.call(a, "ping", "still there"))
+    gone(b)
+    -- Now it answers them all.
+    say(ltask.call(a, "answer"), ltask.call(a, "ping", "still there"))
   ]],
-  out = { "10\t0", "still there" },
+  out = { "10\t0", "10\tstill there" },
 })
 
 kit.both("ids are not reused soon: a late message meets death, not a newcomer", {
@@ -216,17 +239,16 @@ kit.both("the quit handler runs at quit and at kill, before the service's end; i
     function S.quit() error "quit failed" end
     return S
   ]] },
-  main = [[
+  main = counting .. [[
     local a, b, c = ltask.spawn "polite", ltask.spawn "polite", ltask.spawn "rude"
     pcall(ltask.call, a, "stop")
-    while pcall(ltask.call, a, "ping") do ltask.sleep(0) end
-    ltask.sleep(2)
+    gone(a)
     say "first"
     ltask.kill(b)
-    ltask.sleep(2)
+    gone(b)
     say "second"
     ltask.kill(c)
-    ltask.sleep(2)
+    gone(c)
     say((pcall(ltask.call, c, "ping")))
   ]],
   err = false,
@@ -242,20 +264,31 @@ kit.both("the quit handler runs at quit and at kill, before the service's end; i
 
 kit.both("a dead service's memory is released: its __gc and its coroutines' __close have run", {
   services = { holder = [[
-    local S = {}
-    KEPT = setmetatable({}, { __gc = function() say "collected" end })
+    local S, dir = {}, ...
+    local function note(what)
+      say(what)
+      io.open(dir .. "/" .. what, "w"):close()
+    end
+    KEPT = setmetatable({}, { __gc = function() note "collected" end })
     function S.wait()
-      local guard <close> = setmetatable({}, { __close = function() say "closed" end })
+      local guard <close> = setmetatable({}, { __close = function() note "closed" end })
       ltask.wait "for ever"
     end
     return S
   ]] },
   main = [[
-    local a = ltask.spawn "holder"
+    local dir = ...
+    local a = ltask.spawn("holder", dir)
     ltask.fork(function() pcall(ltask.call, a, "wait") end)
-    ltask.sleep(1)
+    ltask.sleep(0)
+    ltask.syscall(a, "tasks")
     say(ltask.kill(a))
-    ltask.sleep(10)
+    for _, what in ipairs { "collected", "closed" } do
+      repeat
+        ltask.sleep(1)
+        local f <close> = io.open(dir .. "/" .. what)
+      until f
+    end
     say "later"
   ]],
   out = function(out)

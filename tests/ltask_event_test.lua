@@ -108,44 +108,52 @@ kit.both("a service that blocks in its event wait can quit, be killed, and be th
   services = { blocker = blocker },
   main = [[
     local a, b = ltask.spawn "blocker", ltask.spawn "blocker"
-    ltask.spawn "blocker"
-    ltask.sleep(1)
+    local c = ltask.spawn "blocker"
+    -- Each has waited before.
+    for _, id in ipairs { a, b, c } do ltask.call(id, "ping") end
     pcall(ltask.call, a, "stop")
-    ltask.sleep(2)
-    say((pcall(ltask.call, a, "ping")))
+    while pcall(ltask.call, a, "ping") do ltask.sleep(0) end
+    say "one has quit"
     say(ltask.kill(b))
-    ltask.sleep(2)
     say((pcall(ltask.call, b, "ping")))
     for _ = 1, 50 do ltask.kill(ltask.spawn "blocker") end
     say "fifty more came and went"
   ]],
-  out = { "false", "true", "false", "fifty more came and went" },
+  out = { "one has quit", "true", "false", "fifty more came and went" },
 })
 
 kit.both("a service that is bound to a worker and blocks there does not starve the others", {
   services = { plain = plain, bound = [[
     local S = {}
     function S.bind() ltask.worker_bind(0) return ltask.worker_id() end
-    function S.block(ms)
-      ltask.timer_sleep(ms)
+    -- Until that file is there.
+    function S.block(who, path)
+      ltask.send(who, "begun")
+      repeat
+        ltask.timer_sleep(20)
+        local f <close> = io.open(path)
+      until f
       return "blocked"
     end
     return S
   ]] },
   main = [[
+    local path = ... .. "/go"
+    function S.begun() ltask.wakeup "begun" end
     local c = ltask.spawn "bound"
     ltask.call(c, "bind")
     local services = {}
     for i = 1, 4 do services[i] = ltask.spawn "plain" end
     local ended = false
     ltask.fork(function()
-      say(ltask.call(c, "block", 1500))
+      say(ltask.call(c, "block", ltask.self(), path))
       ended = true
       ltask.wakeup "ended"
     end)
-    ltask.sleep(1)
+    ltask.wait "begun"
     for i = 1, 400 do assert(ltask.call(services[1 + i % 4], "ping", i) == i) end
     say("the others were not kept", ended)
+    io.open(path, "w"):close()
     if not ended then ltask.wait "ended" end
   ]],
   out = { "the others were not kept\tfalse", "blocked" },
@@ -162,15 +170,19 @@ kit.both("bound services each run on their own worker, and only there", {
   ]] },
   main = [[
     local _, workers = ...
-    local all, right = {}, true
+    local all, right, left = {}, true, 600
     for i = 0, 5 do all[i] = ltask.spawn("bound", i % workers) end
     for _ = 1, 100 do
       for i = 0, 5 do
-        ltask.fork(function() if ltask.call(all[i], "where") ~= i % workers then right = false end end)
+        ltask.fork(function()
+          if ltask.call(all[i], "where") ~= i % workers then right = false end
+          left = left - 1
+          if left == 0 then ltask.wakeup "all" end
+        end)
       end
       ltask.sleep(0)
     end
-    ltask.sleep(5)
+    if left > 0 then ltask.wait "all" end
     say(right)
     for i = 0, 5 do ltask.call(all[i], "free") end
     say(ltask.call(all[0], "where") ~= nil)

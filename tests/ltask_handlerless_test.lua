@@ -13,7 +13,7 @@ local function boot(config, services)
 end
 
 -- Functions for a service that watches others die: `alive(label)` counts the services of a label, `gone(label)`
--- waits until there is none, or fails after 10 seconds.
+-- waits until there is none, or fails after 40 seconds.
 local watching <const> = [[
   local function alive(label)
     local count = 0
@@ -23,7 +23,7 @@ local watching <const> = [[
     return count
   end
   local function gone(label)
-    local limit = ltask.counter() + 10
+    local limit = ltask.counter() + 40
     while alive(label) > 0 do
       assert(ltask.counter() < limit, label .. " does not end")
       ltask.sleep(1)

@@ -38,7 +38,6 @@ kit.both("an answer for which the caller has no memory raises in the caller", {
     say(ltask.call(small, "ask", big))
   ]],
   err = false,
-  seconds = 8,
   out = function(out) t.eq(said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
@@ -70,7 +69,6 @@ kit.both("a service at its memory limit answers requests with an error, and live
     say(ltask.call(id, "ping"))
   ]],
   err = false,
-  seconds = 8,
   out = function(out)
     local refused <const> = "false\tnot enough memory"
     t.eq(said(out), { refused, refused, refused, "pong" })
@@ -85,7 +83,7 @@ kit.both("a service at its memory limit can be killed", {
     local id = ltask.spawn "limited"
     ltask.call(id, "limit")
     local killed = ltask.kill(id)
-    local till, dead = ltask.counter() + 3, false
+    local till, dead = ltask.counter() + 30, false
     repeat
       ltask.sleep(1)
       dead = not pcall(ltask.call, id, "ping")
@@ -93,7 +91,6 @@ kit.both("a service at its memory limit can be killed", {
     say(killed, dead)
   ]],
   err = false,
-  seconds = 8,
   out = function(out) t.eq(said(out), { "true\ttrue" }) end,
 })
 
@@ -152,9 +149,9 @@ kit.both("a send that waits for room returns false and a message when the receiv
         if sent + dead == 20 or other then ltask.wakeup "all" end
       end)
     end
-    ltask.sleep(1)
+    ltask.sleep(0)
     io.open(dir .. "/go", "w"):close()
-    ltask.timeout(500, function() ltask.wakeup "all" end)
+    ltask.timeout(3000, function() ltask.wakeup "all" end)
     if sent + dead < 20 then ltask.wait "all" end
     say(sent >= 4, dead > 0, sent + dead, other)
   ]],
@@ -189,7 +186,7 @@ kit.both("services that call each other through mailboxes with room for one get 
         if ended == 40 then ltask.wakeup "all" end
       end)
     end
-    ltask.timeout(800, function() ltask.wakeup "all" end)
+    ltask.timeout(4000, function() ltask.wakeup "all" end)
     ltask.wait "all"
     say(right)
   ]],
@@ -201,9 +198,12 @@ kit.both("services that call each other through mailboxes with room for one get 
 kit.both('with full = "wait" a coroutine that cannot wait sends as long as there is room', {
   config = { full = "wait" },
   main = [[
-    function S.add() say "added" end
+    function S.add()
+      say "added"
+      ltask.wakeup "added"
+    end
     for r in coroutine.wrap(function() coroutine.yield(ltask.send(ltask.self(), "add")) end) do say(r) end
-    ltask.sleep(1)
+    ltask.wait "added"
   ]],
   out = { "true", "added" },
 })
@@ -250,13 +250,14 @@ kit.both("exclusive.send of a request leaves a pending request of the same sessi
 kit.both("the log goes on after the logger's mailbox was full", {
   services = { own_logger = [[
     local core = require "ltask.core"
-    local S = {}
+    local S, written = {}, 0
     local function flush()
       while true do
         local now, _, _, p, n = core.poplog()
         if not now then break end
         local _, text = ltask.unpack_remove(p, n)
         say((text:match "[^\t]*$"))
+        written = written + 1
       end
     end
     core.system_calls().log_ready = flush
@@ -266,6 +267,7 @@ kit.both("the log goes on after the logger's mailbox was full", {
       repeat local f = io.open(path) until f
     end
     function S.add() end
+    function S.written() return written end
     function S.quit() flush() end
     core.log_reader()
     flush()
@@ -281,9 +283,15 @@ kit.both("the log goes on after the logger's mailbox was full", {
     repeat until not pcall(ltask.send, logger, "add")
     print "while it is full"
     io.open(dir .. "/go", "w"):close()
-    ltask.sleep(20)
+    local function written(n)
+      repeat
+        ltask.sleep(1)
+        local ok, count = pcall(ltask.call, logger, "written")
+      until ok and count >= n
+    end
+    written(1)
     print "later"
-    ltask.sleep(20)
+    written(2)
     say "the end"
   ]],
   out = { "while it is full", "later", "the end" },

@@ -43,16 +43,18 @@ kit.both("preload may wait and call", {
 kit.both("a module whose loading coroutine was killed can be required again", {
   main = [[
     local task = require "lio.task"
+    local loads = 0
     package.preload.slow = function()
-      ltask.sleep(5)
+      loads = loads + 1
+      if loads == 1 then ltask.wait "never" end
       return "loaded"
     end
     local first = ltask.fork(function() require "slow" end)
-    ltask.sleep(1)
+    ltask.sleep(0)
     ltask.fork(function() ltask.wakeup("waited", pcall(require, "slow")) end)
-    ltask.sleep(1)
+    ltask.sleep(0)
     task.kill(first)
-    ltask.timeout(300, function() ltask.wakeup("waited", true, "waits for ever") end)
+    ltask.timeout(3000, function() ltask.wakeup("waited", true, "waits for ever") end)
     -- The one that waited meanwhile is told, or loads it.
     local ok, what = ltask.wait "waited"
     say(ok and what == "loaded" or not ok and what:find "closed" ~= nil or what)
@@ -113,7 +115,6 @@ with_loop("loop.run in a service runs its function to the end while older tasks 
       return "result"
     end))
   ]],
-  seconds = 8,
   out = { "1", "2", "3", "4", "5", "returned\tresult" },
 })
 
@@ -126,6 +127,7 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
       for i = 1, 100 do ltask.fork(pcall, ltask.call, id, "park", i) end
       ltask.fork(function()
         say("answer", ltask.call(id, "wait"))
+        ltask.send(id, "done")
         ltask.quit()
       end)
     end
@@ -141,6 +143,7 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
       ltask.wait "free"
       return "of the handler"
     end
+    function requests.done() ltask.wakeup "done" end
     local asker = ltask.spawn "asker"
     loop.run(function()
       ltask.send(asker, "ask", ltask.self())
@@ -148,9 +151,8 @@ with_loop("loop.run in a service ends while a request is handled, and leaves its
     end)
     print "run has ended"
     ltask.wakeup "free"
-    ltask.sleep(5)
+    ltask.wait "done"
   ]],
-  seconds = 8,
   out = { "run has ended", "answer\tof the handler" },
 })
 
@@ -169,7 +171,6 @@ with_loop("a quit from outside stops the loop of a service gracefully", {
       pcall(loop.sleep, 100)
     end)
   ]],
-  seconds = 8,
   out = { "hook begins", "hook ends" },
 })
 

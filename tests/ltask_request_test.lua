@@ -9,6 +9,9 @@ local worker <const> = [[
   function S.echo(...) return ... end
   function S.delay(cs, ...) ltask.sleep(cs) return ... end
   function S.fail(what) error(what, 0) end
+  -- Answered when `go` comes, before that is.
+  function S.later(...) ltask.multi_wait "go" return ... end
+  function S.go() ltask.multi_wakeup "go" ltask.sleep(0) end
   function S.add(n) ltask.sleep(1) count = count + n return count end
   function S.count() return count end
   return S
@@ -83,11 +86,11 @@ kit.both("select with a timeout ends without those that are late, whose answers 
     local a = ltask.spawn "worker"
     local seen = {}
     local started = ltask.counter()
-    for r, resp in ltask.request { a, "delay", 20, id = "late" } { a, "delay", 1, id = "soon" } :select(6) do
+    for r, resp in ltask.request { a, "later", id = "late" } { a, "delay", 1, id = "soon" } :select(100) do
       if resp then seen[#seen + 1] = r.id end
     end
-    say(ltask.counter() - started >= 0.06, table.concat(seen, " "))
-    ltask.sleep(20)
+    say(ltask.counter() - started >= 1, table.concat(seen, " "))
+    ltask.call(a, "go")
     say(ltask.call(a, "echo", "still in step"))
   ]],
   out = { "true\tsoon", "still in step" },
@@ -111,15 +114,15 @@ kit.both("leaving the loop, close and <close> drop the rest", {
   services = { worker = worker },
   main = [[
     local a = ltask.spawn "worker"
-    for _ in ltask.request { a, "echo" } { a, "delay", 3 } :select() do break end
+    for _ in ltask.request { a, "echo" } { a, "later" } :select() do break end
     do
-      local req <close> = ltask.request { a, "delay", 3 } { a, "delay", 2 }
+      local req <close> = ltask.request { a, "later" } { a, "later" }
       for _ in req:select(1) do end
     end
-    local req = ltask.request { a, "delay", 2 }
+    local req = ltask.request { a, "later" }
     local next_one = req:select()
     req:close()
-    ltask.sleep(6)
+    ltask.call(a, "go")
     say(ltask.call(a, "echo", "in step"))
   ]],
   out = { "in step" },
@@ -130,14 +133,16 @@ kit.both("parallel gives each task with a table of its results or its error", {
   main = [[
     local a = ltask.spawn "worker"
     local tasks = {
-      { function(x, y) ltask.sleep(4) return x + y end, 1, 2, id = "sum" },
+      { function(x, y) ltask.wait "others" return x + y end, 1, 2, id = "sum" },
       { ltask.call, a, "echo", "e", nil, "f", id = "call" },
       { function() error("broken", 0) end, id = "error" },
       { function() end, id = "none" },
     }
     local last
+    local left = 3
     for task, resp in ltask.parallel(tasks) do
-      last = task.id
+      last, left = task.id, left - 1
+      if left == 0 then ltask.wakeup "others" end
       if resp.error then
         local ok, e = pcall(resp.rethrow, resp)
         local function names(e) return tostring(e):find("broken", 1, true) ~= nil end

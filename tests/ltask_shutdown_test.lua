@@ -31,7 +31,7 @@ kit.both("quit_ltask ends the system: every quit handler runs, whatever waits", 
       ltask.fork(function() pcall(ltask.call, a, "nap", 100000) end)
     end
     ltask.uniqueservice("worker", "unique")
-    ltask.sleep(1)
+    ltask.sleep(0)
     say "leaving"
   ]],
   out = function(out)
@@ -46,14 +46,16 @@ kit.both("the system ends by itself when the last service that is not unique has
   services = {
     worker = worker,
     late = [[
-      ltask.timeout(8, function()
+      local starter = ...
+      ltask.fork(function()
+        while ltask.call(1, "stat")[starter] do ltask.sleep(1) end
         say "late ends"
         ltask.quit()
       end)
       return {}
     ]],
     starter = [[
-      ltask.spawn "late"
+      ltask.spawn("late", ltask.self())
       ltask.uniqueservice("worker", "unique")
       ltask.timeout(2, function()
         say "starter ends"
@@ -63,7 +65,6 @@ kit.both("the system ends by itself when the last service that is not unique has
     ]],
   },
   config = { bootstrap = { { name = "starter" } } },
-  seconds = 5,
   out = function(out) t.eq(said(out), { "starter ends", "late ends", "quit\tunique" }) end,
 })
 
@@ -117,8 +118,11 @@ kit.both("every VM is closed: __gc and the __close of coroutines that wait run",
     return S
   ]] },
   main = [[
-    for i = 1, 3 do ltask.send(ltask.spawn("holder", i), "wait") end
-    ltask.sleep(1)
+    for i = 1, 3 do
+      local id = ltask.spawn("holder", i)
+      ltask.send(id, "wait")
+      ltask.syscall(id, "tasks")
+    end
   ]],
   out = function(out)
     local lines = said(out)
@@ -196,7 +200,7 @@ t.test("start leaves no thread and no descriptor, twenty times in one process", 
       if threads ~= 1 then print("threads after boot " .. i, threads) end
     end
     print("descriptors", count "fd" - before)
-  ]], dir, 30)
+  ]], dir)
   t.eq(r.err, "")
   local tail = kit.lines(r.out)
   t.eq(tail[#tail], "descriptors\t0", r.out)
@@ -209,7 +213,7 @@ t.test("SIGTERM ends the process, as it does without a system; SIGINT ends it as
     for _, signal in ipairs { "TERM", "INT" } do
       local dir, program = kit.write({ main = "say 'ready' ltask.wait 'for ever'" }, worker_count)
       t.write(dir .. "/program.lua", program)
-      local c <close> = t.spawn("timeout -k 1 5 " .. kit.host() .. " " .. t.quote(dir .. "/program.lua"))
+      local c <close> = t.spawn("timeout -k 1 60 " .. kit.host() .. " " .. t.quote(dir .. "/program.lua"))
       c:expect "^ready$"
       c:kill(signal)
       local code, ended_by = c:close()
@@ -249,14 +253,18 @@ t.test("a crash is written to the crashlog with the service that ran, and still 
 end)
 
 kit.both("a system may be ended while services are being started", {
-  services = { slow = "ltask.sleep(100) return {}", worker = worker },
+  services = { slow = "ltask.send(..., 'begun') ltask.sleep(100000) return {}", worker = worker },
   main = [[
-    for _ = 1, 3 do ltask.fork(function() pcall(ltask.spawn, "slow") end) end
-    ltask.sleep(1)
+    local begun = 0
+    function S.begun()
+      begun = begun + 1
+      if begun == 3 then ltask.wakeup "begun" end
+    end
+    for _ = 1, 3 do ltask.fork(function() pcall(ltask.spawn, "slow", ltask.self()) end) end
+    ltask.wait "begun"
     say "leaving"
   ]],
   err = false,
-  seconds = 8,
   out = function(out) t.ok(out:find "leaving", out) end,
 })
 

@@ -21,11 +21,23 @@ local busy <const> = nested .. [[
   return { never = function() local r = ltask.wait "never" return r end }
 ]]
 
+-- Waits until all of them wait, and the request that the third one makes.
+local settled <const> = [[
+  local function settled(a)
+    while true do
+      for _, one in ipairs(ltask.syscall(a, "tasks")) do
+        if one.traceback:find("busy.lua:8", 1, true) then return end
+      end
+      ltask.sleep(1)
+    end
+  end
+]]
+
 kit.both("the request tasks lists what the tasks of a service wait for, with the lines of their coroutines", {
   services = { busy = busy },
-  main = [[
+  main = settled .. [[
     local a = ltask.spawn "busy"
-    ltask.sleep(1)
+    settled(a)
     for _, how in ipairs { "call", "syscall" } do
       local list = ltask[how](a, "tasks")
       local function find(name)
@@ -79,9 +91,9 @@ kit.both("a task's age grows while it waits", {
 
 kit.both("inspect's traceback shows the coroutines inside of each other", {
   services = { busy = busy },
-  main = [[
+  main = settled .. [[
     local a = ltask.spawn "busy"
-    ltask.sleep(1)
+    settled(a)
     local text = ltask.syscall(a, "inspect", "traceback")
     for line = 5, 7 do say(text:find("busy.lua:" .. line, 1, true) ~= nil) end
     say(select(2, text:gsub("busy.lua:3:", "")), select(2, text:gsub("resumed by", "")))
@@ -153,7 +165,7 @@ kit.both("a fork or a request without a caller that is lost is logged, once each
       ltask.sleep(0)
     end
     ltask.call(a, "wake")
-    ltask.sleep(2)
+    ltask.call(a, "collect")
   ]],
   err = false,
   out = function(out, err)
@@ -176,7 +188,7 @@ kit.both("nothing is reported of tasks that wait when their service or the syste
       pcall(ltask.call, a, "stop")
     end
     ltask.fork(function() coroutine.wrap(ltask.wait)({}) end)
-    ltask.sleep(2)
+    ltask.sleep(0)
     say "end"
   ]],
   out = { "end" },
@@ -250,7 +262,7 @@ t.test("in a service that owns a loop a generator may use both: sockets and call
     end)
     ltask.send(1, "quit_ltask")
   ]])
-  local r = t.run(("cd %s && timeout -k 1 15 %s --service main.lua"):format(t.quote(dir),
+  local r = t.run(("cd %s && timeout -k 1 60 %s --service main.lua"):format(t.quote(dir),
     t.bin()))
   t.eq({ r.out, r.err, r.code }, { "ONE\nTWO\nTHREE\n", "", 0 })
 end)

@@ -215,10 +215,10 @@ kit.both("an error object that a nested call raised can be caught and read betwe
 kit.both("an error in a nested fork is logged once, with the lines of all its coroutines", {
   main = [[
     local function inner() ltask.sleep(0) error "nobody caught it" end
-    ltask.fork(function()
+    local co = ltask.fork(function()
       coroutine.wrap(inner)()
     end)
-    ltask.sleep(2)
+    while coroutine.status(co) ~= "dead" do ltask.sleep(1) end
   ]],
   err = false,
   out = function(out, err)
@@ -262,7 +262,7 @@ kit.both("a request whose coroutine is closed while nested: its caller is told, 
         caught = (ok and "answered" or "told") .. " " .. type(e)
         ltask.wakeup "told"
       end)
-      ltask.sleep(1)
+      ltask.sleep(0)
       say(ltask.call(a, "cancel"))
       if not caught then ltask.wait "told" end
       say((caught:gsub(" .*", "")))
@@ -298,7 +298,7 @@ kit.both("close of a coroutine inside a handler lets the handler go on and answe
       say(ltask.call(a, "hold"))
       ltask.wakeup "answered"
     end)
-    ltask.sleep(1)
+    ltask.sleep(0)
     say(ltask.call(a, "cancel"))
     ltask.fork(function() say(ltask.call(a, "close")) end)
     ltask.wait "answered"
@@ -326,6 +326,7 @@ kit.both("a service that is killed while chains wait answers every caller; its <
       end)
     end
     function S.never() ltask.wait {} end
+    function S.ping() end
     return S
   ]] },
   main = nested .. [[
@@ -338,7 +339,8 @@ kit.both("a service that is killed while chains wait answers every caller; its <
         if told == 9 then ltask.wakeup "all" end
       end)
     end
-    ltask.sleep(2)
+    ltask.sleep(0)
+    ltask.call(a, "ping")
     say(ltask.kill(a))
     if told < 9 then ltask.wait "all" end
     say("told", told)
@@ -360,8 +362,7 @@ kit.both("the system ends while chains wait, without a word", {
     return { never = function() nested(3, ltask.sleep, 100000) end }
   ]] },
   main = [[
-    for _ = 1, 5 do ltask.spawn "busy" end
-    ltask.sleep(2)
+    for _ = 1, 5 do ltask.syscall(ltask.spawn "busy", "tasks") end
     say "end"
   ]],
   out = { "end" },

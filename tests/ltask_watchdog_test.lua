@@ -8,8 +8,10 @@ local kit = require "tests.ltaskkit"
 -- Loops until that file is there: endless for whoever waits for it. The loop is on line 7.
 local spinner <const> = [[
   local S = {}
-  function S.spin(path)
+  -- Until that file is there, having told `who`.
+  function S.spin(path, who)
     local n = 0
+    if who then ltask.send(who, "begun") end
     repeat
       local f
       for _ = 1, 100 do
@@ -28,9 +30,10 @@ kit.both("others go on while a service loops, calls and timers alike", {
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
+    function S.begun() ltask.wakeup "begun" end
     local a, e = ltask.spawn "spinner", ltask.spawn "echo"
-    ltask.fork(function() ltask.wakeup("ended", ltask.call(a, "spin", dir .. "/go")) end)
-    ltask.sleep(1)
+    ltask.fork(function() ltask.wakeup("ended", ltask.call(a, "spin", dir .. "/go", ltask.self())) end)
+    ltask.wait "begun"
     for i = 1, 1000 do assert(ltask.call(e, "echo", i) == i) end
     ltask.sleep(1)
     local b = ltask.spawn "echo"
@@ -48,16 +51,20 @@ kit.both("more services loop than there are workers, and another still answers",
   services = { spinner = spinner, echo = echo },
   main = [[
     local dir = ...
-    local e, ended = ltask.spawn "echo", 0
+    local e, ended, begun = ltask.spawn "echo", 0, 0
+    function S.begun()
+      begun = begun + 1
+      if begun == 4 then ltask.wakeup "begun" end
+    end
     for _ = 1, 4 do
       local a = ltask.spawn "spinner"
       ltask.fork(function()
-        ltask.call(a, "spin", dir .. "/go")
+        ltask.call(a, "spin", dir .. "/go", ltask.self())
         ended = ended + 1
         if ended == 4 then ltask.wakeup "ended" end
       end)
     end
-    ltask.sleep(1)
+    ltask.wait "begun"
     for i = 1, 100 do assert(ltask.call(e, "echo", i) == i) end
     say "goes on"
     io.open(dir .. "/go", "w"):close()
@@ -65,7 +72,6 @@ kit.both("more services loop than there are workers, and another still answers",
     say "all ended"
   ]],
   err = false,
-  seconds = 30,
   out = function(out)
     t.ok(out:find "goes on\n" and out:find "all ended\n", out)
   end,
@@ -75,71 +81,66 @@ for name, config in pairs {
   ["the boot table's watchdog"] = { watchdog = 0.2 },
   ["the core table's watchdog"] = { core = { watchdog = 0.2 } },
 } do
-  kit.both(name .. " logs id, label and traceback of a loop, and its recovery", {
-    services = { spinner = spinner },
-    config = config,
-    main = [[
-      local dir = ...
-      local a = ltask.spawn "spinner"
-      ltask.fork(function() ltask.wakeup("ended", ltask.call(a, "spin", dir .. "/go")) end)
-      say("id", a)
-      ltask.sleep(60)
-      io.open(dir .. "/go", "w"):close()
-      ltask.wait "ended"
-      ltask.sleep(5)
-    ]],
-    err = false,
-    out = function(out, err)
-      local log = out .. err
-      local id = log:match "id\t(%d+)\n"
-      t.ok(log:find "spinner%.lua:[4-9]", "no traceback of the loop:\n" .. log)
-      local told = 0
-      for line in log:gmatch "[^\n]+" do
-        if line:find "^%[" and line:find "spinner" and line:find("%f[%d]" .. id .. "%f[%D]") then told = told + 1 end
-      end
-      t.ok(told >= 2, "want a line for the loop and one for its end:\n" .. log)
-      t.ok(log:find "spinner[^\n]* again", "no word of its recovery:\n" .. log)
-    end,
-  })
+  t.test(name .. " logs id, label and traceback of a loop, and its recovery", function()
+    for _, worker in ipairs(kit.workers) do
+      local child <close>, dir = kit.spawn({
+        services = { spinner = spinner },
+        config = config,
+        main = [[
+          local dir = ...
+          local a = ltask.spawn "spinner"
+          say("id", a)
+          ltask.fork(function() ltask.wakeup("ended", ltask.call(a, "spin", dir .. "/go")) end)
+          ltask.wait "ended"
+          while not io.open(dir .. "/over") do ltask.sleep(1) end
+        ]],
+      }, worker)
+      local id = child:expect "^id\t(%d+)$"
+      child:expect("^%[.*%(" .. id .. " spinner%).* has not paused")
+      child:expect "spinner%.lua:[4-9]"
+      kit.go(dir)
+      child:expect("^%[.*%(" .. id .. " spinner%).* has paused again")
+      t.write(dir .. "/over", "")
+      child:all()
+      t.eq(child:close(), 0)
+    end
+  end)
 end
 
-kit.both("the traceback of a loop inside coroutines of its own is the innermost's", {
-  services = { outer = [[
-    local S = {}
-    local function spin(path)
-      local n = 0
-      repeat
-        for i = 1, 2000000 do n = n + i end
-      until io.open(path)
-      return "recovered"
-    end
-    function S.spin(path)
-      return coroutine.wrap(function() return coroutine.wrap(spin)(path) .. " inside" end)()
-    end
-    return S
-  ]] },
-  config = { watchdog = 0.2 },
-  main = [[
-    local dir = ...
-    local a = ltask.spawn "outer"
-    ltask.fork(function() ltask.wakeup("ended", ltask.call(a, "spin", dir .. "/go")) end)
-    ltask.sleep(60)
-    io.open(dir .. "/go", "w"):close()
-    say(ltask.wait "ended")
-    ltask.sleep(5)
-  ]],
-  err = false,
-  out = function(out, err)
-    local log = out .. err
-    t.ok(log:find "recovered inside\n", log)
-    t.ok(log:find "outer%.lua:[4-7]: in function", "no traceback of the loop:\n" .. log)
-  end,
-})
+t.test("the traceback of a loop inside coroutines of its own is the innermost's", function()
+  for _, worker in ipairs(kit.workers) do
+    local child <close>, dir = kit.spawn({
+      services = { outer = [[
+        local S = {}
+        local function spin(path)
+          local n = 0
+          repeat
+            for i = 1, 2000000 do n = n + i end
+          until io.open(path)
+          return "recovered"
+        end
+        function S.spin(path)
+          return coroutine.wrap(function() return coroutine.wrap(spin)(path) .. " inside" end)()
+        end
+        return S
+      ]] },
+      config = { watchdog = 0.2 },
+      main = [[ say(ltask.call(ltask.spawn "outer", "spin", ... .. "/go")) ]],
+    }, worker)
+    child:expect "has not paused"
+    child:expect "outer%.lua:[4-7]: in function"
+    kit.go(dir)
+    child:expect "^recovered inside$"
+    child:all()
+    t.eq(child:close(), 0)
+  end
+end)
 
 kit.both("the end of the system ends a loop that resumes coroutines and catches what they raise", {
   services = { hydra = [[
     local S = {}
-    function S.spin()
+    function S.spin(who)
+      ltask.send(who, "begun")
       local function head()
         for _ = 1, 1000 do coroutine.yield() end
       end
@@ -152,9 +153,10 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
   ]] },
   config = { grace = 0.5 },
   main = [[
+    function S.begun() ltask.wakeup "begun" end
     local a = ltask.spawn "hydra"
-    ltask.send(a, "spin")
-    ltask.sleep(2)
+    ltask.send(a, "spin", ltask.self())
+    ltask.wait "begun"
     say "quits"
     ltask.send(1, "quit_ltask")
   ]],
@@ -167,10 +169,10 @@ kit.both("the end of the system ends a loop that resumes coroutines and catches 
 
 kit.both("a service that is only busy, with many short requests, is not reported", {
   services = { echo = echo },
-  config = { watchdog = 0.1 },
+  config = { watchdog = 1 },
   main = [[
     local e = ltask.spawn "echo"
-    local till = ltask.counter() + 0.5
+    local till = ltask.counter() + 2.5
     local n = 0
     while ltask.counter() < till do
       n = n + ltask.call(e, "echo", 1)

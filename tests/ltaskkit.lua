@@ -128,16 +128,19 @@ function kit.host(path)
   }, " ") .. load_lio
 end
 
+local LIMIT <const> = 60
+
 --- Writes `source` as program.lua into `dir` (default: a fresh folder), and runs it in a process
--- of its own, in that folder. Returns t.run's table. `seconds`: how long it may take (default 15).
+-- of its own, in that folder. Returns t.run's table. `seconds`: how long it may take (default 60: only what hangs
+-- takes that long, however busy the machine is).
 function kit.program(source, dir, seconds)
   dir = dir or t.tmp()
   t.write(dir .. "/program.lua", source)
   local r = t.run(string.format("cd %s && timeout -k 1 %g %s program.lua",
-    t.quote(dir), seconds or 15, kit.host()))
+    t.quote(dir), seconds or LIMIT, kit.host()))
   if r.code == 124 then
     error(string.format("the system did not end in %g s; it printed:\n%s%s",
-      seconds or 15, r.out, r.err), 0)
+      seconds or LIMIT, r.out, r.err), 0)
   end
   return r
 end
@@ -146,7 +149,8 @@ end
 -- `spec.main`: the main service's body, called with the folder and the number of workers, the
 -- system ends after it; `spec.services`: further files
 -- by name; `spec.modules`: the same without the prelude; `spec.config`: keys for the boot table
--- (`core` is filled in with `worker`).
+-- (`core` is filled in with `worker`, and the watchdog waits a minute unless it is configured: on a busy machine a
+-- service may well stand still for seconds).
 function kit.write(spec, worker)
   local dir = t.tmp()
   for name, source in pairs(spec.services or {}) do
@@ -158,7 +162,7 @@ function kit.write(spec, worker)
   if spec.main then t.write(dir .. "/main.lua", main_before .. spec.main .. main_after) end
   local config = { bootstrap = { { name = "main", args = { dir, worker } } }, service_path = dir .. "/?.lua" }
   for k, v in pairs(spec.config or {}) do config[k] = v end
-  config.core = { worker = worker }
+  config.core = { worker = worker, watchdog = not config.watchdog and 60 or nil }
   for k, v in pairs(spec.config and spec.config.core or {}) do config.core[k] = v end
   return dir, table.concat {
     "local config = ", literal(config), "\n",
@@ -211,6 +215,18 @@ function kit.raw_system(spec, worker)
   local r = kit.program(kit.raw_program(spec, worker or 1), nil, spec.seconds)
   return r.out, r.err, r.code, r
 end
+
+--- Boots the system of `spec` in the background, for a test that waits for what it prints, both to its output and to
+-- its errors, before it lets it go on: `...` in `main` is the folder, and `while not io.open(... .. "/go") do` waits
+-- for `kit.go(dir)`. Returns the child, to be declared `<close>`, and the folder.
+function kit.spawn(spec, worker)
+  local dir, program = kit.write(spec, worker)
+  t.write(dir .. "/program.lua", program)
+  return t.spawn(("timeout -k 1 %g env -C %s %s program.lua"):format(LIMIT, t.quote(dir), kit.host())), dir
+end
+
+--- Lets a system that waits for the file `go` in its folder go on.
+function kit.go(dir) t.write(dir .. "/go", "") end
 
 -- ---------------------------------------------------------------------------------------------
 -- Tests
