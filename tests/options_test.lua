@@ -52,6 +52,23 @@ t.test("a name that is like no other is told without a guess", function()
   raises_here("net.connect: option names are strings, got 1", function() net.connect("127.0.0.1", 9, { 5 }) end)
 end)
 
+t.test("values that a metatable gives are options as any other", function()
+  local function inherits(values) return setmetatable({}, { __index = values }) end
+  raises_here('net.connect: option \'timeout\' must be a positive number of seconds, got "x"',
+    function() net.connect("127.0.0.1", 9, inherits { timeout = "x" }) end)
+  raises_here("http.get: option 'limit' must be a number from 0, got -1",
+    function() http.get("http://127.0.0.1/", inherits(function(_, name) return name == "limit" and -1 or nil end)) end)
+  t.eq(web.new(inherits { grace = 7 }).grace, 7)
+  t.eq(web.new(inherits { fields = 7 }).settings.fields, 7)
+end)
+
+t.test("an address that has no path, or is given twice, is refused", function()
+  raises_here("app:listen: cannot read the address 'unix:', which would be as in 127.0.0.1:8080",
+    function() app:listen "unix:" end)
+  raises_here("app:listen: option 'addr' goes with a port, and not with the address '127.0.0.1:0'",
+    function() app:listen("127.0.0.1:0", { addr = "0.0.0.0" }) end)
+end)
+
 t.test("a wrong value is told, with what it must be", function()
   local seconds = "net.connect: option 'timeout' must be a positive number of seconds, got "
   raises_here(seconds .. '"5"', function() net.connect("127.0.0.1", 9, { timeout = "5" }) end)

@@ -130,6 +130,17 @@ end
 -- The table that callers without options get; nobody writes to it.
 local NONE <const> = {}
 
+-- Options with those that a metatable gives, as a table without one: they are read once, and checked as any other.
+local function with_inherited(options, rules)
+  if getmetatable(options) == nil then return options end
+  local all = {}
+  for name, value in pairs(options) do all[name] = value end
+  for name in pairs(rules) do
+    if all[name] == nil then all[name] = options[name] end
+  end
+  return all
+end
+
 -- `check(call, index, options, rules)` → the options, or an empty table for nil. Raises at the program's line for an
 -- unknown name and for a wrong value. `call` is named as the program writes it, as in "net.connect"; `index` is the
 -- argument's.
@@ -138,6 +149,7 @@ function M.check(call, index, options, rules)
   if type(options) ~= "table" then
     misuse.argument(call:match "[%w_]+$", index, "table of options", options)
   end
+  options = with_inherited(options, rules)
   for name, value in pairs(options) do
     local one = rules[name]
     if not one then M.unknown(call, name, rules) end

@@ -278,7 +278,10 @@ local function parse_address(call, where, opts)
     return opts.addr or "127.0.0.1", where
   end
   if type(where) ~= "string" then misuse.argument(call, 1, "port or address", where) end
-  if where:match("^unix:") then return where, nil end
+  if opts.addr then
+    misuse.raise(("app:%s: option 'addr' goes with a port, and not with the address '%s'"):format(call, where))
+  end
+  if where:match "^unix:." then return where, nil end
   local addr, port = where:match("^%[([%x:.%%]+)%]:(%d+)$")
   if not addr then addr, port = where:match("^([^:]+):(%d+)$") end
   port = math.tointeger(tonumber(port))

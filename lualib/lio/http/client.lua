@@ -203,7 +203,7 @@ end
 
 -- Makes the request of a call such as "http.get".
 local function perform(self, call, index, opts)
-  options.check(call, index, opts, OF_REQUEST)
+  opts = options.check(call, index, opts, OF_REQUEST)
   local check_loop = self.pool:net().check_loop
   if check_loop then check_loop(("http.client: %s request"):format(opts.method or "GET"), 2) end
   local ok, request, message, code = pcall(prepare, self, opts)
@@ -224,9 +224,8 @@ local function perform(self, call, index, opts)
 end
 
 local function with_url(self, call, method, url, opts)
-  if opts ~= nil and type(opts) ~= "table" then misuse.argument(call:match "%l+$", 2, "table of options", opts) end
   local all = { url = url, method = method }
-  for name, value in pairs(opts or {}) do all[name] = value end
+  for name, value in pairs(options.check(call, 2, opts, OF_REQUEST)) do all[name] = value end
   return perform(self, call, 2, all)
 end
 
