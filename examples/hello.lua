@@ -5,4 +5,5 @@ local web = require "lio.webserver"
 local app = web.new()
 app:get("/", function(req, res) return "Hello, World!\n" end)
 app:get("/users/:id", function(req, res) return { id = req.params.id } end) -- a table is JSON
-app:run(assert(tonumber((...) or 8080), "the port must be a number"))
+local port = assert(tonumber((...) or 8080), "the port must be a number")
+app:run(port)

@@ -90,7 +90,7 @@ t.test("what started before the failure is ended: its quit handler runs, and the
     io.write(start { service_path = path, bootstrap = { { name = "one", source = "" } } }, "\n")
   ]], dir), dir)
   t.eq(r.err, "")
-  t.eq(r.out, "quit\nfalse ltask.start: the system cannot start: the bootstrap service 'raises': " .. dir
+  t.eq(r.out, "quit\nfalse program.lua:3: ltask.start: the system cannot start: the bootstrap service 'raises': " .. dir
     .. "/raises.lua:1: as it must\n0\n")
   t.eq(r.code, 0)
 end)
