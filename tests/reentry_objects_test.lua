@@ -442,6 +442,53 @@ t.test("exchange:answer with release or __gc inside does not write to what is go
   end
 end)
 
+-- An exchange that has begun an answer and failed in the middle of its fields.
+local function half_answered()
+  local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  next_request(x, sel)
+  local fields = {}
+  for i = 1, 6 do fields["X-" .. i] = i / 4 end
+  local done, message = pcall(with_finalizer, function()
+    -- The field that is being written is gone from the table, and its place is another's.
+    for name in pairs(fields) do fields[name] = nil end
+    for i = 1, 30 do fields["Y-" .. i .. "-" .. math.random(1 << 40)] = i / 4 end
+  end, x.answer, x, 200, nil, "outer", nil, fields)
+  t.eq(done, false)
+  t.ok(message:find "invalid key to 'next'", message)
+  return x, s, far, sel
+end
+
+-- What was written of its head stayed queued, and the next head went out behind that.
+t.test("an answer that fails in the middle of its fields is taken back before the next one", function()
+  for name, again in pairs {
+    answer = function(x) x:answer(500, nil, "again") end,
+    refuse = function(x) x:refuse(500, "again") end,
+    start = function(x) x:start(500, nil, { "Content-Length", "5" }) end,
+  } do
+    local x, s, far, sel = half_answered()
+    again(x)
+    t.eq(s:put(0, name == "start" and "again" or ""), true)
+    local head, body = far:recv():match "^(.-\r\n)\r\n(.*)$"
+    t.eq(head:match "^[^\r]*", "HTTP/1.1 500 Internal Server Error", name)
+    t.is_nil(head:find "X%-%d")
+    t.eq(select(2, head:gsub("HTTP/", "")), 1, name)
+    t.ok(body:find "again", body)
+    close(s, far, sel)
+  end
+end)
+
+t.test("no other answer follows one that fails in the middle of its fields when part of it is sent", function()
+  local x, s, far, sel = half_answered()
+  t.eq(s:put(0), true)
+  local sent = far:recv()
+  t.ok(sent:find "^HTTP/1.1 200 OK\r\nX%-%d: ", sent)
+  local message = refusal(x.answer, x, 500, nil, "again")
+  t.ok(tostring(message):find "the request is answered already, in part", tostring(message))
+  t.eq(s:put(0), true)
+  t.eq(far:recv(), false)
+  close(s, far, sel)
+end)
+
 t.test("routes with their __gc called inside add, params or matches are refused", function()
   local routes = http.routes()
   local message = with_finalizer(once(function() drop(routes) end), refusal, routes.add, routes, 12345.5, "/")

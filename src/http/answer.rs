@@ -44,7 +44,7 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
     // SAFETY: a thin shell; the queue belongs to the stream.
     unsafe {
         let connection: *mut Connection = check(state);
-        if (*connection).writing && may_be_finalizer(state) {
+        if (*connection).exchange.head_from.is_some() && may_be_finalizer(state) {
             raise(
                 state,
                 Text::new("the exchange is busy: another call writes an answer"),
@@ -55,14 +55,17 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
             raise(state, Text::new("the request is answered already"));
         }
         let begun = guard(|| {
-            let out = stream.queue();
-            let begin = out.len();
-            response::start(out, status);
+            if !exchange.take_back(stream) {
+                exchange.hand_over();
+                return Err(Text::new("the request is answered already, in part"));
+            }
+            let begin = stream.written + stream.queued() as u64;
+            response::start(stream.queue(), status);
             Ok(begin)
         });
         let begin = settle(state, begun);
-        // Until all fields are written: a number among them is made a string, which may run a finalizer.
-        (*connection).writing = true;
+        // Until all fields are written: a number among them is made a string, which may run a finalizer, or fail.
+        (*connection).exchange.head_from = Some(begin);
         let mut writer = Writer {
             state,
             connection,
@@ -76,7 +79,7 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
         if ffi::lua_type(state, list + 1) == ffi::LUA_TTABLE {
             writer.map(list + 1);
         }
-        (*connection).writing = false;
+        (*connection).exchange.head_from = None;
         writer
     }
 }
@@ -242,7 +245,7 @@ pub(super) unsafe extern "C-unwind" fn touched(state: *mut lua_State) -> c_int {
                         &(*space).scratch,
                     );
                 } else {
-                    (*writer.stream).queue().truncate(writer.begin);
+                    (*writer.stream).unqueue(writer.begin);
                 }
                 made
             }

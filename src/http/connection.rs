@@ -65,8 +65,6 @@ pub(crate) struct Connection {
     pub(super) touched: bool,
     /// It did more than that, or than to return.
     pub(super) special: bool,
-    /// The head of an answer is being written.
-    pub(super) writing: bool,
     /// The handler is the route's own, without middleware around it.
     pub(super) alone: bool,
     /// The answer is queued as a whole by what the handler has called, and nothing is left to conclude.
@@ -205,7 +203,6 @@ impl Connection {
             served: false,
             touched: false,
             special: false,
-            writing: false,
             alone: false,
             concluded: false,
             careful: false,

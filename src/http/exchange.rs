@@ -154,6 +154,8 @@ pub(crate) struct Exchange {
     pub(crate) answered: bool,
     /// Where the body of the current answer begins, as the stream counts what it sends.
     pub(crate) body_from: Option<u64>,
+    /// While the head of an answer is written, and when an error has left that: where it begins, counted likewise.
+    pub(crate) head_from: Option<u64>,
     /// No request after the current one.
     pub(crate) closing: bool,
 }
@@ -176,6 +178,7 @@ impl Exchange {
             expects: false,
             answered: true,
             body_from: None,
+            head_from: None,
             closing: false,
         }
     }
@@ -280,6 +283,7 @@ impl Exchange {
         self.expects = head.expect_continue && !matches!(self.body, Body::Done);
         self.answered = false;
         self.body_from = None;
+        self.head_from = None;
     }
 
     /// Whether the current request's head is still in the stream's buffer.
@@ -569,6 +573,13 @@ impl Exchange {
         !self.closing
     }
 
+    /// Takes back the part of a head that an error has left behind; false when the peer may have got some of it.
+    pub(crate) fn take_back(&mut self, stream: &mut Stream) -> bool {
+        self.head_from
+            .take()
+            .is_none_or(|from| stream.unqueue(from))
+    }
+
     /// Queues an answer that refuses a request; the connection is to close after it.
     pub(crate) fn refuse(
         &mut self,
@@ -579,6 +590,9 @@ impl Exchange {
     ) {
         self.closing = true;
         self.answered = true;
+        if !self.take_back(stream) {
+            return;
+        }
         let out = stream.queue();
         let date = (&mut workspace.date, unix_seconds());
         let body = response::simple(out, status, message, false, self.version, date);

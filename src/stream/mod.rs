@@ -261,6 +261,15 @@ impl Stream {
         self.output.len() - self.output_done
     }
 
+    /// Drops what is queued behind the first `from` bytes that the stream was given, as `written` counts them; false when
+    /// some of that has gone out.
+    pub(crate) fn unqueue(&mut self, from: u64) -> bool {
+        let kept = from.checked_sub(self.written);
+        let kept = self.output_done + kept.unwrap_or(0) as usize;
+        self.output.truncate(kept);
+        from >= self.written
+    }
+
     /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
     /// True when all is taken by the system; false when it would block, the stream being armed.
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {

@@ -70,8 +70,8 @@ pub(super) struct Writer {
     /// Argument 1, which stays on the stack.
     pub(super) connection: *mut Connection,
     pub(super) stream: *mut Stream,
-    /// Where the answer begins in the queue.
-    pub(super) begin: usize,
+    /// Where the answer begins, as the stream counts what it sends.
+    pub(super) begin: u64,
     pub(super) seen: Seen,
 }
 
@@ -80,9 +80,11 @@ impl Writer {
     unsafe fn fail(&self, name: &[u8], problem: &str) -> ! {
         // SAFETY: the message is plain data, and the queue belongs to the userdata.
         unsafe {
-            let out = (*self.stream).queue();
-            out.truncate(self.begin);
-            (*self.connection).writing = false;
+            let (exchange, stream) = (*self.connection).parts();
+            // Where part of it has gone out, the answer that follows finds that.
+            if stream.unqueue(self.begin) {
+                exchange.head_from = None;
+            }
             let shown = std::str::from_utf8(name).unwrap_or("?");
             raise(
                 self.state,
