@@ -504,6 +504,19 @@ t.test("routes with their __gc called inside add, params or matches are refused"
   end
 end)
 
+-- It got a poll that nobody closed.
+t.test("a closed selector with its __gc called inside what opens it again leaves no descriptor behind", function()
+  for _, call in ipairs { "_select_add", "_select_mod", "_select_wait" } do
+    local sel = lio.create()
+    sel:close()
+    local _, before = t.descriptors()
+    local message = with_finalizer(once(function() drop(sel) end), refusal, sel[call], sel, 0, 1)
+    t.ok(tostring(message):find "lio.selector expected", call .. ": " .. tostring(message))
+    local _, after = t.descriptors()
+    t.eq(after, before, call)
+  end
+end)
+
 t.test("a socket with its __gc called inside a call is refused by it", function()
   for name, call in pairs {
     recv = function(a) a:recv(1000000) end,

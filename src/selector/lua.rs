@@ -141,6 +141,8 @@ pub(super) unsafe fn reopen(state: *mut lua_State, index: c_int) -> Result<(), F
             return Ok(());
         }
         push_tables(state, index);
+        // That finalizer may have dropped the selector as well.
+        let selector = object::check::<Selector>(state, index);
         if (*selector).core.is_some() {
             ffi::lua_pop(state, 3);
             return Ok(());
