@@ -359,4 +359,24 @@ kit.both("backtrace, debuglog and is_exclusive may be called", {
   out = { "false\tfalse", "true" },
 })
 
+-- They took the library's task core for granted: the process ended.
+kit.both("what stands on the service library raises where it is not set up", {
+  root = [[
+    raw.next()
+    local core = require "ltask.core"
+    say(pcall(core.await, 1))
+    say(pcall(core.fail_calls, 1, "text"))
+    say(pcall(core.is_request, (coroutine.running())))
+    say(pcall(core.loop))
+    say(pcall(core.requests))
+  ]],
+  out = {
+    "false\tawait: the service library is not set up",
+    "false\tfail_calls: the service library is not set up",
+    "false\tis_request: the service library is not set up",
+    "false\tloop: the service library is not set up",
+    "false\trequests: the service library is not set up",
+  },
+})
+
 t.finish()

@@ -42,9 +42,9 @@ pub(super) const PRIVATE: &[(&CStr, Function)] = functions![
 /// Functions of timers that have not fired, by session.
 pub(super) static TIMEOUTS: Key = Key::new(21);
 
-/// The running task, which can wait; raises otherwise, naming `call`.
-unsafe fn waiting_task(state: *mut lua_State, call: &str) -> (*mut Core, Slot) {
-    // SAFETY: the caller's promise.
+/// The task core of a service that has set our library up; raises in any other, naming `call`.
+pub(super) unsafe fn library_core(state: *mut lua_State, call: &str) -> *mut Core {
+    // SAFETY: the caller's promise; nothing that needs `Drop` is alive.
     unsafe {
         let core = service(state).fast.core;
         if core.is_null() {
@@ -53,6 +53,15 @@ unsafe fn waiting_task(state: *mut lua_State, call: &str) -> (*mut Core, Slot) {
                 Text::format(format_args!("{call}: the service library is not set up")),
             );
         }
+        core
+    }
+}
+
+/// The running task, which can wait; raises otherwise, naming `call`.
+unsafe fn waiting_task(state: *mut lua_State, call: &str) -> (*mut Core, Slot) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let core = library_core(state, call);
         let Some(slot) = Core::can_wait(core, state) else {
             raise_cannot_wait(core, state, call)
         };
@@ -348,7 +357,7 @@ unsafe extern "C-unwind" fn fail_calls(state: *mut lua_State) -> c_int {
     unsafe {
         let addr = service_id(state, 1);
         ffi::luaL_checktype(state, 2, ffi::LUA_TSTRING);
-        let core = service(state).fast.core;
+        let core = library_core(state, "fail_calls");
         let mut failed = 0;
         let mut next = 0;
         while let Some((slot, session)) = (*core).next_call_to(next, addr) {

@@ -4,7 +4,7 @@
 //! (no memory, corrupt bytes) loses nothing: `recover` answers it. Values are unpacked on the running
 //! state, which is protected, and moved over to the coroutine that is to have them.
 
-use super::calls::TIMEOUTS;
+use super::calls::{TIMEOUTS, library_core};
 use super::library::{IDLE, POLL, REQUESTS, SYSTEM_CALLS, is_empty, push_hook, push_system_call};
 use super::service;
 use crate::ltask::message::{ServiceId, kind};
@@ -31,7 +31,10 @@ const ROOM: c_int = 16;
 /// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
 pub(super) unsafe extern "C-unwind" fn main_loop(state: *mut lua_State) -> c_int {
     // SAFETY: as for `continued`.
-    unsafe { continued(state, 0, 0) }
+    unsafe {
+        library_core(state, "loop");
+        continued(state, 0, 0)
+    }
 }
 
 unsafe extern "C-unwind" fn continued(

@@ -196,7 +196,7 @@ unsafe extern "C-unwind" fn call_recover(state: *mut lua_State) -> c_int {
 pub(super) unsafe extern "C-unwind" fn requests(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let core = service(state).fast.core;
+        let core = calls::library_core(state, "requests");
         ffi::lua_pushinteger(state, (*core).requests() as i64);
         1
     }
@@ -207,7 +207,7 @@ pub(super) unsafe extern "C-unwind" fn is_request(state: *mut lua_State) -> c_in
     // SAFETY: a thin shell.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTHREAD);
-        let core = service(state).fast.core;
+        let core = calls::library_core(state, "is_request");
         let slot = (*core).slot_of(ffi::lua_tothread(state, 1));
         let answers = slot.is_some_and(|slot| (*core).tag(slot).from != 0);
         ffi::lua_pushboolean(state, answers.into());
