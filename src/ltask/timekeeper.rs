@@ -259,13 +259,19 @@ fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> 
             busy |= is_awake;
             continue;
         }
-        busy |= spent - before.last > MILLI / 2 || is_awake && !before.held;
+        busy |= spent.saturating_sub(before.last) > MILLI / 2 || is_awake && !before.held;
         before.last = spent;
         if is_awake && !before.held && now - before.since >= HELD {
             before.held = true;
             system.tell_held(before.service, true);
         }
-        watchdog(system, watch, before, spent - before.spent, now);
+        watchdog(
+            system,
+            watch,
+            before,
+            spent.saturating_sub(before.spent),
+            now,
+        );
     }
     busy
 }
