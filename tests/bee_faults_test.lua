@@ -50,7 +50,7 @@ t.test("descriptors 1024 and up are served like any other", function()
     ends[i][2]:recv()
   end
   local cpu = os.clock()
-  t.eq(events(s, 100), {})
+  t.eq(events(s, 500), {})
   t.ok(os.clock() - cpu < 0.05, "idle burns CPU")
   for _, pair in ipairs(ends) do pair[1]:close() pair[2]:close() end
   t.ok(#fill > 0)
@@ -170,41 +170,51 @@ t.test("a signal during a wait is invisible", function()
   local a, b = socket.pair()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
-  local begin = lio.now()
-  t.eq(events(e, 250), {})
+  local begin, got = lio.now(), {}
+  -- Until the three came and the shell has ended, which is one more; the first wait is in the middle of them.
+  repeat
+    t.eq(events(e, 250), {})
+    for _, name in ipairs { watcher:take() } do got[name] = true end
+  until got.SIGCHLD
   t.ok(lio.now() - begin >= 0.25)
   p:close()
   a:send "x"
   t.eq(events(e, 5000), { b = epoll.EPOLLIN })
-  t.eq({ watcher:take() }, { "SIGUSR1", "SIGCHLD" })
+  t.eq(got, { SIGUSR1 = true, SIGCHLD = true })
   watcher:close()
   a:close() b:close()
 end)
 
 -- With the backlog of 5, forty clients at once waited three seconds for their SYN to be sent again.
 t.test("forty clients that come at once are connected at once", function()
-  local listener <close> = socket.create "tcp"
-  listener:bind("127.0.0.1", 0)
-  listener:listen()
-  local where = listener:info "socket"
-  local s <close> = select_.create()
-  local clients = {}
-  local begin = lio.now()
-  for i = 1, 40 do
-    clients[i] = socket.create "tcp"
-    clients[i]:connect(where)
-    s:event_add(clients[i], select_.SELECT_WRITE, clients[i])
-  end
-  local connected = 0
-  while connected < 40 do
-    for c in s:wait(5000) do
-      t.eq({ c:status() }, { true })
-      s:event_del(c)
-      connected = connected + 1
+  -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
+  local fastest = math.huge
+  for _ = 1, 10 do
+    local listener <close> = socket.create "tcp"
+    listener:bind("127.0.0.1", 0)
+    listener:listen()
+    local where = listener:info "socket"
+    local s <close> = select_.create()
+    local clients = {}
+    local begin = lio.now()
+    for i = 1, 40 do
+      clients[i] = socket.create "tcp"
+      clients[i]:connect(where)
+      s:event_add(clients[i], select_.SELECT_WRITE, clients[i])
     end
-    t.ok(lio.now() - begin < 0.9, connected .. " of 40 are connected")
+    local connected = 0
+    while connected < 40 do
+      for c in s:wait(5000) do
+        t.eq({ c:status() }, { true })
+        s:event_del(c)
+        connected = connected + 1
+      end
+    end
+    fastest = math.min(fastest, lio.now() - begin)
+    for _, c in ipairs(clients) do c:close() end
+    if fastest < 0.9 then break end
   end
-  for _, c in ipairs(clients) do c:close() end
+  t.ok(fastest < 0.9, "each round waited for a SYN")
 end)
 
 t.finish()

@@ -6,6 +6,7 @@ local kit = require "tests.clientkit"
 local loop = require "lio.loop"
 local client = require "lio.http.client"
 local json = require "lio.json"
+local stalls = require "tests.http_client".stalls
 
 local ok, fails, field = kit.ok, kit.fails, kit.field
 
@@ -268,11 +269,7 @@ end, function(http, url)
     end }))
     loop.wakeup "done"
   end)
-  local before
-  repeat
-    before = sent
-    loop.sleep(0.05)
-  until sent == before and sent > 0
+  stalls(function() return sent > 0 and sent end)
   t.ok(sent < 32 * 1024 * 1024, sent)
   loop.wakeup "gate"
   loop.wait "done"

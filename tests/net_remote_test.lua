@@ -289,7 +289,7 @@ same("misuse raises a string, naming the call and the argument", [[
   "false\tstring\tbad argument #2 to 'shutdown' ('r', 'w' or 'rw' expected)",
   "false\tstring\tbad argument #2 to 'connect' (port expected, got nil)",
   "false\tstring\tbad argument #2 to 'listen' (port expected, got string)",
-  "false\tstring\tbad argument #1 to 'serve' (listener expected, got table)",
+  "false\tstring\tbad argument #2 to 'serve' (function expected, got string)",
 })
 
 remotely("misuse that the service finds is raised where the call was made", [[
@@ -401,7 +401,7 @@ remotely("when the service is dead, calls fail and do not raise", [[
     local list = table.pack(...)
     say(first, list[list.n])
   end
-  ltask.sleep(5)
+  while ltask.call(1, "stat")[io] do ltask.sleep(1) end
   check(a:send "x") check(a:recv()) check(l:accept()) check(net.connect("127.0.0.1", 80)) check(a:peer())
   say(a:close())
 ]], { "nil\ttrue", "nil\tdead", "nil\tdead", "false\tdead", "false\tdead", "nil\tdead", "true" })

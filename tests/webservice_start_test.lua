@@ -29,6 +29,7 @@ local before <const> = [[
     end
     return (table.concat(all):match "\r\n\r\n(.*)$")
   end
+  local function gone(service) while ltask.call(1, "stat")[service] do ltask.sleep(1) end end
 ]]
 
 local cgi <const> = [[
@@ -36,8 +37,8 @@ local cgi <const> = [[
   return {
     get = function(path)
       if path == "slow" then
+        -- Answered when the listener is closed.
         ltask.call(ltask.queryservice "main", "begun")
-        ltask.sleep(5)
       end
       return 200, path .. " by " .. ltask.self()
     end,
@@ -128,7 +129,10 @@ test("quit answers what is in work, closes the listener, and ends the service", 
   ltask.register "main"
   local _, port = ltask.call(web, "start", { port = 0, cgi = { x = "cgi" } })
   local client = ltask.spawn("client", port)
-  function S.begun() ltask.wakeup "begun" end
+  function S.begun()
+    ltask.wakeup "begun"
+    repeat ltask.sleep(1) until get(port, "/x/1") == "refused"
+  end
   ltask.fork(function()
     ltask.wait "begun"
     ltask.call(web, "quit")
@@ -137,7 +141,7 @@ test("quit answers what is in work, closes the listener, and ends the service", 
   ltask.fork(function() ltask.wakeup("answer", ltask.call(client, "get", "/x/slow")) end)
   say(ltask.wait "answer" == "slow by " .. web)
   say(get(port, "/x/1"))
-  ltask.sleep(1)
+  gone(web)
   say((pcall(ltask.call, web, "start", {})))
 ]], { "true", "refused", "false" }, { services = {
   client = "local port = ...\n" .. before:gsub("local web = [^\n]*", "") .. [[
@@ -147,7 +151,7 @@ test("quit answers what is in work, closes the listener, and ends the service", 
 
 test("quit may come before any start", [[
   ltask.call(web, "quit")
-  ltask.sleep(1)
+  gone(web)
   say((pcall(ltask.call, web, "start", { port = 0 })))
 ]], { "false" })
 
