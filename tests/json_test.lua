@@ -331,7 +331,7 @@ t.test("a big text is not kept after the call", function()
   -- Pages of 4 KiB or more: 8192 of them are at least half of what was written.
   t.ok(resident() - before < 8192, "resident pages grew")
   t.eq(json.encode { 1 }, "[1]")
-end)
+end, { resident = true })
 
 -- ---------------------------------------------------------------------------------------------
 -- Random input

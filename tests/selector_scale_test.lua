@@ -51,7 +51,7 @@ t.test("1e6 cycles of add and del leave memory and descriptors flat", function()
   t.eq(sel:count(), 0)
   loopback.close(handle)
   a:close() b:close()
-end)
+end, { resident = true })
 
 t.test("sockets opened, registered and closed in great number leave nothing behind", function()
   local sel <close> = lio.create()
@@ -73,7 +73,7 @@ t.test("sockets opened, registered and closed in great number leave nothing behi
   t.ok(resident() - rss < 4096)
   t.eq(select(2, t.descriptors()), open)
   t.eq(events(sel, 0), {})
-end)
+end, { resident = true })
 
 t.test("udata is held until event_del, and let go then", function()
   local a, b = socket.pair()
@@ -166,7 +166,7 @@ t.test("a socket that was in 20,000 selectors remembers none of them", function(
   cycles(20000)
   t.ok(resident() - rss < 1024, resident() - rss .. " KiB more")
   a:close() b:close()
-end)
+end, { resident = true })
 
 -- The two that open thousands of descriptors come last: the kit's look for leaks gets slower after them.
 

@@ -232,7 +232,7 @@ t.test("a slow reader holds the writer back, and memory stays flat", function()
     t.ok(got > written)
     t.ok(most - before < 16 * MIB, "grew by " .. most - before)
   end)
-end)
+end, { resident = true })
 
 t.test("long bodies that a client does not read yet arrive whole and in order", function()
   local app = web.new()
