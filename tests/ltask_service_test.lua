@@ -258,11 +258,19 @@ kit.both("two coroutines that require one module, which waits, load it once", {
     end
     ltask.wait "done"
     say("failed", failed)
-    say("cycle", (pcall(require, "first")))
-    say("missing", (pcall(require, "no.such.module")))
+    -- It said "is being loaded by who asks".
+    local ok, problem = pcall(require, "first")
+    say("cycle", ok, problem:match "[^\n]*":gsub("^.*/", ""))
+    -- Lua's own words, one place a line: they were all in one.
+    ok, problem = pcall(function() local m = require "no.such.module" return m end)
+    say("missing", ok, problem:match "[^\n]*":gsub("^.*/", ""))
+    say(problem:find "not found:\n\tno field package%.preload%['no%.such%.module'%]\n\tno file '" ~= nil)
+    say(problem:find "'no " == nil, problem:find "\n\n" == nil)
   ]],
   out = {
-    "1\ttrue", "shared\ttrue\ttrue", "true\ttrue", "failed\t3", "cycle\tfalse", "missing\tfalse",
+    "1\ttrue", "shared\ttrue\ttrue", "true\ttrue", "failed\t3",
+    "cycle\tfalse\tsecond.lua:1: circular require of 'first' (first → second → first)\t1",
+    "missing\tfalse\tmain.lua:29: module 'no.such.module' not found:\t1", "true", "true\ttrue",
   },
 })
 
