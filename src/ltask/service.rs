@@ -475,13 +475,21 @@ impl Service {
         if self.base.is_null() {
             return;
         }
+        // A finalizer of somebody else's may panic as well.
+        if !self.broken
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.close_vm()))
+        {
+            self.give_up(&crate::lua::text_of(panic));
+        }
+        self.base = std::ptr::null_mut();
         if self.broken {
             // Its stack ends in calls that are no more, so not even its finalizers can run. It is lost, and its memory.
-            self.base = std::ptr::null_mut();
             let memory = Memory::new(std::ptr::null_mut());
             Box::leak(std::mem::replace(&mut self.memory, memory));
-            return;
         }
+    }
+
+    fn close_vm(&mut self) {
         // SAFETY: this thread has the service, and nothing of it runs.
         unsafe {
             function!(close_coroutines).push(self.base, 0);
@@ -491,7 +499,6 @@ impl Service {
             }
             ffi::lua_close(self.base);
         }
-        self.base = std::ptr::null_mut();
     }
 }
 

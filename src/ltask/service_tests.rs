@@ -67,6 +67,15 @@ const VICTIM: &str = r#"
     finish(8)
 "#;
 
+/// Reads one message, and ends. One of its finalizers breaks, and another would end the system with 7: that one was made
+/// first, so it is the last to run.
+const CLOSING_VICTIM: &str = r#"
+    local ltask = require "ltask"
+    kept = setmetatable({}, { __gc = function() finish(7) end })
+    breaks = setmetatable({}, { __gc = break_through })
+    while not ltask.recv_message() do coroutine.yield() end
+"#;
+
 /// Waits for two errors, to sessions 5 and 6.
 const ASKER: &str = r#"
     local ltask = require "ltask"
@@ -90,6 +99,16 @@ const ASKER: &str = r#"
 
 #[test]
 fn a_panic_out_of_a_vm_ends_its_service_and_the_worker_lives() {
+    ends_alone(VICTIM);
+}
+
+// The worker ended, and the VM was closed once more meanwhile.
+#[test]
+fn a_panic_out_of_a_vm_that_closes_ends_its_service_and_the_worker_lives() {
+    ends_alone(CLOSING_VICTIM);
+}
+
+fn ends_alone(code: &str) {
     let config = Config {
         worker: 1,
         ..Config::default()
@@ -98,7 +117,7 @@ fn a_panic_out_of_a_vm_ends_its_service_and_the_worker_lives() {
     // Nobody is root: what died with the service is answered at once.
     assert_eq!(system.slots().open(1), Some(1));
     life::discard(&system, 1);
-    let victim = add(&system, "victim", VICTIM);
+    let victim = add(&system, "victim", code);
     let asker = add(
         &system,
         "asker",
