@@ -241,8 +241,9 @@ impl Run {
                 ffi::lua_call(state, 1, 0);
             }
             let connection = self.living();
-            let app = (*connection).routes();
-            let plain = route != 0 && !(*connection).careful && !app.wrapped;
+            // By pointer: what is pushed below may run a finalizer that adds routes.
+            let app: *const Routes = (*connection).routes();
+            let plain = route != 0 && !(*connection).careful && !(*app).wrapped;
             (*connection).alone = plain;
             if bare && !plain {
                 restore(state, connection);
@@ -256,7 +257,7 @@ impl Run {
                 ffi::lua_pushinteger(state, route);
                 ffi::lua_call(state, 4, 1);
             } else {
-                match app.takes(route) {
+                match (*app).takes(route) {
                     Takes::Both => push_response(state),
                     _ => ffi::lua_pushnil(state),
                 }
