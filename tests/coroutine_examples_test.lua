@@ -10,7 +10,9 @@ local loop = require "lio.loop"
 local connect, start, stop = childkit.connect, childkit.start, childkit.stop
 
 local function command(name, words)
-  return ("timeout -k 1 30 %s %s %s"):format(t.lio(), t.quote(t.root .. "examples/coroutine/" .. name .. ".lua"), words)
+  -- In the foreground: else it signals the process and then its group, which are the same, and a second SIGTERM is one.
+  local path = t.quote(t.root .. "examples/coroutine/" .. name .. ".lua")
+  return ("timeout --foreground -k 1 60 %s %s %s"):format(t.lio(), path, words)
 end
 
 t.test("paragraphs answers each paragraph at its end, to clients who write in pieces by turns", function()
@@ -62,7 +64,7 @@ t.test("fetch prints what came in time, and gives the rest up", function()
   local r = t.run(command("fetch", ("1000 %s/now"):format(url)))
   t.eq(r, { out = url .. "/now: 200, 23 bytes\n", err = "", code = 0 })
 
-  r = t.run(command("fetch", ("0.5 %s/late %s/now %s/later"):format(url, url, url)))
+  r = t.run(command("fetch", ("3 %s/late %s/now %s/later"):format(url, url, url)))
   t.eq({ r.err, r.code }, { "", 1 })
   t.eq(kit.lines(r.out), {
     url .. "/now: 200, 23 bytes", url .. "/late: no answer in time", url .. "/later: no answer in time",
@@ -112,7 +114,7 @@ t.test("the guide's code does what its comments say", function()
       t.eq(kit.lines((out:gsub("%[[^\n]-%]%[INFO%]%b() ", ""))), promised(text), text)
     else
       local script = t.write(t.tmp() .. "/guide.lua", text)
-      local r = t.run(("timeout -k 1 30 %s %s"):format(t.lio(), t.quote(script)))
+      local r = t.run(("timeout -k 1 60 %s %s"):format(t.lio(), t.quote(script)))
       t.eq({ r.err, r.code }, { "", 0 }, text)
       t.eq(kit.lines(r.out), promised(text), text)
     end

@@ -127,7 +127,8 @@ t.test("a signal that comes in the middle of a long run of tasks is not lost", f
     loop.signal("SIGUSR1", function(name) seen = name end)
     signal.raise "SIGUSR1"
     for _ = 1, 3 do coroutine.yield() end
-    loop.sleep(0.01)
+    local limit = loop.now() + 10
+    while not seen and loop.now() < limit do loop.sleep(0.001) end
   end)
   t.eq(seen, "SIGUSR1")
 end)

@@ -54,13 +54,12 @@ t.test("the loop runs again after an error, and not inside itself", function()
   end), 5)
 end)
 
-k.test("sleep never ends early, and not much too late", function()
+k.test("sleep never ends early", function()
   for _, seconds in ipairs { 0.001, 0.01, 0.05, 0.0105 } do
     local before = now()
     loop.sleep(seconds)
     local slept = now() - before
     t.ok(slept >= seconds, slept .. " of " .. seconds)
-    t.ok(slept < seconds + 0.5, slept .. " of " .. seconds)
   end
 end)
 
@@ -94,18 +93,16 @@ end)
 k.test("wakeup(co) ends a sleep and passes values", function()
   local co = loop.running()
   loop.fork(function() loop.wakeup(co, "up", nil) end)
-  local before = now()
-  t.eq(table.pack(loop.sleep(5)), { "up", nil, n = 2 })
-  t.ok(now() - before < 2)
+  t.eq(table.pack(loop.sleep(100000)), { "up", nil, n = 2 })
 end)
 
 k.test("an interrupted sleep leaves no timer that would cut the next wait short", function()
   local co = loop.running()
   loop.fork(function() loop.interrupt(co, "stop") end)
-  t.eq({ pcall(loop.sleep, 0.02) }, { false, "stop" })
+  t.eq({ pcall(loop.sleep, 0.5) }, { false, "stop" })
   local before = now()
-  loop.sleep(0.06)
-  t.ok(now() - before >= 0.06, "the first sleep's timer ended the second")
+  loop.sleep(0.6)
+  t.ok(now() - before >= 0.6, "the first sleep's timer ended the second")
 end)
 
 k.test("sleep takes a number only", function()
@@ -115,11 +112,16 @@ k.test("sleep takes a number only", function()
 end)
 
 k.test("timers fire in due order, those of one time in the order of setting", function()
-  local seen = {}
-  for i, seconds in ipairs { 0.03, 0.01, 0.02, 0.01, 0 } do
-    loop.timeout(seconds, function() seen[#seen + 1] = i end)
-  end
-  loop.sleep(0.05)
+  local seen, set
+  -- Again, should they not be set at (almost) one time.
+  repeat
+    local mine = {}
+    seen, set = mine, now()
+    for i, seconds in ipairs { 0.3, 0.1, 0.2, 0.1, 0 } do
+      loop.timeout(seconds, function() mine[#mine + 1] = i end)
+    end
+  until now() - set < 0.09
+  loop.sleep(0.4)
   t.eq(seen, { 5, 2, 4, 3, 1 })
 end)
 
@@ -141,16 +143,15 @@ t.test("run waits for a pending timeout, and a stop forgets it", function()
   t.eq(fired, true)
   fired = false
   loop.run(function()
-    loop.timeout(0.05, function() fired = true end)
+    loop.timeout(1, function() fired = true end)
     loop.stop()
   end)
-  loop.run(function() loop.sleep(0.08) end)
+  loop.run(function() loop.sleep(1.1) end)
   t.eq(fired, false)
 end)
 
 k.test("a hundred thousand timers, most of them cancelled, fire in order", function()
   local last, fired, disorder, ids = 0, 0, 0, {}
-  local before = now()
   for i = 1, 100000 do
     local seconds = (i * 7919 % 1000) / 10000
     -- The queue reads the clock between these two.
@@ -167,7 +168,6 @@ k.test("a hundred thousand timers, most of them cancelled, fire in order", funct
   loop.sleep(0.1)
   t.eq(fired, 10000)
   t.eq(disorder, 0)
-  t.ok(now() - before < 8, "it took " .. now() - before .. " s")
 end)
 
 t.test("when nothing can wake the tasks run raises and shows where they wait", function()
@@ -199,16 +199,20 @@ t.test("stop ends run: hooks run with the grace, then what is left is closed", f
 end)
 
 t.test("a second stop does not wait for the hooks", function()
-  local before = now()
+  local begun, waited = false, false
   loop.run(function()
-    local take_back = loop.on_stop(function() loop.sleep(10) end)
-    loop.stop()
-    loop.sleep(0.01)
+    local take_back = loop.on_stop(function()
+      begun = true
+      loop.sleep(100000)
+      waited = true
+    end)
+    loop.stop(100000)
+    while not begun do loop.sleep(0) end
     take_back()
     loop.stop()
     loop.wait "never"
   end)
-  t.ok(now() - before < 5)
+  t.eq(waited, false)
 end)
 
 t.test("a hook that raises does not keep the loop from ending", function()
@@ -233,7 +237,7 @@ end)
 k.test("a killed sleeper and a killed receiver leave nothing that wakes others", function()
   local a, b = k.pair()
   local _ <close> = k.closing(a, b)
-  local sleeper = loop.fork(function() loop.sleep(0.01) end)
+  local sleeper = loop.fork(function() loop.sleep(1) end)
   local receiver = loop.fork(function() b:recv() end)
   k.settle()
   t.ok(loop.kill(sleeper))
@@ -241,8 +245,8 @@ k.test("a killed sleeper and a killed receiver leave nothing that wakes others",
   a:send "for the next"
   t.eq(b:recv(), "for the next")
   local before = now()
-  loop.sleep(0.03)
-  t.ok(now() - before >= 0.03)
+  loop.sleep(1.1)
+  t.ok(now() - before >= 1.1)
 end)
 
 t.test("net used outside a task says so, and the connection works inside one afterwards", function()

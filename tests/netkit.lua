@@ -19,11 +19,12 @@ local function where_tasks_wait()
   return table.concat(lines, "\n")
 end
 
---- Runs `f` as the loop's main task, `seconds` (default 10) at most. Returns what it returned.
+--- Runs `f` as the loop's main task, `seconds` (default 60: only what hangs takes that long) at most. Returns what it
+-- returned.
 function netkit.run(f, seconds)
   local late
   local results = table.pack(loop.run(function()
-    local deadline = loop.timeout(seconds or 10, function()
+    local deadline = loop.timeout(seconds or 60, function()
       late = where_tasks_wait()
       loop.stop(0)
       loop.stop(0)

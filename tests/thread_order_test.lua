@@ -112,7 +112,7 @@ t.test("and what it has seen is not logged", function()
     end)
     for _ = 1, 3 do collectgarbage() end
   ]])
-  local r = t.run("timeout 20 " .. t.lio() .. " " .. t.quote(file))
+  local r = t.run("timeout 60 " .. t.lio() .. " " .. t.quote(file))
   t.eq(r.out, "false\tseen\n")
   t.eq(r.err, "")
 end)

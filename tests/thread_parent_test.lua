@@ -14,7 +14,7 @@ local function program(code)
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, task, thread = require "lio.loop", require "lio.task", require "lio.thread"
   ]] .. code)
-  return t.run("timeout 20 " .. t.lio() .. " " .. t.quote(file))
+  return t.run("timeout 60 " .. t.lio() .. " " .. t.quote(file))
 end
 
 local function count(text, word)

@@ -200,7 +200,7 @@ t.test("Ctrl-C waits for what was begun; a second one ends at once", function()
   loop.run(function()
     local c <close> = http.open(port)
     c:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
-    loop.sleep(0.1)
+    kit.taken(port)
     p.child:kill "INT"
     t.eq(c:response().body, "one")
   end)
@@ -273,7 +273,7 @@ t.test("the example restarts when its text changes, and answers slow requests", 
   loop.run(function()
     local c <close> = http.open(port)
     c:send "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
-    loop.sleep(0.1)
+    kit.taken(port)
     t.write(dir .. "/greeting.txt", "another text")
     child:expect "greeting.txt changed, restarting$"
     t.ok(c:response().body:find "^slowly, from the process of ")

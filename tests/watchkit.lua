@@ -1,6 +1,6 @@
 --- What the suites of `lio --watch` share: a folder with a program in it that is run under supervision, and
 -- what clients of it do. Called by tests/watch_*test.lua and tests/long/watch_load.lua.
--- Every wait in here ends after 10 s with an error.
+-- Every wait in here ends after 60 s with an error.
 
 local http = require "tests.http_client"
 local loop = require "lio.loop"
@@ -8,7 +8,7 @@ local t = require "tests.kit"
 
 local watchkit = {}
 
-local SECONDS <const> = 10
+local SECONDS <const> = 60
 
 --- What each program begins with: modules are found beside it.
 watchkit.HEAD = 'package.path = arg[0]:match "^.*/" .. "?.lua;" .. package.path\n'
@@ -76,6 +76,13 @@ function watchkit.get(port, path)
   end)
 end
 
+--- Inside a loop: waits until the server has read what was sent on other connections before, as the answer on a
+-- connection that is made now tells.
+function watchkit.taken(port)
+  local c <close> = http.open(port)
+  c:ask "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+end
+
 --- Asks until the answer is `want`.
 function watchkit.until_answer(port, want)
   local deadline = loop.now() + SECONDS
@@ -96,6 +103,25 @@ function watchkit.wait_for(f, what)
     loop.run(function() loop.sleep(0.01) end)
   until loop.now() > deadline
   error("did not happen: " .. what, 2)
+end
+
+--- The processes that the supervisor has started and that have not ended.
+function Program:children()
+  local pids = {}
+  local list = io.popen "cat /proc/[0-9]*/stat 2>/dev/null"
+  for line in list:lines() do
+    local pid, parent = line:match "^(%d+) %(.*%) %a (%d+)"
+    if tonumber(parent) == self.child.pid then pids[#pids + 1] = tonumber(pid) end
+  end
+  list:close()
+  return pids
+end
+
+--- Waits until processes have ended.
+function watchkit.until_gone(pids)
+  for _, pid in ipairs(pids) do
+    watchkit.wait_for(function() return not watchkit.descriptors(pid) end, "the one before ends")
+  end
 end
 
 --- How many descriptors a process has open; nil when there is no such process.
