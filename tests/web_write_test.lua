@@ -29,6 +29,32 @@ t.test("written pieces go out in chunks to HTTP/1.1, and the connection stays op
   end)
 end)
 
+for _, coding in ipairs { "identity", "gzip" } do
+  t.test("a handler that writes small pieces learns that its client is gone: " .. coding, function()
+    local app, go, done, got = web.new(), {}, {}, nil
+    app:use(web.compress { min = 1 })
+    app:get("/", function(_, res)
+      res:write "one"
+      loop.wait(go)
+      local turns = 0
+      repeat
+        turns = turns + 1
+        got = table.pack(res:write "x")
+        loop.sleep(0.001)
+      until not got[1] or turns == 1000
+      loop.wakeup(done)
+    end)
+    http.with(app, function(open)
+      local c = open():send("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " .. coding .. "\r\n\r\n")
+      c:read_head()
+      c:close()
+      loop.wakeup(go)
+      loop.wait(done)
+      t.eq(got, { nil, "closed", n = 2 })
+    end)
+  end)
+end
+
 t.test("a body goes out without a type when the handler says so, in pieces or as a whole", function()
   local app = web.new()
   app:use(web.compress { min = 1 })

@@ -376,7 +376,8 @@ pub(super) unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `x:chunk(data, chunked)` → bytes queued: queues a piece of a body, as a chunk or as it is.
+/// `x:chunk(data, chunked)` → bytes queued, and whether the last send failed: queues a piece of a body, as a chunk or as
+/// it is.
 pub(super) unsafe extern "C-unwind" fn chunk(state: *mut lua_State) -> c_int {
     // SAFETY: as for `begin`.
     unsafe {
@@ -388,10 +389,12 @@ pub(super) unsafe extern "C-unwind" fn chunk(state: *mut lua_State) -> c_int {
                 true => response::chunk(stream.queue(), data),
                 false => stream.queue().extend_from_slice(data),
             }
-            Ok(stream.queued())
+            Ok((stream.queued(), stream.send_failed()))
         });
-        ffi::lua_pushinteger(state, settle(state, queued) as i64);
-        1
+        let (queued, failed) = settle(state, queued);
+        ffi::lua_pushinteger(state, queued as i64);
+        ffi::lua_pushboolean(state, c_int::from(failed));
+        2
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Stream {
     messages: u32,
     /// The number under which it was sent off; 0 when it never was.
     parcel: u64,
+    /// Whether the last send failed: the peer takes nothing any more.
+    send_failed: bool,
     /// Who has a turn: bits of `wait.rs`.
     turns: u8,
     alarm: wait::Alarm,
@@ -97,6 +99,7 @@ impl Stream {
             reads: 0,
             messages: 0,
             parcel: 0,
+            send_failed: false,
             turns: 0,
             alarm: wait::Alarm::default(),
             written: 0,
@@ -273,6 +276,17 @@ impl Stream {
     /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
     /// True when all is taken by the system; false when it would block, the stream being armed.
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
+        let result = self.send_now(pieces, sent);
+        self.send_failed = result.is_err();
+        result
+    }
+
+    /// Whether the last send failed. Who queues bytes for others to send learns it here.
+    pub(crate) fn send_failed(&self) -> bool {
+        self.send_failed
+    }
+
+    fn send_now(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         loop {
             // `sent` comes from Lua: beyond the end is at the end.

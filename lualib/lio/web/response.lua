@@ -252,7 +252,7 @@ local function begin(self)
   self.mode, self.left = mode, length
 end
 
--- Queues what an encoder let out. → bytes queued.
+-- Queues what an encoder let out. → bytes queued, whether the last send failed.
 local function queue_encoded(self, bytes)
   return self[CONNECTION].x:chunk(bytes, self.mode == "chunked")
 end
@@ -260,8 +260,8 @@ end
 -- Writes a piece of a body that is compressed. All pieces of one moment go into one block.
 local function write_encoded(self, piece)
   local connection, encoder = self[CONNECTION], self.encoder
-  local queued = queue_encoded(self, encoder:write(piece))
-  if queued >= FLUSH_AT then
+  local queued, failed = queue_encoded(self, encoder:write(piece))
+  if queued >= FLUSH_AT or failed then
     if connection:send("") then return true end
     return nil, "closed"
   end
@@ -293,8 +293,9 @@ function Response:write(piece)
       misuse.raise "res:write: more than the Content-Length that was set"
     end
   end
-  local queued = connection.x:chunk(piece, self.mode == "chunked")
-  if queued < FLUSH_AT then
+  local queued, failed = connection.x:chunk(piece, self.mode == "chunked")
+  -- What was to be sent later may have failed since the last piece; `flush` finds out.
+  if queued < FLUSH_AT and not failed then
     connection:flush_later()
     return true
   end
