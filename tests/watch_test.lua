@@ -12,7 +12,7 @@ local HEAD <const> = kit.HEAD
 t.test("a change of the script restarts it, at the same port, and says so", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()
-  t.eq(p:settled(), 1)
+  p:settled(1)
   t.eq(kit.get(port), "one")
   p:write("server.lua", kit.server '"two"')
   p:expect "server.lua changed, restarting$"
@@ -35,7 +35,7 @@ t.test("a change of what was loaded by require, dofile, loadfile or lio.watch re
     ["one.lua"] = "return 'a'", ["two.lua"] = "return 'a'", ["three.lua"] = "return 'a'", ["four.txt"] = "a",
   }
   local port = p:serving()
-  t.eq(p:settled(), 5)
+  p:settled(5)
   p:write("other.lua", "not one that was loaded")
   for i, name in ipairs { "one.lua", "two.lua", "three.lua", "four.txt" } do
     p:write(name, name == "four.txt" and "bbb" or "return 'bbb'")
@@ -43,6 +43,23 @@ t.test("a change of what was loaded by require, dofile, loadfile or lio.watch re
     p:serving()
     kit.until_answer(port, ("bbb"):rep(i) .. ("a"):rep(4 - i))
   end
+end)
+
+t.test("what a slow script loads before it listens is counted in the end", function()
+  local p <close> = kit.start {
+    ["server.lua"] = kit.server("word", [[
+      while not io.open(arg[0]:match "^.*/" .. "go") do os.execute "sleep 0.01" end
+      local word = require "word"]]),
+    ["word.lua"] = "return 'a'",
+  }
+  -- It counts as running by now, although it has not listened.
+  p:settled(1)
+  p:write("go", "")
+  local port = p:serving()
+  p:settled(2)
+  p:write("word.lua", "return 'b'")
+  p:expect "word.lua changed, restarting$"
+  kit.until_answer(port, "b")
 end)
 
 t.test("a file that was watched before it was there restarts the script when it appears", function()
@@ -148,7 +165,7 @@ t.test("a module that appears right after require has looked for it is not taken
   p:expect "part/word.lua changed, restarting$"
   local port = p:serving()
   t.eq(kit.get(port), "here")
-  t.eq(p:settled(), 2)
+  p:settled(2)
   p:write("part/word.lua", "return 'there'")
   p:expect "part/word.lua changed, restarting$"
   kit.until_answer(port, "there")

@@ -42,10 +42,19 @@ function Program:__close() self.child:stop "KILL" end
 --- Writes a file of the program in one go, in place.
 function Program:write(name, text) return t.write(self.dir .. "/" .. name, text) end
 
+-- The next line. What it says of watched files is kept: the supervisor may say it before or after what the program
+-- prints, and loads slowly on a busy machine.
+local function line_of(self)
+  local line = self.child:line()
+  if line and line:find "restarting$" then self.watching = nil end
+  self.watching = line and tonumber(line:match "^lio: watching (%d+) files?$") or self.watching
+  return line
+end
+
 --- Reads lines until one matches; its captures. An error when the program has ended instead.
 function Program:expect(pattern)
   local read = {}
-  for line in function() return self.child:line() end do
+  for line in line_of, self do
     read[#read + 1] = line
     if line:find(pattern) then return line:match(pattern) end
     if line:find "waiting for a change" then break end
@@ -58,8 +67,15 @@ function Program:serving()
   return math.tointeger(tonumber(self:expect "^lio: serving http://[%d.]+:(%d+)/$"))
 end
 
---- Waits until the supervisor watches, and has nothing else to do.
-function Program:settled() return tonumber(self:expect "^lio: watching (%d+) files?$") end
+--- Waits until the supervisor watches, that many files if it is said. An error when the program has ended instead.
+function Program:settled(count)
+  while not self.watching or count and self.watching ~= count do
+    local line = line_of(self)
+    if not line or line:find "waiting for a change" then
+      error(("it watches %s files, not %s: %s"):format(self.watching or "no", count or "some", line), 2)
+    end
+  end
+end
 
 --- Sends the supervisor a signal and waits for its end: its exit code, and what was printed meanwhile.
 function Program:stop(signal)

@@ -253,12 +253,17 @@ impl Supervisor {
     }
 
     fn listens(&mut self, number: u32) {
+        let newest = number == self.newest;
         let Some(child) = self.child(number) else {
             return;
         };
         child.listens = true;
-        if let Phase::Starting(_) | Phase::Listening(_) = child.phase {
-            child.phase = Phase::Listening(Instant::now());
+        match child.phase {
+            Phase::Ending(_) => {}
+            // Of an older one no more is to be decided; one that loads slowly counts as running before it listens, and
+            // has loaded more files by now.
+            Phase::Running if !newest => {}
+            _ => child.phase = Phase::Listening(Instant::now()),
         }
     }
 
