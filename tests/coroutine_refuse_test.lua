@@ -265,6 +265,19 @@ t.test("outside of any task a wait says so, inside coroutines too", function()
   t.eq(task.count(), 0)
 end)
 
+t.test("a wait outside of any task is reported at the program's line, whatever file of the library waits", function()
+  local line = debug.getinfo(1, "l").currentline
+  local calls = {
+    function() loop.sleep(1) end,
+    function() return (net.connect("127.0.0.1", 1)) end,
+    function() return (require "lio.http.client".get "http://127.0.0.1:1/") end,
+  }
+  for index, call in ipairs(calls) do
+    t.eq(select(2, pcall(call)), ("%s:%d: wait: cannot wait here: outside a task; use lio.loop.run(function() … end), "
+      .. "or a service"):format(here, line + 1 + index))
+  end
+end)
+
 t.test("outside of any task a wait inside a C function says that there is no task", function()
   local ok, problem = pcall(table.sort, { 2, 1 }, function() loop.sleep(0) end)
   t.eq(ok, false)

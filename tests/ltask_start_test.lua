@@ -201,6 +201,12 @@ t.test("a wrong table raises what is wrong with it, before anything runs", funct
     { "{ bootstrap = { main = { name = 'main' } } }", "bootstrap['main']: the key is the service's name" },
     { "{ bootstrap = { { name = 'main' }, other = true } }",
       "bootstrap: a list of services, or a table of them by name, expected; got both: [1] and 'other'" },
+    { "{ bootstrap = { main = { arg = {} } } }",
+      "ltask.start: bootstrap['main']: field 'arg' is unknown (did you mean 'args'?)" },
+    { "{ bootstrap = { { name = 'main', lable = 'x' } } }",
+      "ltask.start: bootstrap[1]: field 'lable' is unknown (did you mean 'label'?)" },
+    { "{ bootstrap = { 'main' }, exclusive = { { 'main', uniqe = true } } }",
+      "ltask.start: exclusive[1]: field 'uniqe' is unknown (did you mean 'unique'?)" },
     { "{ bootstrap = { [true] = { name = 'main' } } }", "bootstrap names no service" },
   } do
     local r = boot(case[1], nil, "local start = require 'ltask.start'; "

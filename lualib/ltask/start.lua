@@ -31,8 +31,18 @@ local function fail(...)
   misuse.raise("ltask.start: " .. string.format(...))
 end
 
+local OF_ENTRY <const> = {
+  name = "any", args = "any", unique = "any", worker_id = "any", label = "any", source = "any", initfunc = "any",
+  chunkname = "any",
+}
+
 -- A service `name` with the fields of `t`; `given`: its arguments where `t.args` is nil.
-local function described(name, t, given)
+local function described(where, name, t, given)
+  for field in pairs(t) do
+    if type(field) == "string" and not OF_ENTRY[field] then
+      options.unknown("ltask.start: " .. where, field, OF_ENTRY, "field")
+    end
+  end
   local args = t.args
   if args == nil then args = given elseif type(args) ~= "table" then args = { args } end
   return { name = name, args = args, unique = t.unique, worker_id = t.worker_id, label = t.label,
@@ -45,7 +55,7 @@ local function entry(where, t)
   if type(t) ~= "table" then fail("%s: a name or a table expected, got %s", where, type(t)) end
   local name = t.name or t[1]
   if type(name) ~= "string" then fail("%s: no service name, as in { name = \"main\" }", where) end
-  return described(name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
+  return described(where, name, t, table.pack(table.unpack(t, t.name and 1 or 2)))
 end
 
 -- `main = { args = }`, or `main = true`.
@@ -54,7 +64,7 @@ local function named_entry(name, t)
   if t == true then t = {} end
   if type(t) ~= "table" then fail("%s: true or a table such as { args = {} } expected, got %s", where, type(t)) end
   if t.name ~= nil then fail("%s: the key is the service's name; remove the field 'name'", where) end
-  return described(name, t, table.pack(table.unpack(t)))
+  return described(where, name, t, table.pack(table.unpack(t)))
 end
 
 -- G1: `{ "main", args… }`. G2: a list of entries, or a table of them by name: that has no order, so its services
@@ -174,7 +184,7 @@ function M.start(config)
   check(config)
   local bootstrap = bootstrap_list(config.bootstrap)
   for i, one in ipairs(config.exclusive or {}) do entry("exclusive[" .. i .. "]", one) end
-  boot.init(core_config(config))
+  misuse.rename("ltask.start", boot.init, core_config(config))
   local ok, result = xpcall(function()
     new_root(config, bootstrap)
     return run(config)

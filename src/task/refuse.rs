@@ -3,7 +3,7 @@
 use super::chain::Obstacle;
 use super::core::Core;
 use super::coroutine;
-use crate::lua::{Text, raise};
+use crate::lua::{Text, push_bytes, raise};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
@@ -27,10 +27,31 @@ pub(crate) unsafe fn raise_cannot_wait(core: *mut Core, state: *mut lua_State, c
                 Text::new("outside a task; use lio.loop.run(function() … end), or a service")
             }
         };
-        raise(
+        raise_in_program(
             state,
             Text::format(format_args!("{call}: cannot wait here: {why}")),
         )
+    }
+}
+
+/// Raises `message` at the line of the program: by `lio.misuse`, where it is loaded, which looks for that line behind the
+/// library's own files. Never returns.
+///
+/// # Safety
+/// As for [`raise`], with a few free stack slots.
+unsafe fn raise_in_program(state: *mut lua_State, message: Text) -> ! {
+    // SAFETY: `message` is plain data; the caller has made room on the stack and vouches for the frames.
+    unsafe {
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        ffi::lua_pushstring(state, c"lio.misuse".as_ptr());
+        if ffi::lua_rawget(state, -2) == ffi::LUA_TTABLE {
+            ffi::lua_pushstring(state, c"raise".as_ptr());
+            if ffi::lua_rawget(state, -2) == ffi::LUA_TFUNCTION {
+                push_bytes(state, message.as_bytes());
+                ffi::lua_call(state, 1, 0);
+            }
+        }
+        raise(state, message)
     }
 }
 
