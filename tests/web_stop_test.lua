@@ -229,6 +229,22 @@ t.test("SIGTERM does not kill a server whose handler is busy, however often it c
   t.eq(ended(child), 0)
 end)
 
+t.test("a stop that waits for nothing worth telling prints nothing", function()
+  local script = t.write(t.tmp() .. "/stop.lua", [[
+    local loop = require "lio.loop"
+    loop.run(function()
+      loop.on_stop(function() loop.sleep(1.2) end, function() end)
+      print "ready"
+      io.stdout:flush()
+      loop.sleep(60)
+    end)]])
+  local child <close> = t.spawn(t.lio() .. " " .. t.quote(script) .. " 2>&1")
+  t.eq(child:line(), "ready")
+  child:kill()
+  t.eq(child:all(), "")
+  t.eq(child:close(), 0)
+end)
+
 t.test("a second SIGINT kills a server that does not take the first", function()
   local child <close>, port, dir = start_busy()
   loop.run(function()

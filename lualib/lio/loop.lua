@@ -38,7 +38,7 @@ M.now = lio.now
 
 -- `loop.on_stop(f [, waits_for])` → a function that takes it back. `f(grace_seconds)` runs as a task when a graceful
 -- stop begins; the loop ends when all of them have returned. `waits_for()` returns a text for the user who waits: what
--- `f` waits for at that moment.
+-- `f` waits for at that moment; nil when that is not worth a line.
 function M.on_stop(f, waits_for)
   misuse.check_function("on_stop", 1, f)
   stop_hooks[f] = waits_for or function() return "a function of loop.on_stop" end
@@ -211,6 +211,7 @@ local PATIENCE <const> = 1
 local function say_what_is_left()
   local texts = {}
   for _, waits_for in pairs(unfinished) do texts[#texts + 1] = waits_for() end
+  if #texts == 0 then return end
   table.sort(texts)
   io.stderr:write(("lio: stopping: waits up to %g s for %s; Ctrl-C ends it at once\n"):format(
     M.grace, table.concat(texts, ", ")))

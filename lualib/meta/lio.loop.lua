@@ -36,7 +36,7 @@ function loop.stop(grace) end
 
 ---Adds a hook that runs as a task when a graceful stop begins; the loop ends when all hooks have returned.
 ---@param f fun(grace: number) gets the seconds it may take
----@param waits_for? fun(): string what `f` waits for, for the line that a stop by a signal prints after a second
+---@param waits_for? fun(): string? what `f` waits for, for the line of a slow stop by a signal; nil: not worth a line
 ---@return fun() forget takes the hook back
 function loop.on_stop(f, waits_for) end
 

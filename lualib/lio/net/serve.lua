@@ -214,7 +214,9 @@ return function(api, host)
   end
 
   -- What a stop waits for, for the user.
+  -- nil when no connection is left: the server is about to end.
   local function waits_for(server)
+    if server.count == 0 then return nil end
     local text = ("%d connection%s"):format(server.count, server.count == 1 and "" or "s")
     if not server.name then return text end
     return text .. " of " .. server.name
