@@ -48,6 +48,10 @@ end
 
 function Fields:add(name, value)
   if type(value) == "number" then value = tostring(value) end
+  if type(name) ~= "string" then error("headers: a name must be a string, got " .. type(name), 0) end
+  if type(value) ~= "string" then
+    error(("headers: '%s' must be a string or a number, got %s"):format(name, type(value)), 0)
+  end
   local ok, message = pcall(check_field, name, value)
   if not ok then error("headers: " .. message, 0) end
   self.names[#self.names + 1], self.values[#self.values + 1] = name, value

@@ -111,7 +111,7 @@ end
 -- `password`, `host`, `port`, `authority` (as Host has it), `path`, `query` (or nil), `target`.
 function M.parse(text)
   local scheme, authority, path, query = split(text)
-  if not scheme then return nil, "scheme is missing" end
+  if not scheme then return nil, "scheme is missing, as in http://host/path" end
   if not PORTS[scheme] then return nil, "unknown scheme" end
   if not authority or authority == "" then return nil, "host is missing" end
   return build(scheme, authority, path, query)
