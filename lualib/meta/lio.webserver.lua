@@ -165,8 +165,8 @@ function App:server() end
 ---runs already, until the server is stopped. Raises when it cannot listen.
 ---
 ---With several workers this VM opens the sockets and boots the scheduler; the program's file runs once more in each
----worker, an exclusive service with a loop of its own, up to this call, which serves there. What stands behind
----`run` is executed in each worker and then here. Raises when a worker's program failed.
+---worker, an exclusive service with a loop of its own, up to this call, which serves there. Code after
+---`run` executes in every worker, then here. Raises when a worker's program failed.
 ---@param where integer|string|lio.Socket as for `listen`
 ---@param opts? lio.WebRunOptions
 function App:run(where, opts) end
@@ -250,7 +250,7 @@ function Request:json(limit) end
 
 ---Reads and decodes a form, urlencoded or multipart (RFC 7578). Files are stored in temporary files, which end
 ---with the request; with `on_file` each is given to that instead, while it comes in, and what that leaves
----unread is passed over. A file input without a choice is no file. Asked for twice, the same comes again.
+---unread is skipped. A file input without a choice is no file. Asked for twice, the same comes again.
 ---What `on_file` raises, `form` raises.
 ---@param opts? lio.FormOptions|integer a number is a limit for the body
 ---@return table<string, string|string[]>? fields repeated ones as lists
