@@ -18,7 +18,7 @@ local root = t.root:find "^/" and t.root or here .. "/" .. t.root
 
 -- Runs an example in this suite's host, from another folder than its own.
 local function run(path, argument)
-  return t.run(("cd / && timeout -k 1 20 %s %s %s"):format(
+  return t.run(("cd / && timeout -k 1 60 %s %s %s"):format(
     kit.host(), t.quote(root .. "examples/" .. path), argument or ""))
 end
 
@@ -156,7 +156,7 @@ end)
 
 t.test("http_client_raw runs unchanged, and ends by itself", function()
   local child <close>, port = start "hello"
-  local r = t.run(("timeout -k 1 20 %s --service %s http://127.0.0.1:%d/users/7"):format(
+  local r = t.run(("timeout -k 1 60 %s --service %s http://127.0.0.1:%d/users/7"):format(
     t.quote(t.bin()), t.quote(t.root .. "examples/http_client_raw.lua"), port))
   t.eq({ r.code, r.err }, { 0, "" })
   t.eq(r.out:match "^[^\r\n]+", "HTTP/1.1 200 OK")
@@ -196,7 +196,7 @@ t.test("the manual's system in ten lines does what the manual says", function()
   local files = blocks "docs/ltask.md"
   local dir = t.tmp()
   for name, text in pairs(files) do t.write(("%s/%s.lua"):format(dir, name), text) end
-  local r = t.run(("cd %s && timeout -k 1 20 %s main.lua"):format(t.quote(dir), kit.host()))
+  local r = t.run(("cd %s && timeout -k 1 60 %s main.lua"):format(t.quote(dir), kit.host()))
   t.eq({ r.err, r.code }, { "", 0 })
   t.eq(said(r.out), promised(files.hello))
 end)

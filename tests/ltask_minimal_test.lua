@@ -61,7 +61,7 @@ end
 -- Runs it in the folder of its files. `limit`: seconds after which it is ended.
 local function run(program, limit)
   return t.run(string.format("cd %s && timeout -k 1 %g %s main.lua",
-    t.quote(folder(program)), limit or 10, kit.host()))
+    t.quote(folder(program)), limit or 60, kit.host()))
 end
 
 local shown <const> = "ltask Start\nservice0\nservice1\nservice2\nservice3\nservice4\nservice5\n"

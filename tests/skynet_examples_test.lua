@@ -23,7 +23,7 @@ local function check(r)
 end
 
 t.test("run.lua boots the services beside it, which log what they fetched, and ends", function()
-  check(t.run(("cd / && timeout -k 1 20 %s %s"):format(kit.host(), t.quote(folder .. "run.lua"))))
+  check(t.run(("cd / && timeout -k 1 60 %s %s"):format(kit.host(), t.quote(folder .. "run.lua"))))
 end)
 
 for _, workers in ipairs(kit.workers) do

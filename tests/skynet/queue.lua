@@ -62,10 +62,15 @@ local function master()
         skynet.retpack(name)
       end)
     end)
+    local left = 3
     for _, name in ipairs { "good", "bad", "better" } do
-      skynet.fork(function() print(name, (pcall(skynet.call, skynet.self(), "lua", name))) end)
+      skynet.fork(function()
+        print(name, (pcall(skynet.call, skynet.self(), "lua", name)))
+        left = left - 1
+        skynet.wakeup "all"
+      end)
     end
-    skynet.sleep(10)
+    while left > 0 do skynet.wait "all" end
     print(section(function() return "free at the end" end))
     skynet.abort()
   end)

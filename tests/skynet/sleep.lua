@@ -27,12 +27,13 @@ skynet.start(function()
 
   -- The timer of a sleep that was broken off wakes nobody later on.
   local again = skynet.fork(function()
-    print("broken off", skynet.sleep(3))
-    print("its next sleep", skynet.sleep(8))
+    print("broken off", skynet.sleep(50))
+    print("its next sleep", skynet.sleep(60))
+    skynet.wakeup "over"
   end)
   skynet.yield()
   skynet.wakeup(again)
-  skynet.sleep(20)
+  skynet.wait "over"
 
   -- A second wakeup, before the first has run, is for the wait behind.
   skynet.fork(function()

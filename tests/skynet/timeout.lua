@@ -8,20 +8,23 @@ skynet.start(function()
   local function done(name, centiseconds)
     left = left - 1
     print(name, skynet.now() - began >= centiseconds and "in time" or "early")
+    if name == "third" then skynet.wakeup "the third is done" end
     if left == 0 then skynet.wakeup "all" end
   end
-  skynet.timeout(9, function() done("third", 9) end)
-  skynet.timeout(3, function()
+  skynet.timeout(200, function() done("third", 200) end)
+  skynet.timeout(2, function()
     print "first, and waits"
-    skynet.sleep(15)
-    done("fourth", 18)
+    skynet.wait "the third is done"
+    skynet.sleep(2)
+    done("fourth", 202)
   end)
-  skynet.timeout(6, function() done("second", 6) end)
+  skynet.timeout(100, function() done("second", 100) end)
   skynet.timeout(0, function() done("at once", 0) end)
   print "set"
   skynet.wait "all"
 
   skynet.timeout(1, function() error "a timer's function fails" end)
+  -- Set later, and due later.
   skynet.timeout(2, function() skynet.wakeup "next" end)
   skynet.wait "next"
   print "the next one runs"
