@@ -64,6 +64,14 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
+-- `relay(call, err)`: raises what a C function that `call` has called by `pcall` raised as an error of the call, at the
+-- program's line. What has a position, or is no text, is of code that the C function called: it stays as it is.
+function M.relay(call, err)
+  if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
+  local message = err:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1)
+  error(message, level_of_program())
+end
+
 -- `rename(call, f, …)` → the results of `f`, whose errors are raised as those of the call, at the program's line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))

@@ -5,6 +5,9 @@ local core = require "ltask.core"
 local task = require "lio.task"
 local require <const> = core.require_now
 
+-- What checks arguments is loaded when a check fails or is rare.
+local function misuse() return require "lio.misuse" end
+
 local ROOT <const> = 1
 local ERROR <const> = 3
 
@@ -115,18 +118,23 @@ function hooks.recover(err)
   end
 end
 
+local function post_error(call, addr, session, err)
+  local ok, problem = pcall(core.post, addr, session, ERROR, err)
+  if not ok then misuse().relay(call, problem) end
+end
+
 -- `ltask.raise_error(addr, session, message)`: answers a request with an error.
 function M.raise_error(addr, session, message)
   if session == 0 then
     ltask.log.error(text_of(message))
     return
   end
-  core.post(addr, session, ERROR, describe(nil, message))
+  post_error("raise_error", addr, session, describe(nil, message))
 end
 
 -- `ltask.error(addr, session, err)`: the same with an error object, as it is.
 function M.error(addr, session, err)
-  if session ~= 0 then core.post(addr, session, ERROR, err) end
+  if session ~= 0 then post_error("error", addr, session, err) end
 end
 
 -- The service itself --------------------------------------------------------------------------
@@ -144,39 +152,89 @@ M.log = { info = log "info", error = log "error" }
 
 -- Root's services -----------------------------------------------------------------------------
 
+local function settle(call, ok, ...)
+  if ok then return ... end
+  local err = ...
+  -- Root's errors are objects; what is wrong with the call itself is an error of the program's line.
+  if type(err) ~= "string" or err:find "^{service:" then error(err, 0) end
+  misuse().relay(call, (err:gsub("call: cannot wait", call .. ": cannot wait", 1)))
+end
+
+-- No tail call follows: the traceback of an error names the call.
+local function ask_root(call, ...)
+  return settle(call, pcall(ltask.call, ROOT, call, ...))
+end
+
+local function check_name(call, name)
+  if type(name) ~= "string" then misuse().argument(call, 1, "string", name) end
+end
+
+-- It is the label as well.
+local function check_service(call, name)
+  check_name(call, name)
+  if not utf8.len(name) then misuse().bad(call, 1, "not valid UTF-8") end
+end
+
+local FIELDS <const> = {
+  label = "string", source = "string", initfunc = "string", chunkname = "string", worker_id = "integer",
+}
+
+-- As Lua converts numbers and texts.
+local function is_kind(kind, value)
+  if kind == "integer" then return math.tointeger(tonumber(value)) ~= nil end
+  return type(value) == kind or type(value) == "number"
+end
+
+local function wrong_field(name, kind, value)
+  local got = math.type(value) or type(value)
+  misuse().bad("spawn_service", 1, ("field '%s': %s expected, got %s"):format(name, kind, got))
+end
+
 -- `ltask.spawn(name, …)` → the new service's address. The arguments are those of its file.
 function M.spawn(name, ...)
-  return ltask.call(ROOT, "spawn", name, ...)
+  check_service("spawn", name)
+  return (ask_root("spawn", name, ...))
 end
 
 -- `ltask.spawn_service{ name=, args=, worker_id=, source=, chunkname=, label= }` → address.
 function M.spawn_service(t)
-  return ltask.call(ROOT, "spawn_service", t)
+  if type(t) ~= "table" then misuse().argument("spawn_service", 1, "table", t) end
+  if type(t.name) ~= "string" then wrong_field("name", "string", t.name) end
+  for name, kind in pairs(FIELDS) do
+    local value = t[name]
+    if value ~= nil and not is_kind(kind, value) then wrong_field(name, kind, value) end
+  end
+  if not utf8.len(t.label or t.name) then misuse().bad("spawn_service", 1, "the label is not valid UTF-8") end
+  return (ask_root("spawn_service", t))
 end
 
 -- `ltask.uniqueservice(name, …)` → the address of the one service of that name, spawned if need be.
 function M.uniqueservice(name, ...)
-  return ltask.call(ROOT, "uniqueservice", name, ...)
+  check_service("uniqueservice", name)
+  return (ask_root("uniqueservice", name, ...))
 end
 
 -- `ltask.queryservice(name)` → its address; waits until there is one.
 function M.queryservice(name)
-  return ltask.call(ROOT, "queryservice", name)
+  check_name("queryservice", name)
+  return (ask_root("queryservice", name))
 end
 
 -- `ltask.register(name)`: makes this service known under `name`.
 function M.register(name)
-  return ltask.call(ROOT, "register", name)
+  check_name("register", name)
+  ask_root("register", name)
 end
 
 -- `ltask.kill(addr)` → whether there was such a service; it quits.
 function M.kill(addr)
-  return ltask.call(ROOT, "kill", addr)
+  return (ask_root("kill", addr))
 end
 
 -- `ltask.servicepath([path])` → the path in force; sets it for all spawns to come.
 function M.servicepath(path)
-  return ltask.call(ROOT, "servicepath", path)
+  if path ~= nil then check_name("servicepath", path) end
+  return (ask_root("servicepath", path))
 end
 
 -- Requests ------------------------------------------------------------------------------------
@@ -195,6 +253,8 @@ end
 -- `ltask.suspend(session, co_or_f)`: when that session is answered, the coroutine (which waits) goes on
 -- with type, message and size as `wait`'s results, or the function is called with them.
 function M.suspend(session, what)
+  if not math.tointeger(session) then misuse().argument("suspend", 1, "session", session) end
+  if type(what) ~= "thread" and type(what) ~= "function" then misuse().check_function("suspend", 2, what) end
   task.fork(function()
     local result = table.pack(pcall(core.await, session))
     local kind = result[1] and 2 or ERROR
@@ -213,6 +273,7 @@ local shared = {}
 -- `ltask.multi_wait([token])`: as `wait`, and others may wait on the token as well.
 function M.multi_wait(token)
   token = token == nil and coroutine.running() or token
+  if token ~= token then misuse().raise("multi_wait: the token is not a number") end
   local list = shared[token]
   if not list then
     list = {}
@@ -243,6 +304,7 @@ end
 
 -- `ltask.dispatch_wakeup()` (G1): runs the coroutines that were woken or forked.
 function M.dispatch_wakeup()
+  if task.current() then misuse().raise("dispatch_wakeup: called from inside a task") end
   while task.run_ready() do end
 end
 
@@ -250,6 +312,7 @@ local on_main = 0 -- coroutines that want the main thread
 
 -- `ltask.mainthread_run(f, …)` → what `f` returned: `f` runs on the process's main thread (G2).
 function M.mainthread_run(f, ...)
+  if type(f) ~= "function" then misuse().check_function("mainthread_run", 1, f) end
   on_main = on_main + 1
   ltask.mainthread_enter()
   -- The next slice is there.
@@ -266,6 +329,7 @@ end
 
 -- `ltask.thread_info(co)` → the coroutine's status and where it is.
 function M.thread_info(co)
+  if type(co) ~= "thread" then misuse().argument("thread_info", 1, "coroutine", co) end
   return debug.traceback(co, coroutine.status(co))
 end
 

@@ -17,11 +17,23 @@ local function spread(list)
   return table.unpack(list, 1, n)
 end
 
+-- Sends a request. Returns its session; nil and the problem when it was refused. Wrong values raise an error of
+-- `call`.
+local function send(call, ...)
+  local ok, session, problem = pcall(core.request, ...)
+  if not ok then require("lio.misuse").relay(call, session) end
+  return session, problem
+end
+
 -- Answers that no coroutine waits for by itself: each request has a forked one that does.
-local function ask(report, addr, ...)
-  local session, problem = core.request(addr, ...)
+local function await(report, session, problem)
   if not session then return report(false, problem) end
   task.fork(function() report(pcall(core.await, session)) end)
+end
+
+-- `class`: the metatable of the objects that have the method `call`.
+local function check_self(call, self, class, name)
+  if getmetatable(self) ~= class then require("lio.misuse").argument(call, 1, name, self) end
 end
 
 -- async ---------------------------------------------------------------------------------------
@@ -31,19 +43,22 @@ async.__index = async
 
 -- `a:request(addr, …)`: sends a request and does not wait.
 function async:request(addr, ...)
+  check_self("request", self, async, "async")
+  local session, problem = send("request", addr, ...)
   self.left = self.left + 1
-  ask(function(ok, ...)
+  await(function(ok, ...)
     if not ok and not self.problem then self.problem = (...) end
     self.left = self.left - 1
     if self.left == 0 and self.waits then
       self.waits = nil
       task.wakeup(self)
     end
-  end, addr, ...)
+  end, session, problem)
 end
 
 -- `a:wait()`: until every request has been answered; raises the first error.
 function async:wait()
+  check_self("wait", self, async, "async")
   if self.left > 0 then
     self.waits = true
     task.wait(self)
@@ -63,14 +78,18 @@ end
 local request = {}
 request.__index = request
 
+local MOST <const> = 0xffffffff -- the highest address
+
 local function check(call, one)
-  if type(one) ~= "table" or one[1] == nil then
+  local addr = type(one) == "table" and math.tointeger(tonumber(one[1]))
+  if not addr or addr < 1 or addr > MOST then
     require("lio.misuse").bad(call, 1, "{ address, … } expected")
   end
 end
 
 -- `r:add{ addr, … }` → r. Fields beside the list are the caller's own.
 function request:add(one)
+  check_self("add", self, request, "request")
   check("add", one)
   self.unsent[#self.unsent + 1] = one
   return self
@@ -97,8 +116,9 @@ local function send_all(self)
   local list = self.unsent
   self.unsent = {}
   for _, one in ipairs(list) do
+    local session, problem = send("select", spread(one))
     self.left = self.left + 1
-    ask(function(...) report(self, one, ...) end, spread(one))
+    await(function(...) report(self, one, ...) end, session, problem)
   end
 end
 
@@ -119,8 +139,10 @@ end
 -- one and with `one.error`. The loop ends when all were answered, or the time is over: then `r:close()`
 -- forgets the rest, as does the end of `local r <close>`.
 function request:select(timeout)
+  check_self("select", self, request, "request")
   self.late = false
   if timeout then
+    require("lio.misuse").check_seconds("select", 1, timeout)
     local round = {}
     self.round = round
     ltask.timeout(timeout, function()
@@ -137,6 +159,7 @@ end
 
 -- `r:close()`: answers that come later are dropped.
 function request:close()
+  check_self("close", self, request, "request")
   self.closed = true
   self.round = nil
 end
@@ -199,6 +222,11 @@ end
 -- error is raised at its end. A loop that is left early kills what still runs.
 function M.parallel(list)
   if type(list) ~= "table" then require("lio.misuse").argument("parallel", 1, "table", list) end
+  for at, one in ipairs(list) do
+    if type(one) ~= "table" then
+      require("lio.misuse").bad("parallel", 1, ("[%d]: { function, … } expected, got %s"):format(at, type(one)))
+    end
+  end
   local state = { left = #list, done = {}, running = {} }
   for _, one in ipairs(list) do
     local co

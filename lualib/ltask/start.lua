@@ -184,7 +184,9 @@ function M.start(config)
   check(config)
   local bootstrap = bootstrap_list(config.bootstrap)
   for i, one in ipairs(config.exclusive or {}) do entry("exclusive[" .. i .. "]", one) end
-  misuse.rename("ltask.start", boot.init, core_config(config))
+  local fields = core_config(config)
+  local accepted, problem = pcall(boot.init, fields)
+  if not accepted then fail("%s", tostring(problem):gsub("^[^\n]-:%d+: ", "", 1)) end
   local ok, result = xpcall(function()
     new_root(config, bootstrap)
     return run(config)

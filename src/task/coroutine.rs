@@ -319,6 +319,10 @@ unsafe extern "C-unwind" fn close(state: *mut lua_State) -> c_int {
                 return 2;
             }
         }
+        // Lua 5.5 closes the running coroutine without an argument.
+        if cfg!(feature = "lua54") && ffi::lua_gettop(state) == 0 {
+            args::type_error(state, 1, c"coroutine");
+        }
         push_close(state);
         ffi::lua_rotate(state, 1, 1);
         ffi::lua_call(state, ffi::lua_gettop(state) - 1, ffi::LUA_MULTRET);

@@ -5,10 +5,12 @@
 -- the service. Invariant: each connection has one `read` and one `put` under way at most.
 
 local ltask = require "ltask"
+local misuse = require "lio.misuse"
 local serve = require "lio.net.serve"
 
 local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wait, ltask.wakeup
 local type <const>, sub <const> = type, string.sub
+local MOST <const> = 0xffffffff -- the highest address of a service
 
 local requests = require "lio.net.remote.request" (ltask)
 local finish <const>, ask_for_new <const>, ask <const> = requests.finish, requests.ask_for_new, requests.ask
@@ -248,9 +250,7 @@ local function new(io)
 
   function api.transfer(c, service, ...)
     check(c, Connection, "connection", "transfer")
-    if math.type(service) ~= "integer" then
-      error("bad argument #2 to 'transfer' (service expected, got " .. type(service) .. ")", 2)
-    end
+    if math.type(service) ~= "integer" then misuse.argument("transfer", 2, "service", service) end
     local result, message, code = part_with(c, "move", service, ...)
     if result == true then return true end
     if not result then return nil, message, code end
@@ -293,9 +293,8 @@ Udp.address = Listener.address
 -- `remote([io])` → the calls, done by service `io`; default: the unique service `lio`.
 return function(io)
   if io == nil then io = ltask.uniqueservice "lio" end
-  if math.type(io) ~= "integer" then
-    error("bad argument #1 to 'remote' (service expected, got " .. type(io) .. ")", 2)
-  end
+  if math.type(io) ~= "integer" then misuse.argument("remote", 1, "service", io) end
+  if io < 1 or io > MOST then misuse.bad("remote", 1, ("service expected, got %d"):format(io)) end
   local api = instances[io]
   if not api then
     api = new(io)

@@ -351,6 +351,10 @@ pub(super) unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn idle_handler(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
+        let kind = ffi::lua_type(state, 1);
+        if kind > ffi::LUA_TNIL && kind != ffi::LUA_TFUNCTION {
+            args::type_error(state, 1, c"function");
+        }
         ffi::lua_settop(state, 1);
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, IDLE.pointer());
         0

@@ -1,0 +1,319 @@
+-- Every public function of `ltask` with wrong arguments: none at all, and each wrong value in each position. A call
+-- either works or raises an error at the line that made it, which names the function as it was called.
+--
+-- A service compiles each call from a text, so that Lua knows the names, and runs it as a task of its own.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local kit = require "tests.ltaskkit"
+
+-- The calls, with right arguments. `only`: the last position that gets wrong values. `waits`: the call may wait for
+-- ever, and is killed then; the others are waited for.
+local CALLS <const> = [[
+local CALLS <const> = {
+  { "ltask.call", "peer", "'echo'", "1" }, { "ltask.send", "peer", "'echo'", "1" },
+  { "ltask.send_direct", "peer", "'echo'", "1" }, { "ltask.syscall", "peer", "'inspect'", "'memory'" },
+  { "ltask.on_full", "'error'" }, { "ltask.dispatch", "{}" }, { "ltask.no_response" }, { "ltask.current_session" },
+  { "ltask.raise_error", "peer", "0", "'x'" }, { "ltask.raise_error", "peer", "77", "'x'" },
+  { "ltask.error", "peer", "0", "{}" }, { "ltask.error", "peer", "77", "{}" },
+  { "ltask.suspend", "session", "noop", waits = true },
+  { "ltask.async" }, { "a:request", "peer", "'echo'", "1" }, { "a:wait" },
+  { "ltask.request", "{ peer, 'echo', 1 }" }, { "r:add", "{ peer, 'echo', 1 }" }, { "r:select", "1" }, { "r:close" },
+  { "ltask.parallel", "{ { noop, 1 } }" },
+  { "ltask.fork", "noop", "1" }, { "ltask.wait", "{}", waits = true }, { "ltask.wakeup", "{}", "1" },
+  { "ltask.interrupt", "{}", "'x'" }, { "ltask.multi_wait", "{}", waits = true }, { "ltask.multi_wakeup", "{}", "1" },
+  { "ltask.multi_interrupt", "{}", "'x'" }, { "ltask.running" }, { "ltask.current_token" },
+  { "ltask.sleep", "0", waits = true }, { "ltask.timeout", "100000000", "noop" }, { "ltask.thread_info", "co" },
+  { "ltask.spawn", "'other'", "1" }, { "ltask.spawn_service", "{ name = 'other', args = { 1 } }" },
+  { "ltask.uniqueservice", "'other'", "1" }, { "ltask.queryservice", "'other'", waits = true },
+  { "ltask.register", "fresh_name" }, { "ltask.kill", "peer_to_kill" }, { "ltask.servicepath", "path" },
+  { "ltask.self" }, { "ltask.label" }, { "ltask.is_exclusive", "peer" }, { "ltask.worker_id" },
+  { "ltask.worker_bind", "0" }, { "ltask.mainthread_run", "noop", "1" }, { "ltask.idle_handler", "noop" },
+  { "ltask.touch_service", "peer" }, { "ltask.dispatch_wakeup" }, { "ltask.now" }, { "ltask.walltime" },
+  { "ltask.counter" }, { "ltask.cpucost" }, { "ltask.timer_add", "0", "0" }, { "ltask.timer_update", "{}" },
+  { "ltask.timer_sleep", "0", only = 0 }, { "ltask.debuglog", "'x'" }, { "ltask.mem_limit", "0" },
+  { "ltask.mem_count", "{}" }, { "ltask.backtrace" }, { "ltask.get_pushlog" },
+  { "ltask.pack", "1", "'x'" }, { "ltask.unpack", "ltask.pack(1)", only = 1 },
+  { "ltask.unpack_remove", "ltask.pack(1)", only = 1 }, { "ltask.remove", "ltask.pack(1)", only = 1 },
+  { "ltask.pushlog", "ltask.pack('x')", only = 1 },
+  { "ltask.send_message", "peer", "0", "2", "ltask.pack(1)", only = 4 },
+  { "ltask.send_message_direct", "peer", "0", "2", "ltask.pack(1)", only = 4 },
+  { "ltask.message_receipt" },
+  { "ltask.log.info", "'x'" }, { "ltask.log.error", "'x'" }, { "print", "'x'" }, { "require", "'ltask'" },
+  { "coroutine.resume", "co" }, { "coroutine.wrap", "noop" }, { "coroutine.status", "co" },
+  { "coroutine.close", "co" },
+}
+]]
+
+-- Names of docs/ltask.md that are not walked, with the reason.
+local LEFT_OUT <const> = {
+  quit = "ends the service; takes no arguments",
+  recv_message = "takes messages from the service library; takes no arguments",
+  poplog = "takes entries from the logger; takes no arguments",
+  schedule_message = "for the main function, which is the library's here; takes no arguments",
+  eventinit = "moves the service to a thread of its own; takes no arguments",
+  eventreset = "needs eventinit; takes no arguments",
+  mainthread_enter = "moves the service to the main thread; takes no arguments",
+  mainthread_leave = "moves the service off the main thread; takes no arguments",
+  mainthread_yield = "for the main function; takes no arguments",
+  signal_handler = "assigned by the program, not called",
+  on_idle = "assigned by the program, not called",
+}
+
+local WALK <const> = CALLS .. [[
+local task = require "lio.task"
+local WRONG <const> = {
+  "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
+  "'\\0\\255'", "{}", "{ x = 1 }", "{ 1, 'x' }", "noop", "co", "io.stdout",
+}
+-- What is no argument's fault, in words that programs know.
+local KNOWN <const> = {
+  "^program:1: Unsupport type %w+ to serialize$", "^program:1: No receipt$", "^program:1: Can't send message: ",
+  "^program:1: module '[^\n]*' not found:", "^{service:%d+} is dead$", "^service %d+ %(%w+%) has no request '[^\n]*'$",
+}
+local folder <const> = ...
+local peer <const> = ltask.spawn "peer"
+local count = 0
+local MAKE <const> = {}
+function MAKE.a() return ltask.async() end
+function MAKE.r() return ltask.request() end
+function MAKE.co() return coroutine.create(print) end
+function MAKE.session() return require "ltask.core".new_session() end
+function MAKE.peer_to_kill() return ltask.spawn "peer" end
+function MAKE.fresh_name() count = count + 1 return "name" .. count end
+local FIXED <const> = {
+  net = require "lio.net", peer = peer, web = ltask.spawn "lio.webservice", ltask = ltask, path = folder .. "/?.lua",
+  noop = function(...) return ... end,
+}
+
+local function new_env()
+  return setmetatable({}, { __index = function(env, name)
+    local value = FIXED[name]
+    if value == nil then value = _G[name] end
+    if value == nil and MAKE[name] then
+      value = MAKE[name]()
+      rawset(env, name, value)
+    end
+    return value
+  end })
+end
+
+local calls, problems = 0, 0
+
+local function is_known(text)
+  for _, pattern in ipairs(KNOWN) do
+    if text:find(pattern) then return true end
+  end
+  return false
+end
+
+local function judge(text, name, err)
+  local shown = tostring(err)
+  if type(err) == "string" then
+    if is_known(err) or err:find "^program:1: " and err:find(name, 1, true) then return end
+  -- Another service's error, with the line of the call in its traceback.
+  elseif type(err) == "table" and err.message and shown:find("program:1:", 1, true) and shown:find(name, 1, true) then
+    if not err.message:find "^[^\n]-%.lua:%d+:" then return end
+  end
+  problems = problems + 1
+  say(("PROBLEM %s raises %s %s"):format(text, type(err), shown:gsub("\n.*", "")))
+end
+
+local function try(text, name, waits)
+  calls = calls + 1
+  -- Made first: some of it waits.
+  local env = new_env()
+  for what in text:gmatch "%a[%w_]*" do
+    if MAKE[what] then local _ = env[what] end
+  end
+  local chunk = assert(load("local results = table.pack(" .. text .. ") return results", "=program", "t", env))
+  local done, waiter, killed
+  local one = task.spawn(function()
+    local ok, err = pcall(chunk)
+    if killed then return end
+    if not ok then judge(text, name, err) end
+    done = true
+    if waiter then ltask.wakeup(waiter) end
+  end)
+  if not done and waits then
+    ltask.call(peer, "echo")
+    if not done then
+      killed = true
+      task.kill(one)
+    end
+  elseif not done then
+    waiter = {}
+    ltask.timeout(1000, function() if not done then ltask.wakeup(waiter) end end)
+    ltask.wait(waiter)
+    if not done then
+      killed = true
+      problems = problems + 1
+      say("PROBLEM " .. text .. " waits for ever")
+      task.kill(one)
+    end
+  end
+  pcall(ltask.message_receipt)
+  ltask.servicepath(FIXED.path)
+end
+
+local function walk(one)
+  local call, right = one[1], { table.unpack(one, 2) }
+  local name = call:match "[%w_]+$"
+  try(("%s(%s)"):format(call, table.concat(right, ", ")), name, one.waits)
+  try(call .. "()", name, one.waits)
+  for at = 1, one.only or math.max(#right, 1) do
+    for _, wrong in ipairs(WRONG) do
+      local args = table.move(right, 1, #right, 1, {})
+      args[at] = wrong
+      try(("%s(%s)"):format(call, table.concat(args, ", ")), name, one.waits)
+    end
+  end
+  local object = call:match "^(.*):"
+  if not object then return end
+  -- A dot in the place of the colon.
+  for _, wrong in ipairs(WRONG) do
+    local args = table.concat({ wrong, table.unpack(right) }, ", ")
+    try(("%s.%s(%s)"):format(object, name, args), name, one.waits)
+  end
+end
+
+for _, one in ipairs(CALLS) do walk(one) end
+for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkname", "worker_id", "unique" } do
+  local name = field == "name" and "" or "name = 'other', "
+  for _, wrong in ipairs(WRONG) do
+    try(("ltask.spawn_service { %s%s = %s }"):format(name, field, wrong), "spawn_service")
+  end
+end
+for _, wrong in ipairs(WRONG) do try(("net.remote(%s)"):format(wrong), "remote") end
+
+-- No value makes a service that serves: there is no such folder.
+local start <const> = "ltask.call(web, 'start', %s)"
+for _, wrong in ipairs(WRONG) do try(start:format(wrong), "start") end
+for _, field in ipairs { "addr", "port", "mode", "home", "route", "cgi", "tunnel", "options", "unknown" } do
+  local others = "home = '/no/folder', " .. (field == "port" and "" or "port = 0, ")
+  for _, wrong in ipairs(WRONG) do
+    try(start:format(("{ %s%s = %s }"):format(others, field, wrong)), "start")
+  end
+end
+say("END", calls, problems)
+]]
+
+-- Fails with the calls that a walk found wrong.
+local function judge(out, least)
+  local list = {}
+  for line in out:gmatch "PROBLEM ([^\n]*)" do list[#list + 1] = line end
+  t.eq(list, {})
+  local calls, problems = out:match "END\t(%d+)\t(%d+)"
+  t.eq(problems, "0")
+  t.ok(tonumber(calls) >= least, calls)
+end
+
+t.test("a wrong argument of ltask is an error of the call's line, or none", function()
+  local out, _, code = kit.system({
+    main = WALK,
+    services = {
+      peer = "local S = {} function S.echo(...) return ... end return S",
+      other = "return { echo = print }",
+    },
+  }, 1)
+  judge(out, 2700)
+  t.eq(code, 0)
+end)
+
+t.test("no public name of docs/ltask.md is left out", function()
+  local file <close> = assert(io.open(t.root .. "docs/ltask.md"))
+  local page = file:read "a"
+  local walked, missing, names = {}, {}, 0
+  for call in CALLS:gmatch '{ "([^"]+)"' do walked[call:match "^ltask%.(.*)$" or call:match ":(.*)$" or call] = true end
+  for _, heading in ipairs { "### `ltask`, the core", "### The service library" } do
+    local first = select(2, page:find("\n" .. heading .. "\n", 1, true))
+    local section = page:sub(first + 1, (page:find("\n### ", first, true)))
+    for column in section:gmatch "\n| ([^|]*) |" do
+      for name in column:gmatch "`([%w_.]+)`" do
+        names = names + 1
+        if not walked[name] and not LEFT_OUT[name] then missing[#missing + 1] = name end
+      end
+    end
+  end
+  t.eq(missing, {})
+  t.ok(names >= 80, names)
+end)
+
+kit.workers = { 1 }
+
+kit.both("a request that cannot be sent leaves nothing to wait for", {
+  services = { peer = "local S = {} function S.echo(...) return ... end return S" },
+  main = [[
+    local function raised(f, ...)
+      local ok, err = pcall(f, ...)
+      say(ok, (tostring(err.message or err):gsub("%S*/main%.lua", "main.lua")))
+    end
+    local peer = ltask.spawn "peer"
+    local a = ltask.async()
+    raised(function() a:request("x", "echo") end)
+    raised(function() a:request(peer, "echo", say) end)
+    a:wait()
+    local r = ltask.request():add { peer, "echo", say } :add { peer, "echo", 2 }
+    raised(function() for _ in r:select() do end end)
+    -- What a table's `__pairs` raises stays as it is.
+    local odd = setmetatable({}, { __pairs = function() error { message = "odd" } end })
+    raised(function() a:request(peer, "echo", odd) end)
+    raised(function() ltask.raise_error(peer, 1.5, "x") end)
+    raised(function() table.sort({ 1, 2 }, function() ltask.spawn "peer" end) end)
+    raised(ltask.spawn_service, { name = "peer", worker_id = 9 })
+    say(ltask.spawn_service { name = "peer", worker_id = 0, label = 5 } > 0)
+  ]],
+  out = {
+    "false\tmain.lua:7: bad argument #1 to 'request' (number expected, got string)",
+    "false\tmain.lua:8: Unsupport type function to serialize",
+    "false\tmain.lua:11: Unsupport type function to serialize",
+    "false\todd",
+    "false\tmain.lua:15: bad argument #2 to 'raise_error' (number has no integer representation)",
+    "false\tmain.lua:16: spawn: cannot wait here: inside 'sort', which cannot yield, called at main.lua:16",
+    "false\tservice 'peer': worker must be 0 to 0, not 9",
+    "true",
+  },
+})
+
+-- No value makes a system that starts: the service is not there.
+local START <const> = [==[
+local start = require "ltask.start"
+local WRONG <const> = {
+  "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'\\0\\255'", "{}",
+  "{ x = 1 }", "{ 1, 'x' }", "print", "coroutine.create(print)", "io.stdout",
+}
+local FIELDS <const> = {
+  "service_path", "lua_path", "lua_cpath", "bootstrap", "logger", "exclusive", "preload", "root_initfunc",
+  "generation", "grace", "core", "worker", "queue", "queue_sending", "max_service", "external_queue", "log_queue",
+  "crashlog", "debuglog", "full", "watchdog", "mainthread", "unknown",
+}
+local calls, problems = 0, 0
+local function try(text)
+  calls = calls + 1
+  local ok, err = pcall(assert(load("local code = " .. text .. " return code", "=program", "t", _ENV)))
+  err = tostring(err)
+  if ok or not err:find "^program:1: " or not err:find("start", 1, true) then
+    problems = problems + 1
+    print("PROBLEM " .. text .. " " .. (ok and "starts" or err))
+  end
+end
+_ENV.start = start
+try "start()"
+for _, wrong in ipairs(WRONG) do try(("start(%s)"):format(wrong)) end
+for _, field in ipairs(FIELDS) do
+  for _, wrong in ipairs(WRONG) do
+    local before = field == "bootstrap" and "" or "bootstrap = { { name = 'missing' } }, "
+    try(("start { %s%s = %s }"):format(before, field, wrong))
+    try(("start { %score = { %s = %s } }"):format(before, field, wrong))
+  end
+end
+print("END", calls, problems)
+]==]
+
+t.test("a wrong field of ltask.start is an error of the call's line", function()
+  local r = kit.program(START)
+  t.eq(r.code, 0)
+  judge(r.out, 750)
+end)
+
+t.finish()
