@@ -45,6 +45,30 @@ local CALLS <const> = {
 }
 ]]
 
+-- The calls of `lio.net.remote`, and its objects.
+local REMOTE_CALLS <const> = [[
+local CALLS <const> = {
+  { "api.wrap", "nil" }, { "api.listen", "'127.0.0.1'", "0", "{}" }, { "api.bind", "'127.0.0.1'", "0", "{}" },
+  { "api.connect", "'127.0.0.1'", "port", "{}" }, { "api.udp", "'127.0.0.1'", "0" },
+  { "api.resolve", "'127.0.0.1'", "1" },
+  { "api.accept", "listener" }, { "api.recv", "c", "10" },
+  { "api.recv", "c", "'line'", "10" }, { "api.recv", "c", "'until'", "'x'", "10" },
+  { "api.send", "c", "'x'", "'y'" }, { "api.sendfile", "c", "f", "0", "1" }, { "api.close", "c" },
+  { "api.shutdown", "c", "'w'" }, { "api.timeout", "c", "1", "1" }, { "api.peer", "c" }, { "api.sock", "c" },
+  { "api.option", "c", "'sndbuf'", "65536" }, { "api.wait_readable", "c", "0.01" }, { "api.wait_closed", "c", "0.01" },
+  { "api.transfer", "c", "peer" }, { "api.give", "c", "peer" }, { "api.recvfrom", "u" },
+  { "api.sendto", "u", "'x'", "'127.0.0.1'", "9" }, { "api.rest", "0" },
+  { "api.serve", "listener", "noop", "{}" },
+  { "c:recv", "10" }, { "c:send", "'x'" }, { "c:timeout", "1", "1" }, { "c:option", "'sndbuf'", "1" },
+  { "c:shutdown", "'w'" }, { "c:peer" }, { "c:sock" }, { "c:is_closed" }, { "c:is_over" }, { "c:buffered" },
+  { "c:close" }, { "listener:accept" }, { "listener:take_waiting" }, { "listener:address" },
+  { "listener:timeout", "1" }, { "listener:close" },
+  { "u:recvfrom" }, { "u:sendto", "'x'", "'127.0.0.1'", "9" }, { "u:timeout", "1" }, { "u:address" },
+  { "u:option", "'sndbuf'", "1" }, { "u:close" },
+}
+for _, one in ipairs(CALLS) do one.waits = true end
+]]
+
 -- Names of docs/ltask.md that are not walked, with the reason.
 local LEFT_OUT <const> = {
   quit = "ends the service; takes no arguments",
@@ -60,7 +84,8 @@ local LEFT_OUT <const> = {
   on_idle = "assigned by the program, not called",
 }
 
-local WALK <const> = CALLS .. [[
+-- Runs each call of `CALLS`.
+local WALK <const> = [[
 local task = require "lio.task"
 local WRONG <const> = {
   "nil", "true", "-1", "2.5", "0/0", "1/0", "-1/0", "1e300", "math.maxinteger", "math.mininteger", "''", "'x'",
@@ -75,6 +100,19 @@ local folder <const> = ...
 local peer <const> = ltask.spawn "peer"
 local count = 0
 local MAKE <const> = {}
+local api, bound
+function MAKE.api()
+  api = api or require "lio.net".remote()
+  return api
+end
+function MAKE.port()
+  bound = bound or assert(MAKE.api().listen("127.0.0.1", 0))
+  return (select(2, bound:address()))
+end
+function MAKE.c() return assert(MAKE.api().connect("127.0.0.1", MAKE.port())) end
+function MAKE.listener() return assert(MAKE.api().listen("127.0.0.1", 0)) end
+function MAKE.u() return assert(MAKE.api().udp("127.0.0.1", 0)) end
+function MAKE.f() return io.tmpfile() end
 function MAKE.a() return ltask.async() end
 function MAKE.r() return ltask.request() end
 function MAKE.co() return coroutine.create(print) end
@@ -135,7 +173,7 @@ local function try(text, name, waits)
     done = true
     if waiter then ltask.wakeup(waiter) end
   end)
-  if not done and waits then
+  if not done and waits and not api then
     ltask.call(peer, "echo")
     if not done then
       killed = true
@@ -143,12 +181,14 @@ local function try(text, name, waits)
     end
   elseif not done then
     waiter = {}
-    ltask.timeout(1000, function() if not done then ltask.wakeup(waiter) end end)
+    ltask.timeout(waits and 4 or 1000, function() if not done then ltask.wakeup(waiter) end end)
     ltask.wait(waiter)
     if not done then
       killed = true
-      problems = problems + 1
-      say("PROBLEM " .. text .. " waits for ever")
+      if not waits then
+        problems = problems + 1
+        say("PROBLEM " .. text .. " waits for ever")
+      end
       task.kill(one)
     end
   end
@@ -178,6 +218,10 @@ local function walk(one)
 end
 
 for _, one in ipairs(CALLS) do walk(one) end
+]]
+
+-- Fields of `spawn_service`, `net.remote`, and the request `start` of `lio.webservice`.
+local OTHERS <const> = [[
 for _, field in ipairs { "name", "args", "label", "source", "initfunc", "chunkname", "worker_id", "unique" } do
   local name = field == "name" and "" or "name = 'other', "
   for _, wrong in ipairs(WRONG) do
@@ -195,8 +239,10 @@ for _, field in ipairs { "addr", "port", "mode", "home", "route", "cgi", "tunnel
     try(start:format(("{ %s%s = %s }"):format(others, field, wrong)), "start")
   end
 end
-say("END", calls, problems)
 ]]
+
+local REPORT <const> = 'say("END", calls, problems)'
+
 
 -- Fails with the calls that a walk found wrong.
 local function judge(out, least)
@@ -210,13 +256,22 @@ end
 
 t.test("a wrong argument of ltask is an error of the call's line, or none", function()
   local out, _, code = kit.system({
-    main = WALK,
+    main = CALLS .. WALK .. OTHERS .. REPORT,
     services = {
       peer = "local S = {} function S.echo(...) return ... end return S",
       other = "return { echo = print }",
     },
   }, 1)
   judge(out, 2700)
+  t.eq(code, 0)
+end)
+
+t.test("a wrong argument of lio.net.remote is an error of the call's line, or none", function()
+  local out, _, code = kit.system({
+    main = REMOTE_CALLS .. WALK .. REPORT,
+    services = { peer = "local S = {} function S.echo(...) return ... end return S" },
+  }, 1)
+  judge(out, 2000)
   t.eq(code, 0)
 end)
 

@@ -303,7 +303,7 @@ remotely("misuse that the service finds is raised where the call was made", [[
 ]], {
   "false\ttrue", "false\ttrue",
   "false\tstring\tbad argument #1 to 'recv' (connection expected, got number)",
-  "false\tstring\tbad argument #1 to 'accept' (listener expected, got table)",
+  "false\tstring\tbad argument #1 to 'accept' (listener expected, got lio.remote connection)",
 })
 
 remotely("a burst of small messages costs few requests", [[

@@ -70,11 +70,12 @@ local function new(io)
 
   -- A socket of this VM moves as its descriptor.
   local function request_with(socket, name, ...)
+    if type(socket) ~= "userdata" or not socket.detach then misuse.argument(name, 1, "socket", socket) end
     local descriptor = socket:detach()
     local ok, handle, message, code = pcall(call, io, name, descriptor, ...)
     if not ok then
       require "lio.socket".fd(descriptor):close()
-      return finish(io, 3, false, handle)
+      return finish(io, false, handle)
     end
     return handle, message, code
   end
@@ -107,6 +108,7 @@ local function new(io)
   end
 
   function api.take_waiting(listener)
+    check(listener, Listener, "listener", "take_waiting")
     if listener.closed then return nil end
     return made(Connection, ask_for_new(listener.io, "take_waiting", listener.handle)) or nil
   end
@@ -130,6 +132,7 @@ local function new(io)
   end
 
   function api.connect(addr, port, opts)
+    if opts ~= nil and type(opts) ~= "table" then misuse.argument("connect", 3, "table", opts) end
     local attempt = opts and opts.attempt
     if not attempt then return made(Connection, request("connect", addr, port, opts)) end
     if attempt.closed then return false, "closed", "closed" end
@@ -153,7 +156,7 @@ local function new(io)
   end
 
   function api.resolve(...)
-    return finish(io, 2, pcall(call, io, "resolve", ...))
+    return finish(io, pcall(call, io, "resolve", ...))
   end
 
   function api.recv(c, ...)
@@ -166,7 +169,13 @@ local function new(io)
     return send(c, ...)
   end
 
-  function api.close(x) return x:close() end
+  function api.close(x)
+    local class = getmetatable(x)
+    if class ~= Connection and class ~= Listener and class ~= Udp and class ~= Attempt then
+      misuse.argument("close", 1, "connection, listener, datagram socket or attempt", x)
+    end
+    return x:close()
+  end
 
   local PIECE <const> = 256 * 1024
 
@@ -193,6 +202,11 @@ local function new(io)
       c.outlet = false
       return ask(c, "sendfile", file, offset, length)
     end
+    local is_object = type(file) == "userdata" or type(file) == "table"
+    if not is_object or not file.read or not file.seek then misuse.argument("sendfile", 2, "path or file", file) end
+    if offset ~= nil and not math.tointeger(offset) then misuse.argument("sendfile", 3, "integer", offset) end
+    if length ~= nil and not math.tointeger(length) then misuse.argument("sendfile", 4, "integer", length) end
+    if offset and offset < 0 then misuse.bad("sendfile", 3, "offset must not be negative") end
     if offset then file:seek("set", offset) end
     return send_pieces(c, file, length)
   end
@@ -212,16 +226,19 @@ local function new(io)
   end
 
   function api.wait_readable(c, seconds)
+    check(c, Connection, "connection", "wait_readable")
     if c.data and not c.closed then return true end
     return ask(c, "wait_readable", seconds)
   end
 
   function api.buffered(c)
+    check(c, Connection, "connection", "buffered")
     local here = c.data and #c.data - c.at + 1 or 0
     return here + (ask(c, "buffered") or 0)
   end
 
   function api.is_over(c)
+    check(c, Connection, "connection", "is_over")
     return c.closed or ask(c, "is_over") ~= false
   end
 
@@ -257,7 +274,10 @@ local function new(io)
     return instances[service] and instances[service].connection(result) or new(service).connection(result)
   end
 
-  function api.rest(seconds) ltask.sleep(centiseconds(seconds)) end
+  function api.rest(seconds)
+    misuse.check_seconds("rest", 1, seconds)
+    ltask.sleep(centiseconds(seconds))
+  end
 
   api.start = fork
 
@@ -286,9 +306,12 @@ end
 
 function Listener:timeout(seconds) return ask(self, "timeout", seconds) end
 
-function Listener:address() return ask(self, "sock") end
-
-Udp.address = Listener.address
+for class, what in pairs { [Listener] = "listener", [Udp] = "datagram socket" } do
+  function class:address()
+    check(self, class, what, "address")
+    return ask(self, "sock")
+  end
+end
 
 -- `remote([io])` → the calls, done by service `io`; default: the unique service `lio`.
 return function(io)

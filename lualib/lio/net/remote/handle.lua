@@ -2,6 +2,8 @@
 -- `lio.net.remote`, which gives them their methods. `require "lio.net.remote.handle" (ltask)` → the classes, and
 -- `check`. Who closes or drops one tells the service; a connection's senders end with "closed".
 
+local misuse = require "lio.misuse"
+
 return function(ltask)
   local call <const>, fork <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wakeup
 
@@ -18,9 +20,7 @@ return function(ltask)
   Udp.__name = "lio.remote udp"
 
   local function check(x, class, what, name)
-    if getmetatable(x) ~= class then
-      error(("bad argument #1 to '%s' (%s expected, got %s)"):format(name, what, type(x)), 3)
-    end
+    if getmetatable(x) ~= class then misuse.argument(name, 1, what, x) end
   end
 
   local function post_close(io, handle)
@@ -44,15 +44,22 @@ return function(ltask)
   end
 
   for _, class in ipairs { Connection, Listener, Udp } do
-    class.close = close
+    local what = class.__name:match "%S+$"
+    function class:close()
+      check(self, class, what, "close")
+      return close(self)
+    end
     class.__close = close
     class.__gc = function(x)
       if not x.closed then pcall(fork, pcall, call, x.io, "close", x.handle) end
     end
-    function class:is_closed() return self.closed == true end
+    function class:is_closed()
+      check(self, class, what, "is_closed")
+      return self.closed == true
+    end
     function class:__tostring()
-      local what = self.closed and "closed" or self.handle .. " of service " .. self.io
-      return class.__name:match "%S+$" .. " (" .. what .. ")"
+      local state = self.closed and "closed" or self.handle .. " of service " .. self.io
+      return what .. " (" .. state .. ")"
     end
   end
 

@@ -1,6 +1,13 @@
 -- Requests of `lio.net.remote` to the service that has the loop. `require "lio.net.remote.request" (ltask)` → the
 -- functions below. I/O by a service that is gone has failed with "dead"; misuse that it found is raised here.
 
+local misuse = require "lio.misuse"
+
+-- By the names of their metatables.
+local OURS <const> = {
+  ["lio.remote connection"] = true, ["lio.remote listener"] = true, ["lio.remote udp"] = true,
+}
+
 return function(ltask)
   local call <const>, fork <const>, wait <const>, wakeup <const> = ltask.call, ltask.fork, ltask.wait, ltask.wakeup
   local find <const>, type <const> = string.find, type
@@ -13,12 +20,12 @@ return function(ltask)
     return nil, text:gsub("^[^:\n]+:%d+: (bad argument)", "%1", 1)
   end
 
-  -- → the results of a request, or nil, message, code when its service is dead; misuse is raised, at a level
-  -- of who tail-calls this.
-  local function finish(io, level, ok, ...)
+  -- → the results of a request, or nil, message, code when its service is dead; misuse is raised
+  -- at the program's line.
+  local function finish(io, ok, ...)
     if ok then return ... end
     local message, code = failure((...), io)
-    if not message then error(code, level) end
+    if not message then misuse.raise(code) end
     return nil, message, code
   end
 
@@ -35,12 +42,16 @@ return function(ltask)
         pcall(call, io, "close", handle)
       end
     end, ...)
-    return finish(io, 3, wait(token))
+    return finish(io, wait(token))
   end
 
   local function ask(x, name, ...)
+    local meta = getmetatable(x)
+    if type(meta) ~= "table" or not OURS[meta.__name] then
+      misuse.argument(name, 1, "connection, listener or datagram socket", x)
+    end
     if x.closed then return nil, "closed", "closed" end
-    return finish(x.io, 2, pcall(call, x.io, name, x.handle, ...))
+    return finish(x.io, pcall(call, x.io, name, x.handle, ...))
   end
 
   return { failure = failure, finish = finish, ask_for_new = ask_for_new, ask = ask }
