@@ -210,6 +210,15 @@ t.test("a signal to end is the script's, and so is the exit code", function()
   t.ok(text:find "told", text)
 end)
 
+t.test("the exit code is that of the process that serves, not of one that has just begun to load", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
+  p:serving()
+  p:settled()
+  p:write("server.lua", 'print "loading" io.stdout:flush() while true do end')
+  p:expect "^loading$"
+  t.eq((p:stop "TERM"), 0)
+end)
+
 t.test("Ctrl-C waits for what was begun; a second one ends at once", function()
   local p <close> = kit.start { ["server.lua"] = kit.server '"one"' }
   local port = p:serving()

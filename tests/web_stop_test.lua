@@ -128,11 +128,12 @@ local function while_it_stops(f, signals)
     asker:send "GET /talk HTTP/1.1\r\nHost: x\r\n\r\n"
     local talk <close> = assert(listener:accept())
     for _ = 1, signals or 1 do child:kill() end
-    -- It has taken the signal when it accepts no more.
+    -- It has taken the signal when it accepts no more. The system resets what is connected in the moment of the close.
+    local other, message, code
     repeat
-      local other, message, code = net.connect("127.0.0.1", port)
-      if other then other:close() else t.eq(code, "refused", message) end
-    until not other
+      other, message, code = net.connect("127.0.0.1", port)
+      if other then other:close() elseif code ~= "reset" then t.eq(code, "refused", message) end
+    until code == "refused"
     f(child, asker, function(line)
       talk:send(line, "\n")
       return line ~= "end" and talk:recv "line" or nil

@@ -64,6 +64,8 @@ pub(super) struct Supervisor {
     had_terminal: bool,
     /// A signal has come to end it all.
     ending: bool,
+    /// Whose exit code counts then: the process that ran, and not one that has just begun to take its place.
+    decides: u32,
     code: u8,
 }
 
@@ -89,6 +91,7 @@ impl Supervisor {
             told: 0,
             had_terminal: signals::has_terminal(),
             ending: false,
+            decides: 0,
             code: 0,
         })
     }
@@ -345,7 +348,7 @@ impl Supervisor {
         let mut child = self.children.remove(index);
         let status = child.reap()?;
         if self.ending {
-            if number == self.newest {
+            if number == self.decides {
                 self.code = child::exit_code(status);
             }
         } else if !child.is_ending() {
@@ -389,7 +392,12 @@ impl Supervisor {
         }
         let now = Instant::now();
         // A person's second signal; others may repeat SIGTERM while what was begun is served.
-        let again = std::mem::replace(&mut self.ending, true) && number == libc::SIGINT;
+        let again = self.ending && number == libc::SIGINT;
+        if !std::mem::replace(&mut self.ending, true) {
+            let mut children = self.children.iter();
+            let running = children.find(|child| matches!(child.phase, Phase::Running));
+            self.decides = running.map_or(self.newest, |child| child.number);
+        }
         self.waits = false;
         for child in &mut self.children {
             if child.is_ending() && !again {
