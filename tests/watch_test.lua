@@ -193,6 +193,17 @@ t.test("SIGHUP restarts without a change", function()
   kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the one before ends")
 end)
 
+-- Regression: the first process took the place of the newer one when it had listened for a moment.
+t.test("SIGHUP right after a script has begun to serve restarts it, too", function()
+  local p <close> = kit.start { ["server.lua"] = kit.server 'io.open("/proc/self/stat"):read("a"):match("%d+")' }
+  local pid = kit.get(p:serving())
+  p.child:kill "HUP"
+  p:expect "^lio: SIGHUP, restarting$"
+  local port = p:serving()
+  kit.wait_for(function() return not kit.descriptors(tonumber(pid)) end, "the one before ends")
+  t.ok(kit.get(port) ~= pid)
+end)
+
 t.test("a signal to end is the script's, and so is the exit code", function()
   local script = HEAD .. [[
     local loop = require "lio.loop"

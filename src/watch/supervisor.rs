@@ -202,6 +202,10 @@ impl Supervisor {
     fn take_over(&mut self, index: usize) {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
+        if number != self.newest {
+            // The next one starts already, and is what decides.
+            return;
+        }
         // While the one before still has them open, so that it answers who waits there.
         self.sockets.close_surplus(number);
         self.retire_others(number);
