@@ -127,7 +127,7 @@ function M.wrong(call, name, wanted, value, what)
   misuse.raise(("%s: %s '%s' must be %s, got %s"):format(call, what or "option", name, wanted, shown(value)))
 end
 
--- The table that callers without options get; nobody writes to it.
+-- The table that callers without options get; it is never written to.
 local NONE <const> = {}
 
 -- Options with those that a metatable gives, as a table without one: they are read once, and checked as any other.

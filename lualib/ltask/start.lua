@@ -197,7 +197,7 @@ function M.start(config)
   local failure = boot.boot_failure()
   boot.deinit()
   if not ok then error(result, 0) end
-  -- Raised, so that a program which drops the result ends with exit code 1 all the same.
+  -- Raised, so that a program which drops the result ends with exit code 1.
   if failure then fail("the system cannot start: %s", failure) end
   return result
 end

@@ -87,12 +87,12 @@ function skynet.queryservice(name) end
 function skynet.localname(name) end
 
 ---Gives a service a name for as long as it lives. Raises when another one has it.
----@param name string with a point at its begin or without; not a number
+---@param name string may begin with a point; not a number
 ---@param addr skynet.Address
 function skynet.name(name, addr) end
 
 ---Gives this service a name for as long as it lives. Raises when another one has it.
----@param name string with a point at its begin or without; not a number
+---@param name string may begin with a point; not a number
 function skynet.register(name) end
 
 ---Tells this service's address.
