@@ -236,7 +236,7 @@ both("a connect ends with the service that asked", [[
   local other = ltask.spawn "user"
   local l = ltask.call(io, "listen", "127.0.0.1", 0, { backlog = 0 })
   local _, port = ltask.call(io, "sock", l)
-  -- More than the backlog takes: whoever connects then waits, as with a host that drops packets.
+  -- More than the backlog takes: further connects wait, as with a host that drops packets.
   local fillers = {}
   for i = 1, 8 do
     fillers[i] = assert(require "lio.socket".create "tcp")

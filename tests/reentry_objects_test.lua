@@ -504,7 +504,7 @@ t.test("routes with their __gc called inside add, params or matches are refused"
   end
 end)
 
--- It got a poll that nobody closed.
+-- `reopen` used to make an epoll descriptor for the dropped object, which was never closed.
 t.test("a closed selector with its __gc called inside what opens it again leaves no descriptor behind", function()
   for _, call in ipairs { "_select_add", "_select_mod", "_select_wait" } do
     local sel = lio.create()

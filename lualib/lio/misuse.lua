@@ -64,21 +64,24 @@ function M.check_function(call, index, value)
   M.argument(call, index, "function", value)
 end
 
+-- Raises the message of a C function, which knows itself by another name, as that of the call.
+local function raise_renamed(call, message)
+  error(message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1),
+    level_of_program())
+end
+
 -- `relay(call, err)`: raises what a C function that `call` has called by `pcall` raised as an error of the call, at the
 -- program's line. What has a position, or is no text, is of code that the C function called: it stays as it is.
 function M.relay(call, err)
   if type(err) ~= "string" or err:find "^[^\n]-:%d+: " then error(err, 0) end
-  local message = err:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1)
-  error(message, level_of_program())
+  raise_renamed(call, err)
 end
 
 -- `rename(call, f, …)` → the results of `f`, whose errors are raised as those of the call, at the program's line.
 function M.rename(call, f, ...)
   local results = table.pack(pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
-  local message = tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)
-  message = message:gsub("^bad argument #(%d+) to '[^']*'", ("bad argument #%%1 to '%s'"):format(call), 1)
-  error(message, level_of_program())
+  raise_renamed(call, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)))
 end
 
 -- What `lio.net` makes, by the names of the metatables.
@@ -88,6 +91,7 @@ local KINDS <const> = {
   ["connection or datagram socket"] = { ["lio.connection"] = true, ["lio.udp"] = true },
   listener = { ["lio.listener"] = true },
   server = { ["lio.server"] = true },
+  socket = { ["lio.socket"] = true },
   attempt = { ["lio.attempt"] = true },
   ["connection, listener or datagram socket"] = {
     ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true,
@@ -97,11 +101,15 @@ local KINDS <const> = {
   },
 }
 
+-- `is_named(value, names)` → whether the name of its metatable is a key of `names`.
+function M.is_named(value, names)
+  local meta = getmetatable(value)
+  return type(meta) == "table" and names[rawget(meta, "__name")] == true
+end
+
 -- `check_kind(call, value, kind)`: the same for the first argument of a call of `lio.net`, one of `KINDS`.
 function M.check_kind(call, value, kind)
-  local meta = getmetatable(value)
-  if type(meta) == "table" and KINDS[kind][rawget(meta, "__name")] then return end
-  M.argument(call, 1, kind, value)
+  if not M.is_named(value, KINDS[kind]) then M.argument(call, 1, kind, value) end
 end
 
 -- The same for seconds: any number but NaN.

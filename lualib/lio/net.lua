@@ -272,8 +272,7 @@ function M.new(selector, sched)
 
   -- `wrap(socket)` → a connection that has taken a connected `lio.socket` over, or `false, message, code`.
   function api.wrap(s)
-    local meta = getmetatable(s)
-    if type(meta) ~= "table" or meta.__name ~= "lio.socket" then misuse.argument("wrap", 1, "socket", s) end
+    misuse.check_kind("wrap", s, "socket")
     local c, message, code = stream.new(selector, s)
     if not c then return false, message, code end
     if adopt then adopt(c) end

@@ -266,11 +266,12 @@ local function warn_of_debug(self, listening)
     address_text(listening), "\n")
 end
 
+local SOCKET <const> = { ["lio.socket"] = true }
+
 -- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`; a socket that listens is what it is.
 local function parse_address(call, where, opts)
   if type(where) == "userdata" then
-    local meta = getmetatable(where)
-    if type(meta) ~= "table" or meta.__name ~= "lio.socket" then misuse.argument(call, 1, "port or address", where) end
+    if not misuse.is_named(where, SOCKET) then misuse.argument(call, 1, "port or address", where) end
     return where
   end
   if type(where) == "number" then

@@ -475,7 +475,7 @@ impl Service {
         if self.base.is_null() {
             return;
         }
-        // A finalizer of somebody else's may panic as well.
+        // A finalizer of a foreign native module may panic as well.
         if !self.broken
             && let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.close_vm()))
         {

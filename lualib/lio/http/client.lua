@@ -201,9 +201,8 @@ local function prepare(self, opts)
   return request
 end
 
--- Makes the request of a call such as "http.get".
-local function perform(self, call, index, opts)
-  opts = options.check(call, index, opts, OF_REQUEST)
+-- Makes the request of a call such as "http.get", whose options are checked.
+local function perform(self, call, opts)
   local check_loop = self.pool:net().check_loop
   if check_loop then check_loop(("http.client: %s request"):format(opts.method or "GET"), 2) end
   local ok, request, message, code = pcall(prepare, self, opts)
@@ -226,7 +225,7 @@ end
 local function with_url(self, call, method, url, opts)
   local all = { url = url, method = method }
   for name, value in pairs(options.check(call, 2, opts, OF_REQUEST)) do all[name] = value end
-  return perform(self, call, 2, all)
+  return perform(self, call, all)
 end
 
 local function check_client(self, call)
@@ -241,7 +240,7 @@ end
 function Client:request(opts)
   check_client(self, "request")
   misuse.check("request", 1, opts, "table")
-  return perform(self, "client:request", 1, opts)
+  return perform(self, "client:request", options.check("client:request", 1, opts, OF_REQUEST))
 end
 
 local METHODS <const> = { "get", "head", "post", "put", "patch", "delete" }
@@ -315,7 +314,7 @@ end
 
 function M.request(opts)
   misuse.check("request", 1, opts, "table")
-  return perform(own_client(), "http.request", 1, opts)
+  return perform(own_client(), "http.request", options.check("http.request", 1, opts, OF_REQUEST))
 end
 function M.counts() return own_client():counts() end
 function M.close_idle() return own_client():close_idle() end

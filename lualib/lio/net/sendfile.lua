@@ -88,9 +88,6 @@ return function(api, host)
     if getmetatable(c) ~= stream.metatable then
       misuse.argument("sendfile", 1, "connection", c)
     end
-    -- Not a tail call: the errors above count levels.
-    local done, message, sent, code = send(c, source, offset, length)
-    if done then return true end
-    return nil, message, sent, code
+    return send(c, source, offset, length)
   end
 end

@@ -213,8 +213,7 @@ return function(api, host)
     end
   end
 
-  -- What a stop waits for, for the user.
-  -- nil when no connection is left: the server is about to end.
+  -- → what a stop waits for, for the user; nil when no connection is left: the server is about to end.
   local function waits_for(server)
     if server.count == 0 then return nil end
     local text = ("%d connection%s"):format(server.count, server.count == 1 and "" or "s")
@@ -243,8 +242,7 @@ return function(api, host)
   -- With `opts.attended` the handler runs in the accept loop and must not wait; see `api.attend`. `listener`
   -- nil: connections come by `server:admit` alone.
   function api.serve(listener, handler, opts)
-    local meta = getmetatable(listener)
-    if listener ~= nil and not (type(meta) == "table" and LISTENERS[rawget(meta, "__name")]) then
+    if listener ~= nil and not misuse.is_named(listener, LISTENERS) then
       misuse.argument("serve", 1, "listener", listener)
     end
     misuse.check_function("serve", 2, handler)

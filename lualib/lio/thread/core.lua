@@ -7,7 +7,7 @@
 -- allocate nothing, and `end_anyway` does what a raise has left undone.
 -- Invariants: `t.co` is set while the thread lives; `t.ended` when who waits has been told; `t.result` is there from
 -- its end until it is reaped. Who waits on the thread itself came first; the others have tickets, in order. A thread
--- with a collector is known to nobody else: the collector is told its end, and there is no result to be reaped.
+-- with a collector has no other reference: its end calls the collector, and leaves no result to reap.
 
 local task = require "lio.task"
 
@@ -115,7 +115,7 @@ local function reap_late(t)
 end
 
 -- Wakes those who wait, in order: the first to run has the result. So it is not lost with one that is
--- killed before it runs. `t.waited`: somebody was woken. A ticket goes when it has been told, so that this can be
+-- killed before it runs. `t.waited`: a waiter was woken. A ticket is removed after its wakeup, so that this can be
 -- called again after a raise.
 local function wake(t)
   t.waited = wakeup(t) or t.waited

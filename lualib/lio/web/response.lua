@@ -54,7 +54,7 @@ local function add_field(self, call, name, value)
   check_open(self, call)
   if type(value) == "number" then value = tostring(value) end
   misuse.check(call, 1, name, "string")
-  misuse.check(call, call == "redirect" and 1 or 2, value, "string")
+  misuse.check(call, 2, value, "string")
   local ok, message = pcall(check_field, name, value)
   if not ok then misuse.raise(("res:%s: %s"):format(call, message)) end
   local fields = self.fields
@@ -274,10 +274,10 @@ end
 -- `res:write(piece)` → true, or nil and a message when the peer is gone. Sends the head first, and
 -- pieces at once or together with others of this moment; waits while the peer does not read.
 function Response:write(piece)
+  check_self(self, "write")
   if type(piece) ~= "string" then
     misuse.argument("write", 1, "string", piece)
   end
-  check_self(self, "write")
   local connection = self[CONNECTION]
   if connection.broken then return nil, "closed" end
   if not self.mode then

@@ -46,8 +46,7 @@ return function(ltask)
   end
 
   local function ask(x, name, ...)
-    local meta = getmetatable(x)
-    if type(meta) ~= "table" or not OURS[meta.__name] then
+    if not misuse.is_named(x, OURS) then
       misuse.argument(name, 1, "connection, listener or datagram socket", x)
     end
     if x.closed then return nil, "closed", "closed" end
