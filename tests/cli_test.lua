@@ -232,7 +232,7 @@ end)
 
 t.test("without arguments at a terminal, the usage and exit code 1", function()
   -- script(1) gives the command a terminal; -e hands its exit code on.
-  local r = t.run("timeout 20 script -qec " .. t.quote(lio) .. " /dev/null")
+  local r = t.run("timeout -k 1 60 script -qec " .. t.quote(lio) .. " /dev/null")
   t.eq(r.code, 1)
   t.ok(r.out:find("usage: lio ", 1, true), r.out)
 end)

@@ -10,7 +10,7 @@ local loop = require "lio.loop"
 local connect, start, stop = childkit.connect, childkit.start, childkit.stop
 
 local function command(name, words)
-  -- In the foreground: else it signals the process and then its group, which are the same, and a second SIGTERM is one.
+  -- In the foreground timeout(1) signals the process alone; else its group as well, so that each signal comes twice.
   local path = t.quote(t.root .. "examples/coroutine/" .. name .. ".lua")
   return ("timeout --foreground -k 1 60 %s %s %s"):format(t.lio(), path, words)
 end

@@ -27,7 +27,7 @@ t.test("hello serves a text and JSON", function()
 end)
 
 t.test("hello says that its port is no number, and does not serve another", function()
-  local r = t.run(("timeout 10 %s %s nonsense"):format(t.lio(), t.quote(t.root .. "examples/hello.lua")))
+  local r = t.run(("timeout -k 1 60 %s %s nonsense"):format(t.lio(), t.quote(t.root .. "examples/hello.lua")))
   t.eq({ r.out, r.code }, { "", 1 })
   t.ok(r.err:find "the port must be a number", r.err)
 end)

@@ -356,8 +356,12 @@ function Child:stop(signal)
   return self:close()
 end
 
--- However the test ends, its child does not outlive the variable that holds it.
-Child.__close = function(self) self:stop "KILL" end
+-- However the test ends, its child does not outlive the variable that holds it, nor does what a child that leads a
+-- process group has started: timeout(1) cannot pass SIGKILL on.
+Child.__close = function(self)
+  if self.pipe then os.execute(("kill -s KILL -- -%d 2>/dev/null"):format(self.pid)) end
+  self:stop "KILL"
+end
 Child.__gc = Child.__close
 
 --- Starts one simple command (no `;`, no `|`, no leading `X=1`: use `env`), stdin empty,

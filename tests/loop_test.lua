@@ -54,13 +54,18 @@ t.test("the loop runs again after an error, and not inside itself", function()
   end), 5)
 end)
 
-k.test("sleep never ends early", function()
+k.test("sleep never ends early, and is set for no later", function()
   for _, seconds in ipairs { 0.001, 0.01, 0.05, 0.0105 } do
     local before = now()
     loop.sleep(seconds)
     local slept = now() - before
     t.ok(slept >= seconds, slept .. " of " .. seconds)
   end
+  -- Before the test's own timer of 60 s.
+  local co = loop.fork(loop.sleep, 30)
+  k.settle()
+  t.ok(loop.net.timers:next() <= 30, "it would sleep too long")
+  loop.kill(co)
 end)
 
 k.test("sleep(0) lets other tasks and I/O go first", function()

@@ -148,10 +148,11 @@ end
 
 local function judge(text, name, err)
   local shown = tostring(err)
+  local named = "%f[%w_]" .. name .. "%f[^%w_]"
   if type(err) == "string" then
-    if is_known(err) or err:find "^program:1: " and err:find(name, 1, true) then return end
+    if is_known(err) or err:find "^program:1: " and err:find(named) then return end
   -- Another service's error, with the line of the call in its traceback.
-  elseif type(err) == "table" and err.message and shown:find("program:1:", 1, true) and shown:find(name, 1, true) then
+  elseif type(err) == "table" and err.message and shown:find("program:1:", 1, true) and shown:find(named) then
     if not err.message:find "^[^\n]-%.lua:%d+:" then return end
   end
   problems = problems + 1

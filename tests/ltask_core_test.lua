@@ -272,7 +272,7 @@ kit.both("the clocks tell the time", {
     local wall = ltask.walltime()
     local after = os.time()
     local function right(time) return time >= before - 1 and time <= after + 1 end
-    say(math.type(seconds), right(seconds) or right(centi // 100))
+    say(math.type(seconds), right(seconds))
     say(math.type(centi), right(centi // 100))
     say(math.type(wall), right(wall // 100))
     local c = ltask.counter()
@@ -285,11 +285,7 @@ kit.both("the clocks tell the time", {
     raw.next()
     say(ltask.cpucost() > cpu, ltask.cpucost() < 60)
   ]],
-  out = function(out)
-    local lines = kit.lines(out)
-    t.ok(lines[1]:find "\ttrue$", lines[1])
-    t.eq(table.concat(lines, " ", 2), "integer\ttrue integer\ttrue float\ttrue true\ttrue")
-  end,
+  out = { "integer\ttrue", "integer\ttrue", "integer\ttrue", "float\ttrue", "true\ttrue" },
 })
 
 kit.both("a service over its memory limit gets Lua's error, and the others go on", {

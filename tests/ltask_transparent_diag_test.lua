@@ -262,8 +262,7 @@ t.test("in a service that owns a loop a generator may use both: sockets and call
     end)
     ltask.send(1, "quit_ltask")
   ]])
-  local r = t.run(("cd %s && timeout -k 1 60 %s --service main.lua"):format(t.quote(dir),
-    t.bin()))
+  local r = t.run(("cd %s && timeout -k 1 60 %s --service main.lua"):format(t.quote(dir), t.quote(t.bin())))
   t.eq({ r.out, r.err, r.code }, { "ONE\nTWO\nTHREE\n", "", 0 })
 end)
 

@@ -5,10 +5,9 @@ package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Loops until that file is there: endless for whoever waits for it. The loop is on line 7.
+-- `spin(path, who)` sends "begun" to `who`, if given, and loops until the file is there. The loop is on lines 5 to 11.
 local spinner <const> = [[
   local S = {}
-  -- Until that file is there, having told `who`.
   function S.spin(path, who)
     local n = 0
     if who then ltask.send(who, "begun") end
@@ -97,7 +96,7 @@ for name, config in pairs {
       }, worker)
       local id = child:expect "^id\t(%d+)$"
       child:expect("^%[.*%(" .. id .. " spinner%).* has not paused")
-      child:expect "spinner%.lua:[4-9]"
+      child:expect "spinner%.lua:[5-9]"
       kit.go(dir)
       child:expect("^%[.*%(" .. id .. " spinner%).* has paused again")
       t.write(dir .. "/over", "")

@@ -47,7 +47,7 @@ local function both(name, body, out)
       local dir = t.tmp()
       t.write(dir .. "/program.lua", program)
       local path = t.root .. "?.lua;" .. t.root .. "lualib/?.lua;" .. package.path
-      local r = t.run(("timeout 20 %s %s/program.lua"):format(kit.host(path), dir))
+      local r = t.run(("timeout -k 1 60 %s %s/program.lua"):format(kit.host(path), t.quote(dir)))
       t.eq(r.err, "", r.out)
       t.eq(kit.lines(r.out), out)
       t.eq(r.code, 0)

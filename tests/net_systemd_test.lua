@@ -39,7 +39,7 @@ local function child(source, env)
     end
     local CLOEXEC = tonumber("2000000", 8)
   ]] .. source)
-  local r = t.run(("cd %s && DIR=%s %s timeout 20 perl launch.pl %s program.lua"):format(
+  local r = t.run(("cd %s && DIR=%s %s timeout -k 1 60 perl launch.pl %s program.lua"):format(
     t.quote(dir), t.quote(dir), env or "", kit.host()))
   t.eq(r.err, "")
   t.eq(r.code, 0, r.out)

@@ -21,13 +21,18 @@ end)
 
 t.test("a wait without registrations sleeps for the timeout, fractions included", function()
   local sel <close> = lio.create()
-  for _, seconds in ipairs { 0.05, 0.12 } do
-    local took = lasts(sel, seconds)
-    t.ok(took >= seconds, "never early")
-    t.ok(took < seconds + 10)
+  -- A busy machine may make a wait longer, but not each of 20.
+  local function shortest(seconds)
+    local least = math.huge
+    for _ = 1, 20 do
+      local took = lasts(sel, seconds)
+      t.ok(took >= seconds, "never early")
+      least = math.min(least, took)
+      if least < seconds + 0.5 then break end
+    end
+    return least
   end
-  t.ok(lasts(sel, 0) < 10)
-  t.ok(lasts(sel, 0.0001) < 10)
+  for _, seconds in ipairs { 0, 0.0001, 0.05, 0.12 } do t.ok(shortest(seconds) < seconds + 0.5, seconds) end
 end)
 
 t.test("a wait without registrations, timeout and waker is an error", function()

@@ -162,7 +162,7 @@ t.test("a script under lio --service is a service of skynet's until it exits", f
       skynet.dispatch("lua", function() skynet.retpack(skynet.call(main, "lua", "there and back")) end)
     end)
   ]])
-  local r = t.run(("timeout -k 1 60 %s --service %s/script.lua argument"):format(t.bin(), t.quote(dir)))
+  local r = t.run(("timeout -k 1 60 %s --service %s/script.lua argument"):format(t.quote(t.bin()), t.quote(dir)))
   t.eq({ r.out, r.err, r.code }, { "file\targument\nstart\nthere and back\n", "", 0 })
 end)
 

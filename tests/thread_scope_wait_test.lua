@@ -116,7 +116,7 @@ t.test("a failure in a scope that nobody asked for is logged once, one that wait
       end
     end)
   ]])
-  local r = t.run("timeout 20 " .. t.lio() .. " " .. t.quote(file))
+  local r = t.run("timeout -k 1 60 " .. t.lio() .. " " .. t.quote(file))
   t.eq(r.out, "false\tanswered\n")
   local _, n = r.err:gsub("nobody asked", "")
   t.eq(n, 1, r.err)

@@ -135,6 +135,7 @@ end
 
 --- Waits until processes have ended.
 function watchkit.until_gone(pids)
+  assert(#pids > 0, "no process to wait for")
   for _, pid in ipairs(pids) do
     watchkit.wait_for(function() return not watchkit.descriptors(pid) end, "the one before ends")
   end
