@@ -106,6 +106,39 @@ for name, config in pairs {
   end)
 end
 
+-- The service was called "dead" when its end came before the watchdog's next look.
+t.test("a service that ends right after its loop is named when the watchdog reports the recovery", function()
+  for _, worker in ipairs(kit.workers) do
+    for _, own in ipairs { "", "ltask.eventinit()\n" } do
+      local child <close>, dir = kit.spawn({
+        services = { spinner = own .. [[
+          local S = {}
+          function S.spin(path)
+            repeat for _ = 1, 1e6 do end until io.open(path)
+            ltask.quit()
+          end
+          return S
+        ]] },
+        config = { watchdog = 0.2 },
+        main = [[
+          local dir = ...
+          local a = ltask.spawn "spinner"
+          say("id", a)
+          ltask.send(a, "spin", dir .. "/go")
+          while not io.open(dir .. "/over") do ltask.sleep(1) end
+        ]],
+      }, worker)
+      local id = child:expect "^id\t(%d+)$"
+      child:expect("%(" .. id .. " spinner%).* has not paused")
+      kit.go(dir)
+      child:expect("%(" .. id .. " spinner%) service " .. id .. " %(spinner%) has paused again")
+      t.write(dir .. "/over", "")
+      child:all()
+      t.eq(child:close(), 0)
+    end
+  end
+end)
+
 t.test("the traceback of a loop inside coroutines of its own is the innermost's", function()
   for _, worker in ipairs(kit.workers) do
     local child <close>, dir = kit.spawn({

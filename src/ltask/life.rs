@@ -136,8 +136,7 @@ fn note_remains(service: &mut Service, left: &[Message]) {
 
 /// Takes the requests that died with a service.
 fn remains(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
-    let card = system.slots().get(id).and_then(|slot| slot.card());
-    card.map_or_else(Vec::new, |card| {
+    system.card(id).map_or_else(Vec::new, |card| {
         std::mem::take(&mut *card.remains.lock().unwrap_or_else(PoisonError::into_inner))
     })
 }

@@ -11,7 +11,7 @@ use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::pack::{self, Value};
 use super::preinit::Early;
 use super::ready::Ready;
-use super::service::Body;
+use super::service::{Body, Card};
 use super::sleep::Sleepers;
 use super::slots::Slots;
 use super::timekeeper::Timekeeper;
@@ -273,20 +273,31 @@ impl System {
         self.external.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Logs text as an error of `service`: for the logger, or at once when there is none.
-    pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
-        self.log_at(b"error", service, text);
+    /// What is known of a living service from outside.
+    pub(crate) fn card(&self, id: ServiceId) -> Option<Arc<Card>> {
+        self.slots.get(id).and_then(|slot| slot.card())
     }
 
-    /// The same with a level.
-    pub(crate) fn log_at(&self, level: &[u8], service: ServiceId, text: &str) {
+    /// Logs text as an error of `service`: for the logger, or at once when there is none.
+    pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
+        self.log_at(b"error", service, self.card(service), text);
+    }
+
+    /// The same with a level, and with the card of a service that may be dead.
+    pub(crate) fn log_at(
+        &self,
+        level: &[u8],
+        service: ServiceId,
+        card: Option<Arc<Card>>,
+        text: &str,
+    ) {
         if !self.log.is_read() {
             // There is nobody left to tell of a failure.
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
         let payload = pack::payload(&[Value::String(level), Value::String(text.as_bytes())]);
-        self.push_log(service, payload, Repetition::Counted, None);
+        self.add_to_log(service, card, payload, Repetition::Counted, None);
     }
 
     /// Adds an entry to the log, which may count or drop it, and tells the logger.
@@ -297,7 +308,17 @@ impl System {
         repetition: Repetition,
         worker: Option<&Worker>,
     ) {
-        let card = self.slots.get(service).and_then(|slot| slot.card());
+        self.add_to_log(service, self.card(service), payload, repetition, worker);
+    }
+
+    fn add_to_log(
+        &self,
+        service: ServiceId,
+        card: Option<Arc<Card>>,
+        payload: Payload,
+        repetition: Repetition,
+        worker: Option<&Worker>,
+    ) {
         let now = monotonic_nanos();
         let pushed = self.log.push(service, card, payload, repetition, now);
         self.tell_logger(pushed, worker);

@@ -7,6 +7,7 @@
 
 use super::message::{Message, SYSTEM, ServiceId, kind};
 use super::queue;
+use super::service::Card;
 use super::system::{System, lock};
 use super::timers::{Due, Timers};
 use super::watch::{Watch, clock_nanos};
@@ -78,7 +79,7 @@ impl Timekeeper {
 }
 
 /// What it remembers of a worker from look to look.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Seen {
     turn: u64,
     since: u64,
@@ -88,6 +89,8 @@ struct Seen {
     last: u64,
     asked: u64,
     logged: bool,
+    /// The service's card since the watchdog asked: the service may be dead when it is named again.
+    card: Option<Arc<Card>>,
     /// On a thread of its own: its waits, and whether it was told that it is held up.
     waits: u64,
     held: bool,
@@ -223,6 +226,10 @@ fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> 
     let watches = lock(&system.own_watches).clone();
     own.retain(|(watch, seen)| {
         let is_there = watches.iter().any(|other| Arc::ptr_eq(watch, other));
+        // Its thread is gone: its last slice has ended.
+        if !is_there && seen.was_logged(watch) {
+            recovered(system, seen, now);
+        }
         if !is_there && seen.held {
             system.tell_held(seen.service, false);
         }
@@ -285,8 +292,8 @@ fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64)
     if seen.asked == 0 {
         seen.asked = now;
         watch.since.store(seen.since, Ordering::Relaxed);
-        let slot = system.slots().get(seen.service);
-        if let Some(card) = slot.and_then(|slot| slot.card()) {
+        seen.card = system.card(seen.service);
+        if let Some(card) = &seen.card {
             card.endless.store(true, Ordering::Relaxed);
         }
         watch.interrupt();
@@ -299,10 +306,10 @@ fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64)
         let text = format!(
             "service {} ({}) has not paused for {:.1} s; it blocks in a C function, or runs in a coroutine of its own",
             seen.service,
-            label(system, seen.service),
+            label(seen.card.as_deref()),
             (now - seen.since) as f64 / 1e9
         );
-        system.log_text(seen.service, &text);
+        system.log_at(b"error", seen.service, seen.card.clone(), &text);
     }
 }
 
@@ -310,14 +317,13 @@ fn recovered(system: &System, seen: &Seen, now: u64) {
     let text = format!(
         "service {} ({}) has paused again after {:.1} s",
         seen.service,
-        label(system, seen.service),
+        label(seen.card.as_deref()),
         (now - seen.since) as f64 / 1e9
     );
-    system.log_at(b"info", seen.service, &text);
+    system.log_at(b"info", seen.service, seen.card.clone(), &text);
 }
 
-fn label(system: &System, id: ServiceId) -> String {
-    let card = system.slots().get(id).and_then(|slot| slot.card());
+fn label(card: Option<&Card>) -> String {
     card.map_or_else(|| "dead".to_owned(), |card| card.label())
 }
 
@@ -352,7 +358,7 @@ fn abandon(system: &System) {
         if let Some(id) = service {
             let text = format!(
                 "service {id} ({}) does not end; it is left behind",
-                label(system, id)
+                label(system.card(id).as_deref())
             );
             system.log_text(id, &text);
         }

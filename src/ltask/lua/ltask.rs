@@ -364,11 +364,7 @@ unsafe extern "C-unwind" fn is_exclusive(state: *mut lua_State) -> c_int {
             service.card.exclusive.load(Ordering::Relaxed)
         } else {
             let id = service_id(state, 1);
-            let card = service
-                .system()
-                .slots()
-                .get(id)
-                .and_then(|slot| slot.card());
+            let card = service.system().card(id);
             card.is_some_and(|card| card.exclusive.load(Ordering::Relaxed))
         };
         ffi::lua_pushboolean(state, exclusive.into());
