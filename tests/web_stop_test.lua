@@ -150,6 +150,16 @@ t.test("while it stops, a server takes no new connections", function()
   end)
 end)
 
+-- The handler answers what was asked, and then the server ends. Two words are two rounds of the loop: a signal sent
+-- before them has been taken.
+local function answers_to_the_end(child, asker, say)
+  t.eq({ say "one", say "two" }, { "one", "two" })
+  say "end"
+  t.eq(asker:response().body, "talked")
+  t.eq(child:line(), "after run")
+  t.eq(ended(child), 0)
+end
+
 -- `timeout` and terminals signal a process and its group: the server was cut short.
 t.test("a signal that comes twice in a moment is one", function()
   -- A busy machine may make the moment of a round too long, but not of each.
@@ -158,13 +168,7 @@ t.test("a signal that comes twice in a moment is one", function()
     round = round + 1
     while_it_stops(function(child, asker, say)
       child:kill "INT"
-      answered, problem = pcall(function()
-        t.eq({ say "one", say "two" }, { "one", "two" })
-        say "end"
-        t.eq(asker:response().body, "talked")
-        t.eq(child:line(), "after run")
-        t.eq(ended(child), 0)
-      end)
+      answered, problem = pcall(answers_to_the_end, child, asker, say)
     end, "INT")
   until answered or round == 10
   t.ok(answered, problem)
@@ -174,12 +178,7 @@ t.test("a second SIGTERM does not end a server that answers what has begun", fun
   while_it_stops(function(child, asker, say)
     loop.sleep(0.25) -- sooner it would be the same signal
     child:kill()
-    -- Two rounds of the loop, which has taken the signal then.
-    t.eq({ say "one", say "two" }, { "one", "two" })
-    say "end"
-    t.eq(asker:response().body, "talked")
-    t.eq(child:line(), "after run")
-    t.eq(ended(child), 0)
+    answers_to_the_end(child, asker, say)
   end)
 end)
 
