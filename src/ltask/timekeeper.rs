@@ -303,24 +303,23 @@ fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64)
         seen.logged = true;
     } else if now - seen.asked >= REPORT {
         seen.logged = true;
-        let text = format!(
-            "service {} ({}) has not paused for {:.1} s; it blocks in a C function, or runs in a coroutine of its own",
-            seen.service,
-            label(seen.card.as_deref()),
-            (now - seen.since) as f64 / 1e9
-        );
-        system.log_at(b"error", seen.service, seen.card.clone(), &text);
+        let state = "has not paused for";
+        let cause = "; it blocks in a C function, or runs in a coroutine of its own";
+        report(system, b"error", seen, now, state, cause);
     }
 }
 
 fn recovered(system: &System, seen: &Seen, now: u64) {
-    let text = format!(
-        "service {} ({}) has paused again after {:.1} s",
-        seen.service,
-        label(seen.card.as_deref()),
-        (now - seen.since) as f64 / 1e9
-    );
-    system.log_at(b"info", seen.service, seen.card.clone(), &text);
+    report(system, b"info", seen, now, "has paused again after", "");
+}
+
+/// Logs the state of a slice that the watchdog has interrupted, under the name that its service had then.
+fn report(system: &System, level: &[u8], seen: &Seen, now: u64, state: &str, cause: &str) {
+    let id = seen.service;
+    let label = label(seen.card.as_deref());
+    let seconds = (now - seen.since) as f64 / 1e9;
+    let text = format!("service {id} ({label}) {state} {seconds:.1} s{cause}");
+    system.log_at(level, id, seen.card.clone(), &text);
 }
 
 fn label(card: Option<&Card>) -> String {
