@@ -11,10 +11,12 @@ local kit = {}
 --- The numbers of workers that every behaviour is tested with.
 kit.workers = { 1, 2 }
 
-local say <const> = "local function say(...) local v = table.pack(...) for i = 1, v.n do v[i] = tostring(v[i]) end "
+--- The text of `say(...)`: one write for a line. Services of several threads print at once, and `print` writes the
+-- values and the end of the line one after another.
+kit.say = "local function say(...) local v = table.pack(...) for i = 1, v.n do v[i] = tostring(v[i]) end "
   .. "io.stdout:write(table.concat(v, '\\t', 1, v.n) .. '\\n') io.stdout:flush() end "
 
-local prelude <const> = "local ltask = require 'ltask' " .. say
+local prelude <const> = "local ltask = require 'ltask' " .. kit.say
 
 -- The main service's body is a task, so that its handlers in `S` answer while it runs; the system
 -- ends after it, however it ends.
@@ -193,7 +195,7 @@ function kit.raw_program(spec, worker)
   local root = workers .. raw_prelude .. "local SOURCES = " .. literal(sources):gsub("\\\n", "\\n") .. " "
     .. raw_root .. spec.root
   return table.concat {
-    say, "local boot = require 'ltask.bootstrap'\n",
+    kit.say, "local boot = require 'ltask.bootstrap'\n",
     "local SOURCES = ", literal(sources), "\n",
     "local init = ", literal(init), "\n",
     "boot.init(init)\n",

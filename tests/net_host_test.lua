@@ -9,12 +9,7 @@ local head <const> = [[
   local host = require "tests.ltask_host"
   local system = host.new(GENERATION)
   local done = false
-  local function say(...)
-    local list = table.pack(...)
-    for i = 1, list.n do list[i] = tostring(list[i]) end
-    io.stdout:write(table.concat(list, "\t", 1, list.n), "\n")
-    io.stdout:flush()
-  end
+  ]] .. kit.say .. [[
   local path = package.searchpath("lio.service", package.path)
   local load_service = assert(loadfile(path))
   -- `...`: what the service is started with.

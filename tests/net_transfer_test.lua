@@ -20,10 +20,7 @@ local function two_loops(name, spec)
       end
       local head = [==[
         local ltask, net, loop = require "ltask", require "lio.net", require "lio.loop"
-        local function say(...)
-          print(...)
-          io.stdout:flush()
-        end
+        ]] .. kit.say .. [[
         local function pair()
           local l <close> = assert(net.listen("127.0.0.1", 0))
           local _, port = l:address()

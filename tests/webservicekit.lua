@@ -16,7 +16,7 @@ local control <const> = [[
 local ltask = require "ltask"
 local loop = require "lio.loop"
 local dir, mode, tunnel_script = ...
-local function say(...) io.stdout:write(table.concat({ ... }, " "), "\n") io.stdout:flush() end
+local function say(...) io.stdout:write(table.concat({ ... }, " ") .. "\n") io.stdout:flush() end
 local conf = %s
 conf.addr, conf.port, conf.mode = "127.0.0.1", 0, mode
 if mode == "redirect" then conf.tunnel = ltask.spawn_service { name = "lio", args = { tunnel_script } } end

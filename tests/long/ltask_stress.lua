@@ -26,7 +26,7 @@ local random <const> = math.random
 math.randomseed(seed)
 
 local function say(...)
-  io.stdout:write(table.concat({ ... }, " "), "\n")
+  io.stdout:write(table.concat({ ... }, " ") .. "\n")
   io.stdout:flush()
 end
 
