@@ -49,12 +49,13 @@ module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lu
 	@# Renamed into place: a process that has the old one loaded keeps it, and two of these do not meet.
 	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
 	@# Lua looks for `ltask.bootstrap` in a file of the first part of the name.
-	ln -sf lio.so $(MODULES)/ltask.so
+	new=$(MODULES)/ltask.so.$$$$; ln -s lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
 rock: module
 	@# LuaRocks installs one path, whatever the Lua version.
 	@mkdir -p build/rock
-	cp $(MODULES)/lio.so build/rock/lio.so
+	@# Renamed into place, as above: somebody else may be installing it.
+	new=build/rock/lio.so.$$$$; cp $(MODULES)/lio.so $$new && mv -f $$new build/rock/lio.so
 
 tools:
 	@LUA54='$(LUA54)' sh tests/tools.sh
