@@ -49,7 +49,7 @@ module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lu
 	@# Renamed into place: a process that has the old one loaded keeps it, and two of these do not meet.
 	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
 	@# Lua looks for `ltask.bootstrap` in a file of the first part of the name.
-	new=$(MODULES)/ltask.so.$$$$; ln -s lio.so $$new && mv -f $$new $(MODULES)/ltask.so
+	new=$(MODULES)/ltask.so.$$$$; ln -sf lio.so $$new && mv -f $$new $(MODULES)/ltask.so
 
 rock: module
 	@# LuaRocks installs one path, whatever the Lua version.

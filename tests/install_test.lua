@@ -14,6 +14,13 @@ local function stock(cpath)
   return t.run(string.format("env LUA_PATH=none LUA_CPATH=%s/?.so lua5.4 %s", t.quote(cpath), check))
 end
 
+-- What make would do for a target.
+local function commands(target)
+  local r = t.run(in_checkout .. "make -n " .. target)
+  t.eq(r.code, 0, r.err)
+  return r.out
+end
+
 if lua == "5.4" then
   t.test("make install puts the executable and the module below PREFIX, and both load", function()
     local prefix = t.tmp()
@@ -36,21 +43,27 @@ if lua == "5.4" then
 else
   -- LuaRocks needs the interpreter and headers of the Lua it installs for.
   t.test("make install for this Lua names its own folders", function()
-    local r = t.run(in_checkout .. "make -n install PREFIX=/p LUA=" .. lua)
-    t.eq(r.code, 0, r.err)
-    t.ok(r.out:find("'/p/lib/lua/" .. lua .. "/lio.so'", 1, true), r.out)
+    local text = commands("install PREFIX=/p LUA=" .. lua)
+    t.ok(text:find("'/p/lib/lua/" .. lua .. "/lio.so'", 1, true), text)
   end)
 end
 
 t.test("the modules of the two Lua versions are built side by side", function()
-  local function commands(version)
-    local r = t.run(in_checkout .. "make -n module LUA=" .. version)
-    t.eq(r.code, 0, r.err)
-    return r.out
+  local five = commands "module LUA=5.5"
+  t.ok(commands "module LUA=5.4":find("mv -f $new build/lio.so", 1, true))
+  t.ok(five:find("mv -f $new build/lua5.5/lio.so", 1, true))
+  t.is_nil(five:find("build/lio.so", 1, true))
+end)
+
+-- Who loads a file, or installs it, while make puts it there finds the old one or the new one.
+t.test("what is put where others load it comes there by a rename alone", function()
+  local text = commands "rock LUA=5.4"
+  for _, path in ipairs { "build/lio.so", "build/ltask.so", "build/rock/lio.so" } do
+    t.ok(text:find("mv -f $new " .. path .. "\n", 1, true), path)
   end
-  t.ok(commands "5.4":find("mv -f $new build/lio.so", 1, true))
-  t.ok(commands "5.5":find("mv -f $new build/lua5.5/lio.so", 1, true))
-  t.is_nil(commands "5.5":find("build/lio.so", 1, true))
+  for line in text:gmatch "[^\n]+" do
+    if line:find "cp " or line:find "ln " then t.ok(line:find("&& mv -f $new", 1, true), line) end
+  end
 end)
 
 t.finish()
