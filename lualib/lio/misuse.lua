@@ -84,7 +84,7 @@ function M.rename(call, f, ...)
   raise_renamed(call, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "", 1)))
 end
 
--- What `lio.net` makes, by the names of the metatables.
+-- What calls take, by the names of the metatables.
 local KINDS <const> = {
   connection = { ["lio.connection"] = true },
   ["datagram socket"] = { ["lio.udp"] = true },
@@ -92,6 +92,7 @@ local KINDS <const> = {
   listener = { ["lio.listener"] = true },
   server = { ["lio.server"] = true },
   socket = { ["lio.socket"] = true },
+  ["port or address"] = { ["lio.socket"] = true }, -- what else it may be is no object
   attempt = { ["lio.attempt"] = true },
   ["connection, listener or datagram socket"] = {
     ["lio.connection"] = true, ["lio.listener"] = true, ["lio.udp"] = true,
@@ -107,9 +108,12 @@ function M.is_named(value, names)
   return type(meta) == "table" and names[rawget(meta, "__name")] == true
 end
 
--- `check_kind(call, value, kind)`: the same for the first argument of a call of `lio.net`, one of `KINDS`.
+-- `is_kind(value, kind)` → whether it is an object of that kind, one of `KINDS`.
+function M.is_kind(value, kind) return M.is_named(value, KINDS[kind]) end
+
+-- `check_kind(call, value, kind)`: raises unless the first argument of a call is one.
 function M.check_kind(call, value, kind)
-  if not M.is_named(value, KINDS[kind]) then M.argument(call, 1, kind, value) end
+  if not M.is_kind(value, kind) then M.argument(call, 1, kind, value) end
 end
 
 -- The same for seconds: any number but NaN.

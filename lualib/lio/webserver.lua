@@ -266,12 +266,10 @@ local function warn_of_debug(self, listening)
     address_text(listening), "\n")
 end
 
-local SOCKET <const> = { ["lio.socket"] = true }
-
 -- Reads `port`, `"addr:port"`, `"[v6]:port"` or `"unix:/path"`; a socket that listens is what it is.
 local function parse_address(call, where, opts)
   if type(where) == "userdata" then
-    if not misuse.is_named(where, SOCKET) then misuse.argument(call, 1, "port or address", where) end
+    misuse.check_kind(call, where, "port or address")
     return where
   end
   if type(where) == "number" then

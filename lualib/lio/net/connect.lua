@@ -15,10 +15,7 @@ local WRITE <const> = 2
 
 local OPTIONS <const> = {
   timeout = options.seconds,
-  attempt = options.rule("what net.attempt returned", function(value)
-    local meta = getmetatable(value)
-    return type(meta) == "table" and meta.__name == "lio.attempt"
-  end),
+  attempt = options.rule("what net.attempt returned", function(value) return misuse.is_kind(value, "attempt") end),
 }
 
 return function(api, host)
