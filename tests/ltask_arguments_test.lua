@@ -348,7 +348,7 @@ local FIELDS <const> = {
   "generation", "grace", "core", "worker", "queue", "queue_sending", "max_service", "external_queue", "log_queue",
   "crashlog", "debuglog", "full", "watchdog", "mainthread", "unknown",
 }
-local calls, problems, left = 0, 0, 0 -- `left`: killed by the clock, as they waited
+local calls, problems = 0, 0
 local function try(text)
   calls = calls + 1
   local ok, err = pcall(assert(load("local code = " .. text .. " return code", "=program", "t", _ENV)))
