@@ -5,7 +5,10 @@ package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local loop = require "lio.loop"
 local net = require "lio.net"
+local http = require "tests.http_client"
 local kit = require "tests.watchkit"
+
+local GET <const> = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 local function script(answer, workers, where)
   return ([[%s
@@ -50,6 +53,78 @@ t.test("there may be more workers after a change, or fewer, or one", function()
       t.ok(loop.now() < deadline, "the new one alone answers")
     until row == 20
   end
+  t.eq((p:stop "TERM"), 0)
+end)
+
+-- How many sockets listen on a port of 127.0.0.1.
+local function listening(port)
+  local pattern, count = ("^ *%%d+: 0100007F:%04X 00000000:0000 0A "):format(port), 0
+  for line in io.lines "/proc/net/tcp" do
+    if line:find(pattern) then count = count + 1 end
+  end
+  return count
+end
+
+t.test("fewer workers go on with all sockets, so that nobody is reset who waits in one", function()
+  local p <close> = kit.start { ["server.lua"] = script("version 1", 4) }
+  local port = p:serving()
+  p:settled()
+  t.eq(listening(port), 4)
+  for i, workers in ipairs { 2, 3 } do
+    local text = "version " .. i + 1
+    local before = p:children()
+    p:write("server.lua", script(text, workers))
+    t.eq(p:serving(), port)
+    kit.until_answer(port, text)
+    kit.until_gone(before)
+    t.eq(listening(port), 4)
+    -- The system spreads these over the sockets; that one of them gets none is less likely than 1 in 10 million.
+    for _ = 1, 64 do t.eq(kit.get(port), text) end
+  end
+  t.eq((p:stop "TERM"), 0)
+end)
+
+-- A program whose answer is the worker's number, and whose `/spin` loops until the file `go` is there.
+local function spinning(workers)
+  return ([[%s
+    local web = require "lio.webserver"
+    local app = web.new { grace = 10 }
+    app:get("/", function() return tostring(web.worker()) end)
+    app:get("/spin", function()
+      print "it loops"
+      local go = arg[0]:match "^.*/" .. "go"
+      repeat until os.rename(go, go)
+      return "spun"
+    end)
+    app:run("127.0.0.1:0", { workers = %d, watchdog = 0.2 })]]):format(kit.HEAD, workers)
+end
+
+t.test("a worker that is held up is covered in all its sockets", function()
+  local p <close> = kit.start { ["server.lua"] = spinning(6) }
+  local port = p:serving()
+  p:settled()
+  local before = p:children()
+  p:write("server.lua", spinning(2))
+  t.eq(p:serving(), port)
+  kit.until_gone(before)
+  t.eq(listening(port), 6)
+  loop.run(function()
+    local stuck
+    repeat
+      if stuck then stuck:close() end
+      stuck = http.open(port)
+    until stuck:ask(GET).body == "1"
+    stuck:send "GET /spin HTTP/1.1\r\nHost: x\r\n\r\n"
+    p:expect "^it loops$"
+    -- The system spreads these over six sockets, three of them the worker's that loops.
+    for i = 1, 64 do
+      local c <close> = http.open(port)
+      t.eq(c:ask(GET).body, "2", "connection " .. i)
+    end
+    p:write("go", "")
+    t.eq(stuck:response().body, "spun")
+    stuck:close()
+  end)
   t.eq((p:stop "TERM"), 0)
 end)
 

@@ -203,13 +203,14 @@ return function(api, host)
   end
 
   -- `bind(addr, port [, opts])` → a `lio.socket` that listens, or `nil, message, code`; as for `listen`. Nobody
-  -- accepts from it until it is given to `listen`, of this VM or, by its descriptor, of another one.
+  -- accepts from it until it is given to `listen`, of this VM or, by its descriptor, of another one. Under
+  -- `lio --watch` the third result is the key by which the supervisor knows it.
   function api.bind(addr, port, opts)
     check_address(addr, port, "bind")
     opts = options.check("net.bind", 3, opts, OPTIONS)
     local s, message, code = open_socket(addr, port, opts)
     if not s then return nil, message, code end
-    return s
+    return s, nil, code
   end
 
   local function exhausted(listener, message)

@@ -69,6 +69,11 @@ return function(api, host)
     if server.attended then attend(server, c) else sched.fork(handle, server, c) end
   end
 
+  -- Serves a connection, even when the server stops or is full.
+  local function take(server, c)
+    if server.keeper then server.keeper.admit(selector, c) else admit(server, c) end
+  end
+
   -- Whether no more connections are to come now.
   local function is_full(server)
     if server.keeper then return server.keeper.is_full() end
@@ -135,7 +140,7 @@ return function(api, host)
     misuse.check_kind("admit", self, "server")
     if type(c) ~= "userdata" and type(c) ~= "table" then misuse.argument("admit", 1, "connection", c) end
     if self.stopping or is_full(self) then return false end
-    if self.keeper then self.keeper.admit(selector, c) else admit(self, c) end
+    take(self, c)
     return true
   end
 
@@ -188,11 +193,14 @@ return function(api, host)
       if keeper then
         while not listener.closed and keeper.accept(selector, true) do end
       else
-        for c in listener.take_waiting, listener do admit(self, c) end
+        for c in listener.take_waiting, listener do take(self, c) end
       end
       listener:close()
     end
-    for other in pairs(self.others or {}) do other:close() end
+    for other in pairs(self.others or {}) do
+      for c in other.take_waiting, other do take(self, c) end
+      other:close()
+    end
     if self.forget_stop then self.forget_stop() end
     sched.wakeup(self)
     if self.on_stop then self.on_stop() end

@@ -3,7 +3,9 @@
 -- The VM that runs the program opens n listening sockets that share the address, and boots the scheduler with n
 -- exclusive services, each with a loop of its own (web/worker.lua). In every one of them the program runs once
 -- more, up to the same call of `run`, which serves from the worker's socket. Where sockets cannot share an
--- address (unix), the workers accept from one. Invariant: the sockets are this VM's until a worker takes its own.
+-- address (unix), the workers accept from one. Under `lio --watch` the program before this one may have had more
+-- workers: all its sockets stay open, as closing one would reset who stands in it, and workers have several then.
+-- Invariant: the sockets are this VM's until a worker takes its own.
 
 -- Under `lio --watch`, which has the sockets of the program before this one and looks after a unix socket's file.
 local watched <const> = require "lio.watched"
@@ -15,11 +17,11 @@ local M = {}
 -- How many calls for several workers there were in this VM. The n-th one here is the n-th one in a worker.
 local calls = 0
 
--- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`; `peers`: the descriptors and
--- identities of all workers' sockets.
+-- In a worker: `index`, `count`, `call`, `descriptor` (lightuserdata), `shared`; `more`: the descriptors of the other
+-- sockets that it has; `peers`: the descriptors and identities of all workers' sockets, a list by index.
 M.share = nil
 
--- In a worker: its server, and the listeners of workers that are held up, by index.
+-- In a worker: its server, and the listeners of workers that are held up, a list by index.
 local server
 local covered = {}
 
@@ -33,36 +35,51 @@ function M.take()
   return true, require("lio.socket").fd(share.descriptor, share.shared)
 end
 
--- In a worker: `serving` is the server of this call of `run`.
+-- In a worker: `serving` is the server of this call of `run`. It accepts from the worker's other sockets as well.
 function M.serves(serving)
   server = serving
+  local net = require("lio.net").instance
+  for _, descriptor in ipairs(M.share.more) do
+    server:accept_from(assert(net.listen(require("lio.socket").fd(descriptor))))
+  end
 end
 
--- In a worker: accepts from the socket of worker `index`, which is held up, or, without `is_held`, no longer. The
--- kernel gives that socket its share of the connections all the time.
-function M.cover(index, is_held)
-  local listener = covered[index]
-  if not is_held then
-    covered[index] = nil
-    if listener then listener:close() end
-    return
-  end
-  local peer = M.share and M.share.peers[index]
-  if listener or not (peer and peer.identity and server) or server.stopping then return end
-  local twin = require("lio.socket")._twin(peer.descriptor, peer.identity)
-  -- It has closed its socket meanwhile.
-  if not twin then return end
-  listener = require("lio.net").instance.listen(twin)
+-- A listener on a copy of another worker's socket; nil when that is closed already.
+local function open_twin(socket)
+  local twin = require("lio.socket")._twin(socket.descriptor, socket.identity)
+  if not twin then return nil end
+  local listener = require("lio.net").instance.listen(twin)
   if not listener then
     twin:close()
-    return
+    return nil
   end
   listener.is_twin = true
-  covered[index] = listener
-  server:accept_from(listener)
+  return listener
 end
 
--- Opens sockets for an address: `count` that share it, or one. → list, or nil and a message.
+-- In a worker: accepts from the sockets of worker `index`, which is held up, or, without `is_held`, no longer. The
+-- kernel gives those sockets their share of the connections all the time.
+function M.cover(index, is_held)
+  local listeners = covered[index]
+  if not is_held then
+    covered[index] = nil
+    for _, listener in ipairs(listeners or {}) do listener:close() end
+    return
+  end
+  if listeners or not (M.share and server) or server.stopping then return end
+  listeners = {}
+  for _, socket in ipairs(M.share.peers[index] or {}) do
+    local listener = socket.identity and open_twin(socket)
+    if listener then
+      listeners[#listeners + 1] = listener
+      server:accept_from(listener)
+    end
+  end
+  if listeners[1] then covered[index] = listeners end
+end
+
+-- Opens sockets for an address: `count` that share it, or one, or all that the program before this one had. → list,
+-- or nil and a message.
 local function open_sockets(net, addr, port, opts, count)
   if type(addr) == "userdata" then return { addr } end
   local is_unix = addr:match "^unix:"
@@ -77,12 +94,18 @@ local function open_sockets(net, addr, port, opts, count)
     first:close()
     sockets[1] = nil
   end
+  local key
   for i = #sockets + 1, count do
-    sockets[i], message = net.bind(addr, chosen, shared)
+    sockets[i], message, key = net.bind(addr, chosen, shared)
     if not sockets[i] then
       for _, s in ipairs(sockets) do s:close() end
       return nil, message
     end
+  end
+  while key do
+    local kept = watched.wants(key)
+    if not kept then break end
+    sockets[#sockets + 1] = kept
   end
   return sockets
 end
@@ -114,16 +137,18 @@ function M.start(addr, port, opts, module, count, limits, shown)
   local source, chunkname = core.embedded "lio.web.worker"
   local keeper, keeper_name = core.embedded "lio.web.keeper"
   local exclusive, peers = {}, {}
-  for i = 1, #sockets > 1 and count or 0 do
-    local handle = sockets[i]:handle()
-    peers[i] = { descriptor = handle, identity = require("lio.socket")._identity(handle) }
-  end
   for i = 1, count do
     local s = sockets[i] or sockets[1]
+    peers[i] = {}
     exclusive[i] = { name = "worker" .. i, source = source, chunkname = chunkname, args = { {
       index = i, count = count, call = calls, program = program,
-      descriptor = #sockets > 1 and s:detach() or s:handle(), shared = #sockets == 1, peers = peers,
+      descriptor = s:handle(), shared = #sockets == 1, more = {}, peers = peers,
     } } }
+  end
+  for i, s in ipairs(#sockets > 1 and sockets or {}) do
+    local index, handle = (i - 1) % count + 1, s:detach()
+    table.insert(peers[index], { descriptor = handle, identity = require("lio.socket")._identity(handle) })
+    if i > count then table.insert(exclusive[index].args[1].more, handle) end
   end
   local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"
   local code = start {
