@@ -221,17 +221,18 @@ k.test("misuse raises", function()
   t.raises("bad argument #2 to 'serve'", net.serve, l)
 end)
 
-t.test("a stop serves who stands in the system's queue already", function()
+t.test("a stop serves the clients that wait in the system's queues already", function()
   loop.run(function()
-    local listener = assert(net.listen("127.0.0.1", 0))
-    local _, port = listener:address()
+    local listener, other = assert(net.listen("127.0.0.1", 0)), assert(net.listen("127.0.0.1", 0))
+    local ports = { (select(2, listener:address())), (select(2, other:address())) }
     local server = net.serve(listener, function(c)
       c:send(c:recv("line") .. "!")
     end)
+    server:accept_from(other)
     local clients = {}
-    for i = 1, 5 do
+    for i = 1, 10 do
       local s = assert(socket.create "tcp")
-      s:connect("127.0.0.1", port)
+      s:connect("127.0.0.1", ports[i % 2 + 1])
       clients[i] = net.wrap(s)
       assert(clients[i]:send("hello " .. i .. "\n"))
     end

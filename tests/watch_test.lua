@@ -248,9 +248,10 @@ t.test("Ctrl-C waits for what was begun; a second one ends at once", function()
     .. 'require("lio.loop").run(function() while true do end end)' }
   q:expect "^busy$"
   q:settled()
-  q.child:kill "INT"
-  q.child:kill "INT"
-  t.ok(q:stop "INT" ~= 0)
+  q:interrupt()
+  q:interrupt()
+  q.child:all()
+  t.ok(q.child:close() ~= 0)
 end)
 
 t.test("Ctrl-C while it waits for a change ends it with the script's exit code", function()

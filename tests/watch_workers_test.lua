@@ -65,7 +65,7 @@ local function listening(port)
   return count
 end
 
-t.test("fewer workers go on with all sockets, so that nobody is reset who waits in one", function()
+t.test("fewer workers keep all sockets of the address, and answer in each", function()
   local p <close> = kit.start { ["server.lua"] = script("version 1", 4) }
   local port = p:serving()
   p:settled()

@@ -77,6 +77,16 @@ function Program:settled(count)
   end
 end
 
+--- Sends the supervisor SIGINT and waits until it has taken that: two that it finds at once would be one.
+function Program:interrupt()
+  self.child:kill "INT"
+  watchkit.wait_for(function()
+    local status <close> = io.open(("/proc/%d/status"):format(self.child.pid))
+    local pending = status and status:read("a"):match "ShdPnd:%s*(%x+)"
+    return not pending or tonumber(pending, 16) & 1 << 1 == 0
+  end, "it takes the signal")
+end
+
 --- Sends the supervisor a signal and waits for its end: its exit code, and what was printed meanwhile.
 function Program:stop(signal)
   self.child:kill(signal)

@@ -74,6 +74,12 @@ return function(api, host)
     if server.keeper then server.keeper.admit(selector, c) else admit(server, c) end
   end
 
+  -- Closes a listener. Clients that wait in the system's queue would be reset: they are served like the others.
+  local function empty(server, listener)
+    for c in listener.take_waiting, listener do take(server, c) end
+    listener:close()
+  end
+
   -- Whether no more connections are to come now.
   local function is_full(server)
     if server.keeper then return server.keeper.is_full() end
@@ -187,20 +193,14 @@ return function(api, host)
     misuse.check_optional_seconds("stop", 1, grace)
     if self.stopping then return end
     self.stopping = true
-    -- Who stands in the system's queue would be reset: they are served like the others.
     local listener, keeper = self.listener, self.keeper
     if listener then
       if keeper then
         while not listener.closed and keeper.accept(selector, true) do end
-      else
-        for c in listener.take_waiting, listener do take(self, c) end
       end
-      listener:close()
+      empty(self, listener)
     end
-    for other in pairs(self.others or {}) do
-      for c in other.take_waiting, other do take(self, c) end
-      other:close()
-    end
+    for other in pairs(self.others or {}) do empty(self, other) end
     if self.forget_stop then self.forget_stop() end
     sched.wakeup(self)
     if self.on_stop then self.on_stop() end

@@ -4,7 +4,7 @@
 -- exclusive services, each with a loop of its own (web/worker.lua). In every one of them the program runs once
 -- more, up to the same call of `run`, which serves from the worker's socket. Where sockets cannot share an
 -- address (unix), the workers accept from one. Under `lio --watch` the program before this one may have had more
--- workers: all its sockets stay open, as closing one would reset who stands in it, and workers have several then.
+-- workers. All its sockets stay open, since a close would reset the clients that wait in one: workers have several.
 -- Invariant: the sockets are this VM's until a worker takes its own.
 
 -- Under `lio --watch`, which has the sockets of the program before this one and looks after a unix socket's file.
@@ -145,10 +145,12 @@ function M.start(addr, port, opts, module, count, limits, shown)
       descriptor = s:handle(), shared = #sockets == 1, more = {}, peers = peers,
     } } }
   end
-  for i, s in ipairs(#sockets > 1 and sockets or {}) do
-    local index, handle = (i - 1) % count + 1, s:detach()
-    table.insert(peers[index], { descriptor = handle, identity = require("lio.socket")._identity(handle) })
-    if i > count then table.insert(exclusive[index].args[1].more, handle) end
+  if #sockets > 1 then
+    for i, s in ipairs(sockets) do
+      local index, handle = (i - 1) % count + 1, s:detach()
+      table.insert(peers[index], { descriptor = handle, identity = require("lio.socket")._identity(handle) })
+      if i > count then table.insert(exclusive[index].args[1].more, handle) end
+    end
   end
   local folder = (program.script or ""):match "^(.*/)[^/]*$" or "./"
   local code = start {
