@@ -3,7 +3,7 @@
 //! This crate is used in two ways: as a shared object that a stock Lua loads by `require "lio"`, and as
 //! the `lio` executable, which has Lua built in. A folder is a topic:
 //!
-//! - `lua`: the few helpers for raw Lua functions; the modules that are built in
+//! - `raw`: the few helpers for raw Lua functions; the modules that are built in
 //! - `selector`: mio's poll, with readiness kept level-triggered
 //! - `socket`: sockets, endpoints, options
 //! - `file`: files for serving
@@ -28,7 +28,7 @@ mod compress;
 mod file;
 mod http;
 mod ltask;
-mod lua;
+mod raw;
 mod selector;
 mod socket;
 mod stream;
@@ -36,7 +36,7 @@ mod task;
 mod timer;
 pub mod watched;
 
-pub use lua::Function;
+pub use raw::Function;
 use mlua::ffi::lua_State;
 use std::os::raw::c_int;
 
@@ -49,7 +49,7 @@ pub unsafe extern "C-unwind" fn luaopen_lio(state: *mut lua_State) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         function!(|state| {
-            lua::embed::install(state, None);
+            raw::embed::install(state, None);
             selector::lua::open_module(state)
         })
         .run(state)
@@ -67,7 +67,7 @@ macro_rules! entry {
             // SAFETY: the caller's promise.
             unsafe {
                 function!(|state| {
-                    lua::embed::install(state, None);
+                    raw::embed::install(state, None);
                     $open(state)
                 })
                 .run(state)
@@ -164,7 +164,7 @@ entry!(
 pub unsafe fn install(state: *mut lua_State) {
     // SAFETY: the caller's promise.
     unsafe {
-        lua::embed::install(state, Some(3));
+        raw::embed::install(state, Some(3));
         task::coroutine::install(state);
         watched::lua::install(state);
     }

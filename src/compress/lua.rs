@@ -4,8 +4,8 @@
 use super::Coding;
 use super::decode::{Decoder, Failure};
 use super::encode::Encoder;
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{
     Fault, Function, Text, args, functions, guard, may_be_finalizer, module, push_bytes, raise,
     settle,
 };

@@ -5,7 +5,7 @@
 //! and compared. Links that stay inside the folder are followed either way.
 
 use super::QUIET;
-use crate::lua::Fault;
+use crate::raw::Fault;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;

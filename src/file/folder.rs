@@ -3,7 +3,7 @@
 
 use super::beneath::{self, Aim};
 use super::{Facts, Kind, OpenFile, fault};
-use crate::lua::Fault;
+use crate::raw::Fault;
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io;

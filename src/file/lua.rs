@@ -4,8 +4,8 @@
 
 use super::folder::{Entry, Folder};
 use super::{Facts, OpenFile, read_at};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::RawFd;

@@ -14,7 +14,7 @@ pub(crate) mod lua;
 #[cfg(test)]
 mod tests;
 
-use crate::lua::Fault;
+use crate::raw::Fault;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;

@@ -13,7 +13,7 @@ use super::date::DateCache;
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::json;
 use super::response::{self, Kind, Persistence};
-use crate::lua::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
+use crate::raw::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

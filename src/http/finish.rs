@@ -5,8 +5,8 @@ use super::answer;
 use super::connection::{Connection, GONE};
 use super::serve::{at, concluded, push_response, push_tool, restore};
 use super::tools as tool;
-use crate::lua::{Text, raise};
-use crate::lua::{continuation, function};
+use crate::raw::{Text, raise};
+use crate::raw::{continuation, function};
 use mlua::ffi::{self, lua_State};
 
 /// Whether the handler's first result is a body by itself: a string, or a table that is not the response.

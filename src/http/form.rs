@@ -7,8 +7,8 @@ use super::multipart::{Event, Limits, Multipart, Part};
 use super::request::push_lower;
 use super::spool::Spool;
 use super::status::Reject;
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{
     Fault, Function, Text, args, functions, guard, may_be_finalizer, push_bytes, raise, settle,
 };
 use mlua::ffi::{self, lua_State};

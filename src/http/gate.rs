@@ -7,8 +7,8 @@
 use super::connection::{self, Connection, STREAM};
 use super::due;
 use super::keeper::{self, Keeper, LISTENER};
-use crate::lua::object::{self, Object};
-use crate::lua::{Fault, Text, guard, raise, settle};
+use crate::raw::object::{self, Object};
+use crate::raw::{Fault, Text, guard, raise, settle};
 use crate::selector::{Mode, READ};
 use crate::socket::Socket;
 use crate::stream::{self, Accepted, Stream};

@@ -9,7 +9,7 @@ use super::fields::Field;
 use super::life;
 use super::request;
 use super::step::push_refusal;
-use crate::lua::{Fault, args, guard, object, push_bytes, push_emptied, settle};
+use crate::raw::{Fault, args, guard, object, push_bytes, push_emptied, settle};
 use crate::stream::{Filled, hand_over};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

@@ -8,7 +8,7 @@ use super::keeper::{self, ADOPT, KIND, LIVE, TIMERS};
 use super::status::Reject;
 use super::step::push_refusal;
 use super::tools as tool;
-use crate::lua::{guard, settle};
+use crate::raw::{guard, settle};
 use crate::timer::{self, monotonic};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

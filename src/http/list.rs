@@ -3,7 +3,7 @@
 
 use super::answer::fault_of;
 use super::connection::Connection;
-use crate::lua::{args, object};
+use crate::raw::{args, object};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -6,7 +6,7 @@ use super::{
     answer, client, due, form, intake, keeper, list, precompressed, request, routes, select, serve,
     site, spool, tools, uri,
 };
-use crate::lua::{Text, args, functions, guard, module, push_bytes, raise, settle};
+use crate::raw::{Text, args, functions, guard, module, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -7,7 +7,7 @@ use super::coding;
 use super::request::Request;
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
-use crate::lua::{Fault, args, object};
+use crate::raw::{Fault, args, object};
 use mlua::ffi::{self, lua_State};
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -81,7 +81,7 @@ pub(super) unsafe fn push(
         if pushed.is_err() {
             return 0;
         }
-        crate::lua::push_bytes(state, found.as_bytes());
+        crate::raw::push_bytes(state, found.as_bytes());
         2
     }
 }

@@ -25,8 +25,8 @@ use super::connection::Connection;
 use super::fields::{Field, MAX_FIELDS, Span};
 use super::head::{Head, Method};
 use super::life;
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, functions, push_bytes, raise};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Function, Text, args, functions, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -389,5 +389,5 @@ pub(super) unsafe fn belongs(state: *mut lua_State, index: c_int, life: u32) {
 /// As for [`push_bytes`].
 pub(super) unsafe fn push_functions(state: *mut lua_State) {
     // SAFETY: the caller's promise.
-    unsafe { crate::lua::module::push(state, <Request as Object>::METHODS) };
+    unsafe { crate::raw::module::push(state, <Request as Object>::METHODS) };
 }

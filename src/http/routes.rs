@@ -2,8 +2,8 @@
 
 use super::head::Method;
 use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, functions, guard, push_bytes, raise, shield};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Function, Text, args, functions, guard, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;

@@ -9,8 +9,8 @@ use super::media;
 use super::range::{self, MOST, Selection, Span};
 use super::request::Request;
 use crate::file::Facts;
-use crate::lua::object;
-use crate::lua::{Text, args, guard, push_bytes, settle};
+use crate::raw::object;
+use crate::raw::{Text, args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 

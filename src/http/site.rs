@@ -15,8 +15,8 @@ use super::select::{self, Choice};
 use super::{media, uri};
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, args, functions, guard, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, args, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 
@@ -113,7 +113,7 @@ unsafe fn check(state: *mut lua_State) -> (*mut Site, *mut Folder) {
     unsafe {
         let site = object::check::<Site>(state, 1);
         if !object::is_alive((*site).folder) {
-            crate::lua::raise(state, object::closed_text("the site's folder"));
+            crate::raw::raise(state, object::closed_text("the site's folder"));
         }
         (site, (*site).folder)
     }

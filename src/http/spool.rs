@@ -4,8 +4,8 @@
 //! Called by `form` and by `lualib/lio/web/part.lua`. Invariant: whatever ends the owner, a file that was
 //! not linked is gone: it never had a name (`O_TMPFILE`), or `Drop` removes that.
 
-use crate::lua::object::{self, Key, Object, closed_text, key};
-use crate::lua::{Fault, Function, args, functions, guard, push_bytes, raise, settle};
+use crate::raw::object::{self, Key, Object, closed_text, key};
+use crate::raw::{Fault, Function, args, functions, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr};

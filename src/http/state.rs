@@ -4,7 +4,7 @@
 
 use super::connection::check;
 use super::status::reason;
-use crate::lua::{args, guard, settle};
+use crate::raw::{args, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

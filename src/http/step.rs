@@ -9,7 +9,7 @@ use super::exchange::{Next, Workspace};
 use super::head::Head;
 use super::request::{self, Request};
 use super::status::Reject;
-use crate::lua::{Text, object, push_bytes, raise, shield};
+use crate::raw::{Text, object, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -1,6 +1,6 @@
 //! What the Lua side gives `serve` once per VM: a table of functions, `http.tools{…}`.
 
-use crate::lua::{Text, raise};
+use crate::raw::{Text, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -20,7 +20,7 @@ mod tests;
 
 use super::memory;
 use super::message::Payload;
-use crate::lua::{Text, function, raise};
+use crate::raw::{Text, function, raise};
 use buffer::{Buffer, Exhausted};
 use decode::{Corrupt, Origin};
 use encode::Failure;

@@ -12,7 +12,7 @@ use super::message::{Message, ServiceId, kind};
 use super::pending::Pending;
 use super::system::System;
 use super::worker::Worker;
-use crate::lua::{Text, embed, function};
+use crate::raw::{Text, embed, function};
 use mlua::ffi::{self, lua_State};
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -271,7 +271,7 @@ impl Service {
         match catch_unwind(AssertUnwindSafe(|| self.run_slice(step))) {
             Ok(outcome) => outcome,
             Err(panic) => {
-                self.give_up(&crate::lua::text_of(panic));
+                self.give_up(&crate::raw::text_of(panic));
                 Outcome::Failed
             }
         }
@@ -479,7 +479,7 @@ impl Service {
         if !self.broken
             && let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.close_vm()))
         {
-            self.give_up(&crate::lua::text_of(panic));
+            self.give_up(&crate::raw::text_of(panic));
         }
         self.base = std::ptr::null_mut();
         if self.broken {
@@ -530,7 +530,7 @@ unsafe fn take_message(state: *mut lua_State) -> String {
 #[path = "service_tests.rs"]
 mod tests;
 
-static MAIN: crate::lua::object::Key = crate::lua::object::Key::new(7);
+static MAIN: crate::raw::object::Key = crate::raw::object::Key::new(7);
 
 /// Lets the collector run. Its first cycle begins when the VM has doubled, as by default each later one does:
 /// what there is now stays, and to go through it would be a tenth of a short service's work.

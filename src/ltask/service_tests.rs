@@ -6,7 +6,7 @@ use crate::ltask::mailbox::Place;
 use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::run;
 use crate::ltask::system::System;
-use crate::lua::{Function, function};
+use crate::raw::{Function, function};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::sync::Arc;

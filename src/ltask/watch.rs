@@ -10,7 +10,7 @@
 use super::message::ServiceId;
 use super::service::Service;
 use super::system::System;
-use crate::lua::hook;
+use crate::raw::hook;
 use crate::selector::pause::{self, Pause};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::{Cell, RefCell};

@@ -7,8 +7,8 @@
 use super::interest::{self, Known};
 use super::iterator::{self, Unit};
 use super::lua::{self, Selector};
-use crate::lua::object;
-use crate::lua::{Fault, Text, args, raise};
+use crate::raw::object;
+use crate::raw::{Fault, Text, args, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -7,8 +7,8 @@
 
 use super::number::Numbers;
 use super::{Kind, Watch};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Text, args};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Text, args};
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
@@ -82,7 +82,7 @@ struct OwnedHolder(Rc<Owned>);
 
 impl Object for OwnedHolder {
     const NAME: &'static CStr = c"lio.sockets of this VM";
-    const METHODS: &'static [(&'static CStr, crate::lua::Function)] = &[];
+    const METHODS: &'static [(&'static CStr, crate::raw::Function)] = &[];
     fn key() -> &'static Key {
         key!()
     }
@@ -189,7 +189,7 @@ unsafe fn look(state: *mut lua_State, argument: c_int, depth: u8) -> Descriptor 
 #[repr(C)]
 struct File {
     stream: *mut libc::FILE,
-    close: Option<crate::lua::Function>,
+    close: Option<crate::raw::Function>,
 }
 
 unsafe fn number(state: *mut lua_State, argument: c_int, value: i64) -> Descriptor {

@@ -7,8 +7,8 @@ use super::core::Core;
 use super::iterator::Loop;
 use super::registration::{READ, WRITE};
 use super::{bee, interest, iterator, waker};
-use crate::lua::object::{self, Key, Object, closed_text, key};
-use crate::lua::{
+use crate::raw::object::{self, Key, Object, closed_text, key};
+use crate::raw::{
     Fault, Function, Text, args, function, functions, guard, module, push_bytes, raise, settle,
 };
 use mlua::ffi::{self, lua_State};

@@ -4,8 +4,8 @@
 //! async-signal-safe (signal-safety(7)). The disposition that the host had is put back when the last
 //! watcher of a signal closes, which is why this is not built on a crate that keeps its handler.
 
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, Text, args, functions, guard, push_bytes, settle};
 use mio::unix::pipe::{Receiver, Sender};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -357,7 +357,7 @@ unsafe extern "C-unwind" fn raise_signal(state: *mut lua_State) -> c_int {
 pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
     // SAFETY: as for `open`.
     unsafe {
-        crate::lua::module::push(
+        crate::raw::module::push(
             state,
             functions![(c"open", open), (c"hold", hold), (c"raise", raise_signal)],
         );

@@ -2,8 +2,8 @@
 
 use super::lua::{Selector, open_core};
 use super::wake::{Bell, bell_of, handle_of};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, functions, guard, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};

@@ -6,7 +6,7 @@
 use super::lua::finish;
 use super::methods::open;
 use super::{Moved, Socket, endpoint};
-use crate::lua::{args, push_bytes};
+use crate::raw::{args, push_bytes};
 use mlua::ffi::{self, lua_State};
 use socket2::SockAddr;
 use std::cell::UnsafeCell;

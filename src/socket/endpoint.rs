@@ -1,7 +1,7 @@
 //! Addresses: parsing, printing, and endpoints as Lua objects.
 
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, push_bytes};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, Text, args, functions, push_bytes};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, SockAddr};
 use std::ffi::{CStr, CString};

@@ -5,7 +5,7 @@
 
 use super::Socket;
 use super::lua::push;
-use crate::lua::{guard, push_bytes, settle};
+use crate::raw::{guard, push_bytes, settle};
 use crate::selector::descriptor;
 use mlua::ffi::{self, lua_State};
 use std::env;

@@ -2,8 +2,8 @@
 
 use super::endpoint::endpoint;
 use super::{Moved, Socket, methods, twin};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use crate::selector::descriptor::{self, Descriptor, Owned};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, Type};

@@ -3,8 +3,8 @@
 
 use super::lua::finish;
 use super::{Moved, Phase, Socket, bytes, endpoint, option, resolve};
-use crate::lua::object::{self, closed_text};
-use crate::lua::{Fault, Function, Text, args, functions, guard, push_bytes, raise, settle};
+use crate::raw::object::{self, closed_text};
+use crate::raw::{Fault, Function, Text, args, functions, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use socket2::Domain;
 use std::ffi::CStr;

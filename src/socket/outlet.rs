@@ -5,8 +5,8 @@
 //! lock only, and the socket takes it out of there, under the same lock, before it closes it or gives it away.
 
 use super::{Phase, Socket, retried};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Fault, Function, args, functions, guard, module, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Fault, Function, args, functions, guard, module, settle};
 use mlua::ffi::{self, lua_State};
 use socket2::SockRef;
 use std::collections::HashMap;

@@ -5,8 +5,8 @@
 //! and rings the selector's bell. The threads own nothing of the VM: when that is gone they finish on
 //! their own.
 
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{
     Fault, Function, args, functions, guard, may_be_finalizer, module, push_bytes, settle,
 };
 use crate::selector::{Bell, bell_argument};

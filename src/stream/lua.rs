@@ -8,8 +8,8 @@ use super::pump::pump;
 use super::transfer::{put, take};
 use super::wait;
 use super::{Pool, Stream, Transport};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{
     Fault, Function, Text, args, functions, guard, module, push_bytes, raise, settle,
 };
 use crate::selector::descriptor::{self, Descriptor};

@@ -4,8 +4,8 @@
 
 use super::Stream;
 use crate::http::due;
-use crate::lua::function;
-use crate::lua::object::{self, Block};
+use crate::raw::function;
+use crate::raw::object::{self, Block};
 use crate::selector::READ;
 use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
 use crate::selector::lua::Selector;

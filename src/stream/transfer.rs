@@ -10,7 +10,7 @@
 use super::Stream;
 use super::lua::check;
 use super::receive::{Form, Received};
-use crate::lua::{Fault, Text, args, guard, may_be_finalizer, object, push_bytes, settle};
+use crate::raw::{Fault, Text, args, guard, may_be_finalizer, object, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::io;

@@ -8,8 +8,8 @@
 
 use super::Stream;
 use super::transfer::{Put, check_strings, form_of, push_taken, put_strings};
-use crate::lua::object::{self, Object};
-use crate::lua::{Function, Text, args, continuation, function, raise};
+use crate::raw::object::{self, Object};
+use crate::raw::{Function, Text, args, continuation, function, raise};
 use crate::task::{Core, Token, raise_cannot_wait, this};
 use crate::timer;
 use mlua::ffi::{self, lua_KContext, lua_State};

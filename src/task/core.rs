@@ -9,7 +9,7 @@ use super::chain::Link;
 use super::lost::Guard;
 use super::pool::Pool;
 use super::token::{Map, TextKeys, Token, Waiters};
-use crate::lua::Function;
+use crate::raw::Function;
 use mlua::ffi::{self, lua_State};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};

@@ -25,7 +25,7 @@ use super::core::{Core, Phase};
 use super::ends::close_any;
 use super::hooks::push_close;
 use super::lua::this;
-use crate::lua::{Function, Text, args, continuation, function, raise};
+use crate::raw::{Function, Text, args, continuation, function, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;

@@ -7,7 +7,7 @@ use super::lua::{living, this};
 use super::pool;
 use super::run::tell_killed;
 use super::token::Token;
-use crate::lua::{Text, raise};
+use crate::raw::{Text, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::ptr::null_mut;

@@ -7,7 +7,7 @@
 
 use super::core::{Core, Errand, Phase, Slot, Tag, Task};
 use super::token::Token;
-use crate::lua::object::Key;
+use crate::raw::object::Key;
 use mlua::ffi::{self, lua_State};
 
 /// The most free coroutines that are kept; about 1 KiB each.

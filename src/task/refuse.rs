@@ -3,7 +3,7 @@
 use super::chain::Obstacle;
 use super::core::Core;
 use super::coroutine;
-use crate::lua::{Text, push_bytes, raise};
+use crate::raw::{Text, push_bytes, raise};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;

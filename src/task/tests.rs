@@ -1,7 +1,7 @@
 //! The core as a host drives it from Rust, in VMs of its own. What Lua sees is in tests/task_test.lua.
 
 use super::*;
-use crate::lua::{continuation, function, push_bytes, raise};
+use crate::raw::{continuation, function, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int, c_void};
 
@@ -99,7 +99,7 @@ impl Vm {
         unsafe {
             let state = ffi::luaL_newstate();
             ffi::luaL_openlibs(state);
-            crate::lua::embed::install(state, None);
+            crate::raw::embed::install(state, None);
             function!(ask).push(state, 0);
             ffi::lua_setglobal(state, c"ask".as_ptr());
             let mut told = Box::<Told>::default();

@@ -2,8 +2,8 @@
 //! it alive, by slot.
 
 use super::{Queue, monotonic_nanos};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, functions, guard, module, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Function, Text, args, functions, guard, module, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;

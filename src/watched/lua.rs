@@ -2,8 +2,8 @@
 //! tell which files it loads.
 
 use super::wire;
-use crate::lua::object;
-use crate::lua::{Fault, Function, Text, args, embed, function, functions, guard, module, settle};
+use crate::raw::object;
+use crate::raw::{Fault, Function, Text, args, embed, function, functions, guard, module, settle};
 use crate::selector::descriptor;
 use crate::socket::Socket;
 use mlua::ffi::{self, lua_State};

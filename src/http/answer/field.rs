@@ -6,7 +6,7 @@
 use crate::http::connection::{Connection, GONE};
 use crate::http::fields::is_token;
 use crate::http::response::{self, BadField};
-use crate::lua::{Text, args, guard, raise, settle};
+use crate::raw::{Text, args, guard, raise, settle};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

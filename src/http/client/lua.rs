@@ -9,8 +9,8 @@ use super::super::request::Table;
 use super::super::status::Reject;
 use super::head::{Asked, Head};
 use super::incoming::{Data, Found, Incoming};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{
     Fault, Function, Text, args, functions, guard, push_bytes, push_emptied, raise, settle,
 };
 use crate::stream::{Stream, hand_over};

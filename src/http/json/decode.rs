@@ -3,7 +3,7 @@
 //! Invariant: [`parse`] knows no Lua, so it may own what it likes; [`push`] owns nothing, so Lua may raise
 //! (it can run out of memory) anywhere in it.
 
-use crate::lua::{Text, push_bytes, raise};
+use crate::raw::{Text, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use serde_json::{Value, error::Category};
 use std::os::raw::c_int;

@@ -6,7 +6,7 @@
 
 use super::DEPTH;
 use super::failure::{Failure, Step, Written, fail, quoted};
-use crate::lua::Text;
+use crate::raw::Text;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
 

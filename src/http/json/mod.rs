@@ -15,8 +15,8 @@ mod failure;
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, function, guard, module, push_bytes, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Function, Text, args, function, guard, module, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use serde_json::Value;
 use std::convert::Infallible;

@@ -4,9 +4,9 @@
 //! reads there, whatever else has that name.
 
 use super::{KNOWN, Request, check};
-use crate::lua::function;
-use crate::lua::object;
-use crate::lua::push_bytes;
+use crate::raw::function;
+use crate::raw::object;
+use crate::raw::push_bytes;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -5,7 +5,7 @@
 use crate::http::connection::workspace;
 use crate::http::exchange::Workspace;
 use crate::http::uri;
-use crate::lua::{guard, push_bytes, settle};
+use crate::raw::{guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

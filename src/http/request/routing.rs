@@ -10,8 +10,8 @@ use crate::http::head::{Head, TargetForm};
 use crate::http::router::MAX_PARAMETERS;
 use crate::http::routes::Routes;
 use crate::http::uri;
-use crate::lua::object;
-use crate::lua::{args, guard, push_bytes, settle};
+use crate::raw::object;
+use crate::raw::{args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

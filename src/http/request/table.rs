@@ -4,7 +4,7 @@
 //! what is pushed, and the head's bytes stay as they were sent.
 
 use crate::http::fields::Field;
-use crate::lua::push_bytes;
+use crate::raw::push_bytes;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -9,8 +9,8 @@ use crate::ltask::preinit::Early;
 use crate::ltask::service::Service;
 use crate::ltask::system::{System, lock};
 use crate::ltask::{crash, pack, run, worker};
-use crate::lua::object::{self, Key, Object, key};
-use crate::lua::{Function, Text, args, functions, guard, module, raise, settle};
+use crate::raw::object::{self, Key, Object, key};
+use crate::raw::{Function, Text, args, functions, guard, module, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -483,7 +483,7 @@ fn main_slice(system: &Arc<System>, no_wait: bool, interrupted: impl Fn() -> boo
 unsafe extern "C" fn send_external(system: *mut c_void, data: *mut c_void) -> c_int {
     // SAFETY: `system` is what `external_sender` gave; the caller stops before `deinit`.
     let system = unsafe { &*system.cast::<System>() };
-    let taken = crate::lua::guard(|| Ok(system.external(data)));
+    let taken = crate::raw::guard(|| Ok(system.external(data)));
     c_int::from(!matches!(taken, Ok(true)))
 }
 
@@ -506,7 +506,7 @@ unsafe extern "C" fn send_log(system: *mut c_void, data: *mut c_void, size: usiz
         let system = &*system.cast::<System>();
         let entry = Payload::from_raw(data, size);
         // The panic has been reported on standard error; the C code has nobody to tell.
-        let _ = crate::lua::guard(|| Ok(system.push_log(SYSTEM, entry, Repetition::Counted, None)));
+        let _ = crate::raw::guard(|| Ok(system.push_log(SYSTEM, entry, Repetition::Counted, None)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Between `bootstrap.init`'s table and [`Config`].
 
 use crate::ltask::config::{Config, Full};
-use crate::lua::{Text, args, raise};
+use crate::raw::{Text, args, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;

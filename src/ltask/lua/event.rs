@@ -3,7 +3,7 @@
 use super::service;
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
-use crate::lua::{Fault, Function, Text, function, functions, raise};
+use crate::raw::{Fault, Function, Text, function, functions, raise};
 use crate::selector::descriptor::{self, Owned};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;

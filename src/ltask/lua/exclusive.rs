@@ -3,7 +3,7 @@
 use super::time::timer_sleep;
 use super::{event, message, service};
 use crate::ltask::message::{SYSTEM, kind};
-use crate::lua::{Function, Text, function, functions, module, raise};
+use crate::raw::{Function, Text, function, functions, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;

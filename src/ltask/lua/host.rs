@@ -6,7 +6,7 @@ use crate::ltask::fast::Name;
 use crate::ltask::message::{Message, Payload, ROOT, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
-use crate::lua::function;
+use crate::raw::function;
 use crate::task::{Errand, Host, Slot, Tag};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
@@ -192,7 +192,7 @@ unsafe extern "C-unwind" fn forgotten(state: *mut lua_State) -> c_int {
     unsafe {
         let name: *const Name = ffi::lua_touserdata(state, 1).cast();
         push_hook(state, c"forgotten");
-        crate::lua::push_bytes(state, (*name).bytes());
+        crate::raw::push_bytes(state, (*name).bytes());
         ffi::lua_pushvalue(state, 2);
         ffi::lua_call(state, 2, 0);
         0

@@ -4,7 +4,7 @@
 use super::library::{add_handlers, push_module};
 use super::service;
 use crate::ltask::service::start_collector;
-use crate::lua::{Text, continuation, embed, raise};
+use crate::raw::{Text, continuation, embed, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
@@ -132,7 +132,7 @@ unsafe fn search(state: *mut lua_State) -> bool {
         let path = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
         for template in path.split(|&byte| byte == b';') {
             ffi::lua_settop(state, 6);
-            crate::lua::push_bytes(state, template);
+            crate::raw::push_bytes(state, template);
             let file = ffi::lua_tostring(state, 5);
             let file = ffi::luaL_gsub(state, ffi::lua_tostring(state, 7), c"?".as_ptr(), file);
             if crate::watched::is_watched() && is_there(file) {
@@ -171,9 +171,9 @@ unsafe fn built_in(state: *mut lua_State, name: &[u8]) -> bool {
             let Some((text, chunk)) = embed::text(&buffer[..length]) else {
                 continue;
             };
-            crate::lua::push_bytes(state, text);
+            crate::raw::push_bytes(state, text);
             let text = ffi::lua_gettop(state);
-            crate::lua::push_bytes(state, chunk.as_bytes());
+            crate::raw::push_bytes(state, chunk.as_bytes());
             load(state, text, ffi::lua_tostring(state, -1));
             return true;
         }
@@ -190,7 +190,7 @@ unsafe fn push_not_found(state: *mut lua_State) {
         ffi::lua_pushvalue(state, 3);
         match ffi::lua_type(state, 6) {
             ffi::LUA_TSTRING => ffi::lua_pushvalue(state, 6),
-            _ => crate::lua::push_bytes(state, b""),
+            _ => crate::raw::push_bytes(state, b""),
         }
         ffi::lua_call(state, 2, 2);
         let tried = match ffi::lua_type(state, -1) {

@@ -7,7 +7,7 @@ use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
 use crate::ltask::pack;
 use crate::ltask::service::{Receipt, Service};
-use crate::lua::{Function, Text, args, function, functions, module, push_bytes, raise};
+use crate::raw::{Function, Text, args, function, functions, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -261,7 +261,7 @@ unsafe extern "C" fn log_from_c(system: *mut c_void, id: u32, data: *mut c_void,
         let system = &*system.cast::<crate::ltask::system::System>();
         let entry = Payload::from_raw(data, size);
         // The panic has been reported on standard error; the C code has nobody to tell.
-        let _ = crate::lua::guard(|| Ok(system.push_log(id, entry, Repetition::Counted, None)));
+        let _ = crate::raw::guard(|| Ok(system.push_log(id, entry, Repetition::Counted, None)));
     }
 }
 

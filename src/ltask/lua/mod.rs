@@ -26,7 +26,7 @@ pub(super) use outbox::flush;
 
 use super::message::{Message, Payload, ServiceId};
 use super::service::Service;
-use crate::lua::{Text, args, push_bytes, raise};
+use crate::raw::{Text, args, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
 

@@ -5,7 +5,7 @@ use crate::ltask::life::{self, Source};
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::ROOT;
 use crate::ltask::service::Service;
-use crate::lua::{Function, Text, args, functions, module, raise};
+use crate::raw::{Function, Text, args, functions, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;

@@ -4,7 +4,7 @@ use super::service;
 use crate::ltask::log::centiseconds;
 use crate::ltask::message::{Message, SYSTEM, kind};
 use crate::ltask::service::Service;
-use crate::lua::{Function, Text, args, functions};
+use crate::raw::{Function, Text, args, functions};
 use crate::timer::{monotonic, monotonic_nanos};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;

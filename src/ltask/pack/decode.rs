@@ -5,7 +5,7 @@
 //! anybody may have made, holds none.
 
 use super::format::*;
-use crate::lua::Function;
+use crate::raw::Function;
 use mlua::ffi::{self, lua_State};
 use std::mem;
 use std::os::raw::c_int;

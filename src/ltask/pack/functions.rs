@@ -1,7 +1,7 @@
 //! Packing as Lua functions of the module `ltask` and its siblings.
 
 use super::{pack, unpack, unpack_owned, unpack_text};
-use crate::lua::{Function, Text, args, functions};
+use crate::raw::{Function, Text, args, functions};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};

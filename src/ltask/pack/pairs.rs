@@ -4,8 +4,8 @@
 //! may pack as well, and which always returns. So nothing here allocates in Lua but there.
 
 use super::encode::{Encoder, Failure, Result, Scratch};
-use crate::lua::function;
-use crate::lua::object::Key;
+use crate::raw::function;
+use crate::raw::object::Key;
 use mlua::ffi::{self, lua_State};
 use std::mem;
 use std::os::raw::c_int;

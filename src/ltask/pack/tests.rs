@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::ltask::memory::{self, Memory};
-use crate::lua::{Function, module};
+use crate::raw::{Function, module};
 use proptest::prelude::*;
 use std::ffi::CString;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! That a panic becomes a Lua error wherever Lua calls this crate, and that nothing goes round the barrier.
 
-use crate::lua::{Function, module};
+use crate::raw::{Function, module};
 use mlua::ffi::{self, lua_Debug, lua_KContext, lua_State};
 use std::ffi::CStr;
 use std::fs;
@@ -187,7 +187,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     walk(&root.join("src"), &mut found);
     found.retain(|(path, _)| {
-        !path.starts_with(root.join("src/lua/barrier.rs")) && !path.ends_with("barrier_tests.rs")
+        !path.starts_with(root.join("src/raw/barrier.rs")) && !path.ends_with("barrier_tests.rs")
     });
     let build = root.join("build.rs");
     let text = fs::read_to_string(&build).expect("a text");

@@ -1,7 +1,7 @@
 //! The barrier between Lua and the functions of this crate: no panic passes it into C, where frames would be
 //! unwound that do not expect it. A panic becomes the Lua error `internal error: …`.
 //!
-//! Each function that Lua gets is a [`Function`], which only [`function!`](crate::lua::function) makes: it wraps what
+//! Each function that Lua gets is a [`Function`], which only [`function!`](crate::raw::function) makes: it wraps what
 //! it is given, a type without a size, in an entry point of its own. Continuations and hooks have the same by
 //! `continuation!` and `hook!`. The good path pays nothing.
 //!
@@ -182,7 +182,7 @@ macro_rules! continuation {
         let call = |state: *mut ::mlua::ffi::lua_State, status, context| unsafe {
             $function(state, status, context)
         };
-        $crate::lua::barrier::continuation_of(call)
+        $crate::raw::barrier::continuation_of(call)
     }};
 }
 
@@ -194,7 +194,7 @@ macro_rules! hook {
         let call = |state: *mut ::mlua::ffi::lua_State, frame: *mut ::mlua::ffi::lua_Debug| unsafe {
             $function(state, frame)
         };
-        $crate::lua::barrier::hook_of(call)
+        $crate::raw::barrier::hook_of(call)
     }};
 }
 

@@ -309,7 +309,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
 /// Declares the registry key of a type: `key!()` inside `fn key()`.
 macro_rules! key {
     () => {{
-        static KEY: $crate::lua::object::Key = $crate::lua::object::Key::new(0);
+        static KEY: $crate::raw::object::Key = $crate::raw::object::Key::new(0);
         &KEY
     }};
 }
