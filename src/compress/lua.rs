@@ -4,7 +4,7 @@
 use super::Coding;
 use super::decode::{Decoder, Failure};
 use super::encode::Encoder;
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, may_be_finalizer, module, push_bytes, raise,
     settle,
@@ -26,9 +26,6 @@ impl Object for Held<Encoder> {
         (c"flush", encoder_flush),
         (c"finish", encoder_finish),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Object for Held<Decoder> {
@@ -38,9 +35,6 @@ impl Object for Held<Decoder> {
         (c"flush", decoder_flush),
         (c"finish", decoder_finish),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// Argument 1, the name of a coding.

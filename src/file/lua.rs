@@ -4,7 +4,7 @@
 
 use super::folder::{Entry, Folder};
 use super::{Facts, OpenFile, read_at};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int, c_void};
@@ -31,9 +31,6 @@ impl Object for OpenFile {
     ];
     const META: &'static [(&'static CStr, Function)] =
         functions![(c"__close", close), (c"__tostring", to_string)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Object for Folder {
@@ -46,9 +43,6 @@ impl Object for Folder {
         (c"is_closed", folder_is_closed),
     ];
     const META: &'static [(&'static CStr, Function)] = functions![(c"__close", folder_close)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// A listing on its way to a Lua table: what owns memory while Lua may raise.
@@ -57,9 +51,6 @@ struct Listing(Vec<Entry>);
 impl Object for Listing {
     const NAME: &'static CStr = c"lio.listing";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// The file at argument `index`.

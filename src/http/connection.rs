@@ -10,7 +10,7 @@ use super::keeper::Keeper;
 use super::routes::Routes;
 use super::step::{self, Step};
 use super::{answer, intake, life, state};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, functions, raise};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
@@ -130,9 +130,6 @@ impl Object for Connection {
         (c"table", life::table),
         (c"known", life::known),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 
     fn collected(&mut self) {
         // SAFETY: the workspace is freed with the VM, after its finalizer.
@@ -147,9 +144,6 @@ impl Object for Connection {
 impl Object for Workspace {
     const NAME: &'static CStr = c"lio.http workspace of this VM";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 static WORKSPACE: Key = Key::new(4);

@@ -7,7 +7,7 @@ use super::multipart::{Event, Limits, Multipart, Part};
 use super::request::push_lower;
 use super::spool::Spool;
 use super::status::Reject;
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, may_be_finalizer, push_bytes, raise, settle,
 };
@@ -46,9 +46,6 @@ impl Object for Form {
         (c"text", text),
         (c"store", store),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// What a step came to, as plain data.

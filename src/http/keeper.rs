@@ -10,7 +10,7 @@ use super::head::Limits;
 use super::routes::Routes;
 use super::tools as tool;
 use super::{gate, life};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, functions, guard, raise, settle};
 use crate::socket::Socket;
 use crate::stream::Stream;
@@ -89,9 +89,6 @@ impl Object for Keeper {
         (c"list", list),
         (c"find", find),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Keeper {

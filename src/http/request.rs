@@ -25,7 +25,7 @@ use super::connection::Connection;
 use super::fields::{Field, MAX_FIELDS, Span};
 use super::head::{Head, Method};
 use super::life;
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, args, functions, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::borrow::Cow;
@@ -71,9 +71,6 @@ impl Object for Request {
         (c"connection", connection),
         (c"whole_body", whole_body),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// Pushes the head that was parsed at the start of the stream's buffer, with its fields. Making the

@@ -2,7 +2,7 @@
 
 use super::head::Method;
 use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, args, functions, guard, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -35,9 +35,6 @@ impl Object for Routes {
         (c"takes", takes),
         (c"wrapped", wrapped),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// Where the router has the route that Lua calls `id`, if it has it.

@@ -15,7 +15,7 @@ use super::select::{self, Choice};
 use super::{media, uri};
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, args, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
@@ -49,9 +49,6 @@ impl Object for Site {
     const USER_VALUES: c_int = 1;
     const METHODS: &'static [(&'static CStr, Function)] =
         functions![(c"answer", answer), (c"compressed", compressed)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// What became of a request.

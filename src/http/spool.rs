@@ -4,7 +4,7 @@
 //! Called by `form` and by `lualib/lio/web/part.lua`. Invariant: whatever ends the owner, a file that was
 //! not linked is gone: it never had a name (`O_TMPFILE`), or `Drop` removes that.
 
-use crate::raw::object::{self, Key, Object, closed_text, key};
+use crate::raw::object::{self, Object, closed_text};
 use crate::raw::{Fault, Function, args, functions, guard, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
@@ -219,9 +219,6 @@ impl Object for Spool {
         (c"link", link_to),
         (c"close", close),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 unsafe fn path_argument<'a>(state: *mut lua_State, index: c_int) -> &'a Path {

@@ -1,6 +1,6 @@
 //! Argument checks of raw functions. Misuse raises, naming the argument and the call.
 
-use super::{Text, push_bytes, raise};
+use super::{Text, push_bytes};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -17,19 +17,6 @@ pub(crate) unsafe fn argument_error(state: *mut lua_State, index: c_int, message
         ffi::luaL_argerror(state, index, ffi::lua_tostring(state, -1));
     }
     unreachable!("luaL_argerror returned")
-}
-
-/// Raises `bad argument #index to 'call' (message)` where Lua cannot tell the name or the number that the caller
-/// knows, at the caller's position.
-///
-/// # Safety
-/// As for [`argument_error`].
-pub(crate) unsafe fn misuse(state: *mut lua_State, call: &str, index: c_int, message: Text) -> ! {
-    let text = Text::format(format_args!(
-        "bad argument #{index} to '{call}' ({message})"
-    ));
-    // SAFETY: the caller's promise; the text is plain data.
-    unsafe { raise(state, text) }
 }
 
 /// `expected expected, got actual`, of the value at `index`.

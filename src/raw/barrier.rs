@@ -9,53 +9,19 @@
 //! `Drop` while the inner function runs; a caught panic is dropped before its message is raised.
 
 use super::{Text, raise};
+use crate::lua::Function;
 use mlua::ffi::{self, lua_Debug, lua_KContext, lua_State};
 use std::any::Any;
 use std::os::raw::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-/// A function that may be given to Lua: a panic in it is raised as a Lua error.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Function(ffi::lua_CFunction);
-
 impl Function {
     /// Wraps a closure that has no captures; see `function!`.
     #[doc(hidden)]
     pub const fn barred<F: Fn(*mut lua_State) -> c_int + Copy>(_: F) -> Function {
-        Function(enter::<F>)
-    }
-
-    /// A C function of somebody else's, which Lua has had already.
-    ///
-    /// # Safety
-    /// `raw` is a C function for this version of Lua.
-    pub(crate) unsafe fn foreign(raw: ffi::lua_CFunction) -> Function {
-        Function(raw)
-    }
-
-    /// Pushes it with the topmost `upvalues` values, which it takes off.
-    ///
-    /// # Safety
-    /// `state` is valid, with a free stack slot; may raise a memory error when there are upvalues.
-    pub unsafe fn push(self, state: *mut lua_State, upvalues: c_int) {
-        // SAFETY: the caller's promise.
-        unsafe { ffi::lua_pushcclosure(state, self.0, upvalues) }
-    }
-
-    /// Where it begins, as `lua_tocfunction` tells it.
-    pub(crate) fn address(self) -> usize {
-        self.0 as usize
-    }
-
-    /// Runs it in the frame of the running function.
-    ///
-    /// # Safety
-    /// As for the function itself.
-    pub(crate) unsafe fn run(self, state: *mut lua_State) -> c_int {
-        // SAFETY: the caller's promise.
-        unsafe { (self.0)(state) }
+        // SAFETY: `enter` catches panics.
+        unsafe { Function::foreign(enter::<F>) }
     }
 }
 

@@ -30,7 +30,7 @@ const NATIVE: &[(&str, Function)] = functions![
     ("ltask.core", crate::ltask::lua::core::open_module),
     ("lio.task.core", crate::task::lua::open_module),
     ("lio.coroutine", crate::task::coroutine::open_module),
-    ("lio.timer", crate::timer::lua::open_module),
+    ("lio.timer", |state| crate::modules::timer::OPEN.run(state)),
     ("lio.watched", crate::watched::lua::open_module),
 ];
 
@@ -263,6 +263,7 @@ pub(crate) unsafe fn install(state: *mut lua_State, position: Option<i64>) {
         ffi::lua_pushboolean(state, 1);
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, mark);
         ffi::lua_settop(state, top);
+        crate::lua::store::ensure(state);
         insert(state, function!(searcher), position);
     }
 }

@@ -8,7 +8,6 @@
 //! - `barrier.rs`: functions as Lua gets them, which let no panic pass
 //! - `text.rs`: bounded message on the stack
 //! - `fault.rs`: I/O failures as `nil, message, code`
-//! - `object.rs`: Rust values as userdata
 //! - `args.rs`: argument checks
 //! - `module.rs`: tables of functions; `embed.rs`: the modules that are built in
 
@@ -17,14 +16,14 @@ pub(crate) mod barrier;
 pub(crate) mod embed;
 pub(crate) mod fault;
 pub(crate) mod module;
-pub(crate) mod object;
 pub(crate) mod text;
 
 use mlua::ffi::{self, lua_State};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use crate::function;
-pub use barrier::Function;
+pub use crate::lua::Function;
+pub(crate) use crate::lua::object;
 pub(crate) use barrier::text_of;
 pub(crate) use barrier::{continuation, functions, hook};
 pub(crate) use fault::Fault;
@@ -113,4 +112,9 @@ pub(crate) unsafe fn settle<T: Copy>(state: *mut lua_State, result: Result<T, Te
         // SAFETY: the caller's promise; `T` is `Copy`, so nothing is dropped here either.
         Err(message) => unsafe { raise(state, message) },
     }
+}
+
+/// The state of a call, for functions of the core that use raw ones.
+pub(crate) fn bridge(call: &crate::lua::Call<'_>) -> *mut lua_State {
+    call.state()
 }

@@ -7,7 +7,7 @@
 
 use super::number::Numbers;
 use super::{Kind, Watch};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{Text, args};
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, RefCell};
@@ -83,9 +83,6 @@ struct OwnedHolder(Rc<Owned>);
 impl Object for OwnedHolder {
     const NAME: &'static CStr = c"lio.sockets of this VM";
     const METHODS: &'static [(&'static CStr, crate::raw::Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 static OWNED: Key = Key::new(2);

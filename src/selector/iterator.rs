@@ -10,7 +10,7 @@ use super::core::Core;
 use super::interest::{events_for, sweep};
 use super::lua::{GUARD, ITERATOR, Selector, THREAD, UDATA, open_core};
 use super::registration::Registration;
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, Text, args, functions, guard, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -37,9 +37,6 @@ impl Object for LoopGuard {
     const USER_VALUES: c_int = 1;
     const METHODS: &'static [(&'static CStr, Function)] = &[];
     const META: &'static [(&'static CStr, Function)] = functions![(c"__close", leave_loop)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// Pushes what closes a [`Loop::Guarded`] over the selector at `index`: the fourth value of its `for`.

@@ -7,7 +7,7 @@ use super::core::Core;
 use super::iterator::Loop;
 use super::registration::{READ, WRITE};
 use super::{bee, interest, iterator, waker};
-use crate::raw::object::{self, Key, Object, closed_text, key};
+use crate::raw::object::{self, Object, closed_text};
 use crate::raw::{
     Fault, Function, Text, args, function, functions, guard, module, push_bytes, raise, settle,
 };
@@ -64,9 +64,6 @@ impl Object for Selector {
     ];
     const META: &'static [(&'static CStr, Function)] =
         functions![(c"__close", close), (c"__tostring", to_string)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// The open core of the selector at argument 1; raises when it is closed.

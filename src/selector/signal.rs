@@ -4,7 +4,7 @@
 //! async-signal-safe (signal-safety(7)). The disposition that the host had is put back when the last
 //! watcher of a signal closes, which is why this is not built on a crate that keeps its handler.
 
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, Text, args, functions, guard, push_bytes, settle};
 use mio::unix::pipe::{Receiver, Sender};
 use mlua::ffi::{self, lua_State};
@@ -241,9 +241,6 @@ impl Object for Signals {
     const METHODS: &'static [(&'static CStr, Function)] =
         functions![(c"take", take), (c"handle", handle), (c"close", close)];
     const META: &'static [(&'static CStr, Function)] = functions![(c"__close", close)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs.

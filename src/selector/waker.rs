@@ -2,7 +2,7 @@
 
 use super::lua::{Selector, open_core};
 use super::wake::{Bell, bell_of, handle_of};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -15,9 +15,6 @@ impl Object for Waker {
     const NAME: &'static CStr = c"lio.waker";
     const METHODS: &'static [(&'static CStr, Function)] =
         functions![(c"wake", wake), (c"handle", waker_handle)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// `sel:waker()` → an object whose `wake()` makes a blocked or the next wait return, from any thread.

@@ -1,6 +1,6 @@
 //! Addresses: parsing, printing, and endpoints as Lua objects.
 
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, Text, args, functions, push_bytes};
 use mlua::ffi::{self, lua_State};
 use socket2::{Domain, SockAddr};
@@ -17,9 +17,6 @@ impl Object for Endpoint {
     const METHODS: &'static [(&'static CStr, Function)] = functions![(c"value", value)];
     const META: &'static [(&'static CStr, Function)] =
         functions![(c"__tostring", to_string), (c"__eq", equal)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// Parses a numeric address, IPv6 ones with an optional scope (`fe80::1%eth0`, `fe80::1%2`).

@@ -2,7 +2,7 @@
 
 use super::endpoint::endpoint;
 use super::{Moved, Socket, methods, twin};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, Text, args, functions, guard, module, push_bytes, settle};
 use crate::selector::descriptor::{self, Descriptor, Owned};
 use mlua::ffi::{self, lua_State};
@@ -21,9 +21,6 @@ impl Object for Socket {
         (c"__close", methods::close),
         (c"__tostring", methods::to_string),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
     fn collected(&mut self) {
         self.close();
     }
@@ -97,9 +94,6 @@ struct SecondEnd(Option<Socket>);
 impl Object for SecondEnd {
     const NAME: &'static CStr = c"lio.second end of a pair";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// `socket.pair()` → two connected sockets, or `nil, message, code`.

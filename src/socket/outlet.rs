@@ -5,7 +5,7 @@
 //! lock only, and the socket takes it out of there, under the same lock, before it closes it or gives it away.
 
 use super::{Phase, Socket, retried};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, args, functions, guard, module, settle};
 use mlua::ffi::{self, lua_State};
 use socket2::SockRef;
@@ -106,9 +106,6 @@ struct Handle(Arc<Outlet>);
 impl Object for Handle {
     const NAME: &'static CStr = c"lio.outlet";
     const METHODS: &'static [(&'static CStr, Function)] = functions![(c"send", send)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// `outlet.find(number)` → the outlet; nil when the connection is gone.

@@ -5,7 +5,7 @@
 //! and rings the selector's bell. The threads own nothing of the VM: when that is gone they finish on
 //! their own.
 
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, args, functions, guard, may_be_finalizer, module, push_bytes, settle,
 };
@@ -53,9 +53,6 @@ impl Object for Resolver {
     const NAME: &'static CStr = c"lio.resolver";
     const METHODS: &'static [(&'static CStr, Function)] =
         functions![(c"query", query), (c"answer", answer)];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 fn look_up(name: &str) -> Result<Vec<SocketAddr>, String> {

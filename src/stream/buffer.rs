@@ -20,6 +20,8 @@ pub(crate) struct Buffer {
     start: usize,
     /// So many bytes before `start` are being handed over, see [`Buffer::lend`].
     lent: usize,
+    /// So many of these are what is handed over; the others are a delimiter behind them.
+    handed: usize,
     /// How often something other than the back has changed.
     changes: u32,
 }
@@ -67,9 +69,21 @@ impl Buffer {
 
     /// Consumes `count` bytes, but leaves them in the memory until the buffer is used for anything else.
     pub(super) fn lend(&mut self, count: usize) {
+        self.lend_part(count, count);
+    }
+
+    /// The same, where only the first `handed` bytes are to be handed over.
+    pub(super) fn lend_part(&mut self, handed: usize, count: usize) {
         let lent = count.min(self.bytes().len());
         self.move_front(self.start + lent);
         self.lent = lent;
+        self.handed = handed.min(lent);
+    }
+
+    /// The bytes that are being handed over.
+    pub(super) fn lent(&self) -> &[u8] {
+        let from = self.start - self.lent;
+        &self.data[from..from + self.handed.min(self.lent)]
     }
 
     /// Whether bytes that were lent are still in the memory, and nothing has told that they are done with.

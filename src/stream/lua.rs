@@ -5,10 +5,10 @@
 
 use super::file::{put_file, queue_file};
 use super::pump::pump;
-use super::transfer::{put, take};
 use super::wait;
 use super::{Pool, Stream, Transport};
-use crate::raw::object::{self, Key, Object, key};
+use crate::modules::stream;
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, module, push_bytes, raise, settle,
 };
@@ -24,8 +24,8 @@ use std::rc::Rc;
 impl Object for Stream {
     const NAME: &'static CStr = c"lio.connection";
     const METHODS: &'static [(&'static CStr, Function)] = functions![
-        (c"take", take),
-        (c"put", put),
+        (c"take", |state| stream::TAKE.run(state)),
+        (c"put", |state| stream::PUT.run(state)),
         (c"put_file", put_file),
         (c"queue_file", queue_file),
         (c"arm", arm),
@@ -42,9 +42,6 @@ impl Object for Stream {
         (c"outlet", outlet),
     ];
     const META: &'static [(&'static CStr, Function)] = functions![(c"__tostring", to_string)];
-    fn key() -> &'static Key {
-        key!()
-    }
     unsafe fn finish_metatable(state: *mut lua_State) {
         // SAFETY: the metatable is on top.
         unsafe { descriptor::mark(state, descriptor_of) }
@@ -66,9 +63,6 @@ struct PoolHolder(Rc<Pool>);
 impl Object for PoolHolder {
     const NAME: &'static CStr = c"lio.buffers of this VM";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// The stream at argument `index`.

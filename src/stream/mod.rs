@@ -22,10 +22,11 @@ mod receive;
 mod tests;
 mod transfer;
 mod transport;
-mod wait;
+pub(crate) mod wait;
 
 pub(crate) use buffer::{Buffer, Pool};
 pub(crate) use lua::Accepted;
+pub(crate) use receive::{Form, Received};
 pub(crate) use transfer::hand_over;
 pub(crate) use transport::Transport;
 
@@ -78,8 +79,8 @@ pub(crate) struct Stream {
     /// Whether the last send failed: the peer takes nothing any more.
     send_failed: bool,
     /// Who has a turn: bits of `wait.rs`.
-    turns: u8,
-    alarm: wait::Alarm,
+    pub(crate) turns: u8,
+    pub(crate) alarm: wait::Alarm,
     /// Bytes that the system took, in all.
     pub(crate) written: u64,
 }
@@ -142,8 +143,30 @@ impl Stream {
         self.input.lend(count);
     }
 
+    /// Drops the first `count` buffered bytes; the first `handed` of them are to be handed over, see
+    /// [`Stream::lent`].
+    pub(crate) fn lend_part(&mut self, handed: usize, count: usize) {
+        self.searched = 0;
+        self.input.lend_part(handed, count);
+    }
+
+    /// What is being handed over.
+    pub(crate) fn lent(&self) -> &[u8] {
+        self.input.lent()
+    }
+
+    /// Whether something was to be handed over, and nobody has told that it was.
+    pub(crate) fn has_lent(&self) -> bool {
+        self.input.has_lent()
+    }
+
+    /// What was to be handed over is there again.
+    pub(crate) fn take_lent_back(&mut self) {
+        self.input.end_loan(true);
+    }
+
     /// What was lent is done with.
-    fn handed_over(&mut self) {
+    pub(crate) fn handed_over(&mut self) {
         self.input.end_loan(false);
         if self.input.is_empty() {
             self.pool.put(self.input.release());

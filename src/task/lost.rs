@@ -16,7 +16,7 @@ use super::ends::{Ended, end_task, push_thread};
 use super::hooks::{GUARDS, LOST, complain, tell_error};
 use super::pool::{push_anchors, push_coroutine};
 use super::token::Token;
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, function, raise};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
@@ -34,9 +34,6 @@ impl Object for Guard {
     const NAME: &'static CStr = c"lio.task.guard";
     const USER_VALUES: c_int = 1;
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Drop for Guard {

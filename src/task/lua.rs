@@ -12,7 +12,7 @@ use super::look::{busy, current, is_idle, look};
 use super::lost;
 use super::pool;
 use super::token::Token;
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, function, functions, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::convert::Infallible;
@@ -21,9 +21,6 @@ use std::ffi::{CStr, c_int};
 impl Object for Core {
     const NAME: &'static CStr = c"lio.task.core";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
     fn collected(&mut self) {
         if let Some(host) = self.host {
             // SAFETY: the host outlives its VM's core.

@@ -9,7 +9,7 @@ use super::super::request::Table;
 use super::super::status::Reject;
 use super::head::{Asked, Head};
 use super::incoming::{Data, Found, Incoming};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, push_bytes, push_emptied, raise, settle,
 };
@@ -41,9 +41,6 @@ impl Object for Answers {
         (c"is_reusable", is_reusable),
         (c"is_quiet", is_quiet),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Answers {
@@ -80,9 +77,6 @@ impl Object for Kept {
         (c"fields", fields),
         (c"list", list),
     ];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Kept {

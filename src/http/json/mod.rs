@@ -15,7 +15,7 @@ mod failure;
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, function, guard, module, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use serde_json::Value;
@@ -50,9 +50,6 @@ struct Scratch {
 impl Object for Scratch {
     const NAME: &'static CStr = c"lio.json.scratch";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 /// Pushes the scratch that the running function has kept, or a new one, and takes it out of reach. A call

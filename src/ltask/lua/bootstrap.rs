@@ -9,7 +9,7 @@ use crate::ltask::preinit::Early;
 use crate::ltask::service::Service;
 use crate::ltask::system::{System, lock};
 use crate::ltask::{crash, pack, run, worker};
-use crate::raw::object::{self, Key, Object, key};
+use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, functions, guard, module, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -46,9 +46,6 @@ struct Handle {
 impl Object for Handle {
     const NAME: &'static CStr = c"ltask.system";
     const METHODS: &'static [(&'static CStr, Function)] = &[];
-    fn key() -> &'static Key {
-        key!()
-    }
 }
 
 impl Drop for Handle {

@@ -1,13 +1,15 @@
 //! Rust values as full userdata.
 //!
 //! A type names itself through [`Object`]; its metatable is made once per VM and kept in the registry
-//! under an address of ours. Each block begins with that address, so a check reads the block's kind, size
+//! under the type's identity. Each block begins with that, so a check reads the block's kind, size
 //! and first word, and calls nothing that looks up. No other userdata can begin with it: Lua code cannot
-//! write into a block, and the address is of a static of this library. The value is dropped by `__gc`; a
+//! write into a block. The value is dropped by `__gc`; a
 //! dead one, met by a finalizer that runs later, is refused like a wrong type.
 
-use super::{Function, Text, function, raise};
+use super::Function;
+use crate::raw::{Text, args, function, guard, raise};
 use mlua::ffi::{self, lua_State};
+use std::any::TypeId;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::raw::{c_int, c_void};
@@ -22,8 +24,6 @@ pub(crate) trait Object: Sized + 'static {
     const METHODS: &'static [(&'static CStr, Function)];
     /// Metamethods besides `__index`, `__name` and `__gc`.
     const META: &'static [(&'static CStr, Function)] = &[];
-    /// A static of this type's own: its address is the metatable's registry key.
-    fn key() -> &'static Key;
     /// Runs before the value is dropped by the collector.
     fn collected(&mut self) {}
     /// Called once with the new metatable on top of the stack.
@@ -31,6 +31,23 @@ pub(crate) trait Object: Sized + 'static {
     /// # Safety
     /// `state` is valid; nothing that needs `Drop` may be alive.
     unsafe fn finish_metatable(_state: *mut lua_State) {}
+}
+
+/// What tells the types of this library apart from each other, and from all else that a block of Lua's may begin with:
+/// nobody else knows the address, which another copy of the library in the same process does not share either.
+#[inline(always)]
+fn identity<T: 'static>() -> *const c_void {
+    static ANCHOR: Key = Key::new(0);
+    // SAFETY: a `TypeId` is plain data of this size.
+    let id: [u64; 2] = unsafe { std::mem::transmute(TypeId::of::<T>()) };
+    let offset = (id[0] ^ id[1].rotate_left(32)) as usize;
+    std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
+}
+
+/// Where the registry has what holds the value of type `T` that a VM shares.
+pub(super) fn shared_key<T: 'static>() -> *const c_void {
+    struct Of<T>(std::marker::PhantomData<T>);
+    identity::<Of<T>>()
 }
 
 /// A registry key: what counts is its address, so it must not be zero-sized.
@@ -58,6 +75,10 @@ impl<T> Slot<T> {
     const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
+impl<T: Object> Slot<T> {
+    const COUNTS: () = assert!(T::USER_VALUES >= 0 && T::USER_VALUES < 256);
+}
+
 /// Pushes the metatable of `T`, made at first use.
 ///
 /// # Safety
@@ -65,7 +86,7 @@ impl<T> Slot<T> {
 pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
     // SAFETY: plain stack work; the functions stored are this type's own.
     unsafe {
-        let key = T::key().pointer();
+        let key = identity::<T>();
         if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) == ffi::LUA_TTABLE {
             return;
         }
@@ -104,19 +125,22 @@ pub(crate) unsafe fn push_new<T: Object, E>(
     make: impl FnOnce() -> Result<T, E>,
 ) -> Result<*mut T, E> {
     const { Slot::<T>::FITS };
-    // SAFETY: the slot is written before the metatable with its `__gc` is set; neither step raises.
+    const { Slot::<T>::COUNTS };
+    // SAFETY: the slot is written before the metatable with its `__gc` is set; neither step raises. What a finalizer may
+    // have put in the place of the metatable by the debug library is no table, or one without consequence.
     unsafe {
         push_metatable::<T>(state);
         let slot: *mut Slot<T> =
             ffi::lua_newuserdatauv(state, size_of::<Slot<T>>(), T::USER_VALUES).cast();
-        let made = match super::guard(|| Ok(make())) {
+        ffi::luaL_checktype(state, ffi::lua_gettop(state) - 1, ffi::LUA_TTABLE);
+        let made = match guard(|| Ok(make())) {
             Ok(made) => made,
             Err(message) => raise(state, message),
         };
         match made {
             Ok(value) => {
                 slot.write(Slot {
-                    key: T::key().pointer(),
+                    key: identity::<T>(),
                     value: MaybeUninit::new(value),
                 });
                 ffi::lua_rotate(state, -2, 1);
@@ -127,6 +151,46 @@ pub(crate) unsafe fn push_new<T: Object, E>(
                 ffi::lua_pop(state, 2);
                 Err(error)
             }
+        }
+    }
+}
+
+/// Pushes a new userdata with a plain value and `size` bytes behind it, which are 0 until `make` fills them; nothing
+/// when `make` has none. `make` runs after all that may raise but a panic of its own. → whether it was pushed
+///
+/// # Safety
+/// As for [`push_new`].
+pub(super) unsafe fn push_tailed<T: Object + Copy>(
+    state: *mut lua_State,
+    size: usize,
+    make: impl FnOnce(&mut [u8]) -> Option<T>,
+) -> bool {
+    const { Slot::<T>::FITS };
+    const { Slot::<T>::COUNTS };
+    // SAFETY: the block is large enough for slot and bytes, and nobody else has it yet. As in `push_new`, its metatable is
+    // set when there is a value.
+    unsafe {
+        push_metatable::<T>(state);
+        let slot: *mut Slot<T> =
+            ffi::lua_newuserdatauv(state, size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
+        ffi::luaL_checktype(state, ffi::lua_gettop(state) - 1, ffi::LUA_TTABLE);
+        let bytes = slot.add(1).cast::<u8>();
+        bytes.write_bytes(0, size);
+        match guard(|| Ok(make(std::slice::from_raw_parts_mut(bytes, size)))) {
+            Ok(Some(value)) => {
+                slot.write(Slot {
+                    key: identity::<T>(),
+                    value: MaybeUninit::new(value),
+                });
+                ffi::lua_rotate(state, -2, 1);
+                ffi::lua_setmetatable(state, -2);
+                true
+            }
+            Ok(None) => {
+                ffi::lua_pop(state, 2);
+                false
+            }
+            Err(message) => raise(state, message),
         }
     }
 }
@@ -148,7 +212,7 @@ pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
         let size = size_of::<Slot<T>>() + tail;
         let slot: *mut Slot<T> = ffi::lua_newuserdatauv(state, size, T::USER_VALUES).cast();
         slot.write(Slot {
-            key: T::key().pointer(),
+            key: identity::<T>(),
             value: MaybeUninit::new(value),
         });
         ffi::lua_pushvalue(state, metatable);
@@ -212,7 +276,21 @@ impl Block {
             if self.size < size_of::<Slot<T>>() {
                 return None;
             }
-            ((*slot).key == T::key().pointer()).then(|| (*slot).value.as_mut_ptr())
+            ((*slot).key == identity::<T>()).then(|| (*slot).value.as_mut_ptr())
+        }
+    }
+
+    /// The bytes behind a living `T`, which were written when it was made; they do not change.
+    ///
+    /// # Safety
+    /// As for [`Block::get`]; the slice holds as long.
+    pub(super) unsafe fn tail<'b, T: Object>(self) -> Option<(&'b T, &'b [u8])> {
+        // SAFETY: what is behind the slot was written whole before the key was.
+        unsafe {
+            let value = self.get::<T>()?;
+            let bytes = self.start.cast::<Slot<T>>().add(1).cast::<u8>();
+            let size = self.size - size_of::<Slot<T>>();
+            Some((&*value, std::slice::from_raw_parts(bytes, size)))
         }
     }
 
@@ -280,7 +358,7 @@ pub(crate) unsafe fn check<T: Object>(state: *mut lua_State, index: c_int) -> *m
     unsafe {
         match test::<T>(state, index) {
             Some(value) => value,
-            None => super::args::type_error(state, index, T::NAME),
+            None => args::type_error(state, index, T::NAME),
         }
     }
 }
@@ -294,7 +372,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
         };
         let slot: *mut Slot<T> = ffi::lua_touserdata(state, 1).cast();
         (*slot).key = std::ptr::null();
-        let dropped = super::guard(|| {
+        let dropped = guard(|| {
             (*value).collected();
             std::ptr::drop_in_place(value);
             Ok(())
@@ -305,15 +383,6 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     }
     0
 }
-
-/// Declares the registry key of a type: `key!()` inside `fn key()`.
-macro_rules! key {
-    () => {{
-        static KEY: $crate::raw::object::Key = $crate::raw::object::Key::new(0);
-        &KEY
-    }};
-}
-pub(crate) use key;
 
 /// The message for a call on something closed.
 pub(crate) fn closed_text(what: &str) -> Text {

@@ -1,0 +1,186 @@
+//! Values that take memory, to be returned or created: functions with upvalues, tables, modules.
+
+use super::function::Function;
+use super::object::{self, Object};
+use super::returns::sealed::Sealed;
+use super::returns::{Push, Pusher};
+use super::stack::at;
+use super::values::Plain;
+use mlua::ffi::{self, lua_State};
+use std::ffi::{CStr, c_int};
+
+/// A module: a new table with these functions.
+pub(crate) struct Module(pub(crate) &'static [(&'static CStr, Function)]);
+
+impl Sealed for Module {}
+impl Push for Module {
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: a pusher's promise.
+        unsafe { crate::raw::module::push(state, self.0) }
+    }
+}
+
+/// A function with upvalues.
+pub(crate) struct Closure<U>(pub(crate) Function, pub(crate) U);
+
+macro_rules! closure {
+    ($count:literal: $($name:ident)*) => {
+        impl<$($name: Push),*> Sealed for Closure<($($name,)*)> {}
+        impl<$($name: Push),*> Push for Closure<($($name,)*)> {
+            const REFERS: bool = false $(|| $name::REFERS)*;
+            #[allow(non_snake_case)]
+            fn push(&mut self, to: Pusher<'_>) {
+ let state = to.state();
+                let ($($name,)*) = &mut self.1;
+                // SAFETY: a pusher's promise.
+                unsafe {
+                    $($name.push(to.again());)*
+                    self.0.push(state, $count);
+                }
+            }
+        }
+    };
+}
+closure!(1: A);
+closure!(2: A B);
+closure!(3: A B C);
+closure!(4: A B C D);
+
+/// A new table with these values from 1 on, and with room for so many named ones. Its metatable is the table at an index of
+/// the function's stack.
+pub(crate) struct Row<V> {
+    pub(crate) items: V,
+    pub(crate) named: c_int,
+    pub(crate) metatable: Option<c_int>,
+}
+
+macro_rules! row {
+    ($count:literal: $($name:ident)*) => {
+        impl<$($name: Plain),*> Sealed for Row<($($name,)*)> {}
+        impl<$($name: Plain + Copy),*> Push for Row<($($name,)*)> {
+            const REFERS: bool = true;
+            #[allow(non_snake_case, unused_assignments)]
+            fn push(&mut self, to: Pusher<'_>) {
+                let state = to.state();
+                let ($($name,)*) = self.items;
+                // SAFETY: a pusher's promise. Nothing of Lua's runs once the table is made, whose places are there.
+                unsafe {
+                    ffi::lua_createtable(state, $count, self.named);
+                    check_table(state, -1);
+                    let mut number = 1;
+                    $($name.push_plain(state);
+                    ffi::lua_rawseti(state, -2, number);
+                    number += 1;)*
+                    if let Some(index) = self.metatable
+                        && ffi::lua_type(state, at(index)) == ffi::LUA_TTABLE
+                    {
+                        ffi::lua_pushvalue(state, index);
+                        ffi::lua_setmetatable(state, -2);
+                    }
+                }
+            }
+        }
+    };
+}
+row!(1: A);
+row!(2: A B);
+row!(3: A B C);
+
+/// A value made of others, for what is made seldom.
+pub(crate) enum Value {
+    Nil,
+    Boolean(bool),
+    Integer(i64),
+    Number(f64),
+    Name(&'static str),
+    String(Vec<u8>),
+    List(Vec<Value>),
+    Record(Vec<(&'static str, Value)>),
+    /// The value at an index of the function's stack, which must be an absolute one.
+    Argument(c_int),
+}
+
+impl Sealed for Value {}
+impl Push for Value {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: a pusher's promise; what is nested makes room for itself.
+        unsafe {
+            ffi::luaL_checkstack(state, 10, std::ptr::null());
+            match self {
+                Value::Nil => ffi::lua_pushnil(state),
+                Value::Boolean(value) => value.push(to.again()),
+                Value::Integer(value) => value.push(to.again()),
+                Value::Number(value) => value.push(to.again()),
+                Value::Name(value) => value.push(to.again()),
+                Value::String(value) => Push::push(value, to.again()),
+                Value::List(values) => {
+                    ffi::lua_createtable(state, values.len() as c_int, 0);
+                    for (number, value) in (1..).zip(values) {
+                        value.push(to.again());
+                        check_table(state, -2);
+                        ffi::lua_rawseti(state, -2, number);
+                    }
+                }
+                Value::Record(fields) => {
+                    ffi::lua_createtable(state, 0, fields.len() as c_int);
+                    for (name, value) in fields {
+                        name.push(to.again());
+                        value.push(to.again());
+                        check_table(state, -3);
+                        ffi::lua_rawset(state, -3);
+                    }
+                }
+                Value::Argument(index) => ffi::lua_pushvalue(state, at(*index)),
+            }
+        }
+    }
+}
+
+/// Makes sure that a table is there still: a finalizer that has run since may have changed it by the debug library.
+unsafe fn check_table(state: *mut lua_State, index: c_int) {
+    // SAFETY: raises with nothing owned.
+    unsafe { ffi::luaL_checktype(state, ffi::lua_absindex(state, index), ffi::LUA_TTABLE) }
+}
+
+/// The methods of a type: the table that its objects find them in, for Lua files that add some.
+pub(crate) struct Methods<T>(std::marker::PhantomData<T>);
+
+impl<T: Object> Sealed for Methods<T> {}
+impl<T: Object> Push for Methods<T> {
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: a pusher's promise.
+        unsafe {
+            object::push_metatable::<T>(state);
+            ffi::lua_getfield(state, -1, c"__index".as_ptr());
+            ffi::lua_replace(state, -2);
+        }
+    }
+}
+
+/// The metatable of a type.
+pub(crate) struct Metatable<T>(std::marker::PhantomData<T>);
+
+impl<T: Object> Sealed for Metatable<T> {}
+impl<T: Object> Push for Metatable<T> {
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: a pusher's promise.
+        unsafe { object::push_metatable::<T>(state) }
+    }
+}
+
+impl<T> Methods<T> {
+    pub(crate) fn of() -> Self {
+        Methods(std::marker::PhantomData)
+    }
+}
+
+impl<T> Metatable<T> {
+    pub(crate) fn of() -> Self {
+        Metatable(std::marker::PhantomData)
+    }
+}

@@ -1,0 +1,60 @@
+//! The Lua core: the one place that talks to Lua, and what the rest of the crate sees of it is safe.
+//!
+//! A function that Lua calls is `fn(&mut Call) -> Result<R, Fault>`. It runs as a *step*: it reads its arguments,
+//! works in Rust, and says by its result what Lua is to get, or what is to be done next (a call, a wait) and which
+//! step follows. The core does that when the step is over and its locals are dropped. From this come the rules that
+//! hold everywhere else without a line of `unsafe`:
+//!
+//! - Nothing of Lua's runs during a step: no finalizer, no metamethod, no other call on the same object. So an object's
+//!   value may be borrowed mutably. What takes memory of Lua's in the middle of a step keeps the collector and hooks
+//!   quiet, see `protected`.
+//! - A raise (`longjmp`) skips no destructor, since no frame of the step is left. What Lua is to get waits where a
+//!   memory error cannot leak it, see `store`.
+//! - A panic in a step becomes the Lua error `internal error: …`.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `function` | functions as Lua gets them; steps, and what follows them |
+//! | `call` | a call, and the objects among its values |
+//! | `stack` | its values |
+//! | `returns` | what a step gives back |
+//! | `new` | objects that it gives, and bytes that an object gives |
+//! | `store` | what the core keeps for a VM |
+//! | `failure` | failures that are returned |
+//! | `fault` | errors that a step raises |
+//! | `build` | tables, modules, functions with upvalues |
+//! | `values` | values on the stack, and in tables |
+//! | `protected` | what takes memory in the middle of a step |
+//! | `object` | Rust values that Lua holds |
+//! | `fields` | values of Lua that those keep |
+
+mod build;
+mod call;
+mod failure;
+mod fault;
+mod fields;
+mod function;
+mod new;
+pub(crate) mod object;
+mod protected;
+mod returns;
+mod stack;
+pub(crate) mod store;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(crate) use build::{Closure, Metatable, Methods, Module, Row, Value};
+pub(crate) use call::Call;
+pub(crate) use failure::{Failure, Message};
+pub(crate) use fault::Fault;
+pub(crate) use fields::Field;
+pub use function::Function;
+pub(crate) use function::{Flow, Next, Outcome, Then, then};
+pub(crate) use new::{Lender, Lent, Made, New, NewWith, Source};
+pub(crate) use object::Object;
+pub(crate) use returns::{
+    Argument, Bytes, Many, Nil, Push, Pusher, Pushing, Returns, Values, results,
+};
+pub(crate) use stack::{Kind, Stack, upvalue};
+pub(crate) use values::{Light, Plain};

@@ -1,0 +1,136 @@
+//! Objects that a step gives Lua, and bytes that an object gives.
+
+use super::fields::Field;
+use super::object::{self, Object};
+use super::returns::sealed::Sealed;
+use super::returns::{Nil, Push, Pusher, push_bytes};
+use super::stack::at;
+use mlua::ffi;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// A new object.
+pub(crate) struct New<T: Object>(Option<T>);
+
+impl<T: Object> New<T> {
+    pub(crate) fn of(value: T) -> Self {
+        New(Some(value))
+    }
+}
+
+/// An object that has bytes to hand over, which are copied once, into Lua's string.
+pub(crate) trait Lender: Object {
+    /// The bytes that are handed over now.
+    fn lent(&self) -> &[u8];
+    /// Lua has copied them. Not called when it could not, for want of memory.
+    fn handed_over(&mut self);
+}
+
+/// What the object at an index hands over, as a string.
+pub(crate) struct Lent<T>(c_int, PhantomData<T>);
+
+impl<T: Lender> Lent<T> {
+    /// Of the object at argument `index`.
+    pub(crate) fn by(index: c_int) -> Self {
+        Lent(index, PhantomData)
+    }
+}
+
+/// A new object, some of whose fields are set: each to the value at an index of the function's stack.
+pub(crate) struct NewWith<T: Object, const FIELDS: usize> {
+    new: New<T>,
+    fields: [(Field<T>, c_int); FIELDS],
+}
+
+impl<T: Object, const FIELDS: usize> NewWith<T, FIELDS> {
+    pub(crate) fn new(value: T, fields: [(Field<T>, c_int); FIELDS]) -> Self {
+        let new = New::of(value);
+        NewWith { new, fields }
+    }
+}
+
+/// What makes an object of plain data with bytes behind it, when Lua has the memory for it. Such an object has no
+/// finalizer, which the collector would have to call. What is read when it is made may have changed since the step: a
+/// finalizer may run in between.
+pub(crate) trait Source: 'static {
+    type Object: Object + Copy;
+    /// How many bytes there are.
+    fn size(&self) -> usize;
+    /// Writes them; they are 0 before. → the value; `None` when there is none any more: then Lua gets nil.
+    fn make(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
+}
+
+/// The object that a source makes, some of whose fields are set: each to the value at an index of the function's stack.
+pub(crate) struct Made<S: Source, const FIELDS: usize> {
+    pub(crate) source: S,
+    pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
+}
+
+impl<T: Object> Sealed for New<T> {}
+impl<T: Object> Push for New<T> {
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: the pusher has room; the value is taken once Lua has a block for it.
+        let made = unsafe { object::push_new(to.state(), || self.0.take().ok_or(())) };
+        if made.is_err() {
+            Nil.push(to);
+        }
+    }
+}
+
+impl<T: Lender> Sealed for Lent<T> {}
+impl<T: Lender> Push for Lent<T> {
+    const REFERS: bool = true;
+    #[inline]
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: `lua_pushlstring` copies the bytes before a finalizer can run, and does not look at them again. The
+        // object stays on the stack, but a script may have finalized it by then.
+        unsafe {
+            let Some(object) = object::test::<T>(to.state(), at(self.0)) else {
+                return Nil.push(to);
+            };
+            push_bytes((*object).lent(), to.again());
+            if object::is_alive(object) {
+                (*object).handed_over();
+            }
+        }
+    }
+}
+
+impl<T: Object, const FIELDS: usize> Sealed for NewWith<T, FIELDS> {}
+impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        self.new.push(to.again());
+        set_fields(to, &self.fields);
+    }
+}
+
+impl<S: Source, const FIELDS: usize> Sealed for Made<S, FIELDS> {}
+impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        let size = self.source.size();
+        // SAFETY: the pusher has room.
+        let made =
+            unsafe { object::push_tailed(to.state(), size, |bytes| self.source.make(bytes)) };
+        match made {
+            true => set_fields(to, &self.fields),
+            false => Nil.push(to),
+        }
+    }
+}
+
+/// Sets fields of the object that was pushed last, if one was.
+#[inline]
+fn set_fields<T: Object>(to: Pusher<'_>, fields: &[(Field<T>, c_int)]) {
+    let state = to.state();
+    // SAFETY: there is room for one value more; an assignment takes no memory, and only an object has fields.
+    unsafe {
+        if !fields.is_empty() && object::test::<T>(state, -1).is_some() {
+            for (field, value) in fields {
+                ffi::lua_pushvalue(state, at(*value));
+                ffi::lua_setiuservalue(state, -2, field.number());
+            }
+        }
+    }
+}

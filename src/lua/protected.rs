@@ -1,0 +1,120 @@
+//! What takes memory of Lua's in the middle of a step. Nothing of Lua's runs all the same: the collector rests, so that
+//! there is no finalizer, and hooks are off; an error ends in a protected call, so that no raise passes the step's frames.
+//! (An emergency collection runs no finalizers.) It costs some hundred instructions; what is hot returns its values instead.
+
+use super::call::Call;
+use super::fault::Fault;
+use super::returns::{Push, Pusher};
+use super::stack::at;
+use super::store::{self, Store};
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+impl Call<'_> {
+    /// Pushes a value that takes memory. An [`Argument`](super::Argument) in it is a value of this function's stack. → its
+    /// index
+    pub(crate) fn create<T: Push>(&mut self, mut value: T) -> Result<c_int, Fault> {
+        self.reserve(1)?;
+        let state = self.state;
+        // SAFETY: there is room; the value lives in this frame, which the protected call does not leave by a raise.
+        unsafe {
+            let top = ffi::lua_gettop(state);
+            if ffi::lua_checkstack(state, top + 20) == 0 {
+                return Err(Fault::message("stack overflow"));
+            }
+            ffi::lua_pushcfunction(state, push_value::<T>);
+            // The same values at the same indexes.
+            let below = if T::REFERS { top } else { 0 };
+            for index in 1..=below {
+                ffi::lua_pushvalue(state, index);
+            }
+            ffi::lua_pushlightuserdata(state, (&raw mut value).cast());
+            let status = quiet(state, || ffi::lua_pcall(state, below + 1, 1, 0));
+            self.settle(status)
+        }
+    }
+
+    /// The index of what a protected call has left on top.
+    fn settle(&mut self, status: c_int) -> Result<c_int, Fault> {
+        // SAFETY: reads the height of the stack.
+        let top = unsafe { ffi::lua_gettop(self.state) };
+        match status {
+            ffi::LUA_OK => Ok(top),
+            _ => Err(Fault::value(top)),
+        }
+    }
+
+    /// The value of type `T` that this VM has one of, made at first use.
+    pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
+        self.reserve(1)?;
+        // SAFETY: there is room.
+        let store = unsafe { store::of(self.state) };
+        self.room += 1;
+        let shared = store.and_then(Store::shared::<T>);
+        shared.ok_or_else(|| Fault::message("the VM is closing"))
+    }
+
+    /// Pushes the field `name` of the table at `index`, without metamethods; nil when that is no table. → its index
+    pub(crate) fn raw_field(&mut self, index: c_int, name: &'static str) -> Result<c_int, Fault> {
+        let key = self.create(name)?;
+        // SAFETY: `lua_rawget` takes the key off, and allocates nothing.
+        unsafe {
+            match ffi::lua_type(self.state, at(index)) {
+                ffi::LUA_TTABLE => {
+                    ffi::lua_rawget(self.state, index);
+                }
+                _ => {
+                    ffi::lua_pushnil(self.state);
+                    ffi::lua_replace(self.state, key);
+                }
+            }
+        }
+        Ok(key)
+    }
+}
+
+/// Runs `allocate` with the collector at rest and hooks off, as they were before it.
+///
+/// # Safety
+/// `state` is valid; `allocate` does not raise.
+pub(super) unsafe fn quiet(state: *mut lua_State, allocate: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: flags and pointers are read and set; setting a hook that was set before changes nothing else.
+    unsafe {
+        let runs = ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
+        let mask = ffi::lua_gethookmask(state);
+        let hook = ffi::lua_gethook(state);
+        let count = ffi::lua_gethookcount(state);
+        if runs {
+            ffi::lua_gc(state, ffi::LUA_GCSTOP);
+        }
+        if mask != 0 {
+            ffi::lua_sethook(state, None, 0, 0);
+        }
+        let status = allocate();
+        if mask != 0 {
+            ffi::lua_sethook(state, hook, mask, count);
+        }
+        if runs {
+            ffi::lua_gc(state, ffi::LUA_GCRESTART);
+        }
+        status
+    }
+}
+
+/// Pushes the value that the topmost argument points to.
+unsafe extern "C-unwind" fn push_value<T: Push>(state: *mut lua_State) -> c_int {
+    // SAFETY: only `create` calls it, in whose frame the value is; no hook can get hold of it. The pointer is taken off, so
+    // that no Lua value keeps it. This frame and the closure's own nothing.
+    let pushed = catch_unwind(AssertUnwindSafe(|| unsafe {
+        let value: *mut T = ffi::lua_touserdata(state, -1).cast();
+        ffi::lua_pop(state, 1);
+        (*value).push(Pusher::new(state));
+    }));
+    match pushed {
+        Ok(()) => 1,
+        // SAFETY: the frame is this function's.
+        Err(panic) => unsafe { Fault::panic(panic).raise(state) },
+    }
+}

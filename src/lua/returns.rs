@@ -1,0 +1,258 @@
+//! What a step gives Lua when it is over.
+
+use super::failure::Failure;
+use super::function::{Doing, Flow, Next};
+use super::store;
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// The right to push one value, or the results of one step, for whoever gets it. No frame between here and Lua owns
+/// anything, and there is room for what the kinds of this folder push.
+pub(crate) struct Pusher<'p> {
+    state: *mut lua_State,
+    moment: PhantomData<&'p mut ()>,
+}
+
+impl<'p> Pusher<'p> {
+    /// # Safety
+    /// What the type says holds until the pusher is used; `'p` ends with that.
+    #[inline(always)]
+    pub(super) unsafe fn new(state: *mut lua_State) -> Self {
+        Pusher {
+            state,
+            moment: PhantomData,
+        }
+    }
+
+    /// The state to push to.
+    #[inline(always)]
+    pub(super) fn state(&self) -> *mut lua_State {
+        self.state
+    }
+
+    /// One more, for the next of several values.
+    #[inline(always)]
+    pub(super) fn again(&self) -> Pusher<'_> {
+        // SAFETY: several values are pushed one after the other, each in the room that the first one stands for.
+        unsafe { Pusher::new(self.state) }
+    }
+}
+
+/// Keeps [`Push`] to this folder, where each kind pushes one value.
+pub(super) mod sealed {
+    pub(crate) trait Sealed {}
+}
+
+/// One value for Lua.
+pub(crate) trait Push: sealed::Sealed {
+    /// Whether it may name values of the function's stack.
+    const REFERS: bool = false;
+    /// Pushes it. May raise, so that it stays what it is, in its place, which keeps what it owns.
+    fn push(&mut self, to: Pusher<'_>);
+}
+
+/// Several values for Lua, or one.
+pub(crate) trait Values: Sized + 'static {
+    /// Pushes them. As for [`Push::push`]. → how many
+    fn push_all(&mut self, to: Pusher<'_>) -> c_int;
+}
+
+/// The results of a function; or of a step, what is to follow it.
+pub(crate) trait Returns: Sized + 'static {
+    /// Pushes what is to be pushed. May raise: what owns something is parked before.
+    fn give(self, to: Pusher<'_>) -> Flow;
+}
+
+/// Has `push` push `value`, which is parked meanwhile if it owns anything.
+#[inline(always)]
+pub(super) fn safely<T: 'static, R>(
+    mut value: T,
+    to: Pusher<'_>,
+    push: impl FnOnce(&mut T, Pusher<'_>) -> R,
+) -> R {
+    match std::mem::needs_drop::<T>() {
+        true => push_parked(value, to, push),
+        false => push(&mut value, to),
+    }
+}
+
+#[inline(never)]
+fn push_parked<T: 'static, R>(
+    value: T,
+    to: Pusher<'_>,
+    push: impl FnOnce(&mut T, Pusher<'_>) -> R,
+) -> R {
+    let mark = 0u8;
+    // SAFETY: a pusher has room. What is parked stays until it is left: a raise skips only plain data.
+    unsafe {
+        match store::of(to.state) {
+            Some(store) => {
+                let (number, parked) = store.park(value, (&raw const mark).addr());
+                let pushed = push(&mut *parked, to);
+                store.leave(number);
+                pushed
+            }
+            // A script has taken the store away: a memory error leaks the value.
+            None => {
+                let kept = Box::into_raw(Box::new(value));
+                let pushed = push(&mut *kept, to);
+                drop(Box::from_raw(kept));
+                pushed
+            }
+        }
+    }
+}
+
+/// `nil`.
+#[derive(Clone, Copy)]
+pub(crate) struct Nil;
+
+/// The value at an index of the function's stack: one of its arguments, or what a step has pushed.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument(pub(crate) c_int);
+
+/// A string of bytes.
+pub(crate) type Bytes = bytes::Bytes;
+
+/// Pushes a copy of the bytes.
+#[inline(always)]
+pub(super) fn push_bytes(bytes: &[u8], to: Pusher<'_>) {
+    // SAFETY: pointer and length are of one slice; the pusher has room.
+    unsafe { ffi::lua_pushlstring(to.state, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+macro_rules! string {
+    ($($type:ty),*) => {
+        $(impl sealed::Sealed for $type {}
+        impl Push for $type {
+            #[inline(always)]
+            fn push(&mut self, to: Pusher<'_>) {
+                push_bytes(self.as_ref(), to);
+            }
+        })*
+    };
+}
+string!(&'static str, &'static [u8], String, Vec<u8>, Bytes);
+
+impl<T: Push> sealed::Sealed for Option<T> {}
+impl<T: Push> Push for Option<T> {
+    const REFERS: bool = T::REFERS;
+    #[inline(always)]
+    fn push(&mut self, to: Pusher<'_>) {
+        match self {
+            Some(value) => value.push(to),
+            None => Nil.push(to),
+        }
+    }
+}
+
+impl<T: Push + 'static> Values for T {
+    #[inline(always)]
+    fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+        self.push(to);
+        1
+    }
+}
+
+macro_rules! tuple {
+    ($count:literal: $($name:ident)*) => {
+        impl<$($name: Push + 'static),*> Values for ($($name,)*) {
+            #[inline(always)]
+            #[allow(non_snake_case, unused_variables)]
+            fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+                let ($($name,)*) = self;
+                $($name.push(to.again());)*
+                $count
+            }
+        }
+    };
+}
+tuple!(0:);
+tuple!(1: A);
+tuple!(2: A B);
+tuple!(3: A B C);
+tuple!(4: A B C D);
+tuple!(5: A B C D E);
+
+/// Any number of values.
+pub(crate) struct Many<T>(pub(crate) Vec<T>);
+
+impl<T: Push + 'static> Values for Many<T> {
+    fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+        let count = c_int::try_from(self.0.len()).unwrap_or(c_int::MAX);
+        // SAFETY: asks for room, or raises with nothing owned.
+        unsafe { ffi::luaL_checkstack(to.state, count, c"too many values".as_ptr()) };
+        for value in &mut self.0 {
+            value.push(to.again());
+        }
+        count
+    }
+}
+
+impl<V: Values> Returns for V {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        Flow::returns(push_all(self, to))
+    }
+}
+
+#[inline(always)]
+fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
+    safely(values, to, V::push_all)
+}
+
+/// What follows a step that has values to push which take memory; see [`Next::pushing`].
+pub(crate) struct Pushing<V> {
+    pub(super) values: V,
+    pub(super) flow: Flow,
+}
+
+impl<V: Values> Returns for Pushing<V> {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        push_all(self.values, to);
+        self.flow
+    }
+}
+
+impl<R: Returns> Returns for Result<R, Failure> {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        match self {
+            Ok(results) => results.give(to),
+            Err(failure) => failure.give(to),
+        }
+    }
+}
+
+impl<R: Returns> Returns for Next<R> {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        match self.0 {
+            Doing::Return(results) => results.give(to),
+            Doing::Flow(flow) => flow,
+        }
+    }
+}
+
+/// `results! { enum Name { Variant(Results), … } }`: an enum of different results of one function.
+macro_rules! results {
+    ($(#[$doc:meta])* $visibility:vis enum $name:ident {
+        $($(#[$about:meta])* $variant:ident($results:ty)),* $(,)?
+    }) => {
+        $(#[$doc])*
+        $visibility enum $name {
+            $($(#[$about])* $variant($results)),*
+        }
+        impl $crate::lua::Returns for $name {
+            #[inline(always)]
+            fn give(self, to: $crate::lua::Pusher<'_>) -> $crate::lua::Flow {
+                match self {
+                    $($name::$variant(results) => results.give(to)),*
+                }
+            }
+        }
+    };
+}
+pub(crate) use results;

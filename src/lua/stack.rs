@@ -1,0 +1,244 @@
+//! The values of a call: what can be done with them without running anything of Lua's, and without a raise.
+
+use super::fault::Fault;
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// What a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// No value: behind the last argument.
+    None,
+    Nil,
+    Boolean,
+    LightUserdata,
+    Number,
+    String,
+    Table,
+    Function,
+    Userdata,
+    Thread,
+}
+
+/// The values of the running function: its arguments, by their number from 1, and what was pushed since. One that is out
+/// of range reads as no value. No method here runs Lua code, takes memory of Lua's or raises: so it may be used beside
+/// a borrow of an object, see [`Call::split`](super::Call::split).
+pub(crate) struct Stack {
+    pub(super) state: *mut lua_State,
+    /// How many values can be pushed for sure.
+    pub(super) room: c_int,
+    /// How many values were there when the step began, or rather when it pushed its first; negative before that.
+    pub(super) base: c_int,
+}
+
+/// What a step leaves room for, so that its results can be pushed.
+const SPARE: c_int = 10;
+
+impl Stack {
+    /// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.
+    pub(crate) fn may_be_finalizer(&self) -> bool {
+        // SAFETY: asks for a flag.
+        unsafe { ffi::lua_gc(self.state, ffi::LUA_GCISRUNNING) != 1 }
+    }
+
+    /// How many values lie on the stack of the function: in its first step, how many arguments it has.
+    #[inline]
+    pub(crate) fn count(&self) -> c_int {
+        // SAFETY: a step's state is valid.
+        unsafe { ffi::lua_gettop(self.state) }
+    }
+
+    /// What the value at `index` is.
+    #[inline]
+    pub(crate) fn kind(&self, index: c_int) -> Kind {
+        // SAFETY: any positive index, and that of an upvalue, can be asked for.
+        match unsafe { ffi::lua_type(self.state, at(index)) } {
+            ffi::LUA_TNIL => Kind::Nil,
+            ffi::LUA_TBOOLEAN => Kind::Boolean,
+            ffi::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
+            ffi::LUA_TNUMBER => Kind::Number,
+            ffi::LUA_TSTRING => Kind::String,
+            ffi::LUA_TTABLE => Kind::Table,
+            ffi::LUA_TFUNCTION => Kind::Function,
+            ffi::LUA_TUSERDATA => Kind::Userdata,
+            ffi::LUA_TTHREAD => Kind::Thread,
+            _ => Kind::None,
+        }
+    }
+
+    /// Whether there is no value at `index`, or nil.
+    #[inline]
+    pub(crate) fn is_none(&self, index: c_int) -> bool {
+        matches!(self.kind(index), Kind::None | Kind::Nil)
+    }
+
+    /// Whether the value at `index` counts as true in Lua.
+    #[inline]
+    pub(crate) fn is_true(&self, index: c_int) -> bool {
+        // SAFETY: as for `kind`.
+        unsafe { ffi::lua_toboolean(self.state, at(index)) != 0 }
+    }
+
+    /// An integer, or a float or string that stands for one, as Lua converts them.
+    #[inline]
+    pub(crate) fn integer(&self, index: c_int) -> Result<i64, Fault> {
+        let mut exact = 0;
+        // SAFETY: as for `kind`; a string is read, not changed.
+        let value = unsafe { ffi::lua_tointegerx(self.state, at(index), &mut exact) };
+        match exact {
+            0 => Err(self.no_integer(index)),
+            _ => Ok(value),
+        }
+    }
+
+    #[cold]
+    fn no_integer(&self, index: c_int) -> Fault {
+        match self.to_number(index) {
+            Some(_) => Fault::argument(index, "number has no integer representation"),
+            None => Fault::expected(index, "number"),
+        }
+    }
+
+    /// An integer within `range`, which `what` names in the error.
+    #[inline]
+    pub(crate) fn integer_in(
+        &self,
+        index: c_int,
+        range: RangeInclusive<i64>,
+        what: &str,
+    ) -> Result<i64, Fault> {
+        let value = self.integer(index)?;
+        if !range.contains(&value) {
+            let (low, high) = range.into_inner();
+            let message = format_args!("{what} must be {low} to {high}, not {value}");
+            return Err(Fault::argument(index, message));
+        }
+        Ok(value)
+    }
+
+    fn to_number(&self, index: c_int) -> Option<f64> {
+        let mut is_number = 0;
+        // SAFETY: as for `integer`.
+        let value = unsafe { ffi::lua_tonumberx(self.state, at(index), &mut is_number) };
+        (is_number != 0).then_some(value)
+    }
+
+    /// A number, or a string that stands for one.
+    #[inline]
+    pub(crate) fn number(&self, index: c_int) -> Result<f64, Fault> {
+        self.to_number(index)
+            .ok_or_else(|| Fault::expected(index, "number"))
+    }
+
+    /// Any value at all, nil as well.
+    pub(crate) fn any(&self, index: c_int) -> Result<(), Fault> {
+        match self.kind(index) {
+            Kind::None => Err(Fault::argument(index, "value expected")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A string. A number is made one, as everywhere in Lua: then the step is left, and run again from its start, so
+    /// the first step of a function asks for its strings before it does anything.
+    #[inline]
+    pub(crate) fn bytes(&self, index: c_int) -> Result<&[u8], Fault> {
+        match self.string(index) {
+            Some(bytes) => Ok(bytes),
+            None => Err(self.no_string(index)),
+        }
+    }
+
+    #[cold]
+    fn no_string(&self, index: c_int) -> Fault {
+        match self.kind(index) {
+            Kind::Number => Fault::convert(index),
+            _ => Fault::expected(index, "string"),
+        }
+    }
+
+    /// The bytes of the value at `index` if it is a string; numbers are not made one.
+    #[inline]
+    pub(crate) fn string(&self, index: c_int) -> Option<&[u8]> {
+        let index = at(index);
+        // SAFETY: a string is not converted. It stays where it is as long as the stack is borrowed: nothing is taken off,
+        // and nothing of Lua's runs.
+        unsafe {
+            if ffi::lua_type(self.state, index) != ffi::LUA_TSTRING {
+                return None;
+            }
+            let mut length = 0;
+            let start = ffi::lua_tolstring(self.state, index, &mut length);
+            Some(std::slice::from_raw_parts(start.cast(), length))
+        }
+    }
+
+    /// A string that is UTF-8.
+    pub(crate) fn utf8(&self, index: c_int) -> Result<&str, Fault> {
+        let bytes = self.bytes(index)?;
+        std::str::from_utf8(bytes).map_err(|_| Fault::argument(index, "not valid UTF-8"))
+    }
+
+    /// A time-out in seconds: no value, nil or a negative one is for ever, as is one of more than 30 years.
+    pub(crate) fn timeout(&self, index: c_int) -> Result<Option<Duration>, Fault> {
+        if self.is_none(index) {
+            return Ok(None);
+        }
+        let seconds = self.number(index)?;
+        if seconds.is_nan() {
+            return Err(Fault::argument(index, "time-out is not a number"));
+        }
+        let bounded = (0.0..1e9).contains(&seconds);
+        Ok(bounded.then(|| Duration::from_secs_f64(seconds)))
+    }
+
+    /// Makes sure that `count` values more can be pushed.
+    #[inline]
+    pub(super) fn reserve(&mut self, count: c_int) -> Result<(), Fault> {
+        if self.base < 0 {
+            self.base = self.count();
+        }
+        self.room -= count;
+        match self.room < SPARE {
+            true => self.grow(count),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, count: c_int) -> Result<(), Fault> {
+        // SAFETY: it reports a failure by its result.
+        match unsafe { ffi::lua_checkstack(self.state, count + SPARE + 20) } {
+            0 => Err(Fault::message("stack overflow")),
+            _ => {
+                self.room = SPARE + 20;
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops the values above the first `height`: what was pushed, or came with an outcome.
+    #[inline]
+    pub(crate) fn drop_to(&mut self, height: c_int) {
+        // SAFETY: shortens the stack.
+        unsafe {
+            if height >= 0 && height < ffi::lua_gettop(self.state) {
+                ffi::lua_settop(self.state, height);
+            }
+        }
+    }
+}
+
+/// An index that can be asked for whatever lies there: positive, or that of an upvalue.
+#[inline(always)]
+pub(super) fn at(index: c_int) -> c_int {
+    let upvalues = ffi::lua_upvalueindex(255)..ffi::LUA_REGISTRYINDEX;
+    assert!(index > 0 || upvalues.contains(&index), "no index: {index}");
+    index
+}
+
+/// The index of the running function's n-th upvalue.
+pub(crate) const fn upvalue(n: c_int) -> c_int {
+    ffi::lua_upvalueindex(n)
+}

@@ -1,0 +1,438 @@
+//! The core as its users see it: steps of every shape, driven by Lua code.
+
+use super::{
+    Argument, Call, Failure, Fault, Field, Function, Kind, Lender, Lent, Made, Many, Module, New,
+    NewWith, Next, Object, Outcome, Pushing, Row, Source, results, store, then,
+};
+use mlua::ffi;
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+/// Counts how many of it are alive.
+struct Counted(Rc<Cell<i32>>, i64);
+
+thread_local!(static ALIVE: Rc<Cell<i32>> = Rc::default());
+
+impl Counted {
+    fn new(value: i64) -> Self {
+        let count = ALIVE.with(Rc::clone);
+        count.set(count.get() + 1);
+        Counted(count, value)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Object for Counted {
+    const NAME: &'static CStr = c"counted";
+    const USER_VALUES: i32 = 2;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"value", Function::new(value)),
+        (c"field", Function::new(field)),
+        (c"lend", Function::new(lend)),
+    ];
+}
+
+const NOTE: Field<Counted> = Field::new(2);
+
+fn value(call: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(call.object::<Counted>(1)?.1)
+}
+
+fn field(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    Ok(Argument(call.field(1, NOTE)?))
+}
+
+impl Lender for Counted {
+    fn lent(&self) -> &[u8] {
+        &b"0123456789"[..self.1 as usize]
+    }
+    fn handed_over(&mut self) {
+        self.1 = 0;
+    }
+}
+
+fn lend(call: &mut Call<'_>) -> Result<Lent<Counted>, Fault> {
+    call.object::<Counted>(1)?;
+    Ok(Lent::by(1))
+}
+
+/// `new(value, note)` → an object with a field.
+fn make(call: &mut Call<'_>) -> Result<NewWith<Counted, 1>, Fault> {
+    let value = call.integer(1)?;
+    Ok(NewWith::new(Counted::new(value), [(NOTE, 2)]))
+}
+
+/// `break_at(where)`: panics there.
+fn break_in_step(_: &mut Call<'_>) -> Result<(), Fault> {
+    panic!("in a step")
+}
+
+fn break_in_value(_: &mut Call<'_>) -> Result<(New<Counted>, Argument), Fault> {
+    // An index that nobody has.
+    Ok((New::of(Counted::new(1)), Argument(-1)))
+}
+
+fn break_in_create(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.create(Argument(0)).map(drop)
+}
+
+fn break_later(call: &mut Call<'_>) -> Result<Next, Fault> {
+    call.push(Argument(1))?;
+    Ok(Next::call(
+        0,
+        then(|_, _| -> Result<(), Fault> { panic!("in a later step") }),
+        0,
+    ))
+}
+
+/// Plain data and bytes behind it.
+#[derive(Clone, Copy)]
+struct Head(u32);
+
+impl Object for Head {
+    const NAME: &'static CStr = c"head";
+    const USER_VALUES: i32 = 1;
+    const METHODS: &'static [(&'static CStr, Function)] = &[(c"read", Function::new(read_head))];
+}
+
+const OWNER: Field<Head> = Field::new(1);
+
+fn read_head(call: &mut Call<'_>) -> Result<(i64, Vec<u8>, Argument), Fault> {
+    let (head, bytes) = call.tail::<Head>(1)?;
+    let (number, bytes) = (i64::from(head.0), bytes.to_vec());
+    Ok((number, bytes, Argument(call.field(1, OWNER)?)))
+}
+
+struct Text(String);
+
+impl Source for Text {
+    type Object = Head;
+    fn size(&self) -> usize {
+        self.0.len() + 1
+    }
+    fn make(&mut self, bytes: &mut [u8]) -> Option<Head> {
+        bytes[..self.0.len()].copy_from_slice(self.0.as_bytes());
+        match &*self.0 {
+            "none" => None,
+            "panic" => panic!("in a source"),
+            _ => Some(Head(7)),
+        }
+    }
+}
+
+/// `made(text, owner)` → an object with the text behind it.
+fn made(call: &mut Call<'_>) -> Result<Made<Text, 1>, Fault> {
+    let source = Text(call.utf8(1)?.to_string());
+    Ok(Made {
+        source,
+        fields: [(OWNER, 2)],
+    })
+}
+
+type Served = (Made<Text, 0>, Row<(Argument, i64)>);
+
+/// `serve(f, metatable)` → what `f` says of an object and a table with it, which are made for it.
+fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
+    let function = call.push(Argument(1))?;
+    let source = Text("head".to_string());
+    let row = Row {
+        items: (Argument(function + 1), 42),
+        named: 2,
+        metatable: Some(2),
+    };
+    let made = Made { source, fields: [] };
+    Ok(Next::call(2, then(served), 5).pushing((made, row)))
+}
+
+fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Fault> {
+    assert!(outcome.ok && call.count() >= outcome.first);
+    Ok((outcome.kept.into(), Argument(outcome.first)))
+}
+
+/// `swap(table, key, value)` → what was there, whether it was replaced.
+fn swap(call: &mut Call<'_>) -> Result<(Argument, bool), Fault> {
+    let was = call.get(1, 2)?;
+    let done = call.replace(1, 2, 3)?;
+    Ok((Argument(was), done))
+}
+
+/// `many(n)` → the numbers from 1 to n.
+fn many(call: &mut Call<'_>) -> Result<Many<i64>, Fault> {
+    Ok(Many((1..=call.integer(1)?).collect()))
+}
+
+results! {
+    enum Odd {
+        Nothing(()),
+        Word(&'static str),
+        Failed(Failure),
+    }
+}
+
+/// `odd(n)`: results of three kinds.
+fn odd(call: &mut Call<'_>) -> Result<Odd, Fault> {
+    Ok(match call.integer_in(1, 1..=3, "the number")? {
+        1 => Odd::Nothing(()),
+        2 => Odd::Word("two"),
+        _ => Odd::Failed(Failure::word("odd", "what was wrong", "wrong")),
+    })
+}
+
+/// `turns(n)`: yields its number of the turn until `n`, and keeps one value more each time.
+fn turns(call: &mut Call<'_>) -> Result<Next, Fault> {
+    call.integer(1)?;
+    call.push(0i64)?;
+    Ok(Next::yields(1, then(turn), 1))
+}
+
+fn turn(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    if i64::from(outcome.kept) == call.integer(1)? {
+        return Ok(Next::pushed(call.count() + 1 - outcome.first));
+    }
+    call.push(i64::from(outcome.kept))?;
+    call.push(i64::from(outcome.kept))?;
+    Ok(Next::yields(1, then(turn), outcome.kept + 1))
+}
+
+/// `wild(n)`: asks for what a step did not push.
+fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let nothing = then(|_, _| Ok(()));
+    Ok(match call.integer(1)? {
+        1 => Next::pushed(1000),
+        2 => Next::call(1000, nothing, 0),
+        3 => Next::protected(-5, 0, 0, nothing, 0),
+        _ => Next::yields(1000, nothing, 0),
+    })
+}
+
+/// `guarded(f, handler)` → whether it went well, and its first result or error.
+fn guarded(call: &mut Call<'_>) -> Result<Next<(bool, Argument)>, Fault> {
+    call.push(Argument(1))?;
+    let after = |_: &mut Call<'_>, outcome: Outcome| Ok((outcome.ok, Argument(outcome.first)));
+    Ok(Next::protected(0, 1, 2, then(after), 0))
+}
+
+fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
+    let text = call.bytes(1)?.to_vec();
+    Ok((call.kind(1) == Kind::String, text))
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"new", Function::new(make)),
+    (c"break_in_step", Function::new(break_in_step)),
+    (c"break_in_value", Function::new(break_in_value)),
+    (c"break_in_create", Function::new(break_in_create)),
+    (c"break_later", Function::new(break_later)),
+    (c"made", Function::new(made)),
+    (c"serve", Function::new(serve)),
+    (c"swap", Function::new(swap)),
+    (c"many", Function::new(many)),
+    (c"odd", Function::new(odd)),
+    (c"turns", Function::new(turns)),
+    (c"wild", Function::new(wild)),
+    (c"guarded", Function::new(guarded)),
+    (c"is_string", Function::new(is_string)),
+];
+
+const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
+
+/// What a chunk returns or raises, as text; it has the functions above in the table `b`. No object outlives it.
+fn run(code: &str) -> String {
+    let code = format!("local b = ... {code}");
+    // SAFETY: a state of its own; what may raise is called protected.
+    let text = unsafe {
+        let state = ffi::luaL_newstate();
+        ffi::luaL_openlibs(state);
+        store::ensure(state);
+        let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
+        let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
+        if loaded == ffi::LUA_OK {
+            OPEN.push(state, 0);
+            ffi::lua_call(state, 0, 1);
+            ffi::lua_pcall(state, 1, 1, 0);
+        }
+        let mut length = 0;
+        let text = ffi::luaL_tolstring(state, -1, &mut length);
+        let text = std::slice::from_raw_parts(text.cast(), length);
+        let text = String::from_utf8_lossy(text).replace('\0', "|0");
+        ffi::lua_close(state);
+        text
+    };
+    assert_eq!(ALIVE.with(|alive| alive.get()), 0, "objects that are left");
+    text
+}
+
+/// What a list of values looks like, as text.
+const SHOW: &str = "local function show(...)
+    local list = table.pack(...)
+    for i = 1, list.n do list[i] = tostring(list[i]) end
+    return table.concat(list, ' ', 1, list.n)
+end ";
+
+fn show(code: &str) -> String {
+    run(&format!("{SHOW} return show({code})"))
+}
+
+#[test]
+fn an_object_comes_with_its_fields() {
+    assert_eq!(run("return b.new(5, 'note'):field()"), "note");
+    assert_eq!(run("return b.new('7'):value()"), "7");
+    assert_eq!(
+        run("b.new {}"),
+        "code:1: bad argument #1 to 'new' (number expected, got table)"
+    );
+    assert_eq!(
+        run("b.new(1).value(b.made('x'))"),
+        "code:1: bad argument #1 to 'value' (counted expected, got head)"
+    );
+}
+
+#[test]
+fn bytes_are_lent_until_lua_has_them() {
+    assert_eq!(
+        show("(function(o) return o:lend(), o:value() end)(b.new(3))"),
+        "012 0"
+    );
+    // A slice out of range, while nothing of Lua's can know of it.
+    let broken = run("local o = b.new(11) return select(2, pcall(o.lend, o))");
+    assert!(
+        broken.starts_with("internal error: range end index 11"),
+        "{broken}"
+    );
+}
+
+#[test]
+fn an_object_with_bytes_is_made_when_lua_has_room() {
+    assert_eq!(show("b.made('text', 'me'):read()"), "7 text|0 me");
+    assert_eq!(run("return b.made('none')"), "nil");
+    assert_eq!(
+        run("return select(2, pcall(b.made, 'panic'))"),
+        "internal error: in a source"
+    );
+}
+
+#[test]
+fn a_call_gets_values_that_take_memory() {
+    let code = "local meta = { name = 'meta' }
+        local kept, text = b.serve(function(head, row)
+            return show(row[1] == head, row[2], getmetatable(row).name, (head:read()))
+        end, meta)
+        return show(kept, text)";
+    assert_eq!(run(&format!("{SHOW} {code}")), "5 true 42 meta 7");
+    assert_eq!(run("b.serve(function() error('mine', 0) end)"), "mine");
+}
+
+#[test]
+fn a_finalizer_may_do_anything_while_values_are_pushed() {
+    let code = "local seen = 0
+        local function again()
+            setmetatable({}, { __gc = function()
+                seen = seen + 1
+                b.serve(function() return 1 end) b.made('inner', {}):read() b.new(2, {}):lend()
+                if seen < 200 then again() end
+            end })
+        end
+        warn '@on'
+        again()
+        collectgarbage 'generational'
+        local sum = 0
+        while seen < 200 do
+            sum = sum + b.serve(function(head) return (head:read()) end)
+            b.new(3, 'note'):lend()
+        end
+        return sum % 5";
+    assert_eq!(run(code), "0");
+}
+
+#[test]
+fn tables_are_read_and_changed_where_it_takes_no_memory() {
+    let code = "local t = setmetatable({ a = 1 }, { __index = error, __newindex = error })
+        return show(b.swap(t, 'a', 2)) .. ' ' .. show(b.swap(t, 'b', 2)) .. ' ' .. show(t.a, rawget(t, 'b'))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "1 true nil false 2 nil");
+    assert_eq!(show("b.swap(1, 2, 3)"), "nil false");
+}
+
+#[test]
+fn results_are_of_any_number() {
+    assert_eq!(
+        show("select('#', b.many(10000)), (select(10000, b.many(10000)))"),
+        "10000 10000"
+    );
+    assert_eq!(
+        run("return select(2, pcall(b.many, 2000000))"),
+        "stack overflow (too many values)"
+    );
+    assert_eq!(show("b.odd(1)"), "");
+    assert_eq!(show("b.odd(2)"), "two");
+    assert_eq!(show("b.odd(3)"), "nil odd: what was wrong wrong");
+    assert_eq!(
+        run("b.odd(4)"),
+        "code:1: bad argument #1 to 'odd' (the number must be 1 to 3, not 4)"
+    );
+}
+
+#[test]
+fn steps_may_keep_values_through_thousands_of_waits() {
+    let code = "local sum, turn = 0, coroutine.wrap(b.turns)
+        turn(5000)
+        for i = 1, 4999 do sum = sum + turn() end
+        return show(sum, turn('last', nil, 3))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "12497500 last nil 3");
+}
+
+#[test]
+fn what_a_step_did_not_push_is_not_touched() {
+    assert_eq!(show("b.wild(1)"), "1");
+    for number in [2, 3] {
+        assert_eq!(
+            run(&format!("b.wild({number})")),
+            "code:1: internal error: no function was pushed"
+        );
+    }
+    assert_eq!(show("coroutine.wrap(b.wild)(4)"), "4");
+}
+
+#[test]
+fn a_protected_call_tells_what_came_of_it() {
+    assert_eq!(show("b.guarded(function() return 1, 2 end)"), "true 1");
+    assert_eq!(show("b.guarded(function() end)"), "true nil");
+    assert_eq!(
+        show("b.guarded(function() error('x', 0) end, function(e) return e .. e end)"),
+        "false xx"
+    );
+    let code = "coroutine.wrap(function() return b.guarded(function() return coroutine.yield(1) end) end)()";
+    assert_eq!(show(code), "1");
+}
+
+#[test]
+fn a_panic_is_an_error_wherever_it_happens() {
+    for (call, text) in [
+        ("b.break_in_step()", "code:1: internal error: in a step"),
+        ("b.break_in_value()", "code:1: internal error: no index: -1"),
+        ("b.break_in_create()", "internal error: no index: 0"),
+        (
+            "b.break_later(function() return 1, 2 end)",
+            "code:1: internal error: in a later step",
+        ),
+    ] {
+        let code = format!(
+            "for _ = 1, 300 do pcall(function() {call} end) end return select(2, pcall(function() {call} end))"
+        );
+        assert_eq!(run(&code), text, "{call}");
+    }
+}
+
+#[test]
+fn a_number_becomes_a_string_where_one_is_asked_for() {
+    assert_eq!(show("b.is_string(12)"), "true 12");
+    assert_eq!(
+        run("b.is_string({})"),
+        "code:1: bad argument #1 to 'is_string' (string expected, got table)"
+    );
+}

@@ -1,0 +1,454 @@
+//! `lio.stream`: the calls of a connection that move bytes, and those that wait for that.
+//!
+//! Invariant: `Stream::turns` tells who has a turn. `HERE` is set from the wait of a `recv` of this file until that
+//! call ends, and its token is the stream itself; the other turns stand in Lua's books, and `READING` and
+//! `WRITING` say whether there is one.
+
+use super::timer::Timers;
+use crate::lua::{
+    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push,
+    Pusher, Returns, Stack, Then, results, then, upvalue,
+};
+use crate::raw;
+use crate::stream::wait::{Alarm, HERE, LIMITED, QUEUED, READING, WRITING};
+use crate::stream::{Form, Received, Stream};
+use crate::task::{Core, Token, raise_cannot_wait, this};
+use crate::timer::monotonic_nanos;
+use std::io;
+
+// The upvalues, after the task core: of both functions, of `recv`, and of `send`.
+const IN_TURN: i32 = upvalue(2);
+const PASS_ON: i32 = upvalue(3);
+const TIMERS: i32 = upvalue(4);
+const REST: i32 = upvalue(3);
+
+/// So many strings of one `put` are gathered on the stack.
+const FEW: usize = 8;
+
+impl Lender for Stream {
+    fn lent(&self) -> &[u8] {
+        Stream::lent(self)
+    }
+    fn handed_over(&mut self) {
+        Stream::handed_over(self);
+    }
+}
+
+results! {
+    /// What a `recv` comes to.
+    enum Reply {
+        /// What was asked for.
+        Bytes(Lent<Stream>),
+        /// The end.
+        End(Nil),
+        /// It would block.
+        Blocked(bool),
+        /// Nothing, or the part that came.
+        Failed(Failed<Option<Lent<Stream>>>),
+    }
+}
+
+/// `nil, message, part, code`.
+struct Failed<P> {
+    why: Why,
+    part: P,
+}
+
+#[derive(Clone, Copy)]
+enum Why {
+    Word(&'static str),
+    System(Failure),
+}
+
+impl<P: Push + 'static> Returns for Failed<P> {
+    #[cold]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        match self.why {
+            Why::Word(word) => (Nil, word, self.part, word).give(to),
+            Why::System(failure) => (Nil, failure.message(), self.part, failure.code()).give(to),
+        }
+    }
+}
+
+impl<P> Failed<P> {
+    fn word(word: &'static str, part: P) -> Self {
+        let why = Why::Word(word);
+        Failed { why, part }
+    }
+
+    #[cold]
+    fn system(call: &'static str, error: &io::Error, part: P) -> Self {
+        let why = Why::System(Failure::io(call, error));
+        Failed { why, part }
+    }
+}
+
+/// The size or limit at `index`.
+fn whole(stack: &Stack, index: i32, high: i64, what: &str) -> Result<usize, Fault> {
+    Ok(stack.integer_in(index, 0..=high, what)? as usize)
+}
+
+fn limit(stack: &Stack, index: i32) -> Result<usize, Fault> {
+    match stack.is_none(index) {
+        true => Ok(usize::MAX),
+        false => whole(stack, index, i64::MAX, "limit"),
+    }
+}
+
+/// What the arguments from the second on ask for.
+fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
+    match stack.kind(2) {
+        Kind::None | Kind::Nil => return Ok(Form::Any),
+        Kind::Number => return Ok(Form::Exactly(whole(stack, 2, i64::MAX / 2, "size")?)),
+        _ => {}
+    }
+    match stack.bytes(2)? {
+        b"line" => Ok(Form::Line {
+            limit: limit(stack, 3)?,
+        }),
+        b"all" => Ok(Form::All {
+            limit: limit(stack, 3)?,
+        }),
+        b"until" => {
+            let delimiter = stack.bytes(3)?;
+            if delimiter.is_empty() {
+                return Err(Fault::argument(3, "the delimiter is empty"));
+            }
+            let limit = limit(stack, 4)?;
+            Ok(Form::Until { delimiter, limit })
+        }
+        _ => Err(Fault::argument(
+            2,
+            "a size, 'line', 'until' or 'all' expected",
+        )),
+    }
+}
+
+/// What is buffered, handed over as the part of something that failed.
+fn rest(stream: &mut Stream) -> Option<Lent<Stream>> {
+    let length = stream.buffered().len();
+    stream.lend_part(length, length);
+    Some(Lent::by(1))
+}
+
+#[inline]
+fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
+    if stream.is_closed() {
+        return Reply::Failed(Failed::word("closed", None));
+    }
+    match stream.receive(form) {
+        Ok(Received::Ready { length, consume }) => {
+            stream.lend_part(length, consume);
+            Reply::Bytes(Lent::by(1))
+        }
+        Ok(Received::WouldBlock) => Reply::Blocked(false),
+        Ok(Received::Ended) if matches!(form, Form::Any) => Reply::End(Nil),
+        Ok(Received::Ended) => Reply::Failed(Failed::word("closed", rest(stream))),
+        Ok(Received::TooLong) => Reply::Failed(Failed::word("too long", None)),
+        Err(error) => Reply::Failed(Failed::system("recv", &error, rest(stream))),
+    }
+}
+
+/// What was to be handed over when memory was short is there again; what a call is handing over, in which a
+/// finalizer calls this, is not.
+#[cold]
+fn settle_loan(stream: &mut Stream, stack: &Stack) {
+    if !stack.may_be_finalizer() {
+        stream.take_lent_back();
+    }
+}
+
+/// `s:take([form …])` → a string; `false` would block, the stream is armed; `nil` at the end for the
+/// form without arguments; else `nil, message, partial, code`. The forms are those of `net.recv`.
+fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    let form = form(stack)?;
+    if stream.has_lent() {
+        settle_loan(stream, stack);
+    }
+    Ok(received(stream, form))
+}
+
+pub(crate) const TAKE: Function = Function::new(take);
+
+/// The connection at argument 1, and the values of the call.
+#[inline]
+fn connection<'c>(
+    call: &'c mut Call<'_>,
+    name: &'static str,
+) -> Result<(&'c mut Stream, &'c mut Stack), Fault> {
+    call.split::<Stream>(1)
+        .map_err(|fault| fault.in_call(name, 0))
+}
+
+/// Calls one of the functions of Lua's with the arguments of this call; its results are the call's.
+#[cold]
+fn in_lua<R>(call: &mut Call<'_>, function: i32) -> Result<Next<R>, Fault> {
+    let count = call.count();
+    call.push(Argument(function))?;
+    for index in 1..=count {
+        call.push(Argument(index))?;
+    }
+    Ok(Next::call(count, then(returned), 0))
+}
+
+fn returned(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    Ok(Next::pushed(call.count() + 1 - outcome.first))
+}
+
+/// `c:recv([form …])`, as `net.recv`: a string; `nil` at the end; `nil, message, partial, code`.
+fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
+    let (stream, stack) = connection(call, "recv")?;
+    if stream.turns & (READING | HERE) != 0 {
+        return in_lua(call, IN_TURN);
+    }
+    if stream.has_lent() {
+        settle_loan(stream, stack);
+    }
+    let form = match stack.count() {
+        1 => Form::Any,
+        _ => form(stack).map_err(|fault| fault.in_call("recv", 0))?,
+    };
+    // Mostly what came last was all there was.
+    if matches!(form, Form::Any) && stream.is_dry() {
+        let alarm = take_turn(stream);
+        return wait(call, alarm);
+    }
+    match received(stream, form) {
+        Reply::Blocked(_) => {
+            let alarm = take_turn(stream);
+            wait(call, alarm)
+        }
+        reply => Ok(Next::returns(reply)),
+    }
+}
+
+/// The call has the turn to read from now on. → the time limit of its wait
+fn take_turn(stream: &mut Stream) -> Option<Alarm> {
+    stream.turns |= HERE;
+    (stream.turns & LIMITED != 0).then_some(stream.alarm)
+}
+
+/// The running task, in `recv`, which has the turn, waits until the stream is ready.
+fn wait(call: &mut Call<'_>, alarm: Option<Alarm>) -> Result<Next<Reply>, Fault> {
+    // SAFETY: the state is that of the running step; the raw functions do not raise.
+    let parked = unsafe {
+        let state = raw::bridge(call);
+        let core = this(state);
+        let token = Token::Object(
+            mlua::ffi::LUA_TUSERDATA,
+            mlua::ffi::lua_touserdata(state, 1).addr(),
+        );
+        Core::can_wait(core, state).map(|slot| (*core).park(slot, token))
+    };
+    match parked {
+        Some(Ok(())) => {}
+        Some(Err(())) => return end_turn(call, then(taken)),
+        None => return end_turn(call, then(refused)),
+    }
+    if let Some(Alarm { nanos, timer }) = alarm
+        && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
+    {
+        timers.0.set(timer, monotonic_nanos() + nanos);
+    }
+    Ok(Next::yields(0, then(resumed), 0))
+}
+
+fn taken(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
+    let message = "wait: somebody waits on this token already";
+    Err(Fault::message(message))
+}
+
+fn refused(call: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
+    // SAFETY: raises; the closures of the core that it skips own nothing.
+    unsafe {
+        let state = raw::bridge(call);
+        raise_cannot_wait(this(state), state, "wait")
+    }
+}
+
+/// The turn to read ends, and `next` follows: the next that queues has the turn, which Lua's books tell.
+#[cold]
+fn end_turn<R>(call: &mut Call<'_>, next: Then) -> Result<Next<R>, Fault> {
+    let (stream, _) = connection(call, "recv")?;
+    stream.turns &= !(HERE | QUEUED);
+    call.push(Argument(PASS_ON))?;
+    call.push(Argument(1))?;
+    Ok(Next::call(1, next, 0))
+}
+
+/// The rest of a `recv` that waited. Behind its arguments lies what the waker said.
+fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
+    // Also where the turn was handed on, as after an interrupt.
+    // SAFETY: as for `refused`.
+    unsafe {
+        let state = raw::bridge(call);
+        if (*this(state)).take_interrupt(state) {
+            mlua::ffi::lua_error(state);
+        }
+    }
+    let ends = match call.string(outcome.first) {
+        Some(b"timeout") => Some("timeout"),
+        Some(b"closed") => Some("closed"),
+        _ => None,
+    };
+    call.drop_to(outcome.first - 1);
+    let (stream, stack) = connection(call, "recv")?;
+    let alarm = (stream.turns & LIMITED != 0).then_some(stream.alarm);
+    let queued = stream.turns & QUEUED != 0;
+    let reply = match (ends, queued) {
+        (Some(word), false) => Reply::Failed(Failed::word(word, None)),
+        (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
+        // Looked at once more when the turn was passed on, since Lua code runs meanwhile.
+        (None, true) => {
+            let form = form_again(stack, outcome.first - 1)?;
+            match stream.is_closed() || !matches!(stream.receive(form), Ok(Received::WouldBlock)) {
+                true => Reply::End(Nil),
+                false => Reply::Blocked(false),
+            }
+        }
+        (Some(_), true) => Reply::End(Nil),
+    };
+    if let Reply::Blocked(_) = reply {
+        return wait(call, alarm);
+    }
+    stream.turns &= !HERE;
+    if let Some(Alarm { timer, .. }) = alarm
+        && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
+    {
+        timers.0.clear(timer);
+    }
+    if !queued {
+        return Ok(Next::returns(reply));
+    }
+    match ends {
+        Some("timeout") => end_turn(call, then(timed_out)),
+        Some(_) => end_turn(call, then(closed)),
+        None => end_turn(call, then(passed)),
+    }
+}
+
+/// The form that a `recv` with `count` arguments was called with.
+fn form_again(stack: &Stack, count: i32) -> Result<Form<'_>, Fault> {
+    match count {
+        1 => Ok(Form::Any),
+        _ => form(stack),
+    }
+}
+
+fn passed(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
+    let (stream, stack) = connection(call, "recv")?;
+    let form = form_again(stack, outcome.first - 1)?;
+    Ok(received(stream, form))
+}
+
+fn timed_out(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
+    Ok(Reply::Failed(Failed::word("timeout", None)))
+}
+
+fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
+    Ok(Reply::Failed(Failed::word("closed", None)))
+}
+
+pub(crate) const RECV: Function = Function::new(recv);
+
+/// What became of strings that were to be sent.
+enum Put {
+    Done,
+    /// So many bytes are gone; the stream is armed.
+    Part(usize),
+    Failed(Failed<i64>),
+}
+
+results! {
+    /// What a `send` comes to.
+    enum Sent {
+        Done(bool),
+        Part(i64),
+        Failed(Failed<i64>),
+    }
+}
+
+/// Sends what is queued and the strings from argument `first` on, of which `sent` bytes are gone. A misuse has the
+/// number that the caller of `net.send` counts, where the first is the second.
+#[inline]
+fn put_strings(call: &mut Call<'_>, first: i32, mut sent: usize) -> Result<Put, Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    let last = stack.count();
+    let count = (last + 1 - first).max(0) as usize;
+    let one: [&[u8]; 1];
+    let mut few: [&[u8]; FEW];
+    let many: Vec<&[u8]>;
+    let pieces = if count == 1 {
+        one = [stack.bytes(last)?];
+        &one[..]
+    } else if count <= FEW {
+        few = [&[]; FEW];
+        for (piece, index) in few.iter_mut().zip(first..=last) {
+            *piece = stack.bytes(index)?;
+        }
+        &few[..count]
+    } else {
+        many = (first..=last)
+            .map(|index| stack.bytes(index))
+            .collect::<Result<_, _>>()?;
+        &many[..]
+    };
+    if stream.is_closed() {
+        return Ok(Put::Failed(Failed::word("closed", sent as i64)));
+    }
+    // Nothing to add means that somebody only flushes, and may not come back.
+    let begun = match sent == 0 && count > 0 {
+        true => stream.begin_message(),
+        false => Ok(true),
+    };
+    let done = match begun {
+        Ok(true) => stream.send(pieces, &mut sent),
+        other => other,
+    };
+    Ok(match done {
+        Ok(true) => Put::Done,
+        Ok(false) => Put::Part(sent),
+        Err(error) => Put::Failed(Failed::system("send", &error, sent as i64)),
+    })
+}
+
+/// `s:put(sent, data, …)`: sends what is queued and the strings, of which `sent` bytes are gone already.
+/// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
+/// get their turn, the stream being armed; `nil, message, sent, code` on failure.
+fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
+    call.object::<Stream>(1)?;
+    let sent = call.integer_in(2, 0..=i64::MAX, "sent")? as usize;
+    let put = put_strings(call, 3, sent).map_err(|fault| fault.shifted(-1))?;
+    Ok(match put {
+        Put::Done => Sent::Done(true),
+        Put::Part(sent) => Sent::Part(sent as i64),
+        Put::Failed(failed) => Sent::Failed(failed),
+    })
+}
+
+pub(crate) const PUT: Function = Function::new(put);
+
+/// `c:send(data, …)`, as `net.send`: `true`; `nil, message, sent, code`.
+fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
+    let (stream, _) = connection(call, "send")?;
+    if stream.turns & WRITING != 0 {
+        return in_lua(call, IN_TURN);
+    }
+    match put_strings(call, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
+        Put::Done => Ok(Next::returns(Sent::Done(true))),
+        Put::Failed(failed) => Ok(Next::returns(Sent::Failed(failed))),
+        Put::Part(sent) => {
+            let count = call.count();
+            call.push(Argument(REST))?;
+            call.push(Argument(1))?;
+            call.push(sent as i64)?;
+            for index in 2..=count {
+                call.push(Argument(index))?;
+            }
+            Ok(Next::call(count + 1, then(returned), 0))
+        }
+    }
+}
+
+pub(crate) const SEND: Function = Function::new(send);

@@ -1,0 +1,132 @@
+//! `lio.timer`: timer queues as Lua sees them. A timer carries one value, which its queue keeps.
+
+use crate::lua::object::Object;
+use crate::lua::{Argument, Call, Fault, Field, Function, Module, New, results};
+use crate::timer::{Queue, monotonic_nanos};
+use std::ffi::CStr;
+
+#[derive(Default)]
+pub(crate) struct Timers(pub(crate) Queue);
+
+/// The values of the timers, by slot.
+pub(crate) const VALUES: Field<Timers> = Field::new(1);
+
+impl Object for Timers {
+    const NAME: &'static CStr = c"lio.timers";
+    const USER_VALUES: i32 = 1;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"add", Function::new(add)),
+        (c"cancel", Function::new(free)),
+        (c"create", Function::new(create)),
+        (c"set", Function::new(set)),
+        (c"clear", Function::new(clear)),
+        (c"free", Function::new(free)),
+        (c"next", Function::new(next)),
+        (c"expire", Function::new(expire)),
+        (c"count", Function::new(count)),
+    ];
+}
+
+fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
+    Ok(&mut call.object_mut::<Timers>(1)?.0)
+}
+
+/// The seconds that argument `index` means, in nanoseconds. A century is for ever; rounding up keeps a timer from
+/// firing early.
+pub(crate) fn nanos(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
+    let seconds = call.number(index)?;
+    if seconds.is_nan() {
+        return Err(Fault::argument(index, "time is not a number"));
+    }
+    Ok((seconds.clamp(0.0, 3.2e9) * 1e9).ceil() as u64)
+}
+
+/// `timer.new()` → an empty queue.
+fn new(_: &mut Call<'_>) -> Result<New<Timers>, Fault> {
+    Ok(New::of(Timers::default()))
+}
+
+/// A new timer with the value at `value`.
+fn make(call: &mut Call<'_>, value: i32, once: bool) -> Result<u64, Fault> {
+    let id = queue(call)?.create(once);
+    let kept = call.set_entry(1, VALUES, Queue::slot(id) + 1, value);
+    if kept.is_err() {
+        queue(call)?.free(id);
+    }
+    kept.map(|()| id)
+}
+
+/// `timers:add(seconds, value)` → id. Fires once, then is gone.
+fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
+    let due = monotonic_nanos() + nanos(call, 2)?;
+    call.any(3)?;
+    let id = make(call, 3, true)?;
+    queue(call)?.set(id, due);
+    Ok(id as i64)
+}
+
+/// `timers:create(value)` → id of a timer that is not set and stays after it fired, until `free`.
+fn create(call: &mut Call<'_>) -> Result<i64, Fault> {
+    call.any(2)?;
+    Ok(make(call, 2, false)? as i64)
+}
+
+/// `timers:set(id, seconds)` → whether there is such a timer. Moves it; costs next to nothing when the
+/// new time is the later one.
+fn set(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let id = call.integer(2)? as u64;
+    let due = monotonic_nanos() + nanos(call, 3)?;
+    Ok(queue(call)?.set(id, due))
+}
+
+/// `timers:clear(id)` → whether there is such a timer. It does not fire until it is set again.
+fn clear(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let id = call.integer(2)? as u64;
+    Ok(queue(call)?.clear(id))
+}
+
+/// `timers:free(id)`, `timers:cancel(id)` → whether there was such a timer.
+fn free(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let id = call.integer(2)? as u64;
+    let found = queue(call)?.free(id);
+    if found {
+        call.clear_entry(1, VALUES, Queue::slot(id) + 1)?;
+    }
+    Ok(found)
+}
+
+/// `timers:next()` → seconds until the next timer is due (0 when it is), or nil when none is set.
+fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
+    let due = queue(call)?.next_due();
+    Ok(due.map(|due| due.saturating_sub(monotonic_nanos()) as f64 / 1e9))
+}
+
+results! {
+    enum Fired {
+        Timer((Argument, i64)),
+        None(()),
+    }
+}
+
+/// `timers:expire()` → value and id of the next timer that is due, or nothing.
+fn expire(call: &mut Call<'_>) -> Result<Fired, Fault> {
+    let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else {
+        return Ok(Fired::None(()));
+    };
+    let place = Queue::slot(id) + 1;
+    let value = call.entry(1, VALUES, place)?;
+    if freed {
+        call.clear_entry(1, VALUES, place)?;
+    }
+    Ok(Fired::Timer((Argument(value), id as i64)))
+}
+
+/// `timers:count()` → how many timers there are, set or not.
+fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(queue(call)?.len() as i64)
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[(c"new", Function::new(new))];
+
+/// Opens `lio.timer`.
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
