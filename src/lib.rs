@@ -24,6 +24,7 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 #[cfg(not(any(feature = "vendored", feature = "module")))]
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
+mod codec;
 mod compress;
 mod file;
 mod http;

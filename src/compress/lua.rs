@@ -1,9 +1,9 @@
 //! `lio.compress`: encoders and decoders of content codings. Each call does its work at once; nothing
 //! here waits.
 
-use super::Coding;
-use super::decode::{Decoder, Failure};
-use super::encode::Encoder;
+use crate::codec::compression::Coding;
+use crate::codec::compression::decode::{Decoder, Failure};
+use crate::codec::compression::encode::Encoder;
 use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, may_be_finalizer, module, push_bytes, raise,

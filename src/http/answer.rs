@@ -9,10 +9,10 @@ pub(crate) use field::fault_of;
 use field::{Seen, Writer};
 
 use super::connection::{Connection, check};
-use super::date::DateCache;
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::json;
-use super::response::{self, Kind, Persistence};
+use crate::codec::date::DateCache;
+use crate::codec::http1::response::{self, Kind, Persistence};
 use crate::raw::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};

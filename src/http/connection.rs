@@ -5,11 +5,11 @@
 //! and [`check`] tells when their finalizers have run all the same.
 
 use super::exchange::{Exchange, Workspace};
-use super::head::Limits;
 use super::keeper::Keeper;
 use super::routes::Routes;
 use super::step::{self, Step};
 use super::{answer, intake, life, state};
+use crate::codec::http1::head::Limits;
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, functions, raise};
 use crate::stream::Stream;

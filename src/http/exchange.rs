@@ -4,14 +4,14 @@
 //! Invariant: a request is parsed only when the one before is answered and its body is consumed, so
 //! answers leave in order; and after anything that makes the framing doubtful the connection closes.
 
-use super::body::Chunked;
 use super::connection::Connection;
-use super::date::DateCache;
 use super::due::Due;
-use super::fields::{Fields, NO_FIELDS};
-use super::head::{self, Framing, Head, Limits, Method, Progress};
-use super::response;
-use super::status::Reject;
+use crate::codec::date::DateCache;
+use crate::codec::http1::chunked::Chunked;
+use crate::codec::http1::fields::{Fields, NO_FIELDS};
+use crate::codec::http1::head::{self, Framing, Head, Limits, Method, Progress};
+use crate::codec::http1::response;
+use crate::codec::http1::status::Reject;
 use crate::selector::WRITE;
 use crate::stream::{Filled, Stream};
 use std::io;

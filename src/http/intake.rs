@@ -2,13 +2,13 @@
 //! exchange, used by lualib/lio/web/connection.lua and part.lua. Nothing here waits: a call that would block
 //! returns `false` with the stream armed.
 
-use super::body::{self as coding, MAX_TRAILER_FIELDS};
 use super::connection::{Connection, check, check_at};
 use super::exchange::Piece;
-use super::fields::Field;
 use super::life;
 use super::request;
 use super::step::push_refusal;
+use crate::codec::http1::chunked::{self as coding, MAX_TRAILER_FIELDS};
+use crate::codec::http1::fields::Field;
 use crate::raw::{Fault, args, guard, object, push_bytes, push_emptied, settle};
 use crate::stream::{Filled, hand_over};
 use mlua::ffi::{self, lua_State};

@@ -6,10 +6,10 @@
 
 use super::connection::{Connection, HEAD, KEEPER, SELF, workspace};
 use super::exchange::Workspace;
-use super::head::Limits;
 use super::routes::Routes;
 use super::tools as tool;
 use super::{gate, life};
+use crate::codec::http1::head::Limits;
 use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, functions, guard, raise, settle};
 use crate::socket::Socket;

@@ -5,9 +5,9 @@
 
 use super::connection::{Connection, KEEPER, SELF, STREAM, Wait, check, check_at, push_served};
 use super::keeper::{self, ADOPT, KIND, LIVE, TIMERS};
-use super::status::Reject;
 use super::step::push_refusal;
 use super::tools as tool;
+use crate::codec::http1::status::Reject;
 use crate::raw::{guard, settle};
 use crate::timer::{self, monotonic};
 use mlua::ffi::{self, lua_State};

@@ -1,11 +1,12 @@
 //! Opens `lio.http`, and has those of its functions that need no connection.
 
 use super::connection::{exchange, workspace};
-use super::status::reason;
 use super::{
     answer, client, due, form, intake, keeper, list, precompressed, request, routes, select, serve,
-    site, spool, tools, uri,
+    site, spool, tools,
 };
+use crate::codec::http1::status::reason;
+use crate::codec::uri;
 use crate::raw::{Text, args, functions, guard, module, push_bytes, raise, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

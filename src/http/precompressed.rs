@@ -3,8 +3,8 @@
 //!
 //! Invariant: a copy that is older than its file is not what the file is now, and is not sent.
 
-use super::coding;
 use super::request::Request;
+use crate::codec::accept_encoding;
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
 use crate::raw::{Fault, args, object};
@@ -19,7 +19,7 @@ const ABSENT_MOST: usize = 1000;
 /// The codings that the client of a request takes, the one that it likes best first.
 pub(super) fn accepted(request: &Request) -> [Option<&'static str>; 2] {
     match request.joined(b"accept-encoding") {
-        Some(field) => coding::accepted(&field),
+        Some(field) => accept_encoding::accepted(&field),
         None => [None; 2],
     }
 }

@@ -22,9 +22,9 @@ pub(crate) use routing::{normal_path, route_path};
 pub(crate) use table::{Table, push_lower};
 
 use super::connection::Connection;
-use super::fields::{Field, MAX_FIELDS, Span};
-use super::head::{Head, Method};
 use super::life;
+use crate::codec::http1::fields::{Field, MAX_FIELDS, Span};
+use crate::codec::http1::head::{Head, Method};
 use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, args, functions, push_bytes, raise};
 use mlua::ffi::{self, lua_State};

@@ -1,7 +1,7 @@
 //! Route tables as Lua holds them. Ids count from 1.
 
-use super::head::Method;
 use super::router::{Candidate, MAX_PARAMETERS, Node, Router};
+use crate::codec::http1::head::Method;
 use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, args, functions, guard, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};

@@ -1,13 +1,13 @@
 //! What of a file answers a request: conditions and ranges put together. Part of `lio.http`, called by
 //! `lualib/lio/web/file.lua` and [`super::site`].
 
-use super::conditional::{self, Conditions, Validators, Verdict};
-use super::date;
 use super::exchange::unix_seconds;
-use super::head::Method;
-use super::media;
-use super::range::{self, MOST, Selection, Span};
 use super::request::Request;
+use crate::codec::conditional::{self, Conditions, Validators, Verdict};
+use crate::codec::date;
+use crate::codec::http1::head::Method;
+use crate::codec::media;
+use crate::codec::range::{self, MOST, Selection, Span};
 use crate::file::Facts;
 use crate::raw::object;
 use crate::raw::{Text, args, guard, push_bytes, settle};

@@ -8,11 +8,11 @@
 use super::answer;
 use super::connection::{Connection, check_at};
 use super::precompressed::{self, Absent};
-use super::range;
 use super::request::{self, Request};
-use super::response;
 use super::select::{self, Choice};
-use super::{media, uri};
+use crate::codec::http1::response;
+use crate::codec::range;
+use crate::codec::{media, uri};
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
 use crate::raw::object::{self, Object};

@@ -3,7 +3,7 @@
 //! lualib/lio/web/connection.lua and response.lua. Nothing here waits.
 
 use super::connection::check;
-use super::status::reason;
+use crate::codec::http1::status::reason;
 use crate::raw::{args, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

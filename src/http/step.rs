@@ -6,9 +6,9 @@
 
 use super::connection::{Connection, GONE, Wait, check};
 use super::exchange::{Next, Workspace};
-use super::head::Head;
 use super::request::{self, Request};
-use super::status::Reject;
+use crate::codec::http1::head::Head;
+use crate::codec::http1::status::Reject;
 use crate::raw::{Text, object, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

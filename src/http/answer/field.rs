@@ -3,9 +3,9 @@
 //!
 //! Invariant: a field that is refused cuts the answer off, and raises.
 
+use crate::codec::http1::fields::is_token;
+use crate::codec::http1::response::{self, BadField};
 use crate::http::connection::{Connection, GONE};
-use crate::http::fields::is_token;
-use crate::http::response::{self, BadField};
 use crate::raw::{Text, args, guard, raise, settle};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};

@@ -3,10 +3,10 @@
 //! Nothing here waits or knows Lua: each call does what can be done now. Invariant: the next head is
 //! looked for only when the body before is complete, and after anything doubtful no request may follow.
 
-use super::super::body::Chunked;
-use super::super::fields::Fields;
-use super::super::status::Reject;
-use super::head::{self, Asked, Ends, Head, Progress};
+use crate::codec::http1::chunked::Chunked;
+use crate::codec::http1::fields::Fields;
+use crate::codec::http1::reply::{self, Asked, Ends, Head, Progress};
+use crate::codec::http1::status::Reject;
 use crate::stream::{Filled, Stream};
 use std::io;
 
@@ -101,7 +101,7 @@ impl Incoming {
             let buffered = stream.buffered();
             self.begun |= !buffered.is_empty();
             if !buffered.is_empty() {
-                match head::parse(buffered, self.asked, self.limits, &mut self.progress, table) {
+                match reply::parse(buffered, self.asked, self.limits, &mut self.progress, table) {
                     Ok(Some(head)) => return Ok(Found::There(head)),
                     Ok(None) => {}
                     Err(reject) => {

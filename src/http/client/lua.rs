@@ -1,14 +1,14 @@
 //! `http.answers`: the answers of a stream as `lualib/lio/http/client` reads them, and their heads. Nothing
 //! here waits: a call that would block returns `false` with the stream armed for reading.
 
-use super::super::body::{MAX_TRAILER_FIELDS, trailers as parse_trailers};
 use super::super::connection::workspace;
 use super::super::exchange::Workspace;
-use super::super::fields::{Field, MAX_FIELDS};
 use super::super::request::Table;
-use super::super::status::Reject;
-use super::head::{Asked, Head};
 use super::incoming::{Data, Found, Incoming};
+use crate::codec::http1::chunked::{MAX_TRAILER_FIELDS, trailers as parse_trailers};
+use crate::codec::http1::fields::{Field, MAX_FIELDS};
+use crate::codec::http1::reply::{Asked, Head};
+use crate::codec::http1::status::Reject;
 use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, push_bytes, push_emptied, raise, settle,

@@ -2,9 +2,9 @@
 //!
 //! The decoded text is put together in the VM's workspace, so a raise in between loses nothing.
 
+use crate::codec::uri;
 use crate::http::connection::workspace;
 use crate::http::exchange::Workspace;
-use crate::http::uri;
 use crate::raw::{guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

@@ -4,12 +4,12 @@
 //! whatever was sent.
 
 use super::{Request, check, push_decoded};
+use crate::codec::http1::head::{Head, TargetForm};
+use crate::codec::uri;
 use crate::http::connection::workspace;
 use crate::http::exchange::Workspace;
-use crate::http::head::{Head, TargetForm};
 use crate::http::router::MAX_PARAMETERS;
 use crate::http::routes::Routes;
-use crate::http::uri;
 use crate::raw::object;
 use crate::raw::{args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};

@@ -3,7 +3,7 @@
 //! Requests and the answers that the client reads (`client/lua.rs`) are looked at through it. Nothing is copied but
 //! what is pushed, and the head's bytes stay as they were sent.
 
-use crate::http::fields::Field;
+use crate::codec::http1::fields::Field;
 use crate::raw::push_bytes;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

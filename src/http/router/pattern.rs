@@ -3,8 +3,8 @@
 //! Called by `router` only. Invariant: a pattern that parsed has at most one tail, at its end,
 //! and distinct parameter names; its segments are its shape, without names and constraints.
 
-use super::super::uri;
 use super::MAX_PARAMETERS;
+use crate::codec::uri;
 
 /// One segment of a shape. The order is that of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

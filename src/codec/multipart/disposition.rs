@@ -3,9 +3,9 @@
 //! Called by `multipart`. Invariant: a value is read in one way only, or refused: a parameter that comes
 //! twice, or text that is no parameter, is 400, since others may read it differently.
 
-use super::fields::is_token_byte;
-use super::status::Reject;
-use super::uri;
+use crate::codec::http1::fields::is_token_byte;
+use crate::codec::http1::status::Reject;
+use crate::codec::uri;
 use std::borrow::Cow;
 
 /// The longest boundary (RFC 2046 section 5.1.1).

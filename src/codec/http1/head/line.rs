@@ -6,7 +6,7 @@
 
 use super::super::fields::{Span, is_token_byte};
 use super::super::status::Reject;
-use super::super::uri::find_byte;
+use crate::codec::uri::find_byte;
 
 /// The standard methods (RFC 9110 section 9, RFC 5789), told apart case-sensitively.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

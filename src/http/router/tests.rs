@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::router::Router;
+use super::Router;
 
 fn router(patterns: &[&str]) -> Router {
     let mut router = Router::new();

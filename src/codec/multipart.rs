@@ -4,9 +4,11 @@
 //! bytes fed, however they are split; what is kept is one piece, a boundary's length of the one before,
 //! and a part's headers within their limit; a malformed body is a [`Reject`], found at its first fault.
 
-use super::disposition::{self, Disposition};
-use super::fields::{self, Field, Section};
-use super::status::Reject;
+pub(crate) mod disposition;
+
+use super::http1::fields::{self, Field, Section};
+use super::http1::status::Reject;
+use disposition::Disposition;
 use memchr::memmem::Finder;
 use std::ops::Range;
 

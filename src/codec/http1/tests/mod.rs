@@ -1,19 +1,15 @@
-//! Tests of the codec, one file per topic; each test is one rule, named for the behaviour.
+//! Tests of HTTP/1, one file per topic; each test is one rule, named for the behaviour.
 //!
 //! This file holds what several of them use: parsing a whole head, and reading its spans.
 
-mod body;
-mod conditional;
+mod chunked;
 mod fields;
 mod head_accepts;
 mod head_framing;
 mod head_properties;
 mod head_refuses;
-mod multipart;
-mod range;
+mod reply;
 mod response;
-mod router;
-mod uri;
 
 use super::fields::{Fields, NO_FIELDS};
 use super::head::{self, Head, Limits, Progress};

@@ -44,7 +44,7 @@ struct Seen {
 
 /// The transfer codings so far, all lines joined.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::http) enum Coding {
+pub(crate) enum Coding {
     /// None.
     #[default]
     Absent,
@@ -117,7 +117,7 @@ fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
 }
 
 /// The members of a comma list, without the white space around them.
-pub(in crate::http) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
     value.split(|&b| b == b',').map(move |member| {
         let start = member.iter().position(|b| !is_blank(b));
@@ -138,7 +138,7 @@ fn read_connection(value: &[u8], seen: &mut Seen) {
 }
 
 /// A length is repeated by some proxies, in one line or several; equal values are one value.
-pub(in crate::http) fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
+pub(crate) fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     for member in members(value) {
         let length = decimal(member).ok_or(Reject::bad("malformed Content-Length"))?;
         if before.is_some_and(|b| b != length) {
@@ -162,7 +162,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// Adds the codings of one line to those of the lines before.
-pub(in crate::http) fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
+pub(crate) fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
     for member in members(value) {
         if matches!(coding, Coding::Chunked | Coding::ChunkedOverUnknown) {
             return Err(Reject::bad("chunked is not the last transfer coding"));

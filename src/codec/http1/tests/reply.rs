@@ -1,8 +1,8 @@
 //! Heads of answers: what is taken, what is refused, and that splits change nothing.
 
 use super::super::fields::NO_FIELDS;
+use super::super::reply::{Asked, Ends, Head, Progress, parse};
 use super::super::status::Reject;
-use super::head::{Asked, Ends, Head, Progress, parse};
 
 fn read(text: &[u8], asked: Asked) -> Result<Option<Head>, Reject> {
     let mut table = NO_FIELDS;

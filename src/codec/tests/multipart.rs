@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::disposition::{boundary, disposition};
+use super::super::http1::status::Reject;
+use super::super::multipart::disposition::{boundary, disposition};
 use super::super::multipart::{Event, Limits, Multipart};
-use super::super::status::Reject;
 
 const TYPE: &[u8] = b"multipart/form-data; boundary=B";
 

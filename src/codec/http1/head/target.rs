@@ -5,8 +5,8 @@
 
 use super::super::fields::Span;
 use super::super::status::Reject;
-use super::super::uri::find_byte;
 use super::line::{Line, Method};
+use crate::codec::uri::find_byte;
 
 /// The form of a request target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

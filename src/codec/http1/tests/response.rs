@@ -1,8 +1,8 @@
 //! Response heads and chunks, byte for byte.
 
-use super::super::date::DateCache;
 use super::super::response::*;
 use super::super::status;
+use crate::codec::date::DateCache;
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();

@@ -4,9 +4,9 @@
 //! [`finish`], body. Invariant: no name or value that comes from outside reaches the buffer before
 //! it was checked, so that no response can be split in two.
 
-use super::date::DateCache;
 use super::fields::is_token;
 use super::status;
+use crate::codec::date::DateCache;
 
 /// The end of a chunked body without trailers.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";

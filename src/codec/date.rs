@@ -4,13 +4,13 @@
 //! returned are always a complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
 
 /// Bytes of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(super) const LENGTH: usize = 29;
+pub(crate) const LENGTH: usize = 29;
 
 /// The last second the format can express: 9999-12-31 23:59:59.
-pub(super) const LAST_SECOND: u64 = 253_402_300_799;
+pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The date of a second since the epoch; seconds past the year 9999 give the last one of that year.
-pub(super) fn format(second: u64) -> [u8; LENGTH] {
+pub(crate) fn format(second: u64) -> [u8; LENGTH] {
     const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     const WEEKDAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
     let second = second.min(LAST_SECOND);

@@ -13,7 +13,7 @@ use super::fields::{self, Fields, Section, Span};
 use super::status::Reject;
 
 pub(crate) use framing::Framing;
-pub(in crate::http) use framing::{Coding, members, read_codings, read_length};
+pub(crate) use framing::{Coding, members, read_codings, read_length};
 pub(crate) use line::Method;
 pub(crate) use target::TargetForm;
 

@@ -4,16 +4,16 @@
 //! were split, and two readers that follow RFC 9112 section 6.3 cannot disagree with us on where the body
 //! ends.
 
-use super::super::fields::{self, Field, Fields, Section, Span};
-use super::super::head::{Coding, members, read_codings, read_length};
-use super::super::status::Reject;
+use super::fields::{self, Field, Fields, Section, Span};
+use super::head::{Coding, members, read_codings, read_length};
+use super::status::Reject;
 
 /// The most bytes of a status line.
 const MAX_LINE: usize = 8192;
 
 /// What counts of the request for the answer's framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// HEAD: no answer has a body.
     Head,
     /// Any other method.
@@ -22,7 +22,7 @@ pub(super) enum Asked {
 
 /// How the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(crate) enum Ends {
     /// There is none.
     None,
     /// After so many bytes, at most `i64::MAX`.
@@ -35,26 +35,26 @@ pub(super) enum Ends {
 
 /// A complete head. Spans are offsets into the parsed buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// 100 to 999.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// May be empty.
-    pub(super) reason: Span,
+    pub(crate) reason: Span,
     /// 10 or 11.
-    pub(super) version: u8,
+    pub(crate) version: u8,
     /// Number of fields written to the table.
-    pub(super) field_count: usize,
+    pub(crate) field_count: usize,
     /// Bytes up to and with the blank line.
-    pub(super) head_len: usize,
+    pub(crate) head_len: usize,
     /// How the body ends.
-    pub(super) ends: Ends,
+    pub(crate) ends: Ends,
     /// Whether another request may follow on the connection.
-    pub(super) keep_alive: bool,
+    pub(crate) keep_alive: bool,
 }
 
 /// What is known about a head that is still coming in. Start each head with the default.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     searched: usize,
     due: usize,
 }
@@ -73,7 +73,7 @@ impl Progress {
 ///
 /// # Errors
 /// Why the answer cannot be read; the status tells a passed limit (431) from a malformed head.
-pub(super) fn parse(
+pub(crate) fn parse(
     buf: &[u8],
     asked: Asked,
     (limit, max): (usize, usize),

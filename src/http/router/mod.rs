@@ -10,6 +10,8 @@
 //! can conflict.
 
 mod pattern;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::collections::HashMap;
@@ -148,7 +150,7 @@ impl Router {
     ///
     /// Segments of `pattern` are literal text, `:name`, `:name<constraint>`, and at its end
     /// `*name`. A constraint ends at the first `>` that a `/` or the pattern's end follows.
-    /// Literal text is brought into the normal form of paths ([`super::uri::normalize_path`]).
+    /// Literal text is brought into the normal form of paths ([`crate::codec::uri::normalize_path`]).
     ///
     /// # Errors
     /// A message for the programmer, who gave a malformed pattern, or one that is there already

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::super::body::{Chunked, MAX_TRAILER_FIELDS, trailers};
+use super::super::chunked::{Chunked, MAX_TRAILER_FIELDS, trailers};
 use super::super::fields::Field;
 use super::super::response::{LAST_CHUNK, chunk};
 use super::super::status::Reject;

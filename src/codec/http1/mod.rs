@@ -1,0 +1,23 @@
+//! HTTP/1: heads, fields and bodies, as a server and as a client read and write them (RFC 9112).
+//!
+//! As strict on one side as on the other: what could be read in two ways is refused and never guessed, since a misread
+//! message on a connection that is used again answers somebody else's request.
+//!
+//! | file | topic | RFC |
+//! |---|---|---|
+//! | [`head`] | request line, header section, framing decision | 9112 sections 2, 3, 6, 9 |
+//! | [`reply`] | heads of responses, as a client reads them | 9112 sections 4, 6.3 |
+//! | [`fields`] | strict field lines, shared by heads and trailers | 9112 section 5 |
+//! | [`chunked`] | chunked transfer coding, decoding | 9112 section 7.1 |
+//! | [`response`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
+//! | [`status`] | reason phrases, and why a request is refused | 9110 section 15 |
+
+pub(crate) mod chunked;
+pub(crate) mod fields;
+pub(crate) mod head;
+pub(crate) mod reply;
+pub(crate) mod response;
+pub(crate) mod status;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Bytes to values and back: no Lua, no socket, no clock, no thread.
+//!
+//! What is here is called with slices of somebody's buffers. The invariant of the whole folder: whatever a peer sends, the
+//! answer is a value or a refusal, never a panic, and the work done is linear in the bytes received, however they are
+//! split.
+//!
+//! | file | topic | RFC |
+//! |---|---|---|
+//! | [`http1`] | heads, fields and bodies of HTTP/1 | 9112 |
+//! | [`multipart`] | forms with files, decoding | 2046 section 5.1, 7578 |
+//! | [`compression`] | gzip, deflate and brotli in pieces, both ways | 1950 to 1952, 7932 |
+//! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
+//! | [`conditional`] | conditional requests | 9110 section 13 |
+//! | [`range`] | `Range` fields | 9110 section 14 |
+//! | [`accept_encoding`] | `Accept-Encoding` | 9110 section 12.5.3 |
+//! | [`media`] | media types by file names | |
+//! | [`uri`] | percent-encoding, query strings, path normalisation | 3986 sections 2, 6.2.2 |
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod accept_encoding;
+pub(crate) mod compression;
+pub(crate) mod conditional;
+pub(crate) mod date;
+pub(crate) mod http1;
+pub(crate) mod media;
+pub(crate) mod multipart;
+pub(crate) mod range;
+pub(crate) mod uri;
+
+#[cfg(test)]
+mod tests;
