@@ -8,27 +8,24 @@ use super::returns::{Nil, Push, Pusher, Returns};
 use crate::raw;
 use std::io;
 
-/// What a call of the system, or one of ours, failed for. Plain data.
-#[derive(Clone, Copy)]
-pub(crate) struct Failure(raw::Fault);
+/// What a call of the system, or one of ours, failed for. It takes little room where it is one of several results, since
+/// most calls do not fail.
+pub(crate) struct Failure(Box<raw::Fault>);
 
 /// The message of a failure: `call: what happened`.
-#[derive(Clone, Copy)]
-pub(crate) struct Message(raw::Fault);
+pub(crate) struct Message(Box<raw::Fault>);
 
 impl Failure {
     /// What the system said.
+    #[cold]
     pub(crate) fn io(call: &'static str, error: &io::Error) -> Self {
-        Failure(raw::Fault::io(call, error))
+        Failure(Box::new(raw::Fault::io(call, error)))
     }
 
     /// A failure that is ours.
-    pub(crate) const fn word(
-        call: &'static str,
-        message: &'static str,
-        code: &'static str,
-    ) -> Self {
-        Failure(raw::Fault::word(call, message, code))
+    #[cold]
+    pub(crate) fn word(call: &'static str, message: &'static str, code: &'static str) -> Self {
+        Failure(Box::new(raw::Fault::word(call, message, code)))
     }
 
     pub(crate) fn message(self) -> Message {
@@ -36,7 +33,7 @@ impl Failure {
     }
 
     /// The short word for programs.
-    pub(crate) fn code(self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         self.0.code()
     }
 }
@@ -52,6 +49,7 @@ impl Push for Message {
 impl Returns for Failure {
     #[cold]
     fn give(self, to: Pusher<'_>) -> Flow {
-        (Nil, self.message(), self.code()).give(to)
+        let code = self.code();
+        (Nil, self.message(), code).give(to)
     }
 }

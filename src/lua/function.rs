@@ -80,7 +80,7 @@ enum Kind {
     Call {
         arguments: c_int,
         results: c_int,
-        then: Then,
+        then: &'static Then,
         kept: u32,
     },
     /// The same; an error of it is given to the next step, as the message handler at `handler` changes it (0: none).
@@ -88,13 +88,13 @@ enum Kind {
         arguments: c_int,
         results: c_int,
         handler: c_int,
-        then: Then,
+        then: &'static Then,
         kept: u32,
     },
     /// The coroutine yields the topmost values.
     Yield {
         values: c_int,
-        then: Then,
+        then: &'static Then,
         kept: u32,
     },
 }
@@ -125,7 +125,7 @@ impl<R> Next<R> {
     /// Calls the function that was pushed before the last `arguments` values; then `then` runs, with `kept`. An error
     /// is the function's own.
     #[inline]
-    pub(crate) fn call(arguments: c_int, then: Then, kept: u32) -> Self {
+    pub(crate) fn call(arguments: c_int, then: &'static Then, kept: u32) -> Self {
         Next(Doing::Flow(Flow(Kind::Call {
             arguments,
             results: ffi::LUA_MULTRET,
@@ -141,7 +141,7 @@ impl<R> Next<R> {
         arguments: c_int,
         results: c_int,
         handler: c_int,
-        then: Then,
+        then: &'static Then,
         kept: u32,
     ) -> Self {
         assert!((-1..=16).contains(&results), "up to 16 results, or all");
@@ -156,7 +156,7 @@ impl<R> Next<R> {
 
     /// The coroutine yields the `values` values pushed last. When it is resumed, `then` runs, with `kept`.
     #[inline]
-    pub(crate) fn yields(values: c_int, then: Then, kept: u32) -> Self {
+    pub(crate) fn yields(values: c_int, then: &'static Then, kept: u32) -> Self {
         Next(Doing::Flow(Flow(Kind::Yield { values, then, kept })))
     }
 }
@@ -186,7 +186,6 @@ pub(crate) struct Outcome {
 }
 
 /// A step that follows another; see [`then`].
-#[derive(Clone, Copy)]
 pub(crate) struct Then {
     /// For Lua, when there was a yield.
     entry: ffi::lua_KFunction,
@@ -196,14 +195,16 @@ pub(crate) struct Then {
 
 /// The step `f`, to follow another.
 #[inline]
-pub(crate) const fn then<F, R>(_: F) -> Then
+pub(crate) const fn then<F, R>(_: F) -> &'static Then
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy + 'static,
     R: Returns,
 {
-    Then {
-        entry: go_on::<F, R>,
-        step: follow::<F, R>,
+    const {
+        &Then {
+            entry: go_on::<F, R>,
+            step: follow::<F, R>,
+        }
     }
 }
 
@@ -221,13 +222,8 @@ where
     F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy,
     R: Returns,
 {
-    // SAFETY: Lua calls it with a valid state; this frame owns nothing.
-    unsafe {
-        match run(state, Start::First, only::<F>()) {
-            Flow(Kind::Return(count)) => count,
-            flow => drive(state, flow),
-        }
-    }
+    // SAFETY: Lua calls it with a valid state, and room for 20 values.
+    unsafe { guarded(state, || first(state, only::<F>())) }
 }
 
 /// What Lua calls for the step `F` after a yield.
@@ -240,16 +236,52 @@ where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
 {
-    // SAFETY: as for `enter`.
-    unsafe {
-        match follow::<F, R>(state, status, context) {
-            Flow(Kind::Return(count)) => count,
-            flow => drive(state, flow),
+    // SAFETY: as for `enter`, in the frame of the function that yielded.
+    unsafe { guarded(state, || follow::<F, R>(state, status, context)) }
+}
+
+/// Runs steps until the function ends or yields; a panic of one is raised.
+///
+/// # Safety
+/// Called by Lua, with a valid state. What is in the frames of `begin` when it raises owns nothing.
+#[inline(always)]
+unsafe fn guarded(state: *mut lua_State, begin: impl FnOnce() -> Flow) -> c_int {
+    let result = catch_unwind(AssertUnwindSafe(|| match begin() {
+        Flow(Kind::Return(count)) => count,
+        // SAFETY: the step that gave it has pushed what it names.
+        flow => unsafe { drive(state, flow) },
+    }));
+    match result {
+        Ok(count) => count,
+        // SAFETY: this frame owns nothing else.
+        Err(panic) => unsafe { Fault::panic(panic).raise(state) },
+    }
+}
+
+/// Runs the first step of a function: again from its start when a number had to be made a string for it.
+#[inline(always)]
+unsafe fn first<F, R>(state: *mut lua_State, step: F) -> Flow
+where
+    F: Fn(&mut Call<'_>) -> Result<R, Fault>,
+    R: Returns,
+{
+    loop {
+        // SAFETY: the running function's state, with room for 20 values.
+        let mut call = unsafe { Call::new(state, 20) };
+        match step(&mut call) {
+            // SAFETY: the step is over, and all that is left are its results, which are parked. So a raise skips nothing.
+            Ok(results) => return results.give(unsafe { Pusher::new(state) }),
+            Err(fault) => {
+                let height = call.base;
+                // SAFETY: the step is over, with no result.
+                unsafe { convert(state, fault, height) }
+            }
         }
     }
 }
 
 /// Runs the step `F`, which follows another.
+#[inline]
 unsafe fn follow<F, R>(state: *mut lua_State, status: c_int, context: lua_KContext) -> Flow
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
@@ -261,68 +293,37 @@ where
         kept: (context >> 32) as u32,
     };
     // SAFETY: runs in the frame of the function whose step it follows. A function begins with room for 20 values; what
-    // came since may have used that up.
+    // came since may have used that up. What is left when it raises is plain data, as for `first`.
     unsafe {
         if ffi::lua_gettop(state) > FEW && ffi::lua_checkstack(state, 20) == 0 {
             Fault::message("stack overflow").raise(state);
         }
-        run(state, Start::Follower, |call: &mut Call<'_>| {
-            only::<F>()(call, outcome)
-        })
+        let mut call = Call::new(state, 20 - FEW);
+        match only::<F>()(&mut call, outcome) {
+            Ok(results) => results.give(Pusher::new(state)),
+            // It may have acted upon what came with it: so it is not run again for a conversion.
+            Err(fault) => fault.raise(state),
+        }
     }
 }
 
 /// So many values leave room enough for a step in the frame of any function.
 const FEW: c_int = 5;
 
-/// Which step of a function begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
-    First,
-    Follower,
-}
-
-/// Runs a step, and gives Lua what it returns.
-#[inline(always)]
-unsafe fn run<F, R>(state: *mut lua_State, start: Start, step: F) -> Flow
-where
-    F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy,
-    R: Returns,
-{
-    let room = match start {
-        Start::First => 20,
-        Start::Follower => 20 - FEW,
-    };
-    loop {
-        let mut base = -1;
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the running function's state; the call ends with the step.
-            let mut call = unsafe { Call::new(state, room) };
-            let result = step(&mut call);
-            base = call.base;
-            // SAFETY: what may raise is here, where the step is over, and all that is left are the results, which are
-            // parked. So this frame and those of the closure own nothing when it does.
-            result.map(|results| results.give(unsafe { Pusher::new(state) }))
-        }));
-        let fault = match result {
-            Ok(Ok(flow)) => return flow,
-            Ok(Err(fault)) => fault,
-            Err(panic) => Fault::panic(panic),
+/// Makes the number a string that a step asked for as one, and drops what it has pushed above `height` (negative:
+/// nothing); raises any other fault.
+#[cold]
+unsafe fn convert(state: *mut lua_State, fault: Fault, height: c_int) {
+    // SAFETY: the caller owns nothing; what this one owns is dropped before the conversion, which may raise.
+    unsafe {
+        let Some(index) = fault.conversion() else {
+            fault.raise(state)
         };
-        // SAFETY: as above; a conversion may raise a memory error.
-        unsafe {
-            match fault.conversion() {
-                // A step that follows another may have acted upon what came with it.
-                Some(index) if start == Start::First => {
-                    drop(fault);
-                    if base >= 0 {
-                        ffi::lua_settop(state, base);
-                    }
-                    ffi::lua_tolstring(state, index, std::ptr::null_mut());
-                }
-                _ => fault.raise(state),
-            }
+        drop(fault);
+        if height >= 0 {
+            ffi::lua_settop(state, height);
         }
+        ffi::lua_tolstring(state, index, std::ptr::null_mut());
     }
 }
 
@@ -389,8 +390,9 @@ unsafe fn drive(state: *mut lua_State, mut flow: Flow) -> c_int {
                     (then.step)(state, status, context)
                 }
                 Kind::Yield { values, then, kept } => {
-                    let values = values.clamp(0, ffi::lua_gettop(state));
-                    let context = context(ffi::lua_gettop(state) - values, kept);
+                    let top = ffi::lua_gettop(state);
+                    let values = values.clamp(0, top);
+                    let context = context(top - values, kept);
                     return ffi::lua_yieldk(state, values, context, Some(then.entry));
                 }
             }

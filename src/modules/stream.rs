@@ -54,24 +54,43 @@ struct Failed<P> {
     part: P,
 }
 
-#[derive(Clone, Copy)]
 enum Why {
-    Word(&'static str),
+    Word(Word),
     System(Failure),
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    Closed,
+    Timeout,
+    TooLong,
+}
+
+impl Word {
+    fn text(self) -> &'static str {
+        match self {
+            Word::Closed => "closed",
+            Word::Timeout => "timeout",
+            Word::TooLong => "too long",
+        }
+    }
 }
 
 impl<P: Push + 'static> Returns for Failed<P> {
     #[cold]
     fn give(self, to: Pusher<'_>) -> Flow {
         match self.why {
-            Why::Word(word) => (Nil, word, self.part, word).give(to),
-            Why::System(failure) => (Nil, failure.message(), self.part, failure.code()).give(to),
+            Why::Word(word) => (Nil, word.text(), self.part, word.text()).give(to),
+            Why::System(failure) => {
+                let code = failure.code();
+                (Nil, failure.message(), self.part, code).give(to)
+            }
         }
     }
 }
 
 impl<P> Failed<P> {
-    fn word(word: &'static str, part: P) -> Self {
+    fn word(word: Word, part: P) -> Self {
         let why = Why::Word(word);
         Failed { why, part }
     }
@@ -134,7 +153,7 @@ fn rest(stream: &mut Stream) -> Option<Lent<Stream>> {
 #[inline]
 fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
     if stream.is_closed() {
-        return Reply::Failed(Failed::word("closed", None));
+        return Reply::Failed(Failed::word(Word::Closed, None));
     }
     match stream.receive(form) {
         Ok(Received::Ready { length, consume }) => {
@@ -143,8 +162,8 @@ fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
         }
         Ok(Received::WouldBlock) => Reply::Blocked(false),
         Ok(Received::Ended) if matches!(form, Form::Any) => Reply::End(Nil),
-        Ok(Received::Ended) => Reply::Failed(Failed::word("closed", rest(stream))),
-        Ok(Received::TooLong) => Reply::Failed(Failed::word("too long", None)),
+        Ok(Received::Ended) => Reply::Failed(Failed::word(Word::Closed, rest(stream))),
+        Ok(Received::TooLong) => Reply::Failed(Failed::word(Word::TooLong, None)),
         Err(error) => Reply::Failed(Failed::system("recv", &error, rest(stream))),
     }
 }
@@ -269,7 +288,7 @@ fn refused(call: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
 
 /// The turn to read ends, and `next` follows: the next that queues has the turn, which Lua's books tell.
 #[cold]
-fn end_turn<R>(call: &mut Call<'_>, next: Then) -> Result<Next<R>, Fault> {
+fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Fault> {
     let (stream, _) = connection(call, "recv")?;
     stream.turns &= !(HERE | QUEUED);
     call.push(Argument(PASS_ON))?;
@@ -288,8 +307,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         }
     }
     let ends = match call.string(outcome.first) {
-        Some(b"timeout") => Some("timeout"),
-        Some(b"closed") => Some("closed"),
+        Some(b"timeout") => Some(Word::Timeout),
+        Some(b"closed") => Some(Word::Closed),
         _ => None,
     };
     call.drop_to(outcome.first - 1);
@@ -322,7 +341,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         return Ok(Next::returns(reply));
     }
     match ends {
-        Some("timeout") => end_turn(call, then(timed_out)),
+        Some(Word::Timeout) => end_turn(call, then(timed_out)),
         Some(_) => end_turn(call, then(closed)),
         None => end_turn(call, then(passed)),
     }
@@ -343,11 +362,11 @@ fn passed(call: &mut Call<'_>, outcome: Outcome) -> Result<Reply, Fault> {
 }
 
 fn timed_out(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
-    Ok(Reply::Failed(Failed::word("timeout", None)))
+    Ok(Reply::Failed(Failed::word(Word::Timeout, None)))
 }
 
 fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
-    Ok(Reply::Failed(Failed::word("closed", None)))
+    Ok(Reply::Failed(Failed::word(Word::Closed, None)))
 }
 
 pub(crate) const RECV: Function = Function::new(recv);
@@ -395,7 +414,7 @@ fn put_strings(call: &mut Call<'_>, first: i32, mut sent: usize) -> Result<Put, 
         &many[..]
     };
     if stream.is_closed() {
-        return Ok(Put::Failed(Failed::word("closed", sent as i64)));
+        return Ok(Put::Failed(Failed::word(Word::Closed, sent as i64)));
     }
     // Nothing to add means that somebody only flushes, and may not come back.
     let begun = match sent == 0 && count > 0 {

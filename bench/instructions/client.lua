@@ -1,0 +1,52 @@
+-- The other side of run.lua: lio client.lua KIND PORT PID ROUNDS. In each round, 64 connections send while the process
+-- PID is stopped, and then wait for all that is to come back.
+
+local loop = require "lio.loop"
+local net = require "lio.net"
+
+local kind, port, pid, rounds = arg[1], math.tointeger(arg[2]), arg[3], math.tointeger(arg[4])
+local COUNT <const> = 64
+
+local function get(path, more) return ("GET %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%s\r\n"):format(path, more or "") end
+
+local body <const> = ("x"):rep(1024)
+-- What is sent, how often at once, and whether each round has connections of its own.
+local KINDS <const> = {
+  hello = { get "/" },
+  pipelined = { get "/", times = 16 },
+  connections = { get("/", "Connection: close\r\n"), anew = true },
+  post = { "POST /echo HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 1024\r\n\r\n" .. body },
+  json = { get "/users/7/posts/42" },
+  echo = { ("x"):rep(64) },
+}
+local what <const> = assert(KINDS[kind], "no such kind")
+local data <const> = what[1]:rep(what.times or 1)
+
+local function signal(name) assert(os.execute(("kill -%s %s"):format(name, pid))) end
+
+local function connect() return assert(net.connect("127.0.0.1", port)) end
+
+loop.run(function()
+  local list, length = {}, nil
+  if not what.anew then
+    for i = 1, COUNT do list[i] = connect() end
+    -- How long an answer is, and all connections known to the server before the count.
+    for _, c in ipairs(list) do
+      assert(c:send(what[1]))
+      local answer = assert(c:recv())
+      loop.sleep(0)
+      length = length or #answer * (what.times or 1)
+      assert(kind == "echo" or answer:find "^HTTP/1.1 200", answer)
+    end
+  end
+  for _ = 1, rounds do
+    signal "STOP"
+    if what.anew then for i = 1, COUNT do list[i] = connect() end end
+    for _, c in ipairs(list) do assert(c:send(data)) end
+    signal "CONT"
+    for _, c in ipairs(list) do
+      assert(c:recv(length or "all"))
+      if what.anew then c:close() end
+    end
+  end
+end)
