@@ -19,26 +19,39 @@
 //!
 //! Public here are only Lua's entry points, which the C side of Lua calls, and what the executable needs.
 
+#![deny(unsafe_code)]
+
 #[cfg(not(any(feature = "lua54", feature = "lua55")))]
 compile_error!("choose one of the features `lua54` and `lua55`");
 #[cfg(not(any(feature = "vendored", feature = "module")))]
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
 mod codec;
+#[allow(unsafe_code)]
 mod compress;
+#[allow(unsafe_code)]
 mod file;
+#[allow(unsafe_code)]
 mod http;
+#[allow(unsafe_code)]
 mod ltask;
 // The folders move onto it one by one.
-#[allow(dead_code, unused_imports)]
+#[allow(dead_code, unused_imports, unsafe_code)]
 mod lua;
 mod modules;
+#[allow(unsafe_code)]
 mod raw;
+#[allow(unsafe_code)]
 mod selector;
+#[allow(unsafe_code)]
 mod socket;
+#[allow(unsafe_code)]
 mod stream;
+#[allow(unsafe_code)]
 mod task;
+#[allow(unsafe_code)]
 mod timer;
+#[allow(unsafe_code)]
 pub mod watched;
 
 pub use lua::Function;
@@ -49,6 +62,7 @@ use std::os::raw::c_int;
 ///
 /// # Safety
 /// Called by Lua's `require`.
+#[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn luaopen_lio(state: *mut lua_State) -> c_int {
     // SAFETY: the caller's promise.
@@ -67,6 +81,7 @@ macro_rules! entry {
         ///
         /// # Safety
         /// Called by Lua's `require`.
+        #[allow(unsafe_code)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $symbol(state: *mut lua_State) -> c_int {
             // SAFETY: the caller's promise.
@@ -166,6 +181,7 @@ entry!(
 ///
 /// # Safety
 /// `state` is valid, with its standard library open and 10 free stack slots; may raise.
+#[allow(unsafe_code)]
 pub unsafe fn install(state: *mut lua_State) {
     // SAFETY: the caller's promise.
     unsafe {

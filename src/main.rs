@@ -7,9 +7,14 @@
 //! - `script.rs`: runs it in a VM; `vm.rs`: makes that
 //! - `watch`: runs it in a process of its own, again when its files change
 
+#![deny(unsafe_code)]
+
 mod command;
+#[allow(unsafe_code)]
 mod script;
+#[allow(unsafe_code)]
 mod vm;
+#[allow(unsafe_code)]
 mod watch;
 
 use command::{Command, Program, USAGE};
@@ -18,6 +23,7 @@ use std::ffi::CStr;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+#[allow(unsafe_code)]
 fn main() -> ExitCode {
     // Rust ignores SIGPIPE; a script's output into a closed pipe ends it, as with any Lua.
     // SAFETY: sets a disposition before any thread is started.
@@ -85,6 +91,7 @@ pub(crate) fn complain(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_fmt(text);
 }
 
+#[allow(unsafe_code)]
 fn lua_version() -> String {
     // SAFETY: a fresh state, used and closed here.
     unsafe {

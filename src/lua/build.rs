@@ -16,7 +16,7 @@ impl Sealed for Module {}
 impl Push for Module {
     fn push(&mut self, to: Pusher<'_>) {
         let state = to.state();
-        // SAFETY: a pusher's promise.
+        // SAFETY: a pusher has room for a table, a name and a function.
         unsafe { crate::raw::module::push(state, self.0) }
     }
 }
@@ -33,7 +33,7 @@ macro_rules! closure {
             fn push(&mut self, to: Pusher<'_>) {
  let state = to.state();
                 let ($($name,)*) = &mut self.1;
-                // SAFETY: a pusher's promise.
+                // SAFETY: a pusher has room for a function and its few upvalues, which are on top when it is made.
                 unsafe {
                     $($name.push(to.again());)*
                     self.0.push(state, $count);
@@ -152,7 +152,7 @@ impl<T: Object> Sealed for Methods<T> {}
 impl<T: Object> Push for Methods<T> {
     fn push(&mut self, to: Pusher<'_>) {
         let state = to.state();
-        // SAFETY: a pusher's promise.
+        // SAFETY: the metatable is a table of this folder's; its `__index` takes its place.
         unsafe {
             object::push_metatable::<T>(state);
             ffi::lua_getfield(state, -1, c"__index".as_ptr());
@@ -168,7 +168,7 @@ impl<T: Object> Sealed for Metatable<T> {}
 impl<T: Object> Push for Metatable<T> {
     fn push(&mut self, to: Pusher<'_>) {
         let state = to.state();
-        // SAFETY: a pusher's promise.
+        // SAFETY: a pusher has the room that making a metatable asks for.
         unsafe { object::push_metatable::<T>(state) }
     }
 }

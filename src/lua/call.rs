@@ -73,7 +73,7 @@ impl Call<'_> {
     /// The object at `index` if it is one of this type.
     #[inline]
     pub(crate) fn as_object<T: Object>(&self, index: c_int) -> Option<&T> {
-        // SAFETY: as for `object`.
+        // SAFETY: of this type and living, or nothing; the borrow of the call keeps everybody else from it.
         unsafe {
             Block::at(self.state, at(index))
                 .get::<T>()

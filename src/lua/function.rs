@@ -39,7 +39,7 @@ impl Function {
     /// # Safety
     /// `state` is valid, with a free stack slot; may raise a memory error when there are upvalues.
     pub unsafe fn push(self, state: *mut lua_State, upvalues: c_int) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made room, and pushed the upvalues.
         unsafe { ffi::lua_pushcclosure(state, self.0, upvalues) }
     }
 
@@ -53,7 +53,7 @@ impl Function {
     /// # Safety
     /// As for the function itself.
     pub(crate) unsafe fn run(self, state: *mut lua_State) -> c_int {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller is a C function that Lua called with this state.
         unsafe { (self.0)(state) }
     }
 }

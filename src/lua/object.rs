@@ -232,7 +232,7 @@ pub(crate) unsafe fn tail<T: Object>(value: *const T) -> *mut u8 {
 
 /// The slot that holds `value`.
 unsafe fn slot_of<T: Object>(value: *const T) -> *const Slot<T> {
-    // SAFETY: the value lies at a fixed offset in its slot.
+    // SAFETY: a slot begins that far before its value, in the same block.
     unsafe {
         let start = value.cast::<u8>();
         start.sub(std::mem::offset_of!(Slot<T>, value)).cast()
@@ -305,7 +305,7 @@ impl Block {
 /// # Safety
 /// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
 pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: the caller's promise.
+    // SAFETY: a block that was just read off the stack is reachable.
     unsafe { Block::at(state, index).get::<T>() }
 }
 
@@ -314,7 +314,7 @@ pub(crate) unsafe fn test<T: Object>(state: *mut lua_State, index: c_int) -> Opt
 /// # Safety
 /// The pseudo-index `index` is of an upvalue that was set to a `T`.
 pub(crate) unsafe fn upvalue<T: Object>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: the caller's promise; the key is null once the value is dropped.
+    // SAFETY: an upvalue of this library's functions is set once, to what the caller names.
     unsafe { known(state, index) }
 }
 
@@ -336,7 +336,7 @@ pub(crate) unsafe fn known<T: Object>(state: *mut lua_State, index: c_int) -> Op
 /// # Safety
 /// Its userdata has not been collected.
 pub(crate) unsafe fn is_alive<T: Object>(value: *const T) -> bool {
-    // SAFETY: the value lies at a fixed offset in its slot.
+    // SAFETY: the block is there still; dropping the value has set the key to null.
     unsafe { !(*slot_of(value)).key.is_null() }
 }
 
@@ -345,7 +345,7 @@ pub(crate) unsafe fn is_alive<T: Object>(value: *const T) -> bool {
 /// # Safety
 /// As for [`is_alive`]; nothing of Lua's is called while the reference is in use, and there is no other.
 pub(crate) unsafe fn living<'a, T: Object>(value: *mut T) -> Option<&'a mut T> {
-    // SAFETY: the caller's promise.
+    // SAFETY: no other reference to the value is in use, as the caller says.
     unsafe { is_alive(value).then(|| &mut *value) }
 }
 
@@ -354,7 +354,7 @@ pub(crate) unsafe fn living<'a, T: Object>(value: *mut T) -> Option<&'a mut T> {
 /// # Safety
 /// As for [`test`]; nothing that needs `Drop` may be alive.
 pub(crate) unsafe fn check<T: Object>(state: *mut lua_State, index: c_int) -> *mut T {
-    // SAFETY: the caller's promise.
+    // SAFETY: asks what is there; where it raises, no frame owns anything.
     unsafe {
         match test::<T>(state, index) {
             Some(value) => value,

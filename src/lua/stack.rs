@@ -77,7 +77,7 @@ impl Stack {
     /// Whether the value at `index` counts as true in Lua.
     #[inline]
     pub(crate) fn is_true(&self, index: c_int) -> bool {
-        // SAFETY: as for `kind`.
+        // SAFETY: what has no value counts as false.
         unsafe { ffi::lua_toboolean(self.state, at(index)) != 0 }
     }
 
@@ -120,7 +120,7 @@ impl Stack {
 
     fn to_number(&self, index: c_int) -> Option<f64> {
         let mut is_number = 0;
-        // SAFETY: as for `integer`.
+        // SAFETY: converts a copy; the value on the stack stays what it is.
         let value = unsafe { ffi::lua_tonumberx(self.state, at(index), &mut is_number) };
         (is_number != 0).then_some(value)
     }

@@ -25,7 +25,7 @@ macro_rules! plain {
             #[inline(always)]
             unsafe fn push_plain(self, $state: *mut lua_State) {
                 let $value = self;
-                // SAFETY: a pusher's promise.
+                // SAFETY: the caller has made room for one value, and none of these takes memory.
                 unsafe { $push }
             }
         }
@@ -71,7 +71,7 @@ impl Stack {
     #[inline]
     pub(crate) fn push(&mut self, value: impl Plain) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: there is room.
+        // SAFETY: room for one value was reserved above.
         unsafe {
             value.push_plain(self.state);
             Ok(ffi::lua_gettop(self.state))

@@ -1,0 +1,332 @@
+//! The rules of the house, each as a function from the sources to what breaks it: one line for each violation.
+
+use crate::source::{File, Sources};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The folders of `src/`, from the top down. A file imports files of its own folder, and of folders with a lower rank.
+const RANKS: &[(&str, u32)] = &[
+    ("src/lib.rs", 11),
+    ("src/main.rs", 11),
+    ("src/cli/", 10),
+    ("src/modules/", 9),
+    ("src/http/server/", 8),
+    ("src/http/client/", 8),
+    ("src/http/router/", 7),
+    ("src/ltask/", 6),
+    ("src/task/", 5),
+    ("src/stream/", 4),
+    ("src/socket/", 3),
+    ("src/file/", 3),
+    ("src/event/", 2),
+    ("src/codec/", 1),
+    ("src/lua/", 0),
+];
+
+/// Places that files have still to leave, and the folder that they belong to.
+const OLD: &[(&str, &str)] = &[
+    ("src/command.rs", "src/cli/"),
+    ("src/script.rs", "src/cli/"),
+    ("src/vm.rs", "src/cli/"),
+    ("src/watch/", "src/cli/"),
+    ("src/compress/", "src/modules/"),
+    ("src/http/", "src/http/server/"),
+    ("src/watched/", "src/file/"),
+    ("src/selector/", "src/event/"),
+    ("src/timer/", "src/event/"),
+    ("src/raw/", "src/lua/"),
+];
+
+/// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust cannot do it. The same table is in
+/// `docs/architecture.md`.
+pub const UNSAFE: &[(&str, &str)] = &[
+    (
+        "src/cli/allocator.rs",
+        "Lua's allocator over mimalloc and malloc",
+    ),
+    (
+        "src/event/adopt.rs",
+        "descriptors that are handed over as numbers",
+    ),
+    ("src/event/signals.rs", "signal handlers and dispositions"),
+    ("src/ltask/crash.rs", "the handler of fatal signals"),
+    ("src/ltask/memory/arena.rs", "the memory of a service's VM"),
+    (
+        "src/ltask/message.rs",
+        "blocks of malloc that C code may free",
+    ),
+    (
+        "src/ltask/slices.rs",
+        "signals to a thread, and its processor time",
+    ),
+    (
+        "src/socket/sendfile.rs",
+        "the signal mask around sendfile(2)",
+    ),
+];
+
+/// How many `unsafe` blocks there may be in all.
+const BLOCKS: usize = 150;
+
+/// How many lines `src/` may have, tests excluded; and one file.
+const LINES: usize = 30_000;
+const FILE_LINES: usize = 500;
+
+/// Files that keep something for a thread or the process that is no plain data, and why no VM's objects share it.
+const THREADS: &[(&str, &str)] = &[
+    ("src/lua/store.rs", "an address that tells threads apart"),
+    ("src/ltask/watch.rs", "the slice that runs on this thread"),
+    ("src/selector/pause.rs", "a function pointer"),
+];
+
+/// Crates that only some folders may name.
+const CRATES: &[(&str, &[&str])] = &[("mlua", &["src/lua/", "src/lib.rs"])];
+
+/// What the codec may not name: it has no system, no clock, no thread.
+const NOT_IN_CODEC: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::process",
+    "std::os",
+    "std::time::Instant",
+    "mio",
+    "rustix",
+    "socket2",
+    "libc",
+];
+
+/// Everything that breaks a rule, sorted.
+pub fn violations(sources: &Sources<'_>) -> BTreeSet<String> {
+    let files = &sources.files;
+    let mut found = BTreeSet::new();
+    found.extend(upward(files));
+    found.extend(
+        circles(files)
+            .into_iter()
+            .map(|file| format!("circle {file}")),
+    );
+    found.extend(without_right_to_unsafe(files));
+    found.extend(repeated_arguments(files));
+    found.extend(shared_by_threads(files));
+    found.extend(foreign_crates(files));
+    found.extend(too_long(files));
+    found
+}
+
+type Files = BTreeMap<String, File>;
+
+fn layer(path: &str) -> (&'static str, u32) {
+    let rank = |path: &str| RANKS.iter().find(|(folder, _)| path.starts_with(folder));
+    let old = || OLD.iter().find(|(place, _)| path.starts_with(place));
+    let found = rank(path).or_else(|| rank(old()?.1));
+    *found.unwrap_or_else(|| panic!("{path} is in no layer: name its folder in RANKS"))
+}
+
+/// Imports of a layer above, or of another folder of the same rank.
+fn upward(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, file) in files {
+        let (folder, rank) = layer(path);
+        for import in &file.imports {
+            let (other, above) = layer(import);
+            if above > rank || above == rank && other != folder {
+                found.push(format!("upward {path} -> {import}"));
+            }
+        }
+    }
+    found
+}
+
+/// The files that import each other in a circle: whoever reaches itself.
+fn circles(files: &Files) -> Vec<String> {
+    let reaches_itself = |start: &&String| {
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<&String> = files[*start].imports.iter().collect();
+        while let Some(path) = open.pop() {
+            if path == *start {
+                return true;
+            }
+            if seen.insert(path) {
+                open.extend(&files[path].imports);
+            }
+        }
+        false
+    };
+    files.keys().filter(reaches_itself).cloned().collect()
+}
+
+fn may_be_unsafe(path: &str) -> bool {
+    path.starts_with("src/lua/") || UNSAFE.iter().any(|(file, _)| *file == path)
+}
+
+/// How often the word occurs; not in `unsafe_code`.
+fn count_unsafe(file: &File) -> usize {
+    file.tokens
+        .iter()
+        .filter(|token| *token == "unsafe")
+        .count()
+}
+
+/// How many blocks there are.
+fn count_blocks(file: &File) -> usize {
+    let pairs = file.tokens.windows(2);
+    pairs
+        .filter(|pair| pair[0] == "unsafe" && pair[1] == "(")
+        .count()
+}
+
+fn without_right_to_unsafe(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    let is_below = |path: &str, head: &str| {
+        let folder = head.trim_end_matches("mod.rs").trim_end_matches(".rs");
+        path == head || path.starts_with(folder)
+    };
+    for (path, file) in files {
+        if count_unsafe(file) > 0 && !may_be_unsafe(path) {
+            found.push(format!("unsafe {path}"));
+        }
+        // A folder that needs it no more.
+        for head in &file.allows_unsafe {
+            let mut below = files.iter().filter(|(path, _)| is_below(path, head));
+            if below.all(|(_, file)| count_unsafe(file) == 0) {
+                found.push(format!("allow {head}"));
+            }
+        }
+    }
+    // A table that has more than there is.
+    for (named, _) in UNSAFE {
+        if files.get(*named).is_none_or(|file| count_unsafe(file) == 0) {
+            found.push(format!("named {named}"));
+        }
+    }
+    let blocks: usize = files.values().map(count_blocks).sum();
+    if blocks > BLOCKS {
+        found.push("blocks src".into());
+    }
+    found
+}
+
+/// The arguments for `unsafe` blocks: the text of each comment that begins with `SAFETY:`.
+fn arguments(file: &File) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = file.text.lines().map(str::trim).peekable();
+    while let Some(line) = lines.next() {
+        let Some(text) = line.strip_prefix("// SAFETY:") else {
+            continue;
+        };
+        let mut text = text.to_string();
+        while let Some(more) = lines.peek().and_then(|line| line.strip_prefix("//")) {
+            text += more;
+            lines.next();
+        }
+        let words: Vec<_> = text.split_whitespace().collect();
+        found.push(words.join(" ").trim_end_matches('.').to_lowercase());
+    }
+    found
+}
+
+/// Files with an argument that another block has as well, or that only points to another's.
+fn repeated_arguments(files: &Files) -> Vec<String> {
+    let count = |folder: &str| {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let files = files.iter().filter(|(path, _)| path.starts_with(folder));
+        for argument in files.flat_map(|(_, file)| arguments(file)) {
+            *counts.entry(argument).or_default() += 1;
+        }
+        counts
+    };
+    let points = |argument: &str| {
+        argument.starts_with("as ") && !argument.contains([',', ';', ':']) || argument.is_empty()
+    };
+    let (core, all) = (count("src/lua/"), count("src/"));
+    let mut found = Vec::new();
+    for (path, file) in files {
+        for argument in arguments(file) {
+            if path.starts_with("src/lua/") && (core[&argument] > 1 || points(&argument)) {
+                found.push(format!("argument {path}: {argument}"));
+            } else if !path.starts_with("src/lua/") && (all[&argument] > 1 || points(&argument)) {
+                found.push(format!("argument {path}"));
+            }
+        }
+    }
+    found
+}
+
+/// What hangs on a thread or on the process while VMs move between threads.
+fn shared_by_threads(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, file) in files {
+        let is_listed = THREADS.iter().any(|(listed, _)| listed == path);
+        let has = |name: &str| file.tokens.iter().any(|token| token == name);
+        if has("thread_local") && !is_listed {
+            found.push(format!("thread {path}"));
+        }
+        let statics = file.tokens.iter().enumerate();
+        let statics = statics.filter(|(index, token)| {
+            *token == "static" && (*index == 0 || file.tokens[index - 1] != "'")
+        });
+        for (index, _) in statics {
+            let kind = file.tokens[index..]
+                .iter()
+                .take_while(|token| *token != "=");
+            let mut kind = kind.skip(1).take(40);
+            if kind.any(|token| matches!(token.as_str(), "mut" | "Rc" | "RefCell" | "UnsafeCell"))
+                && !is_listed
+            {
+                found.push(format!("thread {path}"));
+            }
+        }
+    }
+    found.dedup();
+    found
+}
+
+fn foreign_crates(files: &Files) -> Vec<String> {
+    let mut found = Vec::new();
+    let names = |file: &File, prefix: &str| {
+        let inner = format!("{prefix}::");
+        let mut paths = file.foreign.iter();
+        paths.any(|path| path == prefix || path.starts_with(&inner))
+    };
+    for (path, file) in files {
+        for (name, folders) in CRATES {
+            if names(file, name) && !folders.iter().any(|folder| path.starts_with(folder)) {
+                found.push(format!("{name} {path}"));
+            }
+        }
+        if path.starts_with("src/codec/") {
+            let banned = NOT_IN_CODEC.iter().filter(|banned| names(file, banned));
+            found.extend(banned.map(|banned| format!("codec {path} names {banned}")));
+        }
+    }
+    found
+}
+
+fn too_long(files: &Files) -> Vec<String> {
+    let long = files.iter().filter(|(_, file)| file.lines > FILE_LINES);
+    let mut found: Vec<_> = long.map(|(path, _)| format!("long {path}")).collect();
+    let sum: usize = files.values().map(|file| file.lines).sum();
+    if sum > LINES {
+        found.push("lines src".into());
+    }
+    found
+}
+
+/// What there is in all, for the record: files, lines, blocks of `unsafe` in `src/lua/` and elsewhere.
+pub fn summary(sources: &Sources<'_>) -> String {
+    let files = &sources.files;
+    let lines: usize = files.values().map(|file| file.lines).sum();
+    let (core, others): (Vec<_>, Vec<_>) = files
+        .iter()
+        .partition(|(path, _)| path.starts_with("src/lua/"));
+    let blocks = |files: &[(&String, &File)]| -> usize {
+        files.iter().map(|(_, file)| count_blocks(file)).sum()
+    };
+    format!(
+        "{} files, {lines} lines without tests, unsafe blocks: {} in src/lua, {} elsewhere; {} files in circles",
+        files.len(),
+        blocks(&core),
+        blocks(&others),
+        circles(files).len(),
+    )
+}
