@@ -12,7 +12,7 @@ use super::connection::{Connection, check};
 use super::exchange::{Exchange, Workspace, unix_seconds};
 use super::json;
 use crate::codec::date::DateCache;
-use crate::codec::http1::response::{self, Kind, Persistence};
+use crate::codec::http1::write::{self, Kind, Persistence};
 use crate::raw::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
@@ -60,7 +60,7 @@ unsafe fn begin(state: *mut lua_State, status: u16, list: c_int) -> Writer {
                 return Err(Text::new("the request is answered already, in part"));
             }
             let begin = stream.written + stream.queued() as u64;
-            response::start(stream.queue(), status);
+            write::start(stream.queue(), status);
             Ok(begin)
         });
         let begin = settle(state, begun);
@@ -104,11 +104,11 @@ unsafe fn end(
             let keep_alive = exchange.settle_keep_alive(stream);
             let out = stream.queue();
             if let Some(kind) = content_type.filter(|_| !seen.content_type) {
-                response::content_type(out, kind);
+                write::content_type(out, kind);
             }
             match framing {
-                Framing::Length(length) => response::content_length(out, length),
-                Framing::Chunked => response::chunked(out),
+                Framing::Length(length) => write::content_length(out, length),
+                Framing::Chunked => write::chunked(out),
                 Framing::UntilClose | Framing::None => {}
             }
             let date = (!seen.date).then_some(&mut (*space).date);
@@ -128,10 +128,10 @@ pub(super) fn end_head(
 ) {
     let out = stream.queue();
     if let Some(cache) = date {
-        response::date(out, cache, unix_seconds());
+        write::date(out, cache, unix_seconds());
     }
-    response::connection(out, keep_alive, exchange.version());
-    response::finish(out);
+    write::connection(out, keep_alive, exchange.version());
+    write::finish(out);
     exchange.body_from = Some(stream.written + stream.queued() as u64);
 }
 
@@ -176,12 +176,12 @@ unsafe fn end_whole(
     // SAFETY: as for `begin`; the body is kept by the caller.
     unsafe {
         let head_only = (*writer.connection).exchange.is_head();
-        let body = match response::body_is_empty(status) {
+        let body = match write::body_is_empty(status) {
             true => &[][..],
             false => body,
         };
-        let framing = match response::body_allowed(status) {
-            true if response::body_is_empty(status) => Framing::Length(0),
+        let framing = match write::body_allowed(status) {
+            true if write::body_is_empty(status) => Framing::Length(0),
             true if head_only && body.is_empty() => writer
                 .seen
                 .length
@@ -315,7 +315,7 @@ pub(super) unsafe fn returned(
             };
             let head_only = exchange.is_head();
             let date = date.get(unix_seconds());
-            response::plain(stream.queue(), kind, body.len(), persists, date);
+            write::plain(stream.queue(), kind, body.len(), persists, date);
             exchange.body_from = Some(stream.written + stream.queued() as u64);
             if !head_only {
                 exchange.weigh(body.len());
@@ -328,10 +328,10 @@ pub(super) unsafe fn returned(
 
 /// Whether an answer of unknown length goes out in chunks.
 fn framing_of(exchange: &Exchange, status: u16, seen: Seen) -> Framing {
-    if !response::body_allowed(status) {
+    if !write::body_allowed(status) {
         return Framing::None;
     }
-    if response::body_is_empty(status) {
+    if write::body_is_empty(status) {
         return Framing::Length(0);
     }
     match (seen.length, exchange.version()) {
@@ -354,8 +354,8 @@ pub(super) unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
         let writer = begin(state, status, 4);
         let (exchange, _) = check(state).parts();
         let framing = framing_of(exchange, status, writer.seen);
-        let head_only = exchange.is_head() || response::body_is_empty(status);
-        let bodied = response::body_allowed(status) && !response::body_is_empty(status);
+        let head_only = exchange.is_head() || write::body_is_empty(status);
+        let bodied = write::body_allowed(status) && !write::body_is_empty(status);
         let kind = kind.filter(|_| bodied);
         end(state, &writer, kind, framing);
         let name: &[u8] = match framing {
@@ -386,7 +386,7 @@ pub(super) unsafe extern "C-unwind" fn chunk(state: *mut lua_State) -> c_int {
         let (_, stream) = check(state).parts();
         let queued = guard(|| {
             match chunked {
-                true => response::chunk(stream.queue(), data),
+                true => write::chunk(stream.queue(), data),
                 false => stream.queue().extend_from_slice(data),
             }
             Ok((stream.queued(), stream.send_failed()))
@@ -404,7 +404,7 @@ pub(super) unsafe extern "C-unwind" fn last_chunk(state: *mut lua_State) -> c_in
     unsafe {
         let (_, stream) = check(state).parts();
         let queued = guard(|| {
-            stream.queue().extend_from_slice(response::LAST_CHUNK);
+            stream.queue().extend_from_slice(write::LAST_CHUNK);
             Ok(())
         });
         settle(state, queued);

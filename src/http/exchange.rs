@@ -10,8 +10,8 @@ use crate::codec::date::DateCache;
 use crate::codec::http1::chunked::Chunked;
 use crate::codec::http1::fields::{Fields, NO_FIELDS};
 use crate::codec::http1::head::{self, Framing, Head, Limits, Method, Progress};
-use crate::codec::http1::response;
 use crate::codec::http1::status::Reject;
+use crate::codec::http1::write;
 use crate::selector::WRITE;
 use crate::stream::{Filled, Stream};
 use std::io;
@@ -403,7 +403,7 @@ impl Exchange {
     /// Lets a client that waits for `100 Continue` go on (RFC 9110 section 10.1.1).
     fn invite(&mut self, stream: &mut Stream) -> io::Result<()> {
         if std::mem::take(&mut self.expects) && stream.buffered().is_empty() && !self.answered {
-            stream.queue().extend_from_slice(response::CONTINUE);
+            stream.queue().extend_from_slice(write::CONTINUE);
             stream.send(&[], &mut 0)?;
         }
         Ok(())
@@ -595,7 +595,7 @@ impl Exchange {
         }
         let out = stream.queue();
         let date = (&mut workspace.date, unix_seconds());
-        let body = response::simple(out, status, message, false, self.version, date);
+        let body = write::simple(out, status, message, false, self.version, date);
         if self.is_head {
             out.truncate(body);
         }

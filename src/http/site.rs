@@ -10,7 +10,7 @@ use super::connection::{Connection, check_at};
 use super::precompressed::{self, Absent};
 use super::request::{self, Request};
 use super::select::{self, Choice};
-use crate::codec::http1::response;
+use crate::codec::http1::write;
 use crate::codec::range;
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
@@ -292,22 +292,22 @@ impl Representation<'_> {
         let out = stream.queue();
         let begin = out.len();
         out.reserve(HEAD + body as usize);
-        response::start(out, status);
+        write::start(out, status);
         if self.varies {
             out.extend_from_slice(b"Vary: Accept-Encoding\r\n");
         }
         if let Some(value) = self.cache {
-            response::plain_field(out, b"Cache-Control", value);
+            write::plain_field(out, b"Cache-Control", value);
         }
-        response::plain_field(out, b"ETag", known.tag());
-        response::plain_field(out, b"Last-Modified", known.date());
+        write::plain_field(out, b"ETag", known.tag());
+        write::plain_field(out, b"Last-Modified", known.date());
         if status != 304 {
             out.extend_from_slice(b"Accept-Ranges: bytes\r\n");
             if let Some(coding) = self.coding {
-                response::plain_field(out, b"Content-Encoding", coding.as_bytes());
+                write::plain_field(out, b"Content-Encoding", coding.as_bytes());
             }
             if status == 206 {
-                response::content_range(out, first, length, facts.size);
+                write::content_range(out, first, length, facts.size);
             }
             let charset: &[u8] = match media::is_text(self.kind) {
                 true => b"; charset=utf-8\r\n",
@@ -316,7 +316,7 @@ impl Representation<'_> {
             out.extend_from_slice(b"Content-Type: ");
             out.extend_from_slice(self.kind.as_bytes());
             out.extend_from_slice(charset);
-            response::content_length(out, length);
+            write::content_length(out, length);
         }
         // SAFETY: the registry keeps the workspace; nothing else uses it now.
         let date = unsafe { &mut (*space).date };

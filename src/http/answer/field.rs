@@ -4,7 +4,7 @@
 //! Invariant: a field that is refused cuts the answer off, and raises.
 
 use crate::codec::http1::fields::is_token;
-use crate::codec::http1::response::{self, BadField};
+use crate::codec::http1::write::{self, BadField};
 use crate::http::connection::{Connection, GONE};
 use crate::raw::{Text, args, guard, raise, settle};
 use crate::stream::Stream;
@@ -123,7 +123,7 @@ impl Writer {
                 Role::Forbidden(problem) => self.fail(name, problem),
                 Role::Write => {
                     let stream = self.stream;
-                    let written = guard(|| Ok(response::field((*stream).queue(), name, value)));
+                    let written = guard(|| Ok(write::field((*stream).queue(), name, value)));
                     match settle(self.state, written) {
                         Ok(()) => {}
                         Err(BadField::Name) => self.fail(name, "not a header name"),

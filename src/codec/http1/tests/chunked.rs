@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::super::chunked::{Chunked, MAX_TRAILER_FIELDS, trailers};
 use super::super::fields::Field;
-use super::super::response::{LAST_CHUNK, chunk};
 use super::super::status::Reject;
+use super::super::write::{LAST_CHUNK, chunk};
 
 /// What a whole body came to.
 #[derive(Debug, PartialEq)]

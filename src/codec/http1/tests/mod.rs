@@ -9,7 +9,7 @@ mod head_framing;
 mod head_properties;
 mod head_refuses;
 mod reply;
-mod response;
+mod write;
 
 use super::fields::{Fields, NO_FIELDS};
 use super::head::{self, Head, Limits, Progress};

@@ -1,7 +1,7 @@
 //! Response heads and chunks, byte for byte.
 
-use super::super::response::*;
 use super::super::status;
+use super::super::write::*;
 use crate::codec::date::DateCache;
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -177,4 +177,90 @@ fn answers_that_have_no_body_get_none() {
         "HTTP/1.1 304 Not Modified\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
          Connection: keep-alive\r\n\r\n"
     );
+}
+
+#[test]
+fn a_head_with_a_handlers_fields_adds_what_they_leave_out() {
+    let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    let persists = Persistence {
+        keep_alive: false,
+        version: 11,
+    };
+    let text = written(|out| {
+        out.extend_from_slice(b"before|");
+        let mut head = ResponseHead::begin(out, 201);
+        head.own(b"A", b"b");
+        head.lines(b"C: d\r\n", Seen::default());
+        head.end(Some(b"text/plain"), Framing::Length(3), persists, date);
+        let seen = Seen {
+            content_type: true,
+            date: true,
+            ..Seen::default()
+        };
+        let mut head = ResponseHead::begin(out, 200);
+        head.lines(b"Content-Type: x/y\r\nDate: now\r\n", seen);
+        head.end(Some(b"text/plain"), Framing::Chunked, persists, date);
+    });
+    assert_eq!(
+        text,
+        "before|HTTP/1.1 201 Created\r\nA: b\r\nC: d\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\
+         Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nConnection: close\r\n\r\n\
+         HTTP/1.1 200 OK\r\nContent-Type: x/y\r\nDate: now\r\nTransfer-Encoding: chunked\r\n\
+         Connection: close\r\n\r\n"
+    );
+}
+
+#[test]
+fn a_head_that_is_given_up_leaves_nothing_behind() {
+    let text = written(|out| {
+        out.extend_from_slice(b"before");
+        ResponseHead::begin(out, 200).own(b"A", b"b");
+    });
+    assert_eq!(text, "before");
+}
+
+#[test]
+fn what_a_handler_sets_of_the_message_itself_is_noted() {
+    let mut seen = Seen::default();
+    for (name, value, sent) in [
+        ("X", "y", true),
+        ("date", "now", true),
+        ("CONTENT-TYPE", "x/y", true),
+        ("Connection", "Upgrade", false),
+        ("Content-Length", "12", false),
+        ("Transfer-Encoding", "chunked", false),
+    ] {
+        let role = Role::of(name.as_bytes());
+        assert_eq!(seen.note(role, value.as_bytes()), sent, "{name}");
+    }
+    assert!(seen.content_type && seen.date && !seen.close);
+    assert_eq!(seen.length, Some(12));
+    assert!(!seen.note(Role::Connection, b"Close"));
+    seen.note(Role::ContentLength, b"18446744073709551615");
+    assert!(seen.close && seen.length.is_none());
+}
+
+#[test]
+fn the_framing_follows_status_method_and_version() {
+    for (status, is_head, length, set, framing) in [
+        (200, false, 5, Some(9), Framing::Length(5)),
+        (200, true, 0, Some(9), Framing::Length(9)),
+        (200, true, 0, None, Framing::Length(0)),
+        (204, false, 5, None, Framing::None),
+        (304, true, 0, Some(9), Framing::None),
+        (205, false, 5, Some(9), Framing::Length(0)),
+    ] {
+        assert_eq!(Framing::of_whole(status, is_head, length, set), framing);
+    }
+    for (status, is_head, version, set, framing) in [
+        (200, false, 11, None, Framing::Chunked),
+        (200, true, 11, None, Framing::Chunked),
+        (200, false, 10, None, Framing::UntilClose),
+        (200, true, 10, None, Framing::None),
+        (200, false, 10, Some(7), Framing::Length(7)),
+        (204, false, 11, Some(7), Framing::None),
+        (205, false, 11, None, Framing::Length(0)),
+    ] {
+        assert_eq!(Framing::of_pieces(status, is_head, version, set), framing);
+    }
 }

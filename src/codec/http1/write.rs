@@ -1,8 +1,8 @@
 //! Writes response heads and chunks straight into a connection's write buffer.
 //!
-//! Called by the HTTP glue, in this order: [`start`], any number of the field functions,
-//! [`finish`], body. Invariant: no name or value that comes from outside reaches the buffer before
-//! it was checked, so that no response can be split in two.
+//! [`ResponseHead`] writes a head with the fields that a handler has set; [`plain`] one without any, at once. Invariant:
+//! no name or value that comes from outside reaches the buffer before it was checked, so that no response can be split
+//! in two.
 
 use super::fields::is_token;
 use super::status;
@@ -24,6 +24,185 @@ pub(crate) enum BadField {
     Name,
     /// The value has a CR, an LF or a NUL.
     Value,
+}
+
+/// What a field that a handler sets is to the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Plain,
+    ContentType,
+    Date,
+    /// Never sent as it is: the server says itself whether the connection persists. `close` ends it.
+    Connection,
+    /// Counts only where there is no body to measure.
+    ContentLength,
+    /// The server's own.
+    TransferEncoding,
+}
+
+impl Role {
+    /// That of the field called `name`.
+    #[inline]
+    pub(crate) fn of(name: &[u8]) -> Role {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"date") => Role::Date,
+            10 if name.eq_ignore_ascii_case(b"connection") => Role::Connection,
+            12 if name.eq_ignore_ascii_case(b"content-type") => Role::ContentType,
+            14 if name.eq_ignore_ascii_case(b"content-length") => Role::ContentLength,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => Role::TransferEncoding,
+            _ => Role::Plain,
+        }
+    }
+}
+
+/// What the fields that a handler set tell.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) content_type: bool,
+    pub(crate) date: bool,
+    /// The connection is to end with this answer.
+    pub(crate) close: bool,
+    /// A Content-Length, where it is a number that Lua can count.
+    pub(crate) length: Option<u64>,
+}
+
+impl Seen {
+    /// Notes a field. → whether it is to be sent
+    #[inline]
+    pub(crate) fn note(&mut self, role: Role, value: &[u8]) -> bool {
+        match role {
+            Role::Plain => {}
+            Role::ContentType => self.content_type = true,
+            Role::Date => self.date = true,
+            Role::Connection => {
+                self.close |= value.eq_ignore_ascii_case(b"close");
+                return false;
+            }
+            Role::ContentLength => {
+                let text = std::str::from_utf8(value).ok();
+                let length = text.and_then(|text| text.parse().ok());
+                self.length = length.filter(|length| i64::try_from(*length).is_ok());
+                return false;
+            }
+            Role::TransferEncoding => return false,
+        }
+        true
+    }
+}
+
+/// How the body of an answer is framed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Framing {
+    Length(u64),
+    Chunked,
+    /// The end of the connection ends it: for HTTP/1.0.
+    UntilClose,
+    /// There is none, and the head does not tell of one.
+    None,
+}
+
+impl Framing {
+    /// That of a whole body of `length` bytes. `set`: the Content-Length that a handler set, which an answer to HEAD
+    /// tells where it has no body to measure.
+    pub(crate) fn of_whole(status: u16, is_head: bool, length: usize, set: Option<u64>) -> Self {
+        match status {
+            _ if !body_allowed(status) => Framing::None,
+            _ if body_is_empty(status) => Framing::Length(0),
+            _ if is_head && length == 0 => Framing::Length(set.unwrap_or(0)),
+            _ => Framing::Length(length as u64),
+        }
+    }
+
+    /// That of a body that comes in pieces, for a request of `version` 10 or 11. `set` as for [`Framing::of_whole`].
+    pub(crate) fn of_pieces(status: u16, is_head: bool, version: u8, set: Option<u64>) -> Self {
+        match (set, version) {
+            _ if !body_allowed(status) => Framing::None,
+            _ if body_is_empty(status) => Framing::Length(0),
+            (Some(length), _) => Framing::Length(length),
+            (None, 10) if is_head => Framing::None,
+            (None, 10) => Framing::UntilClose,
+            (None, _) => Framing::Chunked,
+        }
+    }
+}
+
+/// A response head that is being written. Dropped before [`ResponseHead::end`], it leaves nothing behind.
+pub(crate) struct ResponseHead<'o> {
+    out: &'o mut Vec<u8>,
+    /// Where it begins; behind its end once that is written.
+    begin: usize,
+    seen: Seen,
+}
+
+impl Drop for ResponseHead<'_> {
+    fn drop(&mut self) {
+        self.out.truncate(self.begin);
+    }
+}
+
+impl<'o> ResponseHead<'o> {
+    /// Appends the status line. `status`: as for [`start`].
+    pub(crate) fn begin(out: &'o mut Vec<u8>, status: u16) -> Self {
+        let begin = out.len();
+        start(out, status);
+        ResponseHead {
+            out,
+            begin,
+            seen: Seen::default(),
+        }
+    }
+
+    /// Appends field lines that were checked and are right to send; `seen` is what they and those tell that are not
+    /// sent.
+    pub(crate) fn lines(&mut self, lines: &[u8], seen: Seen) {
+        self.out.extend_from_slice(lines);
+        self.seen = seen;
+    }
+
+    /// Appends a field of the server's own.
+    pub(crate) fn own(&mut self, name: &[u8], value: &[u8]) {
+        plain_field(self.out, name, value);
+    }
+
+    /// Appends what is right by itself, up to the blank line: `kind` as the media type of the body, unless a field
+    /// named one; the framing; the date, unless a field set it; whether the connection persists.
+    pub(crate) fn end(
+        mut self,
+        kind: Option<&[u8]>,
+        framing: Framing,
+        persists: Persistence,
+        date: &[u8; 29],
+    ) {
+        if let Some(kind) = kind.filter(|_| !self.seen.content_type) {
+            content_type(self.out, kind);
+        }
+        match framing {
+            Framing::Length(length) => content_length(self.out, length),
+            Framing::Chunked => chunked(self.out),
+            Framing::UntilClose | Framing::None => {}
+        }
+        if !self.seen.date {
+            date_line(self.out, date);
+        }
+        connection(self.out, persists.keep_alive, persists.version);
+        finish(self.out);
+        self.begin = self.out.len();
+    }
+}
+
+/// Whether a field can be sent.
+///
+/// # Errors
+/// [`BadField`] says what is wrong with it.
+#[inline]
+pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), BadField> {
+    if !is_token(name) {
+        return Err(BadField::Name);
+    }
+    match memchr::memchr3(b'\r', b'\n', 0, value) {
+        Some(_) => Err(BadField::Value),
+        None => Ok(()),
+    }
 }
 
 /// Appends the status line. It says HTTP/1.1 to every client: the version is the server's
@@ -77,12 +256,7 @@ fn decimal(out: &mut Vec<u8>, number: u64) {
 /// [`BadField`], with `out` unchanged.
 #[inline]
 pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), BadField> {
-    if !is_token(name) {
-        return Err(BadField::Name);
-    }
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
-        return Err(BadField::Value);
-    }
+    check_field(name, value)?;
     plain_field(out, name, value);
     Ok(())
 }
@@ -124,8 +298,12 @@ pub(crate) fn chunked(out: &mut Vec<u8>) {
 /// Appends `Date`; `now` is in seconds since the Unix epoch.
 #[inline]
 pub(crate) fn date(out: &mut Vec<u8>, cache: &mut DateCache, now: u64) {
+    date_line(out, cache.get(now));
+}
+
+fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {
     let mut line = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
-    line[6..35].copy_from_slice(cache.get(now));
+    line[6..35].copy_from_slice(date);
     out.extend_from_slice(&line);
 }
 

@@ -1,0 +1,172 @@
+//! The output queue against a sink that takes as much as it is told to.
+
+use super::*;
+use proptest::prelude::*;
+use std::rc::Rc;
+
+/// Takes so many bytes a call, in turn; 0 would block.
+struct Taker {
+    program: Vec<usize>,
+    calls: usize,
+    got: Vec<u8>,
+}
+
+impl Taker {
+    fn new(program: &[usize]) -> Self {
+        Taker {
+            program: program.to_vec(),
+            calls: 0,
+            got: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        let most = self.program[self.calls % self.program.len()];
+        self.calls += 1;
+        if most == 0 {
+            return Ok(Moved::WouldBlock);
+        }
+        let count = data.len().min(most);
+        self.got.extend_from_slice(&data[..count]);
+        Ok(Moved::Done(count))
+    }
+}
+
+impl Sink for Taker {
+    type File = Rc<Vec<u8>>;
+
+    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.take(data)
+    }
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.take(data)
+    }
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+        let all: Vec<u8> = pieces
+            .iter()
+            .flat_map(|piece| piece.iter().copied())
+            .collect();
+        self.take(&all)
+    }
+    fn send_file(
+        &mut self,
+        file: &Rc<Vec<u8>>,
+        offset: u64,
+        count: usize,
+    ) -> io::Result<Moved<usize>> {
+        let rest = &file[file.len().min(offset as usize)..];
+        match &rest[..count.min(rest.len())] {
+            [] => Ok(Moved::Done(0)),
+            data => self.take(data),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Copied(usize),
+    Shared(usize),
+    File(usize, usize),
+    Send,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    prop_oneof![
+        (0usize..9000).prop_map(Piece::Copied),
+        (0usize..9000).prop_map(Piece::Shared),
+        (0usize..2000, 0usize..9000).prop_map(|(from, length)| Piece::File(from, length)),
+        Just(Piece::Send),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn all_leaves_in_order_and_once(
+        pieces in prop::collection::vec(piece(), 1..12),
+        mut program in prop::collection::vec(0usize..12_000, 1..8),
+        borrowed in 0usize..20_000,
+    ) {
+        program.push(500);
+        let mut to = Taker::new(&program);
+        let mut queue = Queue::default();
+        let (mut expected, mut count, mut next) = (Vec::new(), 0u64, 0u8);
+        let mut fresh = |length: usize| -> Vec<u8> {
+            next = next.wrapping_add(1);
+            (0..length).map(|at| next.wrapping_mul(31).wrapping_add(at as u8)).collect()
+        };
+        for piece in pieces {
+            match piece {
+                Piece::Copied(length) => {
+                    let data = fresh(length);
+                    queue.append(|out| out.extend_from_slice(&data));
+                    expected.extend_from_slice(&data);
+                }
+                Piece::Shared(length) => {
+                    let data = fresh(length);
+                    expected.extend_from_slice(&data);
+                    queue.push_shared(data.into());
+                }
+                Piece::File(from, length) => {
+                    let data = fresh(from + length);
+                    expected.extend_from_slice(&data[from..]);
+                    queue.push_file(Rc::new(data), from as u64, length as u64);
+                }
+                Piece::Send => {
+                    queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
+                }
+            }
+        }
+        let borrowed = fresh(borrowed);
+        expected.extend_from_slice(&borrowed);
+        let mut taken = 0;
+        for _ in 0..10_000 {
+            if queue.send(&mut to, &borrowed, &mut taken, &mut count).unwrap() == Sent::All {
+                break;
+            }
+        }
+        prop_assert_eq!(taken, borrowed.len());
+        prop_assert!(queue.is_empty());
+        prop_assert_eq!(queue.queued(), 0);
+        prop_assert_eq!(count, expected.len() as u64);
+        prop_assert!(to.got == expected);
+    }
+}
+
+#[test]
+fn a_file_that_has_become_shorter_is_told() {
+    let mut queue = Queue::default();
+    queue.append(|out| out.extend_from_slice(b"head"));
+    queue.push_file(Rc::new(b"0123".to_vec()), 2, 4);
+    let mut to = Taker::new(&[100]);
+    let mut count = 0;
+    let mut send = || queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
+    assert_eq!((send(), send()), (Sent::Blocked, Sent::Short));
+    assert_eq!(count, 6);
+    assert_eq!(to.got, b"head23");
+}
+
+#[test]
+fn a_long_file_goes_out_in_turns() {
+    let mut queue = Queue::default();
+    let file = Rc::new(vec![7; TURN as usize + 10]);
+    queue.push_file(file, 0, TURN + 10);
+    let mut to = Taker::new(&[usize::MAX]);
+    let mut count = 0;
+    let mut send = || queue.send(&mut to, &[], &mut 0, &mut count).unwrap();
+    assert_eq!((send(), send()), (Sent::Turn, Sent::All));
+    assert_eq!(count, TURN + 10);
+}
+
+#[test]
+fn what_is_shared_is_not_copied() {
+    let shared = Bytes::from(vec![1; SHARE_FROM]);
+    let mut queue: Queue<()> = Queue::default();
+    queue.push_shared(shared.clone());
+    assert!(
+        matches!(&queue.chunks[0], Chunk::Shared(queued) if queued.as_ptr() == shared.as_ptr())
+    );
+    queue.append(|out| out.extend_from_slice(b"tail"));
+    assert_eq!(queue.copy().map(|all| all.len()), Some(SHARE_FROM + 4));
+    queue.clear();
+    assert!(queue.is_empty());
+}
