@@ -3,6 +3,10 @@
 //! One cache per loop thread; the response writer asks it for every response. Invariant: the bytes
 //! returned are always a complete IMF-fixdate (RFC 9110 section 5.6.7) in ASCII.
 
+use httpdate::HttpDate;
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
 /// Bytes of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) const LENGTH: usize = 29;
 
@@ -11,38 +15,10 @@ pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The date of a second since the epoch; seconds past the year 9999 give the last one of that year.
 pub(crate) fn format(second: u64) -> [u8; LENGTH] {
-    const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-    const WEEKDAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
-    let second = second.min(LAST_SECOND);
-    let (day, rest) = (second / 86400, second % 86400);
-    // Years begin with March and eras of 400 years with the year 0, so that leap days come last: by Howard Hinnant's
-    // "chrono-compatible low-level date algorithms".
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12;
-    let year = era * 400 + year_of_era + u64::from(month < 2);
-
-    let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-    let weekday = (day % 7) as usize * 3;
-    text[..3].copy_from_slice(&WEEKDAYS[weekday..weekday + 3]);
-    let month = month as usize * 3;
-    text[8..11].copy_from_slice(&MONTHS[month..month + 3]);
-    let pairs = [
-        (5, of_month),
-        (12, year / 100),
-        (14, year % 100),
-        (17, rest / 3600),
-        (20, rest / 60 % 60),
-        (23, rest % 60),
-    ];
-    for (at, pair) in pairs {
-        text[at] = b'0' + (pair / 10) as u8;
-        text[at + 1] = b'0' + (pair % 10) as u8;
-    }
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second.min(LAST_SECOND));
+    let mut text = [0; LENGTH];
+    let written = write!(&mut text[..], "{}", HttpDate::from(time));
+    debug_assert!(written.is_ok(), "a date has {LENGTH} bytes");
     text
 }
 
@@ -88,7 +64,6 @@ impl Default for DateCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, SystemTime};
 
     #[test]
     fn formats_the_example_of_the_rfc() {
@@ -106,12 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_another_formatter() {
+    fn every_date_is_read_back_as_its_second() {
         let mut second = 0;
         while second <= LAST_SECOND {
-            let when = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
-            let expected = httpdate::HttpDate::from(when).to_string();
-            assert_eq!(format(second), expected.as_bytes(), "{second}");
+            let text = format(second);
+            let text = std::str::from_utf8(&text).expect("ASCII");
+            let read = httpdate::parse_http_date(text).expect("a date");
+            let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            assert_eq!(read, expected, "{text}");
             // Some 14 days and odd seconds, so that all days of months and hours come.
             second += 1_234_567;
         }

@@ -6,9 +6,9 @@
 
 use super::core::Slot;
 use mlua::ffi::{self, lua_State};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ffi::c_int;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`); equal longer ones may have
 /// different addresses.
@@ -161,33 +161,8 @@ impl Waiters {
     }
 }
 
-/// A map from what [`Fold`] hashes well.
-pub(super) type Map<K> = HashMap<K, Slot, BuildHasherDefault<Fold>>;
-
-/// A hash of one word: a multiplication whose halves are folded together. No key comes from outside.
-#[derive(Default)]
-pub(super) struct Fold(u64);
-
-impl Hasher for Fold {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-        self.0 = product as u64 ^ (product >> 64) as u64;
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-}
+/// A map from keys that are one word. No key comes from outside.
+pub(super) type Map<K> = FxHashMap<K, Slot>;
 
 #[cfg(test)]
 mod tests {

@@ -2,37 +2,15 @@
 //!
 //! Most messages have a handful of tables: those are searched one by one, the rest by a hash.
 
-use std::collections::HashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
 
 const FEW: usize = 16;
-
-/// Spreads an address: a table is aligned, and its neighbours are tables as well.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(*byte as usize);
-        }
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        let mixed = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
 
 pub(super) struct Seen {
     few: [(usize, usize); FEW],
     count: usize,
-    many: HashMap<usize, usize, BuildHasherDefault<AddressHasher>>,
+    many: FxHashMap<usize, usize>,
 }
 
 impl Seen {
@@ -40,7 +18,7 @@ impl Seen {
         Seen {
             few: [(0, 0); FEW],
             count: 0,
-            many: HashMap::with_hasher(BuildHasherDefault::new()),
+            many: FxHashMap::with_hasher(FxBuildHasher),
         }
     }
 
@@ -52,7 +30,7 @@ impl Seen {
         self.count = 0;
         // Clearing costs as much as the map is large, so a large one does not stay.
         if self.many.capacity() > 1024 {
-            self.many = HashMap::default();
+            self.many = FxHashMap::default();
         }
         self.many.clear();
     }
