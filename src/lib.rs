@@ -29,7 +29,6 @@ compile_error!("choose one of the features `vendored` (executable) and `module` 
 mod codec;
 #[allow(unsafe_code)]
 mod compress;
-#[allow(unsafe_code)]
 mod file;
 #[allow(unsafe_code)]
 mod http;
@@ -124,7 +123,7 @@ entry!(
 entry!(
     /// Entry point of `require "lio.file"`.
     luaopen_lio_file,
-    file::lua::open_module
+    |state| modules::file::OPEN.run(state)
 );
 entry!(
     /// Entry point of `require "lio.json"`.

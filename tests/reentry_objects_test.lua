@@ -579,15 +579,20 @@ t.test("resolver:answer with answer inside gives each answer once and whole", fu
   sel:close()
 end)
 
-t.test("a folder with its __gc called inside open or list gives an error", function()
+t.test("a folder with its __gc called inside open or list gives what it found, and an error from then on", function()
   local dir = t.tmp()
   t.write(dir .. "/a", "text")
   for _, call in ipairs { "open", "list" } do
     local folder = assert(file.folder(dir))
     local name = call == "open" and "a" or ""
-    local found, message = with_finalizer(once(function() drop(folder) end), folder[call], folder, name)
-    t.is_nil(found)
-    t.ok(message:find "the folder is closed", message)
+    local found = with_finalizer(once(function() drop(folder) end), folder[call], folder, name)
+    if call == "open" then
+      t.eq(found:read(0, 10), "text")
+    else
+      t.eq({ #found, found[1].name, found[1].size }, { 1, "a", 4 })
+    end
+    local message = refusal(file.folder(dir)[call], folder, name)
+    t.ok(tostring(message):find "lio.folder expected", message)
   end
 end)
 

@@ -1,37 +1,40 @@
-//! Files for serving: opened without ever waiting, read by position, listed below a root.
+//! Files for serving: opened without ever waiting, read by position, listed below a root. No Lua.
 //!
 //! - `mod.rs`: an open file and what is known of it
 //! - `beneath.rs`: paths that must not leave a folder
 //! - `folder.rs`: a folder that is served: files below it, listings
-//! - `lua.rs`: `require "lio.file"`
 //!
-//! Invariant: what is open here is a regular file or a directory, never a pipe or a device that could
-//! make the loop wait.
+//! Invariant: an [`OpenFile`] is a regular file or a directory, never a pipe or a device that could make the loop
+//! wait.
 
 pub(crate) mod beneath;
 pub(crate) mod folder;
-pub(crate) mod lua;
 #[cfg(test)]
 mod tests;
 
-use crate::raw::Fault;
-use std::ffi::OsStr;
-use std::fs::{File, Metadata, OpenOptions};
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::io::{self as system, Errno};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Flags of every opening: a fifo without a writer must not wait, a terminal not become ours.
-const QUIET: libc::c_int = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+/// Flags of every opening: a fifo without a writer must not wait, a terminal must not become the process's own.
+const QUIET: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// Flags of an opening that only tells what a path leads to.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const INSPECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const INSPECT: OFlags = QUIET;
 
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     File,
     Directory,
-    /// A link, seen by a look that does not follow it.
+    /// A link that was not followed.
     Link,
     /// A fifo, socket or device.
     Other,
@@ -63,62 +66,88 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn of(metadata: &Metadata) -> Facts {
-        let kind = metadata.file_type();
-        let kind = match () {
-            () if kind.is_file() => Kind::File,
-            () if kind.is_dir() => Kind::Directory,
-            () if kind.is_symlink() => Kind::Link,
-            () => {
-                debug_assert!(
-                    kind.is_fifo()
-                        || kind.is_socket()
-                        || kind.is_char_device()
-                        || kind.is_block_device()
-                );
-                Kind::Other
-            }
+    /// What is known of an open file now.
+    pub(crate) fn of(file: impl AsFd) -> io::Result<Facts> {
+        Ok(Facts::from_status(&fs::fstat(file)?))
+    }
+
+    // The types of the fields differ between systems.
+    #[allow(clippy::unnecessary_cast)]
+    fn from_status(status: &Stat) -> Facts {
+        let kind = match FileType::from_raw_mode(status.st_mode as fs::RawMode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Other,
         };
         Facts {
             kind,
-            size: metadata.len(),
-            seconds: metadata.mtime(),
-            nanoseconds: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
-            inode: metadata.ino(),
-            device: metadata.dev(),
+            size: status.st_size as u64,
+            seconds: status.st_mtime as i64,
+            nanoseconds: status.st_mtime_nsec as u32,
+            inode: status.st_ino as u64,
+            device: status.st_dev as u64,
+        }
+    }
+}
+
+/// Why a file was not opened, or cannot be used.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// A fifo, socket or device.
+    NotAFile,
+    /// A path that no file can have.
+    HasNul,
+    NameTooLong,
+    TooManyLinks,
+    /// The path leaves the folder that it has to stay in.
+    Outside,
+    /// The folder is closed.
+    Closed,
+    System(io::Error),
+}
+
+impl From<Errno> for Refusal {
+    fn from(error: Errno) -> Refusal {
+        match error {
+            // A socket, or a device without a driver.
+            Errno::NXIO | Errno::NODEV => Refusal::NotAFile,
+            Errno::NAMETOOLONG => Refusal::NameTooLong,
+            Errno::LOOP => Refusal::TooManyLinks,
+            Errno::XDEV => Refusal::Outside,
+            _ => Refusal::System(error.into()),
         }
     }
 }
 
 /// An open file or directory, and what was known of it when it was opened.
 pub(crate) struct OpenFile {
-    file: Option<File>,
+    file: Option<OwnedFd>,
     facts: Facts,
 }
 
 impl OpenFile {
     /// Opens a path for reading; links are followed.
-    pub(crate) fn open(path: &[u8]) -> Result<OpenFile, Fault> {
+    ///
+    /// # Errors
+    /// Whatever is no regular file or directory is refused.
+    pub(crate) fn open(path: &[u8]) -> Result<OpenFile, Refusal> {
         if path.contains(&0) {
-            return Err(Fault::word("open", "the path has a NUL", "not found"));
+            return Err(Refusal::HasNul);
         }
-        let mut options = OpenOptions::new();
-        let opened = options
-            .read(true)
-            .custom_flags(QUIET)
-            .open(OsStr::from_bytes(path));
-        Self::adopt(opened.map_err(fault)?)
+        let opened = system::retry_on_intr(|| fs::open(path, QUIET, Mode::empty()));
+        Self::adopt(opened?)
     }
 
     /// Takes over a descriptor that was opened with [`QUIET`].
-    fn adopt(file: File) -> Result<OpenFile, Fault> {
-        let facts = Facts::of(&file.metadata().map_err(fault)?);
+    fn adopt(file: OwnedFd) -> Result<OpenFile, Refusal> {
+        let facts = Facts::from_status(&fs::fstat(&file)?);
         match facts.kind {
             Kind::File | Kind::Directory => Ok(OpenFile {
                 file: Some(file),
                 facts,
             }),
-            _ => Err(Fault::word("open", "not a regular file", "not a file")),
+            _ => Err(Refusal::NotAFile),
         }
     }
 
@@ -127,8 +156,8 @@ impl OpenFile {
     }
 
     /// The descriptor; `None` once closed.
-    pub(crate) fn number(&self) -> Option<RawFd> {
-        self.file.as_ref().map(AsRawFd::as_raw_fd)
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Idempotent.
@@ -137,35 +166,17 @@ impl OpenFile {
     }
 }
 
-/// What hinders the opening of a file, in one word for programs.
-pub(super) fn fault(error: io::Error) -> Fault {
-    match error.raw_os_error() {
-        // A socket, or a device without a driver.
-        Some(libc::ENXIO | libc::ENODEV) => Fault::word("open", "not a regular file", "not a file"),
-        // A path that can name nothing.
-        Some(libc::ENAMETOOLONG) => Fault::word("open", "the name is too long", "not found"),
-        Some(libc::ELOOP) => Fault::word("open", "too many links", "not found"),
-        Some(libc::EXDEV) => Fault::word("open", "the path leaves the folder", "outside"),
-        _ => Fault::io("open", &error),
-    }
-}
-
-/// pread(2) into `room`: how many bytes came, 0 at the end.
+/// Appends up to `most` bytes of a file from `offset` to `out`. Returns how many there were, 0 at the end.
 pub(crate) fn read_at(
-    number: RawFd,
-    room: &mut [MaybeUninit<u8>],
+    file: BorrowedFd<'_>,
+    out: &mut Vec<u8>,
+    most: usize,
     offset: u64,
 ) -> io::Result<usize> {
-    let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
-    loop {
-        // SAFETY: the room is ours to write, and as long as is said.
-        let count = unsafe { libc::pread(number, room.as_mut_ptr().cast(), room.len(), offset) };
-        if count >= 0 {
-            return Ok(count as usize);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    let start = out.len();
+    out.resize(start + most, 0);
+    let room = &mut out[start..];
+    let got = system::retry_on_intr(|| system::pread(file, &mut *room, offset));
+    out.truncate(start + got.unwrap_or(0));
+    Ok(got?)
 }

@@ -2,10 +2,9 @@
 
 use super::beneath::{self, Aim};
 use super::folder::Folder;
-use super::{Kind, OpenFile};
-use std::ffi::CString;
+use super::{Facts, Kind, OpenFile, Refusal};
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,6 +54,21 @@ impl Drop for Site {
     }
 }
 
+/// A refusal in one word, as programs see it.
+fn code(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::NotAFile => "not a file",
+        Refusal::HasNul | Refusal::NameTooLong | Refusal::TooManyLinks => "not found",
+        Refusal::Outside => "outside",
+        Refusal::Closed => "closed",
+        Refusal::System(error) => match error.kind() {
+            std::io::ErrorKind::NotFound => "not found",
+            std::io::ErrorKind::NotADirectory => "ENOTDIR",
+            _ => "failed",
+        },
+    }
+}
+
 /// A path, and the size of what it leads to, or why it does not.
 const PATHS: &[(&str, Result<u64, &str>)] = &[
     ("a.txt", Ok(1)),
@@ -88,9 +102,7 @@ fn nothing_outside_a_folder_is_opened_and_all_that_is_inside_is() {
     let mut folder = site.folder();
     for (path, expected) in PATHS {
         let opened = folder.open_beneath(path.as_bytes());
-        let got = opened
-            .map(|file| file.facts().size)
-            .map_err(|fault| fault.code());
+        let got = opened.map(|file| file.facts().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
@@ -101,11 +113,11 @@ fn the_same_holds_where_the_kernel_does_not_help() {
     for (path, expected) in PATHS {
         let checked = beneath::check(path.as_bytes());
         let opened = checked.and_then(|()| {
-            beneath::by_name(&site.root(), path.as_bytes(), Aim::Read).map_err(super::fault)
+            beneath::by_name(&site.root(), path.as_bytes(), Aim::Read).map_err(Refusal::from)
         });
         let got = opened
-            .map(|file| file.metadata().unwrap().len())
-            .map_err(|fault| fault.code());
+            .map(|file| Facts::of(file).unwrap().size)
+            .map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
@@ -114,20 +126,19 @@ fn the_same_holds_where_the_kernel_does_not_help() {
 fn what_could_make_a_loop_wait_is_refused_at_once() {
     let site = Site::new();
     let path = site.root().join("fifo");
-    let name = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
-    // SAFETY: the path is a string.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    let refused = OpenFile::open(name.as_bytes()).err().unwrap();
-    assert_eq!(refused.code(), "not a file");
-    assert_eq!(
-        OpenFile::open(b"/dev/null").err().unwrap().code(),
-        "not a file"
-    );
-    let mut folder = site.folder();
-    assert_eq!(
-        folder.open_beneath(b"fifo").err().unwrap().code(),
-        "not a file"
-    );
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let refusal = |opened: Result<OpenFile, Refusal>| code(opened.err().unwrap());
+    let fifo = OpenFile::open(path.as_os_str().as_encoded_bytes());
+    assert_eq!(refusal(fifo), "not a file");
+    assert_eq!(refusal(OpenFile::open(b"/dev/null")), "not a file");
+    assert_eq!(refusal(site.folder().open_beneath(b"fifo")), "not a file");
 }
 
 #[test]
@@ -150,10 +161,8 @@ fn a_listing_has_directories_first_and_nothing_that_leads_outside() {
     assert!(!more);
     let (entries, more) = site.folder().list(b"", 2).ok().unwrap();
     assert!(entries.len() == 2 && more);
-    assert_eq!(
-        site.folder().list(b"a.txt", 2).err().unwrap().code(),
-        "ENOTDIR"
-    );
+    let refusal = site.folder().list(b"a.txt", 2).err().unwrap();
+    assert_eq!(code(refusal), "ENOTDIR");
 }
 
 #[test]
@@ -174,19 +183,18 @@ fn a_folder_is_what_its_path_leads_to_once_the_look_is_due() {
     assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 9);
     fs::remove_file(&link).unwrap();
     folder.distrust();
-    assert_eq!(
-        folder.open_beneath(b"a.txt").err().unwrap().code(),
-        "not found"
-    );
+    let refusal = folder.open_beneath(b"a.txt").err().unwrap();
+    assert_eq!(code(refusal), "not found");
 }
 
 #[test]
 fn reads_go_by_position_and_end_at_the_end() {
     let site = Site::new();
     let file = fs::File::open(site.root().join("sub/b.txt")).unwrap();
-    let mut room = [std::mem::MaybeUninit::uninit(); 8];
     for (offset, expected) in [(0, 2), (1, 1), (2, 0), (u64::MAX, 0)] {
-        let got = super::read_at(file.as_raw_fd(), &mut room, offset);
+        let mut out = b"before".to_vec();
+        let got = super::read_at(file.as_fd(), &mut out, 8, offset);
         assert_eq!(got.unwrap_or(0), expected, "{offset}");
+        assert_eq!(out, b"beforebb"[..6 + expected], "{offset}");
     }
 }

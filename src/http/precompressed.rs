@@ -6,8 +6,8 @@
 use super::request::Request;
 use crate::codec::accept_encoding;
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
-use crate::raw::{Fault, args, object};
+use crate::file::{Facts, Kind, OpenFile, Refusal};
+use crate::raw::{args, object};
 use mlua::ffi::{self, lua_State};
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -26,7 +26,7 @@ pub(super) fn accepted(request: &Request) -> [Option<&'static str>; 2] {
 
 /// The copy that the client likes best, and its coding.
 pub(super) fn find(
-    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Fault>,
+    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>,
     path: &[u8],
     original: &Facts,
     accepted: [Option<&'static str>; 2],
@@ -96,7 +96,7 @@ pub(super) unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_in
             _ => Some(object::check::<Folder>(state, 1)),
         };
         let path = args::bytes(state, 2);
-        let facts = *file_lua::check(state, 3).facts();
+        let facts = crate::raw::file::facts(state, 3);
         let request = object::check::<Request>(state, 4);
         push(state, || {
             let accepted = accepted(&*request);

@@ -142,7 +142,7 @@ pub(super) unsafe extern "C-unwind" fn select(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell: what owns memory lives inside `guard` alone.
     unsafe {
         let request = &*object::check::<Request>(state, 1);
-        let facts = *crate::file::lua::check(state, 2).facts();
+        let facts = crate::raw::file::facts(state, 2);
         let coding = match args::is_none(state, 3) {
             true => None,
             false => Some(args::utf8(state, 3)).filter(|coding| coding.len() <= CODING_MOST),

@@ -14,11 +14,12 @@ use crate::codec::http1::write;
 use crate::codec::range;
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
-use crate::file::{Facts, Kind, OpenFile, lua as file_lua};
+use crate::file::{Facts, Kind, OpenFile};
 use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, args, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
+use std::os::fd::AsRawFd;
 
 /// Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones. file.lua has the
 /// same.
@@ -159,7 +160,7 @@ unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_int {
     unsafe {
         check(state);
         let path = args::bytes(state, 2);
-        let facts = *file_lua::check(state, 3).facts();
+        let facts = crate::raw::file::facts(state, 3);
         let request: *mut Request = object::check::<Request>(state, 4);
         let clock = ffi::luaL_checknumber(state, 5);
         let (site, folder) = check(state);
@@ -231,7 +232,7 @@ fn serve(
     let path = &site.path[..];
     let original = match folder.open_beneath(path) {
         Ok(file) => file,
-        Err(fault) => return Outcome::Failed(fault),
+        Err(refusal) => return Outcome::Failed(refusal.into()),
     };
     let facts = *original.facts();
     let queued = facts.kind == Kind::File && {
@@ -282,7 +283,7 @@ impl Representation<'_> {
         let bad = self
             .cache
             .is_some_and(|value| answer::fault_of(b"Cache-Control", value).is_some());
-        let Some(number) = self.file.number() else {
+        let Some(file) = self.file.descriptor() else {
             return false;
         };
         if bad || body > READ_MOST as u64 || stream.queued() > READ_MOST || stream.is_closed() {
@@ -324,7 +325,7 @@ impl Representation<'_> {
         if body == 0 {
             return true;
         }
-        let read = stream.queue_file(number, first, body as usize);
+        let read = stream.queue_file(file.as_raw_fd(), first, body as usize);
         if !matches!(read, Ok(true)) {
             // Lua finds the same, and says so.
             stream.queue().truncate(begin);

@@ -106,6 +106,21 @@ impl Call<'_> {
         // SAFETY: as for `object_mut`; the stack gives no references to objects.
         Ok((unsafe { &mut *value }, &mut self.stack))
     }
+
+    /// The objects at two indexes, for changes; the same one twice is refused.
+    pub(crate) fn pair<T: Object, U: Object>(
+        &mut self,
+        one: c_int,
+        other: c_int,
+    ) -> Result<(&mut T, &mut U), Fault> {
+        let first = self.find::<T>(one)?;
+        let second = self.find::<U>(other)?;
+        if first.addr() == second.addr() {
+            return Err(Fault::argument(other, "the same object twice"));
+        }
+        // SAFETY: as for `object_mut`; two objects that do not lie in the same block.
+        Ok(unsafe { (&mut *first, &mut *second) })
+    }
 }
 
 /// How errors name objects of a type.

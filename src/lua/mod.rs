@@ -23,6 +23,7 @@
 //! | `failure` | failures that are returned |
 //! | `fault` | errors that a step raises |
 //! | `build` | tables, modules, functions with upvalues |
+//! | `standard_file` | files of the standard library |
 //! | `values` | values on the stack, and in tables |
 //! | `protected` | what takes memory in the middle of a step |
 //! | `object` | Rust values that Lua holds |
@@ -39,6 +40,7 @@ pub(crate) mod object;
 mod protected;
 mod returns;
 mod stack;
+mod standard_file;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,15 @@
 //!
 //! The store is never freed before the process ends: a script can call its finalizer when it likes, which only closes it.
 
-use super::object::{self, Object};
+use super::object::{self, Key, Object};
 use mlua::ffi::{self, lua_State};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::rc::Rc;
+
+/// Where the registry has the name of the metatable of the standard library's files.
+pub(super) static FILE_NAME: Key = Key::new(0);
 
 #[derive(Default)]
 pub(super) struct Store {
@@ -66,6 +69,8 @@ pub(crate) unsafe fn ensure(state: *mut lua_State) {
         if of(state).is_some() {
             return;
         }
+        ffi::lua_pushstring(state, c"FILE*".as_ptr());
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
         let made = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(Place(Box::leak(Box::default())))
         });

@@ -7,6 +7,7 @@ use super::{
 use mlua::ffi;
 use std::cell::Cell;
 use std::ffi::CStr;
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
 /// Counts how many of it are alive.
@@ -218,6 +219,19 @@ fn guarded(call: &mut Call<'_>) -> Result<Next<(bool, Argument)>, Fault> {
     Ok(Next::protected(0, 1, 2, then(after), 0))
 }
 
+/// `number(file)` → the descriptor of a standard file, -1 when it is closed, nil for anything else.
+fn number(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
+    let found = call.standard_file(1);
+    Ok(found.map(|file| file.map_or(-1, |file| file.as_raw_fd().into())))
+}
+
+/// `both(one, other)`: exchanges what two objects hold.
+fn both(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
+    let (one, other) = call.pair::<Counted, Counted>(1, 2)?;
+    std::mem::swap(&mut one.1, &mut other.1);
+    Ok((one.1, other.1))
+}
+
 fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
     let text = call.bytes(1)?.to_vec();
     Ok((call.kind(1) == Kind::String, text))
@@ -238,6 +252,8 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"wild", Function::new(wild)),
     (c"guarded", Function::new(guarded)),
     (c"is_string", Function::new(is_string)),
+    (c"number", Function::new(number)),
+    (c"both", Function::new(both)),
 ];
 
 const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
@@ -434,5 +450,29 @@ fn a_number_becomes_a_string_where_one_is_asked_for() {
     assert_eq!(
         run("b.is_string({})"),
         "code:1: bad argument #1 to 'is_string' (string expected, got table)"
+    );
+}
+
+#[test]
+fn a_standard_file_is_known_by_its_descriptor() {
+    assert_eq!(show("b.number(io.stdout), b.number(io.stderr)"), "1 2");
+    let code = "local f = io.tmpfile() f:close() return show(b.number(f))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "-1");
+    let others = "b.number(b.new(1)), b.number('x'), b.number(print), b.number(), b.number(setmetatable({}, getmetatable(io.stdout)))";
+    assert_eq!(show(others), "nil nil nil nil nil");
+    let code = "debug.getregistry()['FILE*'] = nil return show(b.number(io.stdout))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "nil");
+}
+
+#[test]
+fn two_objects_are_changed_at_once_unless_they_are_one() {
+    assert_eq!(show("b.both(b.new(1), b.new(2))"), "2 1");
+    assert_eq!(
+        run("local o = b.new(1) b.both(o, o)"),
+        "code:1: bad argument #2 to 'both' (the same object twice)"
+    );
+    assert_eq!(
+        run("b.both(b.new(1), 2)"),
+        "code:1: bad argument #2 to 'both' (counted expected, got number)"
     );
 }

@@ -1,5 +1,6 @@
 //! The modules that Lua gets from `require`: thin bindings, one file for each.
 
+pub(crate) mod file;
 #[allow(unsafe_code)] // bridge
 pub(crate) mod stream;
 pub(crate) mod timer;

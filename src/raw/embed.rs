@@ -17,7 +17,7 @@ const NATIVE: &[(&str, Function)] = functions![
     ("lio.socket", crate::socket::lua::open_module),
     ("lio.signal", crate::selector::signal::open_module),
     ("lio.stream", crate::stream::lua::open_module),
-    ("lio.file", crate::file::lua::open_module),
+    ("lio.file", |state| crate::modules::file::OPEN.run(state)),
     ("lio.http", crate::http::lua::open_module),
     ("lio.compress", crate::compress::lua::open_module),
     ("lio.json", crate::http::json::open_module),

@@ -15,6 +15,7 @@ pub(crate) mod args;
 pub(crate) mod barrier;
 pub(crate) mod embed;
 pub(crate) mod fault;
+pub(crate) mod file;
 pub(crate) mod module;
 pub(crate) mod text;
 

@@ -1,7 +1,7 @@
 //! Files to sockets without a copy through the process: sendfile(2), or what stands in for it.
 
 use super::{Moved, Socket};
-use crate::file::read_at;
+use crate::raw::file::read_at;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;

@@ -6,7 +6,7 @@
 use super::Stream;
 use super::lua::check;
 use super::transfer::failed;
-use crate::file::{lua as file_lua, read_at};
+use crate::raw::file::{self as file_lua, read_at};
 use crate::raw::{Fault, args, guard, settle};
 use crate::selector::WRITE;
 use crate::socket::Moved;
