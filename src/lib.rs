@@ -42,7 +42,6 @@ mod modules;
 mod raw;
 #[allow(unsafe_code)]
 mod selector;
-#[allow(unsafe_code)]
 mod socket;
 #[allow(unsafe_code)]
 mod stream;
@@ -98,7 +97,7 @@ macro_rules! entry {
 entry!(
     /// Entry point of `require "lio.socket"`.
     luaopen_lio_socket,
-    socket::lua::open_module
+    |state| modules::socket::OPEN.run(state)
 );
 entry!(
     /// Entry point of `require "lio.timer"`.
@@ -133,12 +132,12 @@ entry!(
 entry!(
     /// Entry point of `require "lio.outlet"`.
     luaopen_lio_outlet,
-    socket::outlet::open_module
+    |state| modules::outlet::OPEN.run(state)
 );
 entry!(
     /// Entry point of `require "lio.resolver"`.
     luaopen_lio_resolver,
-    socket::resolve::open_module
+    |state| modules::resolver::OPEN.run(state)
 );
 entry!(
     /// Entry point of `require "lio.signal"`.

@@ -21,6 +21,60 @@ impl Push for Module {
     }
 }
 
+/// A module that has other values besides its functions.
+pub(crate) struct ModuleWith {
+    pub(crate) functions: &'static [(&'static CStr, Function)],
+    pub(crate) values: Vec<(&'static str, Value)>,
+}
+
+impl Sealed for ModuleWith {}
+impl Push for ModuleWith {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        Module(self.functions).push(to.again());
+        set_named(&mut self.values, to);
+    }
+}
+
+/// A new table with these values from 1 on, and these under their names.
+pub(crate) struct List<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) named: Vec<(&'static str, Value)>,
+}
+
+impl<T: Push> Sealed for List<T> {}
+impl<T: Push> Push for List<T> {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        let (items, named) = (self.items.len(), self.named.len());
+        // SAFETY: a pusher has room for the table and one value.
+        unsafe {
+            ffi::lua_createtable(state, items as c_int, named as c_int);
+            for (number, item) in (1..).zip(&mut self.items) {
+                item.push(to.again());
+                check_table(state, -2);
+                ffi::lua_rawseti(state, -2, number);
+            }
+        }
+        set_named(&mut self.named, to);
+    }
+}
+
+/// Gives the table on top these values under their names.
+fn set_named(values: &mut [(&'static str, Value)], to: Pusher<'_>) {
+    let state = to.state();
+    for (name, value) in values {
+        name.push(to.again());
+        value.push(to.again());
+        // SAFETY: name and value lie above the table, and are taken off.
+        unsafe {
+            check_table(state, -3);
+            ffi::lua_rawset(state, -3);
+        }
+    }
+}
+
 /// A function with upvalues.
 pub(crate) struct Closure<U>(pub(crate) Function, pub(crate) U);
 
@@ -126,12 +180,7 @@ impl Push for Value {
                 }
                 Value::Record(fields) => {
                     ffi::lua_createtable(state, 0, fields.len() as c_int);
-                    for (name, value) in fields {
-                        name.push(to.again());
-                        value.push(to.again());
-                        check_table(state, -3);
-                        ffi::lua_rawset(state, -3);
-                    }
+                    set_named(fields, to.again());
                 }
                 Value::Argument(index) => ffi::lua_pushvalue(state, at(*index)),
             }

@@ -181,15 +181,19 @@ unsafe fn push(state: *mut lua_State, bytes: &[u8]) {
 
 /// Pushes `what expected, got …`, of the value at `index`.
 unsafe fn push_expected(state: *mut lua_State, index: c_int, what: &str) {
-    // SAFETY: the name of a type is static, that of a metatable lies on the stack until it is copied.
+    // SAFETY: the name of a type is static, that of a metatable lies on the stack until it is copied. The value is looked
+    // at before anything is pushed, which would lie where an argument is missing.
     unsafe {
+        let kind = ffi::lua_type(state, index);
         push(state, what.as_bytes());
         push(state, b" expected, got ");
-        if ffi::luaL_getmetafield(state, index, c"__name".as_ptr()) != ffi::LUA_TSTRING {
+        let has_name = kind != ffi::LUA_TNONE
+            && ffi::luaL_getmetafield(state, index, c"__name".as_ptr()) == ffi::LUA_TSTRING;
+        if !has_name {
             // `luaL_getmetafield` pushes nothing for nil; anything else but a string is left below, and not shown.
-            let name = match ffi::lua_type(state, index) {
+            let name = match kind {
                 ffi::LUA_TLIGHTUSERDATA => c"light userdata",
-                _ => CStr::from_ptr(ffi::luaL_typename(state, index)),
+                kind => CStr::from_ptr(ffi::lua_typename(state, kind)),
             };
             ffi::lua_pushstring(state, name.as_ptr());
         }

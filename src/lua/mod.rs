@@ -26,6 +26,7 @@
 //! | `standard_file` | files of the standard library |
 //! | `values` | values on the stack, and in tables |
 //! | `protected` | what takes memory in the middle of a step |
+//! | `scratch` | bytes of the thread, on their way to Lua |
 //! | `object` | Rust values that Lua holds |
 //! | `fields` | values of Lua that those keep |
 
@@ -39,6 +40,7 @@ mod new;
 pub(crate) mod object;
 mod protected;
 mod returns;
+mod scratch;
 mod stack;
 mod standard_file;
 pub(crate) mod store;
@@ -46,7 +48,7 @@ pub(crate) mod store;
 mod tests;
 mod values;
 
-pub(crate) use build::{Closure, Metatable, Methods, Module, Row, Value};
+pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
 pub(crate) use failure::{Failure, Message};
 pub(crate) use fault::Fault;
@@ -58,5 +60,6 @@ pub(crate) use object::Object;
 pub(crate) use returns::{
     Argument, Bytes, Many, Nil, Push, Pusher, Pushing, Returns, Values, results,
 };
+pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
 pub(crate) use values::{Light, Plain};

@@ -83,6 +83,15 @@ pub(crate) unsafe fn ensure(state: *mut lua_State) {
     }
 }
 
+/// The value of type `T` that the VM has one of, for raw functions that are left. // bridge
+///
+/// # Safety
+/// As for [`of`].
+pub(crate) unsafe fn shared<T: Default + 'static>(state: *mut lua_State) -> Option<Rc<T>> {
+    // SAFETY: the caller's promise.
+    unsafe { of(state) }?.shared()
+}
+
 /// Tells threads apart.
 fn thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });

@@ -1,8 +1,9 @@
 //! The core as its users see it: steps of every shape, driven by Lua code.
 
 use super::{
-    Argument, Call, Failure, Fault, Field, Function, Kind, Lender, Lent, Made, Many, Module, New,
-    NewWith, Next, Object, Outcome, Pushing, Row, Source, results, store, then,
+    Argument, Call, Failure, Fault, Field, Function, Kind, Lender, Lent, List, Made, Many, Module,
+    New, NewWith, Next, Object, Outcome, Pushing, Row, Scratched, Source, Value, results, scratch,
+    store, then,
 };
 use mlua::ffi;
 use std::cell::Cell;
@@ -232,6 +233,27 @@ fn both(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     Ok((one.1, other.1))
 }
 
+/// `first(text, size)` → so many bytes of the text, by way of the thread's, and the text.
+fn first(call: &mut Call<'_>) -> Result<(Scratched, Argument), Fault> {
+    let (text, size) = (call.bytes(1)?, call.integer(2)? as usize);
+    let count = scratch(size, |room| {
+        let count = room.len().min(text.len());
+        room[..count].copy_from_slice(&text[..count]);
+        count
+    });
+    Ok((Scratched(count), Argument(1)))
+}
+
+/// `list(n, note)` → a table of n objects, whose field `note` is the note, and `names` another table.
+fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
+    let items = (1..=call.integer(1)?).map(|value| New::of(Counted::new(value)));
+    let names = Value::List(vec![Value::Name("a"), Value::Integer(2)]);
+    Ok(List {
+        items: items.collect(),
+        named: vec![("note", Value::Argument(2)), ("names", names)],
+    })
+}
+
 fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
     let text = call.bytes(1)?.to_vec();
     Ok((call.kind(1) == Kind::String, text))
@@ -251,6 +273,8 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"turns", Function::new(turns)),
     (c"wild", Function::new(wild)),
     (c"guarded", Function::new(guarded)),
+    (c"first", Function::new(first)),
+    (c"list", Function::new(list)),
     (c"is_string", Function::new(is_string)),
     (c"number", Function::new(number)),
     (c"both", Function::new(both)),
@@ -306,6 +330,18 @@ fn an_object_comes_with_its_fields() {
     assert_eq!(
         run("b.new(1).value(b.made('x'))"),
         "code:1: bad argument #1 to 'value' (counted expected, got head)"
+    );
+}
+
+#[test]
+fn an_argument_that_is_missing_has_no_value() {
+    assert_eq!(
+        run("b.new()"),
+        "code:1: bad argument #1 to 'new' (number expected, got no value)"
+    );
+    assert_eq!(
+        run("b.swap(nil, nil, nil) b.is_string()"),
+        "code:1: bad argument #1 to 'is_string' (string expected, got no value)"
     );
 }
 
@@ -475,4 +511,19 @@ fn two_objects_are_changed_at_once_unless_they_are_one() {
         run("b.both(b.new(1), 2)"),
         "code:1: bad argument #2 to 'both' (counted expected, got number)"
     );
+}
+
+#[test]
+fn bytes_of_the_thread_become_a_string() {
+    assert_eq!(show("b.first('text', 3)"), "tex text");
+    assert_eq!(show("b.first('', 0)"), " ");
+    let code = "local text = ('x'):rep(100000) return #b.first(text, 70000)";
+    assert_eq!(run(code), "65536");
+}
+
+#[test]
+fn a_list_of_objects_has_named_values_too() {
+    let code = "local list = b.list(3, 'note')
+        return show(#list, list[1]:value(), list[3]:value(), list.note, list.names[1], list.names[2])";
+    assert_eq!(run(&format!("{SHOW} {code}")), "3 1 3 note a 2");
 }

@@ -14,15 +14,18 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 const NATIVE: &[(&str, Function)] = functions![
     ("lio", crate::selector::lua::open_module),
-    ("lio.socket", crate::socket::lua::open_module),
+    ("lio.socket", |state| crate::modules::socket::OPEN
+        .run(state)),
     ("lio.signal", crate::selector::signal::open_module),
     ("lio.stream", crate::stream::lua::open_module),
     ("lio.file", |state| crate::modules::file::OPEN.run(state)),
     ("lio.http", crate::http::lua::open_module),
     ("lio.compress", crate::compress::lua::open_module),
     ("lio.json", crate::http::json::open_module),
-    ("lio.outlet", crate::socket::outlet::open_module),
-    ("lio.resolver", crate::socket::resolve::open_module),
+    ("lio.outlet", |state| crate::modules::outlet::OPEN
+        .run(state)),
+    ("lio.resolver", |state| crate::modules::resolver::OPEN
+        .run(state)),
     ("ltask", crate::ltask::lua::ltask::open_module),
     ("ltask.bootstrap", crate::ltask::lua::bootstrap::open_module),
     ("ltask.exclusive", crate::ltask::lua::exclusive::open_module),

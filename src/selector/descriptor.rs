@@ -5,16 +5,16 @@
 //! returns one of these. A raw number that belongs to a socket of ours in this VM is treated as that
 //! socket, so that handing out handles keeps the fast path.
 
-use super::number::Numbers;
 use super::{Kind, Watch};
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Text, args};
+use crate::socket::{Socket, Table};
+use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
-use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::os::fd::RawFd;
-use std::os::raw::{c_int, c_void};
-use std::rc::{Rc, Weak};
+use std::os::raw::c_int;
+use std::rc::Rc;
 
 /// A descriptor, and the watch of the socket that owns it when that is ours.
 #[derive(Clone, Copy)]
@@ -25,85 +25,44 @@ pub(crate) struct Descriptor {
     pub(crate) kind: Kind,
 }
 
-/// Gives the descriptor of the object at an index; -1 as number when it is closed.
-pub(crate) type Accessor = unsafe fn(*mut lua_State, c_int) -> Descriptor;
-
-static ACCESSOR: Key = Key::new(1);
-
-/// Marks the metatable on top of the stack: its objects have a descriptor.
-///
-/// # Safety
-/// A metatable is on top; `accessor` accepts every object that has it.
-pub(crate) unsafe fn mark(state: *mut lua_State, accessor: Accessor) {
-    // SAFETY: a function pointer travels as a light userdata.
-    unsafe {
-        ffi::lua_pushlightuserdata(state, accessor as *mut c_void);
-        ffi::lua_rawsetp(state, -2, ACCESSOR.pointer());
-    }
-}
-
-/// The sockets of ours in one VM, by descriptor.
-#[derive(Default)]
-pub(crate) struct Owned {
-    sockets: RefCell<Numbers<(Weak<Watch>, Kind)>>,
-    /// The event descriptor of the VM's service, which the scheduler closes and no object of Lua's may.
-    lent: Cell<Option<RawFd>>,
-}
-
-impl Owned {
-    /// Records `number` as the descriptor that is lent to the VM, in the place of an earlier one.
-    pub(crate) fn lend(&self, number: RawFd) {
-        self.lent.set(Some(number));
-    }
-
-    /// Whether `number` is lent: then closing an object of it leaves it open.
-    pub(crate) fn is_lent(&self, number: RawFd) -> bool {
-        self.lent.get() == Some(number)
-    }
-
-    pub(crate) fn insert(&self, number: RawFd, watch: &Rc<Watch>, kind: Kind) {
-        let entry = (Rc::downgrade(watch), kind);
-        self.sockets.borrow_mut().insert(number, entry);
-    }
-
-    /// Forgets `number` if it still means `watch`.
-    pub(crate) fn remove(&self, number: RawFd, watch: &Rc<Watch>) {
-        let mut sockets = self.sockets.borrow_mut();
-        let same = sockets
-            .get(&number)
-            .is_some_and(|(found, _)| std::ptr::eq(found.as_ptr(), Rc::as_ptr(watch)));
-        if same {
-            sockets.remove(&number);
+impl Socket {
+    /// What the selector needs to know; the number is -1 once closed.
+    pub(crate) fn descriptor(&self) -> Descriptor {
+        Descriptor {
+            number: self.number(),
+            watch: Rc::as_ptr(self.watch()),
+            kind: self.kind(),
         }
     }
 }
 
-struct OwnedHolder(Rc<Owned>);
+struct TableHolder(Rc<Table>); // bridge
 
-impl Object for OwnedHolder {
+impl Object for TableHolder {
     const NAME: &'static CStr = c"lio.sockets of this VM";
     const METHODS: &'static [(&'static CStr, crate::raw::Function)] = &[];
 }
 
-static OWNED: Key = Key::new(2);
+static TABLE: Key = Key::new(2);
 
-/// The table of sockets of the VM that `state` belongs to.
+/// The table of sockets of the VM that `state` belongs to. // bridge
 ///
 /// # Safety
 /// `state` is valid, with 8 free stack slots; nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn owned(state: *mut lua_State) -> *const Rc<Owned> {
+pub(crate) unsafe fn table(state: *mut lua_State) -> *const Rc<Table> {
     // SAFETY: the holder stays in the registry as long as the VM lives.
     unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, OWNED.pointer());
-        let holder = match object::test::<OwnedHolder>(state, -1) {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, TABLE.pointer());
+        let holder = match object::test::<TableHolder>(state, -1) {
             Some(holder) => holder,
             None => {
                 ffi::lua_pop(state, 1);
                 let made = object::push_new(state, || {
-                    Ok::<_, std::convert::Infallible>(OwnedHolder(Rc::default()))
+                    let shared = crate::lua::store::shared::<Table>(state);
+                    Ok::<_, std::convert::Infallible>(TableHolder(shared.unwrap_or_default()))
                 });
                 ffi::lua_pushvalue(state, -1);
-                ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, OWNED.pointer());
+                ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, TABLE.pointer());
                 let Ok(holder) = made;
                 holder
             }
@@ -159,12 +118,12 @@ unsafe fn look(state: *mut lua_State, argument: c_int, depth: u8) -> Descriptor 
                 }
             }
             ffi::LUA_TUSERDATA if ffi::lua_getmetatable(state, at) != 0 => {
-                ffi::lua_rawgetp(state, -1, ACCESSOR.pointer());
-                let accessor = ffi::lua_touserdata(state, -1);
                 ffi::lua_settop(state, at);
-                if !accessor.is_null() {
-                    let accessor: Accessor = std::mem::transmute(accessor);
-                    return accessor(state, at);
+                if let Some(socket) = object::test::<Socket>(state, at) {
+                    return (*socket).descriptor();
+                }
+                if let Some(stream) = object::test::<Stream>(state, at) {
+                    return (*stream).transport.socket().descriptor();
                 }
                 let file: *mut File = ffi::luaL_testudata(state, at, c"FILE*".as_ptr()).cast();
                 if !file.is_null() {
@@ -198,15 +157,13 @@ unsafe fn number(state: *mut lua_State, argument: c_int, value: i64) -> Descript
         if number < 0 {
             out_of_range(state, argument, value)
         }
-        let owned: &Owned = &*owned(state);
-        let sockets = owned.sockets.borrow();
-        match sockets.get(&number) {
-            Some((watch, kind)) if watch.strong_count() > 0 => Descriptor {
+        match (*table(state)).find(number) {
+            Some((watch, kind)) => Descriptor {
                 number,
-                watch: watch.as_ptr(),
-                kind: *kind,
+                watch: Rc::as_ptr(&watch),
+                kind,
             },
-            _ => foreign(number),
+            None => foreign(number),
         }
     }
 }

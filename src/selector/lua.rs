@@ -245,7 +245,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"now", now),
                 (c"wall", wall),
                 (c"tasks", crate::task::tasks),
-                (c"systemd", crate::socket::inherit::systemd),
+                (c"systemd", |state| crate::modules::socket::SYSTEMD
+                    .run(state)),
                 (c"watch", crate::watched::lua::watch),
             ],
         );

@@ -6,7 +6,7 @@
 //! - `verify.rs`: the second look at what is believed ready
 //! - `wake.rs`: wakers for other threads; `pause.rs`: who observes a thread's waits
 //! - `signal.rs`: signals as readiness of a pipe
-//! - `descriptor.rs`: what counts as a descriptor among Lua values
+//! - `adopt.rs`: descriptors by their numbers; `descriptor.rs`: what counts as a descriptor among Lua values
 //! - `bee.rs`: the methods of `bee.select` and `bee.epoll`
 //! - `lua.rs`: `require "lio"`; `interest.rs`, `iterator.rs`, `waker.rs`: what its objects can do
 //!
@@ -17,6 +17,7 @@
 //! descriptor is re-armed (one `epoll_ctl`), and the system reports the condition again when it persists.
 //! What is read-closed or in error stays ready after a short read.
 
+pub(crate) mod adopt;
 mod batch;
 mod bee;
 mod core;
@@ -37,5 +38,5 @@ pub(crate) use self::core::{Core, Kind};
 pub(crate) use interest::{attach, attach_later, replace_udata};
 pub(crate) use registration::{CLOSED, Mode, READ, Registration, WRITE};
 pub(crate) use wake::Bell;
-pub(crate) use waker::bell_argument;
+pub(crate) use waker::waker_argument;
 pub(crate) use watch::Watch;

@@ -2,6 +2,7 @@
 
 use super::lua::{Selector, open_core};
 use super::wake::{Bell, bell_of, handle_of};
+use crate::lua::{self, Call};
 use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
@@ -39,12 +40,8 @@ pub(super) unsafe extern "C-unwind" fn waker(state: *mut lua_State) -> c_int {
 }
 
 /// The bell of the waker at argument `index`.
-///
-/// # Safety
-/// Nothing that needs `Drop` may be alive; the pointer holds while the argument is on the stack.
-pub(crate) unsafe fn bell_argument(state: *mut lua_State, index: c_int) -> *const Arc<Bell> {
-    // SAFETY: the caller's promise.
-    unsafe { &raw const (*object::check::<Waker>(state, index)).0 }
+pub(crate) fn waker_argument(call: &Call<'_>, index: c_int) -> Result<Arc<Bell>, lua::Fault> {
+    Ok(call.object::<Waker>(index)?.0.clone())
 }
 
 /// `waker:wake()` → `true`. Wakes coalesce: a burst costs one system call.

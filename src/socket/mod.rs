@@ -1,43 +1,88 @@
 //! Sockets: non-blocking, close-on-exec, never SIGPIPE; each call tells the selector what it learnt.
 //!
-//! - `mod.rs`: the socket and its transfers, used by `lio.socket` and by streams
-//! - `endpoint.rs`: addresses, as values and as Lua objects
-//! - `option.rs`: socket options by name
-//! - `inherit.rs`: the sockets that the process was started with
-//! - `resolve.rs`: names looked up off-thread
+//! - `mod.rs`: the socket: made, connected, accepted, closed, given away; `transfer.rs`: what it sends and receives
+//! - `table.rs`: the sockets of one VM by their numbers
+//! - `address.rs`: addresses; `option.rs`: options by name
+//! - `inherit.rs`: the sockets that the process was started with; `twin.rs`: a second descriptor of a listener
 //! - `sendfile.rs`: files sent by the kernel
-//! - `outlet.rs`: connections that other VMs write to
-//! - `lua.rs`: `require "lio.socket"`; `methods.rs`, `bytes.rs`: what its objects can do
+//! - `outlet.rs`: connections that other VMs write to; `resolve.rs`: names looked up off-thread
 
-mod bytes;
-pub(crate) mod endpoint;
+pub(crate) mod address;
 pub(crate) mod inherit;
-pub(crate) mod lua;
-pub(crate) mod methods;
-mod option;
+pub(crate) mod option;
 pub(crate) mod outlet;
 pub(crate) mod resolve;
 mod sendfile;
-mod twin;
+mod table;
+mod transfer;
+pub(crate) mod twin;
 
-use crate::selector::descriptor::Owned;
+pub(crate) use table::Table;
+pub(crate) use transfer::Moved;
+
+use crate::selector::adopt::{self, Held};
 use crate::selector::{Kind, Watch};
-use socket2::{Domain, Protocol, SockAddr, Type};
+use rustix::io::Errno;
+use socket2::{Domain, SockAddr, SockRef, Type};
 use std::io;
-use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// What a transfer ended in, when it did not fail.
+/// What speaks through a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moved<T> {
-    /// That much was done.
-    Done(T),
-    /// It would block.
-    WouldBlock,
+pub(crate) enum Protocol {
+    Tcp,
+    Tcp6,
+    Udp,
+    Udp6,
+    UnixStream,
+    UnixDatagram,
+    /// The descriptor is no socket.
+    None,
 }
 
-/// How far a socket has come; shown by `tostring`.
+impl Protocol {
+    fn of(domain: Domain, kind: Type) -> Protocol {
+        match (domain, kind == Type::STREAM) {
+            (Domain::UNIX, true) => Protocol::UnixStream,
+            (Domain::UNIX, false) => Protocol::UnixDatagram,
+            (Domain::IPV6, true) => Protocol::Tcp6,
+            (Domain::IPV6, false) => Protocol::Udp6,
+            (_, true) => Protocol::Tcp,
+            (_, false) => Protocol::Udp,
+        }
+    }
+
+    /// The kind of its addresses.
+    pub(crate) fn domain(self) -> Domain {
+        match self {
+            Protocol::Tcp6 | Protocol::Udp6 => Domain::IPV6,
+            Protocol::UnixStream | Protocol::UnixDatagram => Domain::UNIX,
+            _ => Domain::IPV4,
+        }
+    }
+
+    /// Whether bytes go through it without borders between messages.
+    #[inline]
+    pub(crate) fn is_stream(self) -> bool {
+        use Protocol::*;
+        matches!(self, Tcp | Tcp6 | UnixStream)
+    }
+
+    /// As programs know it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Tcp6 => "tcp6",
+            Protocol::Udp => "udp",
+            Protocol::Udp6 => "udp6",
+            Protocol::UnixStream | Protocol::UnixDatagram => "unix",
+            Protocol::None => "no socket",
+        }
+    }
+}
+
+/// How far a socket has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
@@ -46,228 +91,206 @@ pub(crate) enum Phase {
     Connected,
 }
 
-/// One socket. `inner` is `None` once it is closed or given away.
+/// One socket. `held` is `None` once it is closed or given away.
 pub(crate) struct Socket {
-    inner: Option<ManuallyDrop<socket2::Socket>>,
-    /// Whether closing closes the descriptor.
-    owns: bool,
-    domain: Domain,
-    stream: bool,
+    held: Option<Held>,
+    protocol: Protocol,
     pub(crate) phase: Phase,
     watch: Rc<Watch>,
-    owned: Rc<Owned>,
+    table: Rc<Table>,
     outlet: Option<Box<outlet::Opened>>,
 }
 
 /// A socket without what belongs to a VM: on its way from one to another. Dropped, it is closed.
 pub(crate) struct Parts {
-    /// -1 once taken.
-    number: RawFd,
-    owns: bool,
-    domain: Domain,
-    stream: bool,
+    held: Held,
+    protocol: Protocol,
     phase: Phase,
 }
 
-impl Drop for Parts {
-    fn drop(&mut self) {
-        if self.number >= 0 && self.owns {
-            // SAFETY: whoever takes the number sets it to -1.
-            drop(unsafe { socket2::Socket::from_raw_fd(self.number) });
-        }
-    }
-}
-
-fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+/// Repeats a call that a signal interrupts.
+#[inline]
+fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(Errno::INTR) => {}
             result => return result,
         }
     }
 }
 
 impl Socket {
-    /// A new socket of the given domain and type.
-    pub(crate) fn create(domain: Domain, kind: Type, owned: &Rc<Owned>) -> io::Result<Socket> {
-        let protocol = match (domain, kind) {
-            (Domain::UNIX, _) => None,
-            (_, Type::DGRAM) => Some(Protocol::UDP),
-            _ => Some(Protocol::TCP),
+    /// A new socket of one's own.
+    pub(crate) fn create(protocol: Protocol, table: &Rc<Table>) -> io::Result<Socket> {
+        let kind = match protocol.is_stream() {
+            true => Type::STREAM,
+            false => Type::DGRAM,
         };
-        let inner = socket2::Socket::new_raw(domain, quick(kind), protocol)?;
-        tame(&inner)?;
-        Ok(Self::adopt(
-            inner,
-            domain,
-            kind == Type::STREAM,
-            Phase::Open,
-            true,
-            owned,
-        ))
-    }
-
-    /// Takes over a descriptor made elsewhere.
-    ///
-    /// # Safety
-    /// With `owns`, nobody else closes `number`.
-    pub(crate) unsafe fn from_descriptor(
-        number: RawFd,
-        owns: bool,
-        owned: &Rc<Owned>,
-    ) -> io::Result<Socket> {
-        // SAFETY: the caller's promise; until it is known to be a socket it must not be closed.
-        let inner = ManuallyDrop::new(unsafe { socket2::Socket::from_raw_fd(number) });
-        let stream = inner.r#type()? == Type::STREAM;
-        let domain = inner.local_addr()?.domain();
-        inner.set_nonblocking(true)?;
-        inner.set_cloexec(true)?;
+        #[cfg(not(target_vendor = "apple"))]
+        let inner = socket2::Socket::new(protocol.domain(), kind.nonblocking(), None)?;
         #[cfg(target_vendor = "apple")]
-        inner.set_nosigpipe(true)?;
-        let phase = match inner.is_listener() {
-            Ok(true) => Phase::Listening,
-            _ if inner.peer_addr().is_ok() => Phase::Connected,
-            _ => Phase::Open,
-        };
-        let inner = ManuallyDrop::into_inner(inner);
-        Ok(Self::adopt(inner, domain, stream, phase, owns, owned))
+        let inner = socket2::Socket::new(protocol.domain(), kind, None)?;
+        #[cfg(target_vendor = "apple")]
+        inner.set_nonblocking(true)?;
+        Ok(Self::of(Held::Own(inner), protocol, Phase::Open, table))
     }
 
-    /// Takes over a descriptor that is no socket. Its flags stay; a selector treats it as foreign, because its
-    /// reads and writes happen elsewhere.
-    ///
-    /// # Safety
-    /// As for [`Socket::from_descriptor`].
-    pub(crate) unsafe fn from_other(
+    /// A socket of the descriptor `number`, made elsewhere, which becomes non-blocking and close-on-exec. With `owns`, it
+    /// is closed with the socket.
+    pub(crate) fn from_number(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
+        let (protocol, phase) = adopt::borrowed(number, |fd| examine(&SockRef::from(&fd)))??;
+        Self::of_number(number, owns, protocol, phase, table)
+    }
+
+    fn of_number(
         number: RawFd,
         owns: bool,
-        owned: &Rc<Owned>,
+        protocol: Protocol,
+        phase: Phase,
+        table: &Rc<Table>,
     ) -> io::Result<Socket> {
-        // SAFETY: fcntl(2) reads the flags of a number; one that is not open is an error.
-        if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the number is open, and the caller's promise says who closes it.
-        let inner = unsafe { socket2::Socket::from_raw_fd(number) };
-        let (domain, phase) = (Domain::from(libc::AF_UNSPEC), Phase::Open);
-        Ok(Self::adopt(inner, domain, false, phase, owns, owned))
+        let held = match owns {
+            true => Held::Own(adopt::owned(number)?.into()),
+            false => adopt::lent(number)?,
+        };
+        let mut socket = Self::of(held, protocol, phase, table);
+        socket.enter_table();
+        Ok(socket)
     }
 
-    fn adopt(
-        inner: socket2::Socket,
-        domain: Domain,
-        stream: bool,
-        phase: Phase,
-        owns: bool,
-        owned: &Rc<Owned>,
-    ) -> Socket {
-        let socket = Socket {
-            inner: Some(ManuallyDrop::new(inner)),
-            owns,
-            domain,
-            stream,
+    /// The same of a descriptor that is the caller's own, which is closed when it is no socket.
+    pub(crate) fn from_own(descriptor: OwnedFd, table: &Rc<Table>) -> io::Result<Socket> {
+        let inner = socket2::Socket::from(descriptor);
+        let (protocol, phase) = examine(&inner)?;
+        Ok(Self::of(Held::Own(inner), protocol, phase, table))
+    }
+
+    /// An object for a descriptor that is no socket. Its flags stay; a selector treats it as foreign, because its reads
+    /// and writes happen elsewhere.
+    pub(crate) fn from_other(number: RawFd, owns: bool, table: &Rc<Table>) -> io::Result<Socket> {
+        Self::of_number(number, owns, Protocol::None, Phase::Open, table)
+    }
+
+    #[inline]
+    fn of(held: Held, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
+        Socket {
+            held: Some(held),
+            protocol,
             phase,
             watch: Rc::new(Watch::new()),
-            owned: owned.clone(),
+            table: table.clone(),
             outlet: None,
-        };
-        owned.insert(socket.number(), &socket.watch, socket.kind());
-        socket
+        }
     }
 
-    /// A closed one of the same kind.
+    /// A closed one of the same protocol.
     pub(crate) fn closed_twin(&self) -> Socket {
         Socket {
-            inner: None,
-            owns: false,
-            domain: self.domain,
-            stream: self.stream,
+            held: None,
+            protocol: self.protocol,
             phase: Phase::Open,
             watch: Rc::new(Watch::new()),
-            owned: self.owned.clone(),
+            table: self.table.clone(),
             outlet: None,
         }
     }
 
     /// Two connected unix stream sockets (socketpair(2)).
-    pub(crate) fn pair(owned: &Rc<Owned>) -> io::Result<(Socket, Socket)> {
+    pub(crate) fn pair(table: &Rc<Table>) -> io::Result<(Socket, Socket)> {
         let (left, right) = socket2::Socket::pair(Domain::UNIX, Type::STREAM, None)?;
         left.set_nonblocking(true)?;
         right.set_nonblocking(true)?;
-        let adopt = |end| Self::adopt(end, Domain::UNIX, true, Phase::Connected, true, owned);
-        Ok((adopt(left), adopt(right)))
+        let connected = |end| {
+            let (held, protocol) = (Held::Own(end), Protocol::UnixStream);
+            Self::of(held, protocol, Phase::Connected, table)
+        };
+        Ok((connected(left), connected(right)))
     }
 
+    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.inner.is_none()
+        self.held.is_none()
     }
 
     /// The descriptor; -1 once closed.
+    #[inline]
     pub(crate) fn number(&self) -> RawFd {
-        self.inner.as_ref().map_or(-1, |inner| inner.as_raw_fd())
+        self.held.as_ref().map_or(-1, |held| held.as_raw_fd())
     }
 
+    /// The descriptor for others to name the socket by: from now on the VM's table has it.
+    pub(crate) fn handle(&mut self) -> RawFd {
+        if !self.is_closed() {
+            self.enter_table();
+        }
+        self.number()
+    }
+
+    fn enter_table(&mut self) {
+        let (number, kind) = (self.number(), self.kind());
+        self.table.insert(number, &self.watch, kind);
+    }
+
+    #[inline]
     pub(crate) fn watch(&self) -> &Rc<Watch> {
         &self.watch
     }
 
-    pub(crate) fn domain(&self) -> Domain {
-        self.domain
-    }
-
-    pub(crate) fn is_stream(&self) -> bool {
-        self.stream
+    #[inline]
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     /// How the selector treats it.
     pub(crate) fn kind(&self) -> Kind {
-        match self.stream && self.domain != Domain::UNIX {
-            true => Kind::Tcp,
-            false if self.is_other() => Kind::Foreign,
-            false => Kind::Other,
+        match self.protocol {
+            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
+            Protocol::None => Kind::Foreign,
+            _ => Kind::Other,
         }
     }
 
-    /// Whether the descriptor is no socket, see [`Socket::from_other`].
-    pub(crate) fn is_other(&self) -> bool {
-        self.domain == Domain::from(libc::AF_UNSPEC)
-    }
-
     /// The socket for options and addresses; `EBADF` once closed.
+    #[inline]
     pub(crate) fn raw(&self) -> io::Result<&socket2::Socket> {
-        match &self.inner {
-            Some(inner) => Ok(inner),
-            None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        match &self.held {
+            Some(held) => Ok(held),
+            None => Err(Errno::BADF.into()),
         }
     }
 
     /// connect(2). `WouldBlock`: in progress, an event for writing will tell.
     pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Moved<()>> {
-        let result = retried(|| self.raw()?.connect(address));
-        match result {
-            Ok(()) => {
-                self.watch.restarted();
-                self.phase = Phase::Connected;
-                Ok(Moved::Done(()))
+        let phase = loop {
+            let Err(error) = self.raw()?.connect(address) else {
+                break Phase::Connected;
+            };
+            match Errno::from_io_error(&error) {
+                Some(Errno::INTR) => {}
+                Some(Errno::INPROGRESS | Errno::ALREADY) => break Phase::Connecting,
+                _ => return Err(error),
             }
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::EINPROGRESS | libc::EALREADY)
-                ) =>
-            {
-                self.watch.restarted();
-                self.phase = Phase::Connecting;
-                Ok(Moved::WouldBlock)
-            }
-            Err(error) => Err(error),
+        };
+        self.phase = phase;
+        self.watch.restarted();
+        Ok(match phase {
+            Phase::Connected => Moved::Done(()),
+            _ => Moved::WouldBlock,
+        })
+    }
+
+    /// The error that came of the last connect or transfer, once (SO_ERROR).
+    pub(crate) fn take_error(&mut self) -> io::Result<()> {
+        if let Some(error) = self.raw()?.take_error()? {
+            return Err(error);
         }
+        if self.phase == Phase::Connecting && self.raw()?.peer_addr().is_ok() {
+            self.phase = Phase::Connected;
+        }
+        Ok(())
     }
 
-    pub(crate) fn bind(&self, address: &SockAddr) -> io::Result<()> {
-        self.raw()?.bind(address)
-    }
-
+    /// listen(2).
     pub(crate) fn listen(&mut self, backlog: i32) -> io::Result<()> {
         self.raw()?.listen(backlog)?;
         self.watch.restarted();
@@ -281,174 +304,66 @@ impl Socket {
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
-                    let socket = Self::adopt(
-                        inner,
-                        self.domain,
-                        self.stream,
-                        Phase::Connected,
-                        true,
-                        &self.owned,
-                    );
+                    let (held, table) = (Held::Own(inner), &self.table);
+                    let socket = Self::of(held, self.protocol, Phase::Connected, table);
                     return Ok(Moved::Done(socket));
                 }
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN) => {
-                        self.watch.read_blocked();
-                        return Ok(Moved::WouldBlock);
-                    }
-                    Some(libc::EINTR | libc::ECONNABORTED | libc::EPROTO) => {}
-                    _ => return Err(error),
-                },
-            }
-        }
-    }
-
-    /// recv(2) into `buffer`, which is not empty. 0 from a stream is its end.
-    pub(crate) fn receive(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>> {
-        let inner = self.raw()?;
-        match retried(|| inner.recv(buffer)) {
-            Ok(count) => {
-                if self.stream && count != 0 && count < buffer.len() {
-                    self.watch.read_short();
+                Err(Errno::AGAIN) => {
+                    self.watch.read_blocked();
+                    return Ok(Moved::WouldBlock);
                 }
-                Ok(Moved::Done(count))
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => self.read_failed(error),
-        }
-    }
-
-    /// recvfrom(2).
-    pub(crate) fn receive_from(
-        &self,
-        buffer: &mut [MaybeUninit<u8>],
-    ) -> io::Result<Moved<(usize, SockAddr)>> {
-        let inner = self.raw()?;
-        match retried(|| inner.recv_from(buffer)) {
-            Ok((count, from)) => Ok(Moved::Done((count, from))),
-            Err(error) => self.read_failed(error),
-        }
-    }
-
-    fn read_failed<T>(&self, error: io::Error) -> io::Result<Moved<T>> {
-        if error.kind() == io::ErrorKind::WouldBlock {
-            self.watch.read_blocked();
-            return Ok(Moved::WouldBlock);
-        }
-        Err(error)
-    }
-
-    /// send(2), without SIGPIPE. The count may be less than the length.
-    pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
-        let inner = self.raw()?;
-        let result = retried(|| inner.send_with_flags(data, libc::MSG_NOSIGNAL));
-        self.written(result, data.len())
-    }
-
-    /// send(2) of bytes that more follows at once: the system waits for it before it sends a short packet.
-    pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Moved<usize>> {
-        let inner = self.raw()?;
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_MORE;
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let flags = libc::MSG_NOSIGNAL;
-        let result = retried(|| inner.send_with_flags(data, flags));
-        self.written(result, data.len())
-    }
-
-    /// sendmsg(2) of several pieces.
-    pub(crate) fn send_pieces(&self, pieces: &[io::IoSlice<'_>]) -> io::Result<Moved<usize>> {
-        let inner = self.raw()?;
-        let total = pieces.iter().map(|piece| piece.len()).sum();
-        let result = retried(|| inner.send_vectored_with_flags(pieces, libc::MSG_NOSIGNAL));
-        self.written(result, total)
-    }
-
-    /// sendto(2).
-    pub(crate) fn send_to(&self, data: &[u8], to: &SockAddr) -> io::Result<Moved<usize>> {
-        let inner = self.raw()?;
-        let result = retried(|| inner.send_to_with_flags(data, to, libc::MSG_NOSIGNAL));
-        self.written(result, data.len())
-    }
-
-    fn written(&self, result: io::Result<usize>, total: usize) -> io::Result<Moved<usize>> {
-        match result {
-            Ok(count) => {
-                if count < total {
-                    self.watch.write_blocked();
-                }
-                Ok(Moved::Done(count))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.watch.write_blocked();
-                Ok(Moved::WouldBlock)
-            }
-            Err(error) => Err(error),
         }
     }
 
     /// Closes: every selector forgets it, and the descriptor goes unless it was only lent. Idempotent.
     pub(crate) fn close(&mut self) {
-        let owns = self.owns;
-        if let Some(number) = self.give_up(!owns)
-            && owns
-        {
-            // SAFETY: `give_up` made us the last to know the number.
-            drop(unsafe { socket2::Socket::from_raw_fd(number) });
-        }
+        let stays_open = self.held.as_ref().is_some_and(Held::is_lent);
+        drop(self.give_up(stays_open));
     }
 
     /// Gives the descriptor away; selectors forget it.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
-        self.give_up(true)
+        Some(match self.give_up(true)? {
+            Held::Own(socket) => socket.into_raw_fd(),
+            Held::Lent(socket) => socket.as_raw_fd(),
+        })
     }
 
     /// Moves everything into a new value, registrations included; this one reads as closed.
     pub(crate) fn take(&mut self) -> Socket {
-        Socket {
-            inner: self.inner.take(),
-            owns: self.owns,
-            domain: self.domain,
-            stream: self.stream,
-            phase: self.phase,
-            watch: std::mem::replace(&mut self.watch, Rc::new(Watch::new())),
-            owned: self.owned.clone(),
-            outlet: self.outlet.take(),
-        }
+        let closed = self.closed_twin();
+        std::mem::replace(self, closed)
     }
 
     /// Gives everything away but what belongs to this VM; selectors forget the socket, which reads as
     /// closed. `None` when it is.
     pub(crate) fn part(&mut self) -> Option<Parts> {
         Some(Parts {
-            number: self.give_up(true)?,
-            owns: self.owns,
-            domain: self.domain,
-            stream: self.stream,
+            held: self.give_up(true)?,
+            protocol: self.protocol,
             phase: self.phase,
         })
     }
 
     /// A socket of this VM, of what [`part`](Self::part) gave.
-    pub(crate) fn from_parts(parts: &mut Parts, owned: &Rc<Owned>) -> Socket {
-        let number = std::mem::replace(&mut parts.number, -1);
-        // SAFETY: the parts owned the number, and have it no more.
-        let inner = unsafe { socket2::Socket::from_raw_fd(number) };
-        let (domain, stream) = (parts.domain, parts.stream);
-        Self::adopt(inner, domain, stream, parts.phase, parts.owns, owned)
+    pub(crate) fn from_parts(parts: Parts, table: &Rc<Table>) -> Socket {
+        Self::of(parts.held, parts.protocol, parts.phase, table)
     }
 
     /// Is again what [`part`](Self::part) gave away.
-    pub(crate) fn restore(&mut self, parts: &mut Parts) {
-        let owned = self.owned.clone();
-        *self = Self::from_parts(parts, &owned);
+    pub(crate) fn restore(&mut self, parts: Parts) {
+        *self = Self::from_parts(parts, &self.table);
     }
 
-    fn give_up(&mut self, tell_system: bool) -> Option<RawFd> {
+    fn give_up(&mut self, tell_system: bool) -> Option<Held> {
         self.outlet = None;
-        let inner = self.inner.take()?;
+        let held = self.held.take()?;
         self.watch.release(tell_system);
-        self.owned.remove(inner.as_raw_fd(), &self.watch);
-        Some(ManuallyDrop::into_inner(inner).into_raw_fd())
+        self.table.remove(held.as_raw_fd(), &self.watch);
+        Some(held)
     }
 }
 
@@ -458,49 +373,35 @@ impl Drop for Socket {
     }
 }
 
-/// The type with the flags that make a socket non-blocking and close-on-exec at birth, where there are.
-fn quick(kind: Type) -> Type {
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-    return kind.nonblocking().cloexec();
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-    kind
-}
-
-/// Sets what [`quick`] could not.
-fn tame(socket: &socket2::Socket) -> io::Result<()> {
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-    {
-        socket.set_nonblocking(true)?;
-        socket.set_cloexec(true)?;
-    }
+/// Makes a socket that somebody else has made one of ours. → what it is
+fn examine(socket: &socket2::Socket) -> io::Result<(Protocol, Phase)> {
+    let kind = socket.r#type()?;
+    let protocol = Protocol::of(socket.local_addr()?.domain(), kind);
+    socket.set_nonblocking(true)?;
+    socket.set_cloexec(true)?;
     #[cfg(target_vendor = "apple")]
     socket.set_nosigpipe(true)?;
-    let _ = socket;
-    Ok(())
+    let phase = match socket.is_listener() {
+        Ok(true) => Phase::Listening,
+        _ if socket.peer_addr().is_ok() => Phase::Connected,
+        _ => Phase::Open,
+    };
+    Ok((protocol, phase))
 }
 
 /// One accepted connection, non-blocking and close-on-exec; one system call where accept4(2) exists.
-fn accept_quick(listener: &socket2::Socket) -> io::Result<socket2::Socket> {
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn accept_quick(listener: &socket2::Socket) -> rustix::io::Result<socket2::Socket> {
+    use rustix::net::{SocketFlags, accept_with};
+    #[cfg(not(target_vendor = "apple"))]
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    #[cfg(target_vendor = "apple")]
+    let flags = SocketFlags::empty();
+    let socket = socket2::Socket::from(accept_with(listener, flags)?);
+    #[cfg(target_vendor = "apple")]
     {
-        // SAFETY: no address is asked for; the new descriptor is owned by the socket made of it.
-        unsafe {
-            let number = libc::accept4(
-                listener.as_raw_fd(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-            );
-            if number < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(socket2::Socket::from_raw_fd(number))
-        }
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+        let _ = socket.set_nosigpipe(true);
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-    {
-        let (socket, _) = listener.accept()?;
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    }
+    Ok(socket)
 }

@@ -1,6 +1,7 @@
 //! Socket options by name (socket(7), tcp(7), ip(7), ipv6(7)).
 
 use super::Socket;
+use rustix::io::Errno;
 use socket2::{Domain, TcpKeepalive};
 use std::io;
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl Value {
             Value::Flag(flag) => i64::from(flag),
             Value::Number(number) => number,
         };
-        u32::try_from(number).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+        u32::try_from(number).map_err(|_| Errno::INVAL.into())
     }
 }
 
@@ -99,7 +100,7 @@ fn unsent_most(_: &socket2::Socket) -> io::Result<u32> {
 /// Sets an option. Times are whole seconds; a linger of `false` is off.
 pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
     let raw = socket.raw()?;
-    let v6 = socket.domain() == Domain::IPV6;
+    let v6 = socket.protocol().domain() == Domain::IPV6;
     match name {
         Name::ReuseAddress => raw.set_reuse_address(value.flag()),
         Name::ReusePort => raw.set_reuse_port(value.flag()),
@@ -131,7 +132,7 @@ pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
 /// Reads an option.
 pub(crate) fn get(socket: &Socket, name: Name) -> io::Result<Value> {
     let raw = socket.raw()?;
-    let v6 = socket.domain() == Domain::IPV6;
+    let v6 = socket.protocol().domain() == Domain::IPV6;
     let number = |value: u32| Value::Number(i64::from(value));
     let span = |value: Duration| Value::Number(value.as_secs() as i64);
     Ok(match name {

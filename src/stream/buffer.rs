@@ -1,7 +1,6 @@
 //! The read buffer of a stream, and the pool of one VM.
 
 use std::cell::RefCell;
-use std::mem::MaybeUninit;
 
 /// The size of a pooled buffer, which is also what one read asks for at least.
 pub(crate) const SIZE: usize = 16 * 1024;
@@ -128,17 +127,9 @@ impl Buffer {
         self.data.reserve(want);
     }
 
-    pub(crate) fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        self.data.spare_capacity_mut()
-    }
-
-    /// Counts `count` more bytes as read.
-    ///
-    /// # Safety
-    /// They are initialized, and within the room.
-    pub(crate) unsafe fn filled(&mut self, count: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.data.set_len(self.data.len() + count) };
+    /// The memory to read into, whose spare capacity is the room that there is.
+    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+        &mut self.data
     }
 }
 
@@ -212,11 +203,7 @@ mod tests {
 
     fn write(buffer: &mut Buffer, bytes: &[u8]) {
         buffer.make_room(bytes.len());
-        for (slot, byte) in buffer.room().iter_mut().zip(bytes) {
-            slot.write(*byte);
-        }
-        // SAFETY: that many bytes of the room were written above.
-        unsafe { buffer.filled(bytes.len()) };
+        buffer.room().extend_from_slice(bytes);
     }
 
     #[test]

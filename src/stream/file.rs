@@ -8,12 +8,12 @@ use super::lua::check;
 use super::transfer::failed;
 use crate::raw::file::{self as file_lua, read_at};
 use crate::raw::{Fault, args, guard, settle};
-use crate::selector::WRITE;
+use crate::selector::{WRITE, adopt};
 use crate::socket::Moved;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// So many bytes of a file go out in one turn; then others get theirs.
 const TURN: u64 = 512 * 1024;
@@ -34,7 +34,7 @@ impl Stream {
     /// are gone already; updates `sent`.
     fn send_file(
         &mut self,
-        file: RawFd,
+        file: BorrowedFd<'_>,
         offset: u64,
         length: u64,
         sent: &mut u64,
@@ -127,7 +127,7 @@ const SHORT: Fault = Fault::word("sendfile", "the file has become shorter", "tru
 /// `s:put_file(sent, file, offset, length)`: sends what is queued and the bytes of the file, of which
 /// `sent` are gone already. `true` when all is taken by the system; the new `sent` when it would block, or
 /// when others have to get their turn, the stream being armed; `nil, message, sent, code` on failure.
-pub(super) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; nothing that needs `Drop` is alive when Lua may raise.
     unsafe {
         check(state, 1);
@@ -149,8 +149,11 @@ pub(super) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int 
                 }
             }
             Ok(source.and_then(|file| {
-                let turn = stream.send_file(file, offset, length, &mut sent);
-                turn.map_err(|error| Fault::io("sendfile", &error))
+                let turn = adopt::borrowed(file, |file| {
+                    stream.send_file(file, offset, length, &mut sent)
+                });
+                turn.and_then(|turn| turn)
+                    .map_err(|error| Fault::io("sendfile", &error))
             }))
         });
         let fault = match settle(state, turn) {
@@ -173,7 +176,7 @@ pub(super) unsafe extern "C-unwind" fn put_file(state: *mut lua_State) -> c_int 
 
 /// `s:queue_file(file, offset, length)`: reads so many bytes (64 MiB at most) of the file behind what is
 /// queued. `true`, or `nil, message, code`; then nothing is queued.
-pub(super) unsafe extern "C-unwind" fn queue_file(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn queue_file(state: *mut lua_State) -> c_int {
     // SAFETY: as for `put_file`.
     unsafe {
         check(state, 1);

@@ -3,53 +3,22 @@
 //!
 //! Failures are `nil, message, partial, code`, where `partial` is what was received or sent before.
 
-use super::file::{put_file, queue_file};
 use super::pump::pump;
 use super::wait;
 use super::{Pool, Stream, Transport};
-use crate::modules::stream;
 use crate::raw::object::{self, Key, Object};
-use crate::raw::{
-    Fault, Function, Text, args, functions, guard, module, push_bytes, raise, settle,
-};
+use crate::raw::{Fault, Function, Text, args, functions, guard, module, raise, settle};
 use crate::selector::descriptor::{self, Descriptor};
-use crate::selector::{CLOSED, Mode, READ, WRITE, attach};
-use crate::socket::{Moved, Socket, endpoint, lua as socket_lua, methods};
+use crate::selector::{Mode, READ, attach};
+use crate::socket::{Moved, Socket};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::io;
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_int;
 use std::rc::Rc;
 
-impl Object for Stream {
-    const NAME: &'static CStr = c"lio.connection";
-    const METHODS: &'static [(&'static CStr, Function)] = functions![
-        (c"take", |state| stream::TAKE.run(state)),
-        (c"put", |state| stream::PUT.run(state)),
-        (c"put_file", put_file),
-        (c"queue_file", queue_file),
-        (c"arm", arm),
-        (c"release", release),
-        (c"cut", cut),
-        (c"buffered", buffered),
-        (c"is_closed", is_closed),
-        (c"is_over", is_over),
-        (c"address", address),
-        (c"set_option", option),
-        (c"handle", handle),
-        (c"send_off", send_off),
-        (c"unread", unread),
-        (c"outlet", outlet),
-    ];
-    const META: &'static [(&'static CStr, Function)] = functions![(c"__tostring", to_string)];
-    unsafe fn finish_metatable(state: *mut lua_State) {
-        // SAFETY: the metatable is on top.
-        unsafe { descriptor::mark(state, descriptor_of) }
-    }
-}
-
 unsafe fn descriptor_of(state: *mut lua_State, index: c_int) -> Descriptor {
-    // SAFETY: only objects with this metatable get here.
+    // SAFETY: only streams get here.
     unsafe {
         (*object::check::<Stream>(state, index))
             .transport
@@ -238,6 +207,15 @@ pub(crate) unsafe fn push_closed(state: *mut lua_State, stream: *mut Stream) -> 
     }
 }
 
+/// Accepts, unless a finalizer has dropped the listener.
+unsafe fn accept_on(listener: *mut Socket) -> io::Result<Moved<Socket>> {
+    // SAFETY: the listener is kept; nothing of Lua's is called.
+    match unsafe { object::living(listener) } {
+        Some(listener) => listener.accept(),
+        None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+    }
+}
+
 /// Accepts a connection and pushes it, if there is one.
 ///
 /// # Safety
@@ -250,7 +228,7 @@ pub(crate) unsafe fn push_accepted(
     // SAFETY: the caller's promise.
     unsafe {
         let mut blocked = false;
-        let accepted = object::push_new(state, || match methods::accept_on(listener) {
+        let accepted = object::push_new(state, || match accept_on(listener) {
             Ok(Moved::Done(socket)) => Ok(Stream::new(Transport::Plain(socket), pool)),
             Ok(Moved::WouldBlock) => {
                 blocked = true;
@@ -284,51 +262,6 @@ unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `s:send_off()` → the number under which any VM of the process can take the connection, with its
-/// buffers; this stream reads as closed then. nil when it is closed.
-unsafe extern "C-unwind" fn send_off(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let stream = check(state, 1);
-        match settle(state, guard(|| Ok(stream.send_off(0)))) {
-            Some(number) => ffi::lua_pushinteger(state, number as i64),
-            None => ffi::lua_pushnil(state),
-        }
-        1
-    }
-}
-
-/// `s:unread(bytes)`: puts bytes before what is buffered.
-unsafe extern "C-unwind" fn unread(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`; the bytes are an argument, which stays on the stack.
-    unsafe {
-        check(state, 1);
-        let bytes = args::bytes(state, 2);
-        // Looked up behind the arguments, as everywhere: making a number a string may run a finalizer.
-        let stream = check(state, 1);
-        if !stream.is_closed() {
-            settle(state, guard(|| Ok(stream.unread(bytes))));
-        }
-        0
-    }
-}
-
-/// `s:outlet()` → the number under which other VMs of the process can write to the connection; nil while
-/// bytes are queued, or when it is closed.
-unsafe extern "C-unwind" fn outlet(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let stream = check(state, 1);
-        let queued = stream.output_done < stream.output.len();
-        let number = settle(state, guard(|| Ok(stream.transport.outlet())));
-        match number.filter(|_| !queued) {
-            Some(number) => ffi::lua_pushinteger(state, number as i64),
-            None => ffi::lua_pushnil(state),
-        }
-        1
-    }
-}
-
 /// `stream.adopt(selector, number)` → the stream that was sent off; `nil, message, code` when somebody
 /// has taken it, or the selector refuses it: then it is there for the sender to take back.
 unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
@@ -336,7 +269,7 @@ unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
     unsafe {
         let pool = pool(state);
         let number = args::integer_in(state, 2, 1, i64::MAX, "number") as u64;
-        let owned = &*descriptor::owned(state);
+        let owned = &*descriptor::table(state);
         let made = object::push_new(state, || {
             let gone = Fault::word("adopt", "the connection is gone", "closed");
             Stream::of_parcel(number, pool, owned).ok_or(gone)
@@ -373,152 +306,6 @@ unsafe extern "C-unwind" fn take_back(state: *mut lua_State) -> c_int {
             ffi::lua_pushboolean(state, 1);
         }
         count
-    }
-}
-
-/// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
-/// `nil, message, code` when none will come.
-unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let stream = check(state, 1);
-        let all = i64::from(READ | WRITE | CLOSED);
-        let bits = args::integer_in(state, 2, 1, all, "events") as u8;
-        let armed = guard(|| {
-            let armed = stream.transport.arm(bits);
-            Ok(armed.map_err(|error| Fault::io("arm", &error)))
-        });
-        match settle(state, armed) {
-            Ok(()) => {
-                ffi::lua_pushboolean(state, 1);
-                1
-            }
-            Err(fault) => fault.push(state),
-        }
-    }
-}
-
-/// `s:release()` → whether it was open: closes the descriptor, buffers go back to the pool.
-unsafe extern "C-unwind" fn release(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let stream = check(state, 1);
-        let open = !stream.is_closed();
-        settle(state, guard(|| Ok(stream.close())));
-        ffi::lua_pushboolean(state, open.into());
-        1
-    }
-}
-
-/// `s:cut(["r"|"w"|"rw"])`: shutdown(2) → `true`, or `nil, message, code`.
-unsafe extern "C-unwind" fn cut(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        check(state, 1);
-        let how = methods::shutdown_argument(state, 2);
-        let stream = check(state, 1);
-        let shut = || {
-            stream
-                .transport
-                .socket()
-                .raw()?
-                .shutdown(how)
-                .map(Moved::Done)
-        };
-        socket_lua::finish(state, "shutdown", shut, |()| {
-            ffi::lua_pushboolean(state, 1);
-            1
-        })
-    }
-}
-
-/// `s:buffered()` → how many bytes were read from the peer and not taken yet.
-unsafe extern "C-unwind" fn buffered(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        ffi::lua_pushinteger(state, check(state, 1).buffered().len() as i64);
-        1
-    }
-}
-
-/// `s:is_closed()` → whether this side has closed it.
-unsafe extern "C-unwind" fn is_closed(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        ffi::lua_pushboolean(state, check(state, 1).is_closed().into());
-        1
-    }
-}
-
-/// `s:is_over()` → whether the peer has ended its side, or the connection failed, as far as the loop
-/// has heard. No system call.
-unsafe extern "C-unwind" fn is_over(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let stream = check(state, 1);
-        let over = stream.is_closed()
-            || stream.has_ended()
-            || stream.transport.socket().watch().peer_is_over();
-        ffi::lua_pushboolean(state, over.into());
-        1
-    }
-}
-
-/// `s:address("peer"|"socket")` → ip, port, family (page of `lio.socket`'s `endpoint:value()`), or
-/// `nil, message, code`.
-unsafe extern "C-unwind" fn address(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`; addresses are plain data.
-    unsafe {
-        check(state, 1);
-        let peer = args::bytes(state, 2) == b"peer";
-        let stream = check(state, 1);
-        let found = stream
-            .transport
-            .socket()
-            .raw()
-            .and_then(|raw| endpoint::of(raw, peer));
-        match found.map_err(|error: io::Error| Fault::io("address", &error)) {
-            Ok(address) => {
-                endpoint::push_parts(state, &address);
-                3
-            }
-            Err(fault) => fault.push(state),
-        }
-    }
-}
-
-/// `s:set_option(name [, value])`: as `lio.socket`'s `option`.
-unsafe extern "C-unwind" fn option(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        check(state, 1);
-        methods::option_call(state, 2, || check(state, 1).transport.socket())
-    }
-}
-
-/// `s:handle()` → the descriptor as a lightuserdata.
-unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let number = check(state, 1).transport.socket().number();
-        ffi::lua_pushlightuserdata(state, number as isize as *mut c_void);
-        1
-    }
-}
-
-unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `new`.
-    unsafe {
-        let stream = check(state, 1);
-        let text = match stream.is_closed() {
-            true => Text::new("connection (closed)"),
-            false => {
-                let number = stream.transport.socket().number();
-                Text::format(format_args!("connection ({number})"))
-            }
-        };
-        push_bytes(state, text.as_bytes());
-        1
     }
 }
 

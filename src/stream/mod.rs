@@ -14,7 +14,7 @@
 //! that a call would block has the stream armed by the same call. Idle streams own no buffer.
 
 mod buffer;
-mod file;
+pub(crate) mod file;
 pub(crate) mod lua;
 mod parcel;
 mod pump;
@@ -34,8 +34,9 @@ pub(crate) use transfer::hand_over;
 pub(crate) use transport::Transport;
 
 use crate::selector::{READ, WRITE};
-use crate::socket::Moved;
+use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
 /// What a fill ended in.
@@ -117,6 +118,32 @@ impl Stream {
         // What counts its changes goes on counting.
         renewed.input = std::mem::take(&mut self.input);
         *self = renewed;
+    }
+
+    /// What it stands on.
+    pub(crate) fn socket(&self) -> &Socket {
+        self.transport.socket()
+    }
+
+    /// Asks the selector for `bits`, once. An error means that no event will come.
+    pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
+        self.transport.arm(bits)
+    }
+
+    /// The descriptor for others to name it by; -1 once closed.
+    pub(crate) fn handle(&mut self) -> RawFd {
+        let Transport::Plain(socket) = &mut self.transport;
+        socket.handle()
+    }
+
+    /// The number of its outlet; `None` while bytes are queued, or when it is closed.
+    pub(crate) fn outlet(&mut self) -> Option<u64> {
+        self.transport.outlet().filter(|_| self.queued() == 0)
+    }
+
+    /// Whether the peer has ended its side, or the connection failed, as far as the selector knows.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_closed() || self.ended || self.socket().watch().peer_is_over()
     }
 
     /// A closed one.
@@ -216,10 +243,6 @@ impl Stream {
         }
         self.input.make_room(want);
         let received = self.transport.receive(self.input.room());
-        if let Ok(Moved::Done(count)) = received {
-            // SAFETY: the transport has initialized `count` bytes of the room.
-            unsafe { self.input.filled(count) };
-        }
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }

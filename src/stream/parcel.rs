@@ -6,15 +6,19 @@
 //! nobody took is closed with the stream that sent it off.
 
 use super::{Buffer, Pool, Stream, Transport};
-use crate::selector::descriptor::Owned;
-use crate::socket::{Parts, Socket};
-use std::collections::HashMap;
+use crate::socket::{Parts, Socket, Table};
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// What a stream is made of, without what belongs to a VM.
 struct Parcel {
     socket: Parts,
+    data: Data,
+}
+
+/// What a stream has read, and is to send.
+struct Data {
     input: Vec<u8>,
     output: Vec<u8>,
     ended: bool,
@@ -23,7 +27,7 @@ struct Parcel {
 #[derive(Default)]
 struct Parcels {
     last: u64,
-    waiting: HashMap<u64, Parcel>,
+    waiting: FxHashMap<u64, Parcel>,
 }
 
 static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
@@ -33,7 +37,7 @@ fn parcels() -> MutexGuard<'static, Parcels> {
 }
 
 /// Drops a parcel, if it is still here, which closes its socket.
-pub(super) fn discard(number: u64) {
+pub(crate) fn discard(number: u64) {
     let parcel = parcels().waiting.remove(&number);
     drop(parcel);
 }
@@ -41,14 +45,16 @@ pub(super) fn discard(number: u64) {
 impl Stream {
     /// Leaves socket and bytes for whoever takes the number; this stream reads as closed then. `None`
     /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(super) fn send_off(&mut self, number: u64) -> Option<u64> {
+    pub(crate) fn send_off(&mut self, number: u64) -> Option<u64> {
         self.narrow();
         let Transport::Plain(socket) = &mut self.transport;
         let parcel = Parcel {
             socket: socket.part()?,
-            input: self.input.release_unread(),
-            output: std::mem::take(&mut self.output).split_off(self.output_done),
-            ended: self.ended,
+            data: Data {
+                input: self.input.release_unread(),
+                output: std::mem::take(&mut self.output).split_off(self.output_done),
+                ended: self.ended,
+            },
         };
         self.output_done = 0;
         self.ended = true;
@@ -65,38 +71,38 @@ impl Stream {
         Some(key)
     }
 
-    fn unpack(&mut self, parcel: Parcel) {
-        self.input.adopt(parcel.input);
-        self.output = parcel.output;
+    fn unpack(&mut self, data: Data) {
+        self.input.adopt(data.input);
+        self.output = data.output;
         self.output_done = 0;
-        self.ended = parcel.ended;
+        self.ended = data.ended;
         self.fresh = true;
         (self.reads, self.messages) = (0, 0);
     }
 
     /// Is again what it was before it was sent off; false when somebody has taken that.
-    pub(super) fn take_back(&mut self) -> bool {
+    pub(crate) fn take_back(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
-        let Some(mut parcel) = parcels().waiting.remove(&number) else {
+        let Some(parcel) = parcels().waiting.remove(&number) else {
             return false;
         };
         let Transport::Plain(socket) = &mut self.transport;
-        socket.restore(&mut parcel.socket);
-        self.unpack(parcel);
+        socket.restore(parcel.socket);
+        self.unpack(parcel.data);
         true
     }
 
     /// The stream that was sent off under that number; `None` when somebody has taken it.
-    pub(super) fn of_parcel(number: u64, pool: &Rc<Pool>, owned: &Rc<Owned>) -> Option<Stream> {
-        let mut parcel = parcels().waiting.remove(&number)?;
-        let socket = Socket::from_parts(&mut parcel.socket, owned);
+    pub(crate) fn of_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
+        let parcel = parcels().waiting.remove(&number)?;
+        let socket = Socket::from_parts(parcel.socket, table);
         let mut stream = Stream::new(Transport::Plain(socket), pool);
-        stream.unpack(parcel);
+        stream.unpack(parcel.data);
         Some(stream)
     }
 
     /// Puts bytes before what is buffered, as if they had not been received yet.
-    pub(super) fn unread(&mut self, bytes: &[u8]) {
+    pub(crate) fn unread(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -125,25 +131,20 @@ impl Buffer {
 mod tests {
     use super::*;
     use crate::socket::Moved;
-    use std::mem::MaybeUninit;
 
     fn pair() -> (Stream, Socket) {
-        let owned = Rc::new(Owned::default());
-        let (near, far) = Socket::pair(&owned).unwrap();
+        let table = Rc::new(Table::default());
+        let (near, far) = Socket::pair(&table).unwrap();
         let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
         (stream, far)
     }
 
     fn received(socket: &Socket) -> Vec<u8> {
-        let mut room = [MaybeUninit::<u8>::uninit(); 256];
-        let Ok(Moved::Done(count)) = socket.receive(&mut room) else {
+        let mut room = Vec::with_capacity(256);
+        let Ok(Moved::Done(_)) = socket.receive(&mut room) else {
             panic!("nothing came");
         };
-        // SAFETY: the socket has initialized `count` bytes.
-        room[..count]
-            .iter()
-            .map(|byte| unsafe { byte.assume_init() })
-            .collect()
+        room
     }
 
     #[test]
@@ -155,12 +156,12 @@ mod tests {
         stream.queue().extend_from_slice(b"queued");
         let number = stream.send_off(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
-        let (pool, owned) = (Rc::new(Pool::default()), Rc::new(Owned::default()));
-        let mut other = Stream::of_parcel(number, &pool, &owned).unwrap();
+        let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
+        let mut other = Stream::of_parcel(number, &pool, &table).unwrap();
         assert_eq!(other.buffered(), b"Bcdef");
         assert!(other.send(&[b", sent"], &mut 0).unwrap());
         assert_eq!(received(&far), b"queued, sent");
-        assert!(Stream::of_parcel(number, &pool, &owned).is_none());
+        assert!(Stream::of_parcel(number, &pool, &table).is_none());
         assert!(!stream.take_back());
     }
 

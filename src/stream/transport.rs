@@ -4,7 +4,7 @@
 use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 /// The bytes below a stream.
 pub(crate) enum Transport {
@@ -30,8 +30,8 @@ impl Transport {
         self.socket().is_closed()
     }
 
-    /// Reads what is there into `room`; 0 is the peer's end.
-    pub(crate) fn receive(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<Moved<usize>> {
+    /// Reads what is there into the spare capacity of `room`; 0 is the peer's end.
+    pub(crate) fn receive(&self, room: &mut Vec<u8>) -> io::Result<Moved<usize>> {
         match self {
             Transport::Plain(socket) => socket.receive(room),
         }
@@ -54,7 +54,7 @@ impl Transport {
     /// Writes `count` bytes of a file from `offset`, or part of them; 0 when the file has no more.
     pub(crate) fn send_file(
         &self,
-        file: RawFd,
+        file: BorrowedFd<'_>,
         offset: u64,
         count: usize,
     ) -> io::Result<Moved<usize>> {

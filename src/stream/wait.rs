@@ -41,7 +41,7 @@ pub(super) unsafe extern "C-unwind" fn waiting(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::lua_settop(state, 5);
         let core = Core::of(state);
-        use crate::modules::stream::{RECV, SEND};
+        use crate::modules::stream::transfer::{RECV, SEND};
         for (function, upvalues) in [(RECV, [2, 3, 1]), (SEND, [4, 5, 1])] {
             (*core).let_through(function);
             ffi::lua_pushlightuserdata(state, core.cast());

@@ -9,7 +9,7 @@ use crate::socket::Socket;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char};
 use std::io;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::BorrowedFd;
 use std::os::raw::c_int;
 use std::time::Duration;
 
@@ -74,10 +74,10 @@ unsafe extern "C-unwind" fn wants(state: *mut lua_State) -> c_int {
     // SAFETY: the socket is owned by Lua before anything can raise.
     unsafe {
         let key = args::bytes(state, 1);
-        let owned = &*descriptor::owned(state);
+        let owned = &*descriptor::table(state);
         let made = object::push_new(state, || {
             let found = super::wants(key).ok_or(io::ErrorKind::NotFound)?;
-            Socket::from_descriptor(found.into_raw_fd(), true, owned)
+            Socket::from_own(found, owned)
         });
         if made.is_err() {
             ffi::lua_pushnil(state);

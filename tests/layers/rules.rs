@@ -73,6 +73,7 @@ const FILE_LINES: usize = 500;
 
 /// Files that keep something for a thread or the process that is no plain data, and why no VM's objects share it.
 const THREADS: &[(&str, &str)] = &[
+    ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),
     ("src/ltask/watch.rs", "the slice that runs on this thread"),
     ("src/selector/pause.rs", "a function pointer"),

@@ -4,7 +4,8 @@ use super::service;
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
 use crate::raw::{Fault, Function, Text, function, functions, raise};
-use crate::selector::descriptor::{self, Owned};
+use crate::selector::descriptor;
+use crate::socket::Table;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -14,7 +15,7 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] =
     functions![(c"eventinit", eventinit), (c"eventreset", eventreset)];
 
 /// Lends the service's descriptor to its VM. `owned` is the VM's table of sockets.
-unsafe fn push_descriptor(state: *mut lua_State, owned: *const Rc<Owned>, event: &Event) {
+unsafe fn push_descriptor(state: *mut lua_State, owned: *const Rc<Table>, event: &Event) {
     let number = event.descriptor();
     // SAFETY: the table stays as long as the VM lives; pushes a number in the form of a pointer, does not allocate.
     unsafe {
@@ -41,7 +42,7 @@ unsafe fn fail(state: *mut lua_State, fault: Fault) -> ! {
 pub(super) unsafe extern "C-unwind" fn eventinit(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let owned = descriptor::owned(state);
+        let owned = descriptor::table(state);
         let service = service(state);
         let exclusive = service
             .card
@@ -74,7 +75,7 @@ pub(super) unsafe extern "C-unwind" fn eventinit(state: *mut lua_State) -> c_int
 pub(super) unsafe extern "C-unwind" fn eventreset(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let owned = descriptor::owned(state);
+        let owned = descriptor::table(state);
         let service = service(state);
         if !service.watched {
             raise(

@@ -4,11 +4,11 @@
 //! call ends, and its token is the stream itself; the other turns stand in Lua's books, and `READING` and
 //! `WRITING` say whether there is one.
 
-use super::timer::Timers;
 use crate::lua::{
     Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push,
     Pusher, Returns, Stack, Then, results, then, upvalue,
 };
+use crate::modules::timer::Timers;
 use crate::raw;
 use crate::stream::wait::{Alarm, HERE, LIMITED, QUEUED, READING, WRITING};
 use crate::stream::{Form, Received, Stream};

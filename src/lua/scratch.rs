@@ -1,0 +1,38 @@
+//! Bytes of the thread, where what is received lies until it is a string of Lua's: nothing else of the thread runs in
+//! between, when that string is pushed first.
+
+use super::returns::sealed::Sealed;
+use super::returns::{Nil, Push, Pusher, push_bytes};
+use std::cell::RefCell;
+
+/// How many there are.
+pub(crate) const SCRATCH: usize = 64 * 1024;
+
+thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
+
+/// The first `n` bytes of the thread's, as a string. To be the first of several values.
+pub(crate) struct Scratched(pub(crate) usize);
+
+/// Calls `f` with the thread's bytes, of which there are [`SCRATCH`], or as many as `size` when that is less.
+pub(crate) fn scratch<R>(size: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    BYTES.with_borrow_mut(|bytes| {
+        if bytes.is_empty() {
+            bytes.resize(SCRATCH, 0);
+        }
+        f(&mut bytes[..size.min(SCRATCH)])
+    })
+}
+
+impl Sealed for Scratched {}
+impl Push for Scratched {
+    #[inline]
+    fn push(&mut self, to: Pusher<'_>) {
+        let found = BYTES.with_borrow(|bytes| bytes.get(..self.0).map(|found| &raw const *found));
+        match found {
+            // SAFETY: the thread's bytes are never moved once they are there, and Lua has copied them before anything else
+            // of the thread can run. No borrow is held when this raises.
+            Some(found) => push_bytes(unsafe { &*found }, to),
+            None => Nil.push(to),
+        }
+    }
+}

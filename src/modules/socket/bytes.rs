@@ -1,0 +1,162 @@
+//! What a `lio.socket` object sends and receives, as methods of `methods.rs`.
+
+use super::Reply;
+use super::endpoint::{self, Endpoint};
+use super::methods::open;
+use crate::lua::{Call, Failure, Fault, New, Nil, SCRATCH, Scratched, Stack, results, scratch};
+use crate::socket::Moved;
+use socket2::SockAddr;
+use std::io::{self, IoSlice};
+
+/// What `recv` takes at most when nothing is said.
+const CHUNK: usize = 16 * 1024;
+/// What one `recv` takes at most whatever is said.
+const MOST: usize = 1024 * 1024;
+/// What one `sendv` hands over at most.
+const PIECES: usize = 64;
+
+fn size(stack: &Stack, default: usize) -> Result<usize, Fault> {
+    Ok(match stack.is_none(2) {
+        true => default,
+        false => stack.integer_in(2, 0..=i64::MAX, "size")? as usize,
+    }
+    .min(MOST))
+}
+
+results! {
+    /// What was received.
+    pub(super) enum Received {
+        Bytes(Scratched),
+        /// More than the thread's bytes can hold was asked for.
+        Long(Vec<u8>),
+        /// The end, or nobody's.
+        End(Nil),
+        Empty(&'static str),
+        From((Scratched, Option<New<Endpoint>>)),
+        LongFrom((Vec<u8>, Option<New<Endpoint>>)),
+    }
+}
+
+/// Has `receive` fill up to `size` bytes: the thread's, or those of a vector when these are not enough. → what that came
+/// to, and the vector
+fn into<T>(
+    size: usize,
+    receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
+) -> (io::Result<Moved<T>>, Option<Vec<u8>>) {
+    if size <= SCRATCH {
+        return (scratch(size, receive), None);
+    }
+    let mut long = vec![0; size];
+    (receive(&mut long), Some(long))
+}
+
+/// `s:recv([max])` → what is there, 1 to `max` bytes (16 KiB when absent, never over 1 MiB); `false`
+/// would block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` is `""`.
+pub(super) fn recv(call: &mut Call<'_>) -> Result<Reply<Received>, Fault> {
+    let (socket, stack) = open(call)?;
+    let size = size(stack, CHUNK)?;
+    if size == 0 {
+        return Ok(Reply::of("recv", Ok(Moved::Done(Received::Empty("")))));
+    }
+    let is_stream = socket.protocol().is_stream();
+    let (moved, long) = into(size, |room| socket.receive_into(room));
+    let received = moved.map(|moved| {
+        moved.map(|count| match long {
+            _ if is_stream && count == 0 => Received::End(Nil),
+            None => Received::Bytes(Scratched(count)),
+            Some(long) => Received::Long(cut(long, count)),
+        })
+    });
+    Ok(Reply::of("recv", received))
+}
+
+fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
+    bytes.truncate(count);
+    bytes
+}
+
+/// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut. A stream
+/// has no endpoint to tell, and gives `nil` at its end.
+pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Reply<Received>, Fault> {
+    let (socket, stack) = open(call)?;
+    let size = size(stack, 65535)?;
+    let is_stream = socket.protocol().is_stream();
+    let (moved, long) = into(size, |room| socket.receive_from(room));
+    let sender = |address: Option<SockAddr>| {
+        let address = address.filter(|_| !is_stream);
+        address.map(|address| New::of(Endpoint(address)))
+    };
+    let received = moved.map(|moved| {
+        moved.map(|(count, from)| match long {
+            _ if is_stream && count == 0 && size != 0 => Received::End(Nil),
+            None => Received::From((Scratched(count), sender(from))),
+            Some(long) => Received::LongFrom((cut(long, count), sender(from))),
+        })
+    });
+    Ok(Reply::of("recvfrom", received))
+}
+
+/// The part of `data` that arguments 3 and 4 select, as `string.sub` does.
+fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
+    let length = data.len() as i64;
+    let position = |index, default| match stack.is_none(index) {
+        true => Ok(default),
+        false => stack.integer(index),
+    };
+    let from = match position(3, 1)? {
+        from @ ..0 => (length + from + 1).max(1),
+        from => from.max(1),
+    };
+    let to = match position(4, -1)? {
+        to @ ..0 => length + to + 1,
+        to => to.min(length),
+    };
+    Ok(match from <= to {
+        true => &data[from as usize - 1..to as usize],
+        false => &[],
+    })
+}
+
+/// How many bytes were taken.
+type Taken = Reply<i64>;
+
+fn taken(call: &'static str, moved: io::Result<Moved<usize>>) -> Taken {
+    let count = |count: usize| count as i64;
+    Reply::of(call, moved.map(|moved| moved.map(count)))
+}
+
+/// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block. An empty string is a
+/// call too: it fails where any would, as after `shutdown "w"`.
+pub(super) fn send(call: &mut Call<'_>) -> Result<Taken, Fault> {
+    let (socket, stack) = open(call)?;
+    let data = part(stack, stack.bytes(2)?)?;
+    Ok(taken("send", socket.send(data)))
+}
+
+/// `s:sendv(data, …)` → bytes taken of all pieces together, in one system call; `false` would block.
+pub(super) fn sendv(call: &mut Call<'_>) -> Result<Taken, Fault> {
+    let (socket, stack) = open(call)?;
+    let mut pieces = [IoSlice::new(&[]); PIECES];
+    let mut used = 0;
+    for index in 2..=stack.count() {
+        let data = stack.bytes(index)?;
+        if used < PIECES && !data.is_empty() {
+            pieces[used] = IoSlice::new(data);
+            used += 1;
+        }
+    }
+    let moved = match used {
+        0 => Ok(Moved::Done(0)),
+        _ => socket.send_pieces(&pieces[..used]),
+    };
+    Ok(taken("sendv", moved))
+}
+
+/// `s:sendto(data, endpoint)` or `(data, host, port)` → bytes; `false` would block.
+pub(super) fn sendto(call: &mut Call<'_>) -> Result<Result<Taken, Failure>, Fault> {
+    open(call)?.1.bytes(2)?;
+    let address = endpoint::argument(call, 3)?;
+    let (socket, stack) = open(call)?;
+    let data = stack.bytes(2)?;
+    Ok(address.map(|address| taken("sendto", socket.send_to(data, &address))))
+}

@@ -1,0 +1,146 @@
+//! Addresses as objects of Lua's, and as arguments.
+
+use super::methods::open;
+use crate::lua::{Call, Failure, Fault, Function, New, Object, Stack, results};
+use crate::socket::address::{self, Parts, Refusal};
+use socket2::{Domain, SockAddr};
+use std::ffi::CStr;
+
+/// An address as Lua holds it.
+pub(crate) struct Endpoint(pub(crate) SockAddr);
+
+impl Object for Endpoint {
+    const NAME: &'static CStr = c"lio.endpoint";
+    const METHODS: &'static [(&'static CStr, Function)] = &[(c"value", Function::new(value))];
+    const META: &'static [(&'static CStr, Function)] = &[
+        (c"__tostring", Function::new(to_string)),
+        (c"__eq", Function::new(equal)),
+    ];
+}
+
+/// How Lua sees that there is no address.
+fn refused(refusal: Refusal) -> Failure {
+    let (call, message, code) = match refusal {
+        Refusal::PathIsEmpty => ("endpoint", "the unix path is empty", "EINVAL"),
+        Refusal::PathIsTooLong => {
+            let message = "the unix path is too long, 107 bytes are the most";
+            ("endpoint", message, "too long")
+        }
+        Refusal::PathHasNul => ("endpoint", "the unix path contains a NUL", "EINVAL"),
+        Refusal::OtherFamily => ("endpoint", "not an address of that family", "EINVAL"),
+        Refusal::NameIsUnknown => {
+            let message = "no address is known for that name";
+            ("resolve", message, "unresolved")
+        }
+        Refusal::NameHasOtherFamily => {
+            let message = "the name has no address of that family";
+            ("resolve", message, "unresolved")
+        }
+        Refusal::Path(error) => return Failure::io("endpoint", &error),
+        Refusal::Name(error) => return Failure::io("resolve", &error),
+    };
+    Failure::word(call, message, code)
+}
+
+/// An address, or why there is none.
+type Found = Result<SockAddr, Failure>;
+
+/// Reads `endpoint`, `host, port` or `path` from argument `index` on, for the open socket at argument 1. A host that is no
+/// numeric address is looked up (blocking).
+pub(super) fn argument(call: &mut Call<'_>, index: i32) -> Result<Found, Fault> {
+    let domain = open(call)?.0.protocol().domain();
+    if let Some(endpoint) = call.as_object::<Endpoint>(index) {
+        return Ok(Ok(endpoint.0.clone()));
+    }
+    if domain == Domain::UNIX {
+        return Ok(address::unix(call.bytes(index)?).map_err(refused));
+    }
+    let (host, port) = (call.utf8(index)?, port(call, index + 1)?);
+    let numeric = address::parse_ip(host, port).map(SockAddr::from);
+    let found = numeric.map_or_else(|| address::look_up(host, port, Some(domain)), Ok);
+    Ok(found.map_err(refused))
+}
+
+/// A port, 0 to 65535.
+fn port(stack: &Stack, index: i32) -> Result<u16, Fault> {
+    Ok(stack.integer_in(index, 0..=65535, "port")? as u16)
+}
+
+/// `socket.endpoint(kind, …)`: `("inet"|"inet6", ip, port)`, `("hostname", name, port [, family])` or
+/// `("unix", path)`. `nil, message, code` when it cannot be formed.
+pub(super) fn endpoint(call: &mut Call<'_>) -> Result<Result<New<Endpoint>, Failure>, Fault> {
+    let formed = match call.bytes(1)? {
+        b"unix" => address::unix(call.bytes(2)?),
+        b"inet" => address::numeric(call.utf8(2)?, port(call, 3)?, Domain::IPV4),
+        b"inet6" => address::numeric(call.utf8(2)?, port(call, 3)?, Domain::IPV6),
+        b"hostname" => {
+            let (name, port) = (call.utf8(2)?, port(call, 3)?);
+            let family = match call.is_none(4) {
+                true => None,
+                false => Some(family(call, 4)?),
+            };
+            match address::parse_ip(name, port) {
+                Some(address) if family.is_none_or(|f| f == Domain::for_address(address)) => {
+                    Ok(address.into())
+                }
+                _ => address::look_up(name, port, family),
+            }
+        }
+        _ => {
+            let message = "'inet', 'inet6', 'hostname' or 'unix' expected";
+            return Err(Fault::argument(1, message));
+        }
+    };
+    Ok(formed
+        .map(|address| New::of(Endpoint(address)))
+        .map_err(refused))
+}
+
+fn family(stack: &Stack, index: i32) -> Result<Domain, Fault> {
+    match stack.bytes(index)? {
+        b"inet" => Ok(Domain::IPV4),
+        b"inet6" => Ok(Domain::IPV6),
+        _ => Err(Fault::argument(index, "'inet' or 'inet6' expected")),
+    }
+}
+
+results! {
+    /// The parts of an address.
+    pub(crate) enum Shown {
+        Ip((Vec<u8>, i64, &'static str)),
+        Unix((Vec<u8>, &'static str, &'static str)),
+    }
+}
+
+/// An address as `endpoint:value()` gives it.
+pub(crate) fn shown(address: &SockAddr) -> Shown {
+    let Parts {
+        name,
+        port,
+        kind,
+        family,
+    } = address::parts(address);
+    match port {
+        Some(port) => Shown::Ip((name, port.into(), family)),
+        None => Shown::Unix((name, kind, family)),
+    }
+}
+
+/// `endpoint:value()` → ip, port, `"inet"` or `"inet6"`; for unix: path, `"path"`, `"abstract"` (the
+/// name then begins with NUL) or `"unnamed"`, `"unix"`.
+fn value(call: &mut Call<'_>) -> Result<Shown, Fault> {
+    Ok(shown(&call.object::<Endpoint>(1)?.0))
+}
+
+/// Address and port; for unix the path byte by byte, `@name` for an abstract one.
+fn to_string(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
+    Ok(address::text(&call.object::<Endpoint>(1)?.0))
+}
+
+fn equal(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let left = call.as_object::<Endpoint>(1);
+    let right = call.as_object::<Endpoint>(2);
+    Ok(left
+        .zip(right)
+        .is_some_and(|(left, right)| left.0 == right.0))
+}

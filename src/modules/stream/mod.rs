@@ -1,0 +1,136 @@
+//! `lio.stream`: streams as `lualib/lio/net.lua` uses them. Nothing here waits but `recv` and `send` of `transfer.rs`: a
+//! call that would block returns `false` (or how much was sent) with the stream armed, and the Lua side waits and calls
+//! again.
+
+pub(crate) mod transfer;
+
+use crate::lua::{Call, Failure, Fault, Function, Light, Object};
+use crate::modules::socket::endpoint::{Shown, shown};
+use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
+use crate::raw::function; // bridge
+use crate::selector::{CLOSED, READ, WRITE};
+use crate::socket::address::Side;
+use crate::stream::Stream;
+use crate::stream::file::{put_file, queue_file};
+use std::ffi::CStr;
+
+impl Object for Stream {
+    const NAME: &'static CStr = c"lio.connection";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"take", transfer::TAKE),
+        (c"put", transfer::PUT),
+        (c"put_file", function!(put_file)),
+        (c"queue_file", function!(queue_file)),
+        (c"arm", Function::new(arm)),
+        (c"release", Function::new(release)),
+        (c"cut", Function::new(cut)),
+        (c"buffered", Function::new(buffered)),
+        (c"is_closed", Function::new(is_closed)),
+        (c"is_over", Function::new(is_over)),
+        (c"address", Function::new(address)),
+        (c"set_option", Function::new(set_option)),
+        (c"handle", Function::new(handle)),
+        (c"send_off", Function::new(send_off)),
+        (c"unread", Function::new(unread)),
+        (c"outlet", Function::new(outlet)),
+    ];
+    const META: &'static [(&'static CStr, Function)] = &[(c"__tostring", Function::new(to_string))];
+}
+
+/// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
+/// `nil, message, code` when none will come.
+fn arm(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    let all = i64::from(READ | WRITE | CLOSED);
+    let armed = stream.arm(stack.integer_in(2, 1..=all, "events")? as u8);
+    Ok(armed
+        .map(|()| true)
+        .map_err(|error| Failure::io("arm", &error)))
+}
+
+/// `s:release()` → whether it was open: closes the descriptor, buffers go back to the pool.
+fn release(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let stream = call.object_mut::<Stream>(1)?;
+    let was_open = !stream.is_closed();
+    stream.close();
+    Ok(was_open)
+}
+
+/// `s:cut(["r"|"w"|"rw"])`: shutdown(2) → `true`, or `nil, message, code`.
+fn cut(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    shut(stream.socket(), stack)
+}
+
+/// `s:buffered()` → how many bytes were read from the peer and not taken yet.
+fn buffered(call: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(call.object::<Stream>(1)?.buffered().len() as i64)
+}
+
+/// `s:is_closed()` → whether this side has closed it.
+fn is_closed(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(call.object::<Stream>(1)?.is_closed())
+}
+
+/// `s:is_over()` → whether the peer has ended its side, or the connection failed, as far as the loop
+/// has heard. No system call.
+fn is_over(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(call.object::<Stream>(1)?.is_over())
+}
+
+/// `s:address("peer"|"socket")` → ip, port, family (page of `lio.socket`'s `endpoint:value()`), or
+/// `nil, message, code`.
+fn address(call: &mut Call<'_>) -> Result<Result<Shown, Failure>, Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    let side = match stack.bytes(2)? {
+        b"peer" => Side::Peer,
+        _ => Side::Local,
+    };
+    Ok(match stream.socket().address(side) {
+        Ok(address) => Ok(shown(&address)),
+        Err(error) => Err(Failure::io("address", &error)),
+    })
+}
+
+/// `s:set_option(name [, value])`: as `lio.socket`'s `option`.
+fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    set_or_get(stream.socket(), stack)
+}
+
+/// `s:handle()` → the descriptor as a lightuserdata.
+fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
+    Ok(light(call.object_mut::<Stream>(1)?.handle()))
+}
+
+/// `s:send_off()` → the number under which any VM of the process can take the connection, with its
+/// buffers; this stream reads as closed then. nil when it is closed.
+fn send_off(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
+    let number = call.object_mut::<Stream>(1)?.send_off(0);
+    Ok(number.map(|number| number as i64))
+}
+
+/// `s:unread(bytes)`: puts bytes before what is buffered.
+fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (stream, stack) = call.split::<Stream>(1)?;
+    let bytes = stack.bytes(2)?;
+    if !stream.is_closed() {
+        stream.unread(bytes);
+    }
+    Ok(())
+}
+
+/// `s:outlet()` → the number under which other VMs of the process can write to the connection; nil while
+/// bytes are queued, or when it is closed.
+fn outlet(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
+    let number = call.object_mut::<Stream>(1)?.outlet();
+    Ok(number.map(|number| number as i64))
+}
+
+fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
+    let stream = call.object::<Stream>(1)?;
+    Ok(match stream.is_closed() {
+        true => "connection (closed)".into(),
+        false => format!("connection ({})", stream.socket().number()),
+    })
+}

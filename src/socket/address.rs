@@ -1,0 +1,191 @@
+//! Addresses: parsing, looking up, printing.
+
+use rustix::net::{SocketAddrAny, SocketAddrUnix};
+use socket2::{Domain, SockAddr};
+use std::ffi::OsStr;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt;
+
+/// The longest path of a unix socket.
+const LONGEST: usize = 107;
+
+/// Why there is no address.
+pub(crate) enum Refusal {
+    PathIsEmpty,
+    PathIsTooLong,
+    PathHasNul,
+    /// No address of the family that was asked for.
+    OtherFamily,
+    /// Nobody knows an address for the name.
+    NameIsUnknown,
+    /// The name has only addresses of another family.
+    NameHasOtherFamily,
+    /// What the system says of a path.
+    Path(io::Error),
+    /// What the system says of a name.
+    Name(io::Error),
+}
+
+/// Parses a numeric address, IPv6 ones with an optional scope (`fe80::1%eth0`, `fe80::1%2`).
+pub(crate) fn parse_ip(text: &str, port: u16) -> Option<SocketAddr> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some(SocketAddr::new(ip, port));
+    }
+    let (address, scope) = text.split_once('%')?;
+    let address: Ipv6Addr = address.parse().ok()?;
+    let scope = match scope.parse::<u32>() {
+        Ok(number) => number,
+        Err(_) => interface_index(scope)?,
+    };
+    Some(SocketAddrV6::new(address, port, 0, scope).into())
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn interface_index(name: &str) -> Option<u32> {
+    let any = socket2::Socket::new(Domain::UNIX, socket2::Type::DGRAM, None).ok()?;
+    rustix::net::netdevice::name_to_index(any, name).ok()
+}
+
+/// Elsewhere an interface is known by its number only.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn interface_index(_: &str) -> Option<u32> {
+    None
+}
+
+/// The numeric address `text`, if it is one of `domain`.
+pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr, Refusal> {
+    match parse_ip(text, port) {
+        Some(address) if Domain::for_address(address) == domain => Ok(address.into()),
+        _ => Err(Refusal::OtherFamily),
+    }
+}
+
+/// Looks a name up, blocking (getaddrinfo(3)): the first address, of
+/// `domain` when that is given.
+pub(crate) fn look_up(host: &str, port: u16, domain: Option<Domain>) -> Result<SockAddr, Refusal> {
+    let wanted = |address: &SocketAddr| match domain {
+        Some(Domain::IPV4) => address.is_ipv4(),
+        Some(Domain::IPV6) => address.is_ipv6(),
+        _ => true,
+    };
+    let found = (host, port).to_socket_addrs();
+    let mut addresses = found.map_err(|error| match error.raw_os_error() {
+        Some(_) => Refusal::Name(error),
+        None => Refusal::NameIsUnknown,
+    })?;
+    let found = addresses.find(wanted).map(SockAddr::from);
+    found.ok_or(Refusal::NameHasOtherFamily)
+}
+
+/// The address of a unix socket; a path that begins with NUL is an abstract name.
+pub(crate) fn unix(path: &[u8]) -> Result<SockAddr, Refusal> {
+    if path.is_empty() {
+        return Err(Refusal::PathIsEmpty);
+    }
+    if path.len() > LONGEST {
+        return Err(Refusal::PathIsTooLong);
+    }
+    if path[0] != 0 && path.contains(&0) {
+        return Err(Refusal::PathHasNul);
+    }
+    SockAddr::unix(OsStr::from_bytes(path)).map_err(Refusal::Path)
+}
+
+/// An address as rustix gives it; `None` for a family that sockets here do not have.
+pub(super) fn from_rustix(address: SocketAddrAny) -> Option<SockAddr> {
+    if let Ok(address) = SocketAddr::try_from(address.clone()) {
+        return Some(address.into());
+    }
+    let address = SocketAddrUnix::try_from(address).ok()?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(name) = address.abstract_name() {
+        let name = [b"\0", name].concat();
+        return SockAddr::unix(OsStr::from_bytes(&name)).ok();
+    }
+    let path = address.path().unwrap_or_default();
+    SockAddr::unix(OsStr::from_bytes(path.to_bytes())).ok()
+}
+
+/// The address that a socket is bound to.
+pub(crate) enum Side {
+    /// Its own.
+    Local,
+    /// Its peer's.
+    Peer,
+}
+
+impl super::Socket {
+    /// Its address, or its peer's (getsockname(2), getpeername(2)).
+    pub(crate) fn address(&self, side: Side) -> io::Result<SockAddr> {
+        match side {
+            Side::Local => self.raw()?.local_addr(),
+            Side::Peer => self.raw()?.peer_addr(),
+        }
+    }
+}
+
+/// An address as programs see it.
+pub(crate) struct Parts {
+    /// An IP address with its scope, or the name of a unix address.
+    pub(crate) name: Vec<u8>,
+    /// The port of an IP address.
+    pub(crate) port: Option<u16>,
+    /// `"path"`, `"abstract"` (the name begins with NUL) or `"unnamed"`, of a unix address.
+    pub(crate) kind: &'static str,
+    pub(crate) family: &'static str,
+}
+
+/// Takes an address apart.
+pub(crate) fn parts(address: &SockAddr) -> Parts {
+    if let Some(ip) = address.as_socket() {
+        return Parts {
+            name: ip_text(&ip).into_bytes(),
+            port: Some(ip.port()),
+            kind: "",
+            family: family(&ip),
+        };
+    }
+    let (name, kind) = match (address.as_pathname(), address.as_abstract_namespace()) {
+        (Some(path), _) => (path.as_os_str().as_bytes().to_vec(), "path"),
+        (_, Some(name)) => ([b"\0", name].concat(), "abstract"),
+        _ => (Vec::new(), "unnamed"),
+    };
+    Parts {
+        name,
+        port: None,
+        kind,
+        family: "unix",
+    }
+}
+
+/// `"inet"` or `"inet6"`.
+pub(crate) fn family(address: &SocketAddr) -> &'static str {
+    match address {
+        SocketAddr::V4(_) => "inet",
+        SocketAddr::V6(_) => "inet6",
+    }
+}
+
+/// An IP address as text, without its port but with its scope.
+pub(crate) fn ip_text(address: &SocketAddr) -> String {
+    match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+        _ => address.ip().to_string(),
+    }
+}
+
+/// An address as text: `1.2.3.4:80`, `[::1]:80`; of a unix one the path byte by byte, `@name` for an abstract one.
+pub(crate) fn text(address: &SockAddr) -> Vec<u8> {
+    match address.as_socket() {
+        Some(v4 @ SocketAddr::V4(_)) => v4.to_string().into_bytes(),
+        Some(v6) => format!("[{}]:{}", ip_text(&v6), v6.port()).into_bytes(),
+        None => {
+            let mut name = parts(address).name;
+            if let Some(first @ 0) = name.first_mut() {
+                *first = b'@';
+            }
+            name
+        }
+    }
+}

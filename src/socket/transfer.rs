@@ -1,0 +1,153 @@
+//! What a socket sends and receives. Invariant: the selector learns of each transfer that met the end of what there was.
+
+use super::address::from_rustix;
+use super::{Socket, retried};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, recvfrom, send, sendmsg};
+use socket2::SockAddr;
+use std::io::{self, IoSlice};
+
+/// What a transfer ended in, when it did not fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moved<T> {
+    /// That much was done.
+    Done(T),
+    /// It would block.
+    WouldBlock,
+}
+
+impl<T> Moved<T> {
+    /// The same, with what was done changed.
+    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Moved<R> {
+        match self {
+            Moved::Done(value) => Moved::Done(f(value)),
+            Moved::WouldBlock => Moved::WouldBlock,
+        }
+    }
+}
+
+impl Socket {
+    /// recv(2) into the spare capacity of `buffer`, of which there is some. 0 from a stream is its end.
+    #[inline]
+    pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Moved<usize>> {
+        let socket = self.raw()?;
+        let size = buffer.capacity() - buffer.len();
+        let received = retried(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
+        self.received(received, size)
+    }
+
+    /// recv(2) into `room`, which is not empty.
+    pub(crate) fn receive_into(&self, room: &mut [u8]) -> io::Result<Moved<usize>> {
+        let socket = self.raw()?;
+        let received = retried(|| Ok(recv(socket, &mut *room, RecvFlags::empty())?.1));
+        self.received(received, room.len())
+    }
+
+    #[inline]
+    fn received(
+        &self,
+        received: rustix::io::Result<usize>,
+        size: usize,
+    ) -> io::Result<Moved<usize>> {
+        match received {
+            Ok(count) => {
+                if self.protocol.is_stream() && count != 0 && count < size {
+                    self.watch.read_short();
+                }
+                Ok(Moved::Done(count))
+            }
+            Err(error) => self.read_failed(error),
+        }
+    }
+
+    /// recvfrom(2): how many bytes came, and from whom.
+    pub(crate) fn receive_from(
+        &self,
+        room: &mut [u8],
+    ) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
+        let socket = self.raw()?;
+        match retried(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
+            Ok((count, _, from)) => Ok(Moved::Done((count, from.and_then(from_rustix)))),
+            Err(error) => self.read_failed(error),
+        }
+    }
+
+    fn read_failed<T>(&self, error: Errno) -> io::Result<Moved<T>> {
+        match error {
+            Errno::WOULDBLOCK => {
+                self.watch.read_blocked();
+                Ok(Moved::WouldBlock)
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// send(2), without SIGPIPE. The count may be less than the length.
+    #[inline]
+    pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.send_with(data, SendFlags::NOSIGNAL)
+    }
+
+    /// send(2) of bytes that more follows at once: the system waits for it before it sends a short packet.
+    pub(crate) fn send_more(&self, data: &[u8]) -> io::Result<Moved<usize>> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let flags = SendFlags::NOSIGNAL;
+        self.send_with(data, flags)
+    }
+
+    #[inline]
+    fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Moved<usize>> {
+        let socket = self.raw()?;
+        let sent = retried(|| send(socket, data, flags));
+        self.written(sent, data.len())
+    }
+
+    /// sendmsg(2) of several pieces.
+    pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+        let socket = self.raw()?;
+        let total = pieces.iter().map(|piece| piece.len()).sum();
+        let sent = retried(|| {
+            let nothing = &mut SendAncillaryBuffer::default();
+            sendmsg(socket, pieces, nothing, SendFlags::NOSIGNAL)
+        });
+        self.written(sent, total)
+    }
+
+    /// sendto(2).
+    pub(crate) fn send_to(&self, data: &[u8], to: &SockAddr) -> io::Result<Moved<usize>> {
+        let flags = SendFlags::NOSIGNAL.bits() as i32;
+        let socket = self.raw()?;
+        loop {
+            let sent = socket.send_to_with_flags(data, to, flags);
+            let sent = sent.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            if !matches!(sent, Err(Errno::INTR)) {
+                return self.written(sent, data.len());
+            }
+        }
+    }
+
+    /// Tells the selector what came of sending `total` bytes.
+    #[inline]
+    pub(super) fn written(
+        &self,
+        sent: rustix::io::Result<usize>,
+        total: usize,
+    ) -> io::Result<Moved<usize>> {
+        match sent {
+            Ok(count) => {
+                if count < total {
+                    self.watch.write_blocked();
+                }
+                Ok(Moved::Done(count))
+            }
+            Err(Errno::WOULDBLOCK) => {
+                self.watch.write_blocked();
+                Ok(Moved::WouldBlock)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
