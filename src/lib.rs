@@ -6,10 +6,9 @@
 //! - `raw`: the few helpers for raw Lua functions; the modules that are built in
 //! - `selector`: mio's poll, with readiness kept level-triggered
 //! - `socket`: sockets, endpoints, options
-//! - `file`: files for serving
+//! - `file`: files for serving, temporary files of uploads
 //! - `stream`: one connection's buffers
 //! - `http`: request head and body framing, response writer, routes
-//! - `compress`: content codings
 //! - `timer`: the timer queue
 //! - `ltask`: the scheduler
 //! - `task`: the task core: coroutines that wait on tokens
@@ -27,8 +26,6 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
 mod codec;
-#[allow(unsafe_code)]
-mod compress;
 mod file;
 #[allow(unsafe_code)]
 mod http;
@@ -117,7 +114,7 @@ entry!(
 entry!(
     /// Entry point of `require "lio.compress"`.
     luaopen_lio_compress,
-    compress::lua::open_module
+    |state| modules::compress::OPEN.run(state)
 );
 entry!(
     /// Entry point of `require "lio.file"`.

@@ -3,12 +3,14 @@
 //! - `mod.rs`: an open file and what is known of it
 //! - `beneath.rs`: paths that must not leave a folder
 //! - `folder.rs`: a folder that is served: files below it, listings
+//! - `spool.rs`: temporary files for uploads
 //!
 //! Invariant: an [`OpenFile`] is a regular file or a directory, never a pipe or a device that could make the loop
 //! wait.
 
 pub(crate) mod beneath;
 pub(crate) mod folder;
+pub(crate) mod spool;
 #[cfg(test)]
 mod tests;
 

@@ -4,9 +4,9 @@
 use super::connection::check_at;
 use super::exchange::Piece;
 use super::request::push_lower;
-use super::spool::Spool;
 use crate::codec::http1::status::Reject;
 use crate::codec::multipart::{Event, Limits, Multipart, Part};
+use crate::file::spool::Spool;
 use crate::raw::object::{self, Object};
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, may_be_finalizer, push_bytes, raise, settle,

@@ -3,7 +3,7 @@
 use super::connection::{exchange, workspace};
 use super::{
     answer, client, due, form, intake, keeper, list, precompressed, request, routes, select, serve,
-    site, spool, tools,
+    site, tools,
 };
 use crate::codec::http1::status::reason;
 use crate::codec::uri;
@@ -88,7 +88,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"answers", client::answers),
                 (c"pairs", pairs),
                 (c"multipart", form::new),
-                (c"spool", spool::new),
+                (c"spool", |state| crate::modules::http::spool::NEW
+                    .run(state)),
                 (c"reason", reason_of),
                 (c"escape", escape),
                 (c"check_field", check_field),

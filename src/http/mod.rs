@@ -35,7 +35,6 @@ pub(crate) mod routes;
 pub(crate) mod select;
 mod serve;
 mod site;
-pub(crate) mod spool;
 mod state;
 mod step;
 mod tools;

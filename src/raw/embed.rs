@@ -20,7 +20,8 @@ const NATIVE: &[(&str, Function)] = functions![
     ("lio.stream", crate::stream::lua::open_module),
     ("lio.file", |state| crate::modules::file::OPEN.run(state)),
     ("lio.http", crate::http::lua::open_module),
-    ("lio.compress", crate::compress::lua::open_module),
+    ("lio.compress", |state| crate::modules::compress::OPEN
+        .run(state)),
     ("lio.json", crate::http::json::open_module),
     ("lio.outlet", |state| crate::modules::outlet::OPEN
         .run(state)),

@@ -1,10 +1,9 @@
 //! Content codings: gzip, deflate (zlib) and brotli, in pieces, both ways.
 //!
-//! `encode.rs`: encoders; `decode.rs`: decoders, bounded in what one piece may grow to; `gzip.rs`: gzip's frame.
+//! `encode.rs`: encoders; `decode.rs`: decoders, bounded in what one piece may grow to.
 
 pub(crate) mod decode;
 pub(crate) mod encode;
-mod gzip;
 #[cfg(test)]
 mod tests;
 

@@ -113,7 +113,12 @@ fn bytes_behind_the_end_are_refused_but_members_of_gzip_may_follow() {
 fn gzip_headers_with_all_their_fields_are_read() {
     let plain = encoded(Coding::Gzip, b"body");
     let mut data = vec![0x1f, 0x8b, 8, 2 + 4 + 8 + 16, 0, 0, 0, 0, 0, 3];
-    data.extend_from_slice(b"\x03\x00abcname\0comment\0\x12\x34");
+    data.extend_from_slice(b"\x03\x00abcname\0comment\0");
+    // The sum of the header itself.
+    let mut sum = flate2::Crc::new();
+    sum.update(&data);
+    let at = data.len();
+    data.extend_from_slice(&(sum.sum() as u16).to_le_bytes());
     data.extend_from_slice(&plain[10..]);
     for piece in 1..data.len() {
         assert_eq!(
@@ -121,11 +126,14 @@ fn gzip_headers_with_all_their_fields_are_read() {
             Ok(b"body".to_vec())
         );
     }
-    data[3] |= 0x20;
-    assert_eq!(
-        decoded(Coding::Gzip, &data, 100, 100),
-        Err(Failure::Corrupt)
-    );
+    for (place, bit) in [(3, 0x20), (at, 1)] {
+        let mut data = data.clone();
+        data[place] ^= bit;
+        assert_eq!(
+            decoded(Coding::Gzip, &data, 100, 100),
+            Err(Failure::Corrupt)
+        );
+    }
 }
 
 #[test]

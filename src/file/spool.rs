@@ -1,0 +1,266 @@
+//! Temporary files for uploads, without a name where the system can do that. A small one is kept in memory until
+//! its path is asked for, so that a form of many costs no descriptor each.
+//!
+//! Invariant: whatever ends the owner, a file that was not linked is gone: it never had a name (`O_TMPFILE`), or
+//! `Drop` removes that.
+
+use super::read_at;
+use rustix::fs::{self, AtFlags, CWD};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often a taken name is replaced by another one.
+const ATTEMPTS: u32 = 100;
+
+/// So many bytes are kept in memory.
+const SMALL: usize = 16 * 1024;
+
+/// An open temporary file.
+pub(crate) struct Spool {
+    dir: PathBuf,
+    content: Content,
+    size: u64,
+}
+
+enum Content {
+    Memory(Vec<u8>),
+    Nameless(File),
+    /// The name is to be removed.
+    Named(File, PathBuf),
+    Closed,
+}
+
+/// A name in `dir` that nothing has, most likely.
+fn fresh_name(dir: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let time = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |passed| passed.subsec_nanos());
+    dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
+}
+
+/// A file without a name, when the file system and `/proc` allow that.
+#[cfg(target_os = "linux")]
+fn open_nameless(dir: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666))
+        .ok()?
+        .into();
+    // Linking it goes by that name.
+    std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
+    Some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_nameless(_dir: &Path) -> Option<File> {
+    None
+}
+
+/// The name by which other files of this process and its children reach an open one.
+fn path_of_descriptor(file: &File) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
+}
+
+fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
+    let mut attempts = 0;
+    loop {
+        let name = fresh_name(dir);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        match options.open(&name) {
+            Ok(file) => return Ok((file, name)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => {
+                attempts += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Spool {
+    /// An empty file, in the file system of `dir` as soon as it is on disk.
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            content: Content::Memory(Vec::new()),
+            size: 0,
+        }
+    }
+
+    /// The file on disk, made when there is none yet, and its path.
+    fn on_disk(&mut self) -> io::Result<&mut File> {
+        if let Content::Memory(memory) = &self.content {
+            let written;
+            self.content = match open_nameless(&self.dir) {
+                Some(mut file) => {
+                    written = file.write_all(memory);
+                    Content::Nameless(file)
+                }
+                None => {
+                    let (mut file, name) = open_named(&self.dir)?;
+                    written = file.write_all(memory);
+                    Content::Named(file, name)
+                }
+            };
+            written?;
+        }
+        match &mut self.content {
+            Content::Nameless(file) | Content::Named(file, _) => Ok(file),
+            Content::Memory(_) | Content::Closed => Err(Errno::BADF.into()),
+        }
+    }
+
+    /// Appends all of `bytes`; blocks as files do.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.content {
+            Content::Memory(memory) if memory.len() + bytes.len() <= SMALL => {
+                memory.extend_from_slice(bytes);
+            }
+            _ => self.on_disk()?.write_all(bytes)?,
+        }
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Up to `most` bytes from `offset` on; none at the end.
+    pub(crate) fn read(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+        match &self.content {
+            Content::Memory(memory) => {
+                let from = usize::try_from(offset).map_or(memory.len(), |at| at.min(memory.len()));
+                let rest = &memory[from..];
+                Ok(rest[..most.min(rest.len())].to_vec())
+            }
+            Content::Nameless(file) | Content::Named(file, _) => {
+                let mut bytes = Vec::new();
+                read_at(file.as_fd(), &mut bytes, most, offset)?;
+                Ok(bytes)
+            }
+            Content::Closed => Err(Errno::BADF.into()),
+        }
+    }
+
+    /// Bytes that were written.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A path by which this process and its children can open the file until it is closed; it is on disk from now on.
+    pub(crate) fn path(&mut self) -> io::Result<PathBuf> {
+        self.on_disk()?;
+        Ok(match &self.content {
+            Content::Named(_, name) => name.clone(),
+            Content::Nameless(file) => path_of_descriptor(file),
+            Content::Memory(_) | Content::Closed => PathBuf::new(),
+        })
+    }
+
+    /// Gives the file a second name, which stays. If there is such a name, it is replaced at once, or an error.
+    pub(crate) fn link(&mut self, to: &Path, replace: bool) -> io::Result<()> {
+        let from = self.path()?;
+        let link = |to: &Path| fs::linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
+        if !replace {
+            return Ok(link(to)?);
+        }
+        // A link does not replace, a rename does, at once.
+        let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let between = fresh_name(dir.unwrap_or(Path::new(".")));
+        link(&between)?;
+        let moved = fs::rename(&between, to);
+        // It is still there after a failure, and when `to` is a name of this very file already.
+        let _ = fs::unlink(&between);
+        Ok(moved?)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.content, Content::Closed)
+    }
+
+    /// The file is gone, unless it was linked. Idempotent.
+    pub(crate) fn close(&mut self) {
+        if let Content::Named(_, name) = std::mem::replace(&mut self.content, Content::Closed) {
+            // Somebody else may have removed it.
+            let _ = fs::unlink(name);
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(spool: &Spool) -> Vec<u8> {
+        spool.read(0, spool.size() as usize + 1).expect("read")
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("lio-spool-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("folder");
+        dir
+    }
+
+    fn check_one(mut spool: Spool, dir: &Path) {
+        spool.write(b"one ").expect("write");
+        spool.write(b"two").expect("write");
+        assert_eq!(content(&spool), b"one two");
+        spool.on_disk().expect("store");
+        assert_eq!(content(&spool), b"one two", "on disk");
+        assert_eq!(
+            std::fs::read(spool.path().expect("a path")).expect("by its path"),
+            b"one two"
+        );
+        let kept = dir.join("kept");
+        spool.link(&kept, false).expect("link");
+        let again = spool.link(&kept, false).expect_err("exists");
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        spool.link(&kept, true).expect("replace");
+        drop(spool);
+        assert_eq!(std::fs::read(&kept).expect("stays"), b"one two");
+        let left = std::fs::read_dir(dir).expect("list").count();
+        assert_eq!(left, 1, "nothing but the linked file is left");
+        std::fs::remove_dir_all(dir).expect("remove");
+    }
+
+    #[test]
+    fn a_file_goes_with_its_owner_unless_it_was_linked() {
+        let dir = folder("nameless");
+        check_one(Spool::new(&dir), &dir);
+    }
+
+    #[test]
+    fn a_file_system_without_nameless_files_has_named_ones_that_are_removed() {
+        let dir = folder("named");
+        let (file, name) = open_named(&dir).expect("create");
+        let mut spool = Spool::new(&dir);
+        spool.content = Content::Named(file, name);
+        check_one(spool, &dir);
+    }
+
+    #[test]
+    fn what_is_small_has_no_file_and_what_is_not_has_all_of_it() {
+        let dir = folder("small");
+        let mut spool = Spool::new(&dir);
+        let mut all = vec![b'a'; SMALL];
+        spool.write(&all).expect("write");
+        assert!(matches!(spool.content, Content::Memory(_)));
+        spool.write(b"b").expect("write");
+        all.push(b'b');
+        assert!(!matches!(spool.content, Content::Memory(_)));
+        assert_eq!(content(&spool), all);
+        spool.close();
+        assert!(spool.write(b"c").is_err(), "closed");
+        std::fs::remove_dir_all(dir).expect("remove");
+    }
+}

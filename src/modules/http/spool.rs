@@ -1,0 +1,95 @@
+//! Temporary files for uploads, `http.spool`, as `lualib/lio/web/` and handlers use them.
+
+use crate::file::spool::Spool;
+use crate::lua::{Call, Failure, Fault, Function, New, Object};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// The most one `read` gives.
+const READ_MOST: i64 = 1 << 20;
+
+impl Object for Spool {
+    const NAME: &'static CStr = c"lio.http.spool";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"write", Function::new(write)),
+        (c"read", Function::new(read)),
+        (c"size", Function::new(size)),
+        (c"path", Function::new(path)),
+        (c"link", Function::new(link)),
+        (c"close", Function::new(close)),
+    ];
+}
+
+/// Raises when the file is closed.
+fn open(spool: &mut Spool) -> Result<&mut Spool, Fault> {
+    match spool.is_closed() {
+        true => Err(Fault::message("the file is already closed")),
+        false => Ok(spool),
+    }
+}
+
+/// `http.spool(dir)` → an empty temporary file, in the file system of `dir` as soon as it is more than a little.
+pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
+    let dir = Path::new(OsStr::from_bytes(call.bytes(1)?));
+    Ok(New::of(Spool::new(dir)))
+});
+
+/// `file:write(bytes)` → true, or nil, message, code.
+fn write(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+    call.bytes(2)?;
+    let (spool, stack) = call.split::<Spool>(1)?;
+    let written = open(spool)?.write(stack.bytes(2)?);
+    Ok(written.map(|()| true).map_err(|error| stored(&error)))
+}
+
+fn stored(error: &io::Error) -> Failure {
+    Failure::io("store", error)
+}
+
+/// `file:read(offset, count)` → up to `count` bytes (1 to 1 MiB) from `offset` on, `""` at the end; or nil,
+/// message, code.
+fn read(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+    let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
+    let count = call.integer_in(3, 1..=READ_MOST, "count")? as usize;
+    let spool = open(call.object_mut::<Spool>(1)?)?;
+    let read = spool.read(offset, count);
+    Ok(read.map_err(|error| Failure::io("read", &error)))
+}
+
+/// `file:size()` → bytes that were written.
+fn size(call: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(call.object::<Spool>(1)?.size() as i64)
+}
+
+/// `file:path()` → a path by which this process and its children can open the file until it is closed; or nil,
+/// message, code when it cannot be stored.
+fn path(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+    let path = open(call.object_mut::<Spool>(1)?)?.path();
+    Ok(path
+        .map(|path| path.into_os_string().into_vec())
+        .map_err(|error| stored(&error)))
+}
+
+/// `file:link(path [, replace])`: gives the file a name that stays → true; or nil, message, code:
+/// `"exists"`, unless what is there is to be replaced; `"other device"` for another file system.
+fn link(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+    call.bytes(2)?;
+    let (spool, stack) = call.split::<Spool>(1)?;
+    let to = Path::new(OsStr::from_bytes(stack.bytes(2)?));
+    let linked = open(spool)?.link(to, stack.is_true(3));
+    Ok(linked
+        .map(|()| true)
+        .map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::XDEV) => Failure::word("move", "another file system", "other device"),
+            _ => Failure::io("move", &error),
+        }))
+}
+
+/// `file:close()`: the file is gone, unless it was linked. Idempotent.
+fn close(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.object_mut::<Spool>(1)?.close();
+    Ok(())
+}
