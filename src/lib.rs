@@ -26,6 +26,7 @@ compile_error!("choose one of the features `lua54` and `lua55`");
 compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
 mod codec;
+mod event;
 mod file;
 #[allow(unsafe_code)]
 mod http;
@@ -44,8 +45,6 @@ mod socket;
 mod stream;
 #[allow(unsafe_code)]
 mod task;
-#[allow(unsafe_code)]
-mod timer;
 #[allow(unsafe_code)]
 pub mod watched;
 

@@ -12,9 +12,9 @@ use super::keeper::{self, DUE, Keeper};
 use super::step::{self, Step};
 use super::tools as tool;
 use super::{gate, life};
+use crate::event::clock::monotonic;
 use crate::raw::object::Block;
 use crate::raw::{Text, raise};
-use crate::timer::monotonic;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

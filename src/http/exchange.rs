@@ -12,7 +12,7 @@ use crate::codec::http1::fields::{Fields, NO_FIELDS};
 use crate::codec::http1::head::{self, Framing, Head, Limits, Method, Progress};
 use crate::codec::http1::status::Reject;
 use crate::codec::http1::write;
-use crate::selector::WRITE;
+use crate::event::WRITE;
 use crate::stream::{Filled, Stream};
 use std::io;
 

@@ -7,9 +7,9 @@
 use super::connection::{self, Connection, STREAM};
 use super::due;
 use super::keeper::{self, Keeper, LISTENER};
+use crate::event::{Mode, READ};
 use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Text, guard, raise, settle};
-use crate::selector::{Mode, READ};
 use crate::socket::Socket;
 use crate::stream::{self, Accepted, Stream};
 use mlua::ffi::{self, lua_State};
@@ -141,7 +141,7 @@ pub(super) unsafe fn ready(state: *mut lua_State, selector: c_int, keeper: *mut 
                 Taken::Some if (*keeper).is_whole() => {
                     let listener = (*keeper).listener;
                     // A listener that cannot be armed is Lua's to look at.
-                    if settle(state, guard(|| Ok((*listener).watch().arm(READ).is_ok()))) {
+                    if settle(state, guard(|| Ok((*listener).arm(READ).is_ok()))) {
                         ffi::lua_settop(state, at - 1);
                         return true;
                     }

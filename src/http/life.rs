@@ -8,8 +8,9 @@ use super::keeper::{self, ADOPT, KIND, LIVE, TIMERS};
 use super::step::push_refusal;
 use super::tools as tool;
 use crate::codec::http1::status::Reject;
+use crate::event::clock::monotonic;
+use crate::raw::timer;
 use crate::raw::{guard, settle};
-use crate::timer::{self, monotonic};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -56,10 +57,10 @@ unsafe fn act_by(state: *mut lua_State, at: c_int, connection: *mut Connection, 
         ffi::lua_getiuservalue(state, at, KEEPER);
         ffi::lua_getiuservalue(state, -1, TIMERS);
         if (*connection).timer == 0 {
-            (*connection).timer = timer::lua::create_timer(state, -1, at);
+            (*connection).timer = timer::create_timer(state, -1, at);
         }
         (*connection).timer_due = due;
-        timer::lua::set_timer_at(state, -1, (*connection).timer, due);
+        timer::set_timer_at(state, -1, (*connection).timer, due);
         ffi::lua_pop(state, 2);
     }
 }
@@ -114,7 +115,7 @@ pub(super) unsafe fn leave(state: *mut lua_State, at: c_int, connection: *mut Co
         let timer = std::mem::take(&mut (*connection).timer);
         if timer != 0 {
             ffi::lua_getiuservalue(state, top + 1, TIMERS);
-            timer::lua::free_timer(state, top + 3, timer);
+            timer::free_timer(state, top + 3, timer);
         }
         if std::mem::take(&mut (*keeper).awaited) {
             ffi::lua_settop(state, top + 1);

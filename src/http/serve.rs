@@ -18,8 +18,8 @@ use super::request::{self, Request};
 use super::routes::{Routes, Takes};
 use super::step::{self, Step};
 use super::tools as tool;
+use crate::event::clock::monotonic;
 use crate::raw::{Text, continuation, object, raise};
-use crate::timer::monotonic;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -9,7 +9,7 @@
 
 use super::mailbox::Bell;
 use super::watch::paused;
-use crate::selector::pause::Pause;
+use crate::event::pause::Pause;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::system::{System, lock};
 use super::watch::{self, Watch};
 use super::worker::Worker;
 use super::{life, timekeeper};
-use crate::timer::monotonic_nanos;
+use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;

@@ -17,7 +17,7 @@ use super::slots::Slots;
 use super::timekeeper::Timekeeper;
 use super::watch::Watch;
 use super::worker::Worker;
-use crate::timer::monotonic_nanos;
+use crate::event::clock::monotonic_nanos;
 use crossbeam_deque::Worker as Deque;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;

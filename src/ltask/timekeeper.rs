@@ -11,7 +11,7 @@ use super::service::Card;
 use super::system::{System, lock};
 use super::timers::{Due, Timers};
 use super::watch::{Watch, clock_nanos};
-use crate::timer::monotonic_nanos;
+use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! are chained, so that its death takes them out at once.
 
 use super::message::ServiceId;
-use crate::timer::Queue;
+use crate::event::timers::Queue;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

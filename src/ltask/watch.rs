@@ -10,8 +10,8 @@
 use super::message::ServiceId;
 use super::service::Service;
 use super::system::System;
+use crate::event::pause::{self, Pause};
 use crate::raw::hook;
-use crate::selector::pause::{self, Pause};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
@@ -284,7 +284,7 @@ fn log(service: &Service, traceback: &CStr) {
         "service {} ({}) has not paused for {:.1} s; {}",
         service.id,
         service.card.label(),
-        (crate::timer::monotonic_nanos() - since.max(service.began)) as f64 / 1e9,
+        (crate::event::clock::monotonic_nanos() - since.max(service.began)) as f64 / 1e9,
         traceback.to_string_lossy()
     );
     system.log_text(service.id, &text);

@@ -4,7 +4,7 @@ use super::message::ServiceId;
 use super::queue::Queue;
 use super::service::{Outcome, Service};
 use super::system::System;
-use crate::timer::monotonic_nanos;
+use crate::event::clock::monotonic_nanos;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,9 @@
 //! `lio.timer`: timer queues as Lua sees them. A timer carries one value, which its queue keeps.
 
+use crate::event::clock::monotonic_nanos;
+use crate::event::timers::Queue;
 use crate::lua::object::Object;
 use crate::lua::{Argument, Call, Fault, Field, Function, Module, New, results};
-use crate::timer::{Queue, monotonic_nanos};
 use std::ffi::CStr;
 
 #[derive(Default)]

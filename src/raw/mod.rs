@@ -18,6 +18,7 @@ pub(crate) mod fault;
 pub(crate) mod file;
 pub(crate) mod module;
 pub(crate) mod text;
+pub(crate) mod timer;
 
 use mlua::ffi::{self, lua_State};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -5,7 +5,7 @@
 //! returns one of these. A raw number that belongs to a socket of ours in this VM is treated as that
 //! socket, so that handing out handles keeps the fast path.
 
-use super::{Kind, Watch};
+use crate::event::Source;
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Text, args};
 use crate::socket::{Socket, Table};
@@ -16,13 +16,30 @@ use std::os::fd::RawFd;
 use std::os::raw::c_int;
 use std::rc::Rc;
 
-/// A descriptor, and the watch of the socket that owns it when that is ours.
+/// A descriptor, and its source when that is ours.
 #[derive(Clone, Copy)]
 pub(crate) struct Descriptor {
     pub(crate) number: RawFd,
-    /// Null for a foreign descriptor; else valid while the Lua value is reachable and not closed.
-    pub(crate) watch: *const Watch,
-    pub(crate) kind: Kind,
+    /// As `Rc::as_ptr` gives it. Null for a foreign descriptor; else valid while the Lua value is reachable and not
+    /// closed.
+    pub(crate) source: *const Source,
+}
+
+impl Descriptor {
+    /// A share of the source.
+    ///
+    /// # Safety
+    /// It is valid still.
+    pub(crate) unsafe fn share(self) -> Option<Rc<Source>> {
+        if self.source.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise; the count that is added belongs to the share.
+        unsafe {
+            Rc::increment_strong_count(self.source);
+            Some(Rc::from_raw(self.source))
+        }
+    }
 }
 
 impl Socket {
@@ -30,8 +47,7 @@ impl Socket {
     pub(crate) fn descriptor(&self) -> Descriptor {
         Descriptor {
             number: self.number(),
-            watch: Rc::as_ptr(self.watch()),
-            kind: self.kind(),
+            source: self.source().map_or(std::ptr::null(), Rc::as_ptr),
         }
     }
 }
@@ -75,8 +91,7 @@ pub(crate) unsafe fn table(state: *mut lua_State) -> *const Rc<Table> {
 fn foreign(number: RawFd) -> Descriptor {
     Descriptor {
         number,
-        watch: std::ptr::null(),
-        kind: Kind::Foreign,
+        source: std::ptr::null(),
     }
 }
 
@@ -158,10 +173,9 @@ unsafe fn number(state: *mut lua_State, argument: c_int, value: i64) -> Descript
             out_of_range(state, argument, value)
         }
         match (*table(state)).find(number) {
-            Some((watch, kind)) => Descriptor {
+            Some(source) => Descriptor {
                 number,
-                watch: Rc::as_ptr(&watch),
-                kind,
+                source: Rc::as_ptr(&source),
             },
             None => foreign(number),
         }

@@ -3,10 +3,9 @@
 //!
 //! Invariant: the Lua values of a registration lie at its slot + 1 in the selector's tables, until `sweep`.
 
-use super::core::Core;
 use super::descriptor::{self, Descriptor};
 use super::lua::{OBJECTS, Selector, UDATA, open_core};
-use super::registration::{CLOSED, ERROR, HANG_UP, Mode, READ, Registration, WRITE};
+use crate::event::{self, CLOSED, ERROR, HANG_UP, Mode, READ, Registration, Source, Target, WRITE};
 use crate::raw::object;
 use crate::raw::{Fault, args, guard, settle};
 use mlua::ffi::{self, lua_State};
@@ -16,7 +15,7 @@ use std::rc::Rc;
 
 /// The open core of the selector at argument 1, and the descriptor at argument 2. In this order: a
 /// descriptor's method is Lua code, and may close the selector.
-unsafe fn core_and_descriptor<'a>(state: *mut lua_State) -> (&'a Rc<Core>, Descriptor) {
+unsafe fn core_and_descriptor<'a>(state: *mut lua_State) -> (&'a Rc<event::Selector>, Descriptor) {
     // SAFETY: as for `open_core`; nothing of the selector is held while Lua code runs.
     unsafe {
         open_core(state);
@@ -26,21 +25,17 @@ unsafe fn core_and_descriptor<'a>(state: *mut lua_State) -> (&'a Rc<Core>, Descr
 }
 
 /// Releases the Lua values of registrations that are gone.
-pub(super) unsafe fn sweep(state: *mut lua_State, index: c_int, core: &Core) {
-    if !core.has_released() {
-        return;
-    }
-    // SAFETY: assigning nil to an integer key never allocates, so it cannot raise inside `sweep`.
+pub(super) unsafe fn sweep(state: *mut lua_State, index: c_int, core: &event::Selector) {
+    // SAFETY: assigning nil to an integer key never allocates.
     unsafe {
-        ffi::lua_getiuservalue(state, index, UDATA);
-        ffi::lua_getiuservalue(state, index, OBJECTS);
-        core.sweep(|slot| {
-            ffi::lua_pushnil(state);
-            ffi::lua_rawseti(state, -3, slot as i64 + 1);
-            ffi::lua_pushnil(state);
-            ffi::lua_rawseti(state, -2, slot as i64 + 1);
-        });
-        ffi::lua_pop(state, 2);
+        while let Some(slot) = core.take_released() {
+            for list in [UDATA, OBJECTS] {
+                ffi::lua_getiuservalue(state, index, list);
+                ffi::lua_pushnil(state);
+                ffi::lua_rawseti(state, -2, slot as i64 + 1);
+                ffi::lua_pop(state, 1);
+            }
+        }
     }
 }
 
@@ -58,8 +53,12 @@ pub(crate) unsafe fn attach(
 ) -> Result<(), Fault> {
     // SAFETY: the caller's promise.
     unsafe {
-        attach_by(state, selector, object, descriptor, |core| {
-            core.add(descriptor.number, asked, mode, descriptor.kind)
+        attach_by(state, selector, object, descriptor, |core, source| {
+            let target = match source {
+                Some(source) => Target::Own(source),
+                None => Target::Foreign(descriptor.number),
+            };
+            target.join(core, asked, mode)
         })
     }
 }
@@ -77,8 +76,9 @@ pub(crate) unsafe fn attach_later(
 ) -> Result<(), Fault> {
     // SAFETY: the caller's promise.
     unsafe {
-        attach_by(state, selector, object, descriptor, |core| {
-            Ok(core.add_later(descriptor.number, mode, descriptor.kind))
+        attach_by(state, selector, object, descriptor, |core, source| {
+            let source = source.ok_or(io::ErrorKind::NotFound)?;
+            Ok(source.join_later(core, mode))
         })
     }
 }
@@ -88,7 +88,7 @@ unsafe fn attach_by(
     selector: c_int,
     object: c_int,
     descriptor: Descriptor,
-    add: impl FnOnce(&Rc<Core>) -> io::Result<Rc<Registration>>,
+    add: impl FnOnce(&Rc<event::Selector>, Option<&Rc<Source>>) -> io::Result<Rc<Registration>>,
 ) -> Result<(), Fault> {
     // SAFETY: the references into the selector end before anything raises; the tables are its own.
     unsafe {
@@ -98,14 +98,10 @@ unsafe fn attach_by(
         };
         sweep(state, selector, core);
         let added = guard(|| {
-            Ok(match add(core) {
-                Ok(registration) => {
-                    let slot = registration.slot;
-                    if let Some(watch) = descriptor.watch.as_ref() {
-                        watch.link(registration);
-                    }
-                    Ok(slot)
-                }
+            let source = descriptor.share();
+            let added = add(core, source.as_ref());
+            Ok(match added {
+                Ok(registration) => Ok(registration.slot),
                 Err(error) => Err(refused(&error)),
             })
         });
@@ -336,7 +332,7 @@ pub(super) unsafe extern "C-unwind" fn arm(state: *mut lua_State) -> c_int {
                 return Ok(Err(unknown("arm")));
             };
             registration.mode.set(Mode::Once);
-            let armed = registration.arm(bits);
+            let armed = core.arm(&registration, bits);
             Ok(armed.map_err(|error| Fault::io("arm", &error)))
         });
         match settle(state, armed) {

@@ -6,10 +6,9 @@
 //! its loops a guard from then on, which tells; others do without. The iterator has the selector and the udata table as
 //! upvalues.
 
-use super::core::Core;
 use super::interest::{events_for, sweep};
 use super::lua::{GUARD, ITERATOR, Selector, THREAD, UDATA, open_core};
-use super::registration::Registration;
+use crate::event::{self, Registration};
 use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, Text, args, functions, guard, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -166,7 +165,7 @@ unsafe fn ready_loop(state: *mut lua_State, timeout: Option<Duration>) -> c_int 
                 Text::new("wait: called inside the loop over an earlier wait of the same selector"),
             );
         }
-        if timeout.is_none() && core.count() == 0 && !core.has_bell() {
+        if timeout.is_none() && core.count() == 0 && !core.has_waker() {
             raise(state, Text::new(NOTHING_TO_WAIT_FOR));
         }
         selector.iterating.set(Loop::None);
@@ -269,7 +268,7 @@ pub(super) unsafe extern "C-unwind" fn next_event(state: *mut lua_State) -> c_in
     }
 }
 
-fn next_of(core: &Core) -> Option<Event> {
+fn next_of(core: &event::Selector) -> Option<Event> {
     let (registration, bits): (Rc<Registration>, u8) = core.next()?;
     Some(Event {
         slot: registration.slot,

@@ -3,10 +3,9 @@
 //! Raw functions. A selector's user values hold what Lua must keep alive: the udata and the descriptor
 //! objects by slot, the iterator, the coroutine that iterates, and its loop's guard. `interest.rs` has the calls on registrations, `iterator.rs` those of a loop over events.
 
-use super::core::Core;
 use super::iterator::Loop;
-use super::registration::{READ, WRITE};
 use super::{bee, interest, iterator, waker};
+use crate::event::{self, READ, WRITE};
 use crate::raw::object::{self, Object, closed_text};
 use crate::raw::{
     Fault, Function, Text, args, function, functions, guard, module, push_bytes, raise, settle,
@@ -28,7 +27,7 @@ const MOST_EVENTS: i64 = 65536;
 
 /// A selector, or what is left of it after `close`.
 pub(crate) struct Selector {
-    pub(super) core: Option<Rc<Core>>,
+    pub(super) core: Option<Rc<event::Selector>>,
     /// What goes through the events of the last wait.
     pub(super) iterating: Cell<Loop>,
     /// A loop was left before its end: from then on waits give a guard.
@@ -67,7 +66,9 @@ impl Object for Selector {
 }
 
 /// The open core of the selector at argument 1; raises when it is closed.
-pub(super) unsafe fn open_core<'a>(state: *mut lua_State) -> (&'a Selector, &'a Rc<Core>) {
+pub(super) unsafe fn open_core<'a>(
+    state: *mut lua_State,
+) -> (&'a Selector, &'a Rc<event::Selector>) {
     // SAFETY: argument 1 stays on the stack while the caller runs.
     unsafe {
         let selector = object::check::<Selector>(state, 1);
@@ -88,7 +89,8 @@ unsafe extern "C-unwind" fn create(state: *mut lua_State) -> c_int {
             false => args::integer_in(state, 1, 1, MOST_EVENTS, "max_events"),
         };
         let made = object::push_new(state, || {
-            let core = Core::new(most as usize).map_err(|error| Fault::io("create", &error))?;
+            let core =
+                event::Selector::new(most as usize).map_err(|error| Fault::io("create", &error))?;
             Ok(Selector {
                 core: Some(core),
                 iterating: Cell::new(Loop::None),
@@ -146,7 +148,7 @@ pub(super) unsafe fn reopen(state: *mut lua_State, index: c_int) -> Result<(), F
         }
         set_tables(state, index);
         let opened = guard(|| {
-            Ok(match Core::new(DEFAULT_EVENTS as usize) {
+            Ok(match event::Selector::new(DEFAULT_EVENTS as usize) {
                 Ok(core) => {
                     (*selector).core = Some(core);
                     Ok(())
@@ -215,7 +217,7 @@ unsafe extern "C-unwind" fn to_string(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn now(state: *mut lua_State) -> c_int {
     // SAFETY: as for `create`.
     unsafe {
-        ffi::lua_pushnumber(state, crate::timer::monotonic());
+        ffi::lua_pushnumber(state, crate::event::clock::monotonic());
         1
     }
 }

@@ -1,7 +1,8 @@
-//! Wakers as Lua sees them: what makes a selector's wait return, from any thread, see `wake.rs`.
+//! Wakers as Lua sees them: what makes a selector's wait return, from any thread, see `event/waker.rs`.
 
 use super::lua::{Selector, open_core};
-use super::wake::{Bell, bell_of, handle_of};
+use crate::event;
+use crate::event::waker::{handle_of, of_handle};
 use crate::lua::{self, Call};
 use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, functions, guard, settle};
@@ -10,7 +11,7 @@ use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
 use std::sync::Arc;
 
-struct Waker(Arc<Bell>);
+struct Waker(Arc<event::Waker>);
 
 impl Object for Waker {
     const NAME: &'static CStr = c"lio.waker";
@@ -27,7 +28,7 @@ pub(super) unsafe extern "C-unwind" fn waker(state: *mut lua_State) -> c_int {
         // Looked at again: making the userdata may run a finalizer that closes the selector.
         let made = object::push_new(state, || match &(*selector).core {
             Some(core) => core
-                .bell()
+                .waker()
                 .map(Waker)
                 .map_err(|error| Fault::io("waker", &error)),
             None => Err(Fault::word("waker", "selector is closed", "closed")),
@@ -39,18 +40,21 @@ pub(super) unsafe extern "C-unwind" fn waker(state: *mut lua_State) -> c_int {
     }
 }
 
-/// The bell of the waker at argument `index`.
-pub(crate) fn waker_argument(call: &Call<'_>, index: c_int) -> Result<Arc<Bell>, lua::Fault> {
+/// The waker at argument `index`.
+pub(crate) fn waker_argument(
+    call: &Call<'_>,
+    index: c_int,
+) -> Result<Arc<event::Waker>, lua::Fault> {
     Ok(call.object::<Waker>(index)?.0.clone())
 }
 
-/// `waker:wake()` → `true`. Wakes coalesce: a burst costs one system call.
+/// `waker:wake()` → `true`. Many wakes in a row cost one system call.
 unsafe extern "C-unwind" fn wake(state: *mut lua_State) -> c_int {
     // SAFETY: as for `waker`.
     unsafe {
         let waker = object::check::<Waker>(state, 1);
-        let rung = (*waker).0.ring().map_err(|error| Fault::io("wake", &error));
-        match rung {
+        let woken = (*waker).0.wake().map_err(|error| Fault::io("wake", &error));
+        match woken {
             Ok(()) => {
                 ffi::lua_pushboolean(state, 1);
                 1
@@ -77,7 +81,7 @@ pub(super) unsafe extern "C-unwind" fn take(state: *mut lua_State) -> c_int {
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TLIGHTUSERDATA);
         let handle = ffi::lua_touserdata(state, 1) as usize;
-        let made = object::push_new(state, || bell_of(handle).map(Waker).ok_or(()));
+        let made = object::push_new(state, || of_handle(handle).map(Waker).ok_or(()));
         match made {
             Ok(_) => 1,
             Err(()) => Fault::word("waker", "its selector is gone", "closed").push(state),

@@ -3,7 +3,7 @@
 //! Invariant: the inherited descriptors themselves stay open and are never given away, only duplicates of them. So every
 //! VM of the process gets the same sockets, whoever closed theirs before.
 
-use crate::selector::adopt;
+use crate::event::adopt;
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use std::env;

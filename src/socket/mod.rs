@@ -20,8 +20,8 @@ pub(crate) mod twin;
 pub(crate) use table::Table;
 pub(crate) use transfer::Moved;
 
-use crate::selector::adopt::{self, Held};
-use crate::selector::{Kind, Watch};
+use crate::event::adopt::{self, Held};
+use crate::event::{Kind, Source};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Type};
 use std::io;
@@ -91,12 +91,11 @@ pub(crate) enum Phase {
     Connected,
 }
 
-/// One socket. `held` is `None` once it is closed or given away.
+/// One socket. `source` is `None` once it is closed or given away.
 pub(crate) struct Socket {
-    held: Option<Held>,
+    source: Option<Rc<Source>>,
     protocol: Protocol,
     pub(crate) phase: Phase,
-    watch: Rc<Watch>,
     table: Rc<Table>,
     outlet: Option<Box<outlet::Opened>>,
 }
@@ -173,11 +172,16 @@ impl Socket {
 
     #[inline]
     fn of(held: Held, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> Socket {
+        // How a selector treats it.
+        let kind = match protocol {
+            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
+            Protocol::None => Kind::Foreign,
+            _ => Kind::Other,
+        };
         Socket {
-            held: Some(held),
+            source: Some(Source::new(held, kind)),
             protocol,
             phase,
-            watch: Rc::new(Watch::new()),
             table: table.clone(),
             outlet: None,
         }
@@ -186,10 +190,9 @@ impl Socket {
     /// A closed one of the same protocol.
     pub(crate) fn closed_twin(&self) -> Socket {
         Socket {
-            held: None,
+            source: None,
             protocol: self.protocol,
             phase: Phase::Open,
-            watch: Rc::new(Watch::new()),
             table: self.table.clone(),
             outlet: None,
         }
@@ -209,31 +212,41 @@ impl Socket {
 
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.held.is_none()
+        self.source.is_none()
     }
 
     /// The descriptor; -1 once closed.
     #[inline]
     pub(crate) fn number(&self) -> RawFd {
-        self.held.as_ref().map_or(-1, |held| held.as_raw_fd())
+        self.source.as_ref().map_or(-1, |source| source.as_raw_fd())
     }
 
     /// The descriptor for others to name the socket by: from now on the VM's table has it.
     pub(crate) fn handle(&mut self) -> RawFd {
-        if !self.is_closed() {
-            self.enter_table();
-        }
+        self.enter_table();
         self.number()
     }
 
     fn enter_table(&mut self) {
-        let (number, kind) = (self.number(), self.kind());
-        self.table.insert(number, &self.watch, kind);
+        if let Some(source) = &self.source {
+            self.table.insert(source);
+        }
+    }
+
+    /// What selectors know it by; `None` once it is closed.
+    #[inline]
+    pub(crate) fn source(&self) -> Option<&Rc<Source>> {
+        self.source.as_ref()
     }
 
     #[inline]
-    pub(crate) fn watch(&self) -> &Rc<Watch> {
-        &self.watch
+    fn open(&self) -> io::Result<&Rc<Source>> {
+        self.source().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Asks its selectors for `bits`, once. An error means that one of them will not report them.
+    pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
+        self.source().map_or(Ok(()), |source| source.arm(bits))
     }
 
     #[inline]
@@ -241,28 +254,17 @@ impl Socket {
         self.protocol
     }
 
-    /// How the selector treats it.
-    pub(crate) fn kind(&self) -> Kind {
-        match self.protocol {
-            Protocol::Tcp | Protocol::Tcp6 => Kind::Tcp,
-            Protocol::None => Kind::Foreign,
-            _ => Kind::Other,
-        }
-    }
-
     /// The socket for options and addresses; `EBADF` once closed.
     #[inline]
     pub(crate) fn raw(&self) -> io::Result<&socket2::Socket> {
-        match &self.held {
-            Some(held) => Ok(held),
-            None => Err(Errno::BADF.into()),
-        }
+        self.open().map(|source| &***source)
     }
 
     /// connect(2). `WouldBlock`: in progress, an event for writing will tell.
     pub(crate) fn connect(&mut self, address: &SockAddr) -> io::Result<Moved<()>> {
+        let source = self.open()?;
         let phase = loop {
-            let Err(error) = self.raw()?.connect(address) else {
+            let Err(error) = source.connect(address) else {
                 break Phase::Connected;
             };
             match Errno::from_io_error(&error) {
@@ -271,8 +273,8 @@ impl Socket {
                 _ => return Err(error),
             }
         };
+        source.restarted();
         self.phase = phase;
-        self.watch.restarted();
         Ok(match phase {
             Phase::Connected => Moved::Done(()),
             _ => Moved::WouldBlock,
@@ -292,15 +294,16 @@ impl Socket {
 
     /// listen(2).
     pub(crate) fn listen(&mut self, backlog: i32) -> io::Result<()> {
-        self.raw()?.listen(backlog)?;
-        self.watch.restarted();
+        let source = self.open()?;
+        source.listen(backlog)?;
+        source.restarted();
         self.phase = Phase::Listening;
         Ok(())
     }
 
     /// accept(2). Connections that died in the queue are skipped.
     pub(crate) fn accept(&self) -> io::Result<Moved<Socket>> {
-        let listener = self.raw()?;
+        let listener = self.open()?;
         loop {
             match accept_quick(listener) {
                 Ok(inner) => {
@@ -309,7 +312,7 @@ impl Socket {
                     return Ok(Moved::Done(socket));
                 }
                 Err(Errno::AGAIN) => {
-                    self.watch.read_blocked();
+                    listener.read_blocked();
                     return Ok(Moved::WouldBlock);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
@@ -320,13 +323,14 @@ impl Socket {
 
     /// Closes: every selector forgets it, and the descriptor goes unless it was only lent. Idempotent.
     pub(crate) fn close(&mut self) {
-        let stays_open = self.held.as_ref().is_some_and(Held::is_lent);
-        drop(self.give_up(stays_open));
+        if let Some(source) = self.give_up() {
+            source.release(source.is_lent());
+        }
     }
 
     /// Gives the descriptor away; selectors forget it.
     pub(crate) fn detach(&mut self) -> Option<RawFd> {
-        Some(match self.give_up(true)? {
+        Some(match self.give_up()?.into_held()? {
             Held::Own(socket) => socket.into_raw_fd(),
             Held::Lent(socket) => socket.as_raw_fd(),
         })
@@ -342,7 +346,7 @@ impl Socket {
     /// closed. `None` when it is.
     pub(crate) fn part(&mut self) -> Option<Parts> {
         Some(Parts {
-            held: self.give_up(true)?,
+            held: self.give_up()?.into_held()?,
             protocol: self.protocol,
             phase: self.phase,
         })
@@ -358,12 +362,11 @@ impl Socket {
         *self = Self::from_parts(parts, &self.table);
     }
 
-    fn give_up(&mut self, tell_system: bool) -> Option<Held> {
+    fn give_up(&mut self) -> Option<Rc<Source>> {
         self.outlet = None;
-        let held = self.held.take()?;
-        self.watch.release(tell_system);
-        self.table.remove(held.as_raw_fd(), &self.watch);
-        Some(held)
+        let source = self.source.take()?;
+        self.table.remove(&source);
+        Some(source)
     }
 }
 

@@ -5,7 +5,7 @@
 //! lock only, and the socket takes it out of there, under the same lock, before it closes it or gives it away.
 
 use super::{Phase, Socket, retried};
-use crate::selector::adopt::{self, Held};
+use crate::event::adopt;
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
@@ -54,7 +54,7 @@ impl Socket {
             return Some(opened.number);
         }
         let is_connection = self.protocol.is_stream() && self.phase == Phase::Connected;
-        if !is_connection || !matches!(self.held, Some(Held::Own(_))) {
+        if !is_connection || self.source().is_none_or(|source| source.is_lent()) {
             return None;
         }
         let outlet = Arc::new(Outlet(Mutex::new(Some(self.number()))));

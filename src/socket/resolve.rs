@@ -3,7 +3,7 @@
 //! Each query is one job for a small set of threads that live while there is work. An answer is queued
 //! and wakes the selector. The threads own nothing of the VM: when that is gone they finish on their own.
 
-use crate::selector::Bell;
+use crate::event::Waker;
 use rustix::io::Errno;
 use socket2::SockAddr;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ struct Work {
 
 struct Shared {
     work: Mutex<Work>,
-    waker: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 /// Looks names up for one VM.
@@ -40,7 +40,7 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     /// One whose answers wake the selector of `waker`.
-    pub(crate) fn new(waker: Arc<Bell>) -> Resolver {
+    pub(crate) fn new(waker: Arc<Waker>) -> Resolver {
         let work = Mutex::default();
         Resolver {
             shared: Arc::new(Shared { work, waker }),
@@ -91,7 +91,7 @@ impl Shared {
             let found = look_up(&name);
             self.work().answers.push_back((id, found));
             // The selector may be gone: then nobody waits for the answer.
-            let _ = self.waker.ring();
+            let _ = self.waker.wake();
         }
     }
 }

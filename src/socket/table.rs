@@ -1,15 +1,15 @@
 //! The sockets of ours in one VM, by their numbers: so that a raw number that Lua got from `handle` means the socket.
 
-use crate::selector::{Kind, Watch};
+use crate::event::Source;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::rc::{Rc, Weak};
 
 /// See the file's head. A socket is entered when its number becomes known outside of it.
 #[derive(Default)]
 pub(crate) struct Table {
-    sockets: RefCell<FxHashMap<RawFd, (Weak<Watch>, Kind)>>,
+    sockets: RefCell<FxHashMap<RawFd, Weak<Source>>>,
     /// The event descriptor of the VM's service, which the scheduler closes and no object of Lua's may.
     lent: Cell<Option<RawFd>>,
 }
@@ -25,25 +25,22 @@ impl Table {
         self.lent.get() == Some(number)
     }
 
-    /// The watch of the socket that `number` means, and how a selector treats it.
-    pub(crate) fn find(&self, number: RawFd) -> Option<(Rc<Watch>, Kind)> {
-        let sockets = self.sockets.borrow();
-        let (watch, kind) = sockets.get(&number)?;
-        Some((watch.upgrade()?, *kind))
+    /// The source of the socket that `number` means.
+    pub(crate) fn find(&self, number: RawFd) -> Option<Rc<Source>> {
+        self.sockets.borrow().get(&number)?.upgrade()
     }
 
-    pub(super) fn insert(&self, number: RawFd, watch: &Rc<Watch>, kind: Kind) {
-        let entry = (Rc::downgrade(watch), kind);
-        self.sockets.borrow_mut().insert(number, entry);
+    pub(super) fn insert(&self, source: &Rc<Source>) {
+        let (number, source) = (source.as_raw_fd(), Rc::downgrade(source));
+        self.sockets.borrow_mut().insert(number, source);
     }
 
-    /// Forgets `number` if it still means `watch`.
-    pub(super) fn remove(&self, number: RawFd, watch: &Rc<Watch>) {
+    /// Forgets the number of `source` if it still means that.
+    pub(super) fn remove(&self, source: &Rc<Source>) {
+        let number = source.as_raw_fd();
         let mut sockets = self.sockets.borrow_mut();
-        let same = sockets
-            .get(&number)
-            .is_some_and(|(found, _)| std::ptr::eq(found.as_ptr(), Rc::as_ptr(watch)));
-        if same {
+        let known = sockets.get(&number);
+        if known.is_some_and(|found| std::ptr::eq(found.as_ptr(), Rc::as_ptr(source))) {
             sockets.remove(&number);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::address::from_rustix;
 use super::{Socket, retried};
+use crate::event::Source;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, recvfrom, send, sendmsg};
@@ -28,10 +29,18 @@ impl<T> Moved<T> {
 }
 
 impl Socket {
+    /// Its selectors learn what a call found.
+    #[inline]
+    fn report(&self, found: impl FnOnce(&Source)) {
+        if let Some(source) = self.source() {
+            found(source);
+        }
+    }
+
     /// recv(2) into the spare capacity of `buffer`, of which there is some. 0 from a stream is its end.
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Moved<usize>> {
-        let socket = self.raw()?;
+        let socket = self.open()?;
         let size = buffer.capacity() - buffer.len();
         let received = retried(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
         self.received(received, size)
@@ -39,7 +48,7 @@ impl Socket {
 
     /// recv(2) into `room`, which is not empty.
     pub(crate) fn receive_into(&self, room: &mut [u8]) -> io::Result<Moved<usize>> {
-        let socket = self.raw()?;
+        let socket = self.open()?;
         let received = retried(|| Ok(recv(socket, &mut *room, RecvFlags::empty())?.1));
         self.received(received, room.len())
     }
@@ -53,7 +62,7 @@ impl Socket {
         match received {
             Ok(count) => {
                 if self.protocol.is_stream() && count != 0 && count < size {
-                    self.watch.read_short();
+                    self.report(Source::read_short);
                 }
                 Ok(Moved::Done(count))
             }
@@ -66,7 +75,7 @@ impl Socket {
         &self,
         room: &mut [u8],
     ) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
-        let socket = self.raw()?;
+        let socket = self.open()?;
         match retried(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
             Ok((count, _, from)) => Ok(Moved::Done((count, from.and_then(from_rustix)))),
             Err(error) => self.read_failed(error),
@@ -76,7 +85,7 @@ impl Socket {
     fn read_failed<T>(&self, error: Errno) -> io::Result<Moved<T>> {
         match error {
             Errno::WOULDBLOCK => {
-                self.watch.read_blocked();
+                self.report(Source::read_blocked);
                 Ok(Moved::WouldBlock)
             }
             _ => Err(error.into()),
@@ -100,14 +109,14 @@ impl Socket {
 
     #[inline]
     fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Moved<usize>> {
-        let socket = self.raw()?;
+        let socket = self.open()?;
         let sent = retried(|| send(socket, data, flags));
         self.written(sent, data.len())
     }
 
     /// sendmsg(2) of several pieces.
     pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
-        let socket = self.raw()?;
+        let socket = self.open()?;
         let total = pieces.iter().map(|piece| piece.len()).sum();
         let sent = retried(|| {
             let nothing = &mut SendAncillaryBuffer::default();
@@ -119,7 +128,7 @@ impl Socket {
     /// sendto(2).
     pub(crate) fn send_to(&self, data: &[u8], to: &SockAddr) -> io::Result<Moved<usize>> {
         let flags = SendFlags::NOSIGNAL.bits() as i32;
-        let socket = self.raw()?;
+        let socket = self.open()?;
         loop {
             let sent = socket.send_to_with_flags(data, to, flags);
             let sent = sent.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
@@ -139,12 +148,12 @@ impl Socket {
         match sent {
             Ok(count) => {
                 if count < total {
-                    self.watch.write_blocked();
+                    self.report(Source::write_blocked);
                 }
                 Ok(Moved::Done(count))
             }
             Err(Errno::WOULDBLOCK) => {
-                self.watch.write_blocked();
+                self.report(Source::write_blocked);
                 Ok(Moved::WouldBlock)
             }
             Err(error) => Err(error.into()),

@@ -2,7 +2,7 @@
 //! server accept for one that is held up. The owner may close its own at any time, and its number may become
 //! another file; so what was copied is compared with the socket's identity (SO_COOKIE of socket(7)).
 
-use crate::selector::adopt;
+use crate::event::adopt;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};

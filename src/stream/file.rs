@@ -6,9 +6,9 @@
 use super::Stream;
 use super::lua::check;
 use super::transfer::failed;
+use crate::event::{WRITE, adopt};
 use crate::raw::file::{self as file_lua, read_at};
 use crate::raw::{Fault, args, guard, settle};
-use crate::selector::{WRITE, adopt};
 use crate::socket::Moved;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;

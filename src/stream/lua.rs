@@ -6,10 +6,11 @@
 use super::pump::pump;
 use super::wait;
 use super::{Pool, Stream, Transport};
+use crate::event::{Mode, READ};
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Fault, Function, Text, args, functions, guard, module, raise, settle};
+use crate::selector::attach;
 use crate::selector::descriptor::{self, Descriptor};
-use crate::selector::{Mode, READ, attach};
 use crate::socket::{Moved, Socket};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -132,7 +133,9 @@ unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
         if (*socket).is_closed() {
             args::argument_error(state, 2, Text::new("socket is already closed"));
         }
-        (*socket).watch().release(true);
+        if let Some(source) = (*socket).source() {
+            source.release(true);
+        }
         // A finalizer that has run since may have dropped the socket.
         let made = object::push_new(state, || {
             let socket = object::living(socket).ok_or(())?;
@@ -157,7 +160,7 @@ pub(crate) enum Accepted {
 
 /// Arms a listener at which nobody is.
 fn armed_listener(listener: &Socket) -> Accepted {
-    match listener.watch().arm(READ) {
+    match listener.arm(READ) {
         Ok(()) => Accepted::Nobody,
         Err(error) => Accepted::Failed(Fault::io("accept", &error)),
     }

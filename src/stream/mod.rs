@@ -33,7 +33,7 @@ pub(crate) use receive::{Form, Received};
 pub(crate) use transfer::hand_over;
 pub(crate) use transport::Transport;
 
-use crate::selector::{READ, WRITE};
+use crate::event::{READ, WRITE};
 use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
@@ -143,7 +143,7 @@ impl Stream {
 
     /// Whether the peer has ended its side, or the connection failed, as far as the selector knows.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_closed() || self.ended || self.socket().watch().peer_is_over()
+        self.is_closed() || self.ended || self.transport.peer_is_over()
     }
 
     /// A closed one.

@@ -3,10 +3,10 @@
 //! is goes to Lua, in order.
 
 use super::Stream;
+use crate::event::READ;
 use crate::http::due;
 use crate::raw::function;
 use crate::raw::object::{self, Block};
-use crate::selector::READ;
 use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
 use crate::selector::lua::Selector;
 use crate::task::{Core, How, Token, this};

@@ -2,23 +2,23 @@
 
 use super::receive::{Form, Received};
 use super::{BURST, Filled, Pool, Stream, Transport};
-use crate::selector::{Core, Kind, Mode, READ};
+use crate::event::{Mode, READ, Selector};
 use crate::socket::{Moved, Socket, Table};
 use std::rc::Rc;
 use std::time::Duration;
 
 /// A stream, its peer's socket, and the core that watches the stream.
-fn connected() -> (Stream, Socket, Rc<Core>) {
+fn connected() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
-    let core = Core::new(16).unwrap();
-    let registration = core.add(near.number(), 0, Mode::Once, Kind::Other).unwrap();
-    near.watch().link(registration);
+    let core = Selector::new(16).unwrap();
+    let source = near.source().unwrap();
+    source.join(&core, 0, Mode::Once).unwrap();
     let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
     (stream, far, core)
 }
 
 /// One wait; whether the stream was delivered as readable.
-fn is_due(core: &Core, timeout: Duration) -> bool {
+fn is_due(core: &Selector, timeout: Duration) -> bool {
     core.wait(Some(timeout), || false).unwrap();
     let mut due = false;
     while let Some((_, bits)) = core.next() {
@@ -138,11 +138,10 @@ fn a_full_pipe_takes_part_and_says_how_much() {
 }
 
 /// As [`connected`], with a stream that the system is told of when it waits, as accepted by a web server.
-fn taken_over() -> (Stream, Socket, Rc<Core>) {
+fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
-    let core = Core::new(16).unwrap();
-    let registration = core.add_later(near.number(), Mode::Once, Kind::Other);
-    near.watch().link(registration);
+    let core = Selector::new(16).unwrap();
+    near.source().unwrap().join_later(&core, Mode::Once);
     let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
     (stream, far, core)
 }
@@ -184,6 +183,6 @@ fn a_wait_to_write_that_the_system_refuses_is_an_error_that_says_how_much_was_se
         assert_eq!(received, sent);
         core.wait(Some(Duration::from_secs(5)), || false).unwrap();
         let (_, bits) = core.next().unwrap();
-        assert_eq!(bits, crate::selector::WRITE);
+        assert_eq!(bits, crate::event::WRITE);
     }
 }

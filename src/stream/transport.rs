@@ -1,10 +1,12 @@
 //! What a stream stands on. One kind today, plain sockets; TLS will be another: it reads and writes
 //! through a socket as well, so arming and closing stay the socket's.
 
+use crate::event::Source;
 use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 
 /// The bytes below a stream.
 pub(crate) enum Transport {
@@ -70,9 +72,18 @@ impl Transport {
         }
     }
 
+    fn source(&self) -> Option<&Rc<Source>> {
+        self.socket().source()
+    }
+
     /// Whether a read may find something.
     pub(crate) fn may_read(&self) -> bool {
-        self.socket().watch().may_read()
+        self.source().is_some_and(|source| source.may_read())
+    }
+
+    /// Whether the end of the peer's side, or an error, was reported.
+    pub(crate) fn peer_is_over(&self) -> bool {
+        self.source().is_some_and(|source| source.peer_is_over())
     }
 
     /// Whether bytes have come that were not read yet. One system call.
@@ -84,12 +95,12 @@ impl Transport {
 
     /// Asks the selector for `bits`, once. An error means that no event will come.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
-        self.socket().watch().arm(bits)
+        self.socket().arm(bits)
     }
 
     /// Whether a selector has it.
     pub(crate) fn is_watched(&self) -> bool {
-        self.socket().watch().is_linked()
+        self.source().is_some_and(|source| source.is_linked())
     }
 
     pub(crate) fn close(&mut self) {

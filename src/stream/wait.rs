@@ -7,9 +7,9 @@
 //! `WRITING` say whether there is one.
 
 use super::Stream;
+use crate::raw::timer;
 use crate::raw::{args, object};
 use crate::task::Core;
-use crate::timer;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
@@ -114,7 +114,7 @@ pub(super) unsafe extern "C-unwind" fn limit(state: *mut lua_State) -> c_int {
         if args::is_none(state, 2) {
             return change(state, LIMITED, 0);
         }
-        let nanos = timer::lua::nanos(state, 2);
+        let nanos = timer::nanos(state, 2);
         let timer = ffi::luaL_checkinteger(state, 3) as u64;
         if let Some(stream) = object::test::<Stream>(state, 1) {
             (*stream).alarm = Alarm { nanos, timer };

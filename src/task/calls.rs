@@ -8,8 +8,8 @@ use super::hooks::abandon;
 use super::lua::this;
 use super::refuse::raise_cannot_wait;
 use super::token::Token;
+use crate::event::clock::monotonic_nanos;
 use crate::raw::{Text, continuation, raise};
-use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 

@@ -207,7 +207,7 @@ impl Core {
             links: std::ptr::null(),
             unwinding: false,
             handed: std::ptr::null_mut(),
-            now: crate::timer::monotonic_nanos(),
+            now: crate::event::clock::monotonic_nanos(),
             cycle: 0,
             depth: 0,
             count: 0,

@@ -5,7 +5,7 @@ use super::ends::push_members;
 use super::lua::{living, this};
 use super::pool::push_coroutine;
 use super::token::Token;
-use crate::timer::thread_nanos;
+use crate::event::clock::thread_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
@@ -89,7 +89,7 @@ pub(super) unsafe extern "C-unwind" fn look(state: *mut lua_State) -> c_int {
         };
         let task = (*core).task(slot);
         let (phase, token, errand) = (task.phase, task.token, task.errand);
-        let age = crate::timer::monotonic_nanos().saturating_sub(task.born);
+        let age = crate::event::clock::monotonic_nanos().saturating_sub(task.born);
         ffi::lua_pushnumber(state, age as f64 / 1e9);
         let status = match phase {
             Phase::Running => c"running",

@@ -9,7 +9,7 @@ use super::hooks::{report, tell_end};
 use super::look;
 use super::lost;
 use super::pool;
-use crate::timer::thread_nanos;
+use crate::event::clock::thread_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 

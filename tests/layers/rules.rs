@@ -76,7 +76,7 @@ const THREADS: &[(&str, &str)] = &[
     ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),
     ("src/ltask/watch.rs", "the slice that runs on this thread"),
-    ("src/selector/pause.rs", "a function pointer"),
+    ("src/event/pause.rs", "a function pointer"),
 ];
 
 /// Crates that only some folders may name.

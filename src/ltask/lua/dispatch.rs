@@ -7,13 +7,13 @@
 use super::calls::{TIMEOUTS, library_core};
 use super::library::{IDLE, POLL, REQUESTS, SYSTEM_CALLS, is_empty, push_hook, push_system_call};
 use super::service;
+use crate::event::clock::monotonic_nanos;
 use crate::ltask::message::{ServiceId, kind};
 use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::raw::object::Key;
 use crate::raw::{Text, continuation, function, raise};
 use crate::task::{Core, How, Slot, Tag, Token};
-use crate::timer::monotonic_nanos;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::sync::atomic::Ordering;

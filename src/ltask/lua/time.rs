@@ -1,11 +1,11 @@
 //! Clocks and timers of module `ltask`.
 
 use super::service;
+use crate::event::clock::{monotonic, monotonic_nanos};
 use crate::ltask::log::centiseconds;
 use crate::ltask::message::{Message, SYSTEM, kind};
 use crate::ltask::service::Service;
 use crate::raw::{Function, Text, args, functions};
-use crate::timer::{monotonic, monotonic_nanos};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;

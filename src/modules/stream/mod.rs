@@ -4,11 +4,11 @@
 
 pub(crate) mod transfer;
 
+use crate::event::{CLOSED, READ, WRITE};
 use crate::lua::{Call, Failure, Fault, Function, Light, Object};
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
 use crate::raw::function; // bridge
-use crate::selector::{CLOSED, READ, WRITE};
 use crate::socket::address::Side;
 use crate::stream::Stream;
 use crate::stream::file::{put_file, queue_file};

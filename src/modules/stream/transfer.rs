@@ -4,6 +4,7 @@
 //! call ends, and its token is the stream itself; the other turns stand in Lua's books, and `READING` and
 //! `WRITING` say whether there is one.
 
+use crate::event::clock::monotonic_nanos;
 use crate::lua::{
     Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push,
     Pusher, Returns, Stack, Then, results, then, upvalue,
@@ -13,7 +14,6 @@ use crate::raw;
 use crate::stream::wait::{Alarm, HERE, LIMITED, QUEUED, READING, WRITING};
 use crate::stream::{Form, Received, Stream};
 use crate::task::{Core, Token, raise_cannot_wait, this};
-use crate::timer::monotonic_nanos;
 use std::io;
 
 // The upvalues, after the task core: of both functions, of `recv`, and of `send`.

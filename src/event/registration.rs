@@ -1,42 +1,20 @@
-//! One descriptor in one selector. Shared by the selector's table, its queue, and the socket's watch.
+//! One descriptor in one selector. Shared by the selector's table, its queue, and its source.
 //!
 //! Invariant: `queued` is true exactly while the registration is in the selector's ready queue, so it
 //! is there at most once; a dead one (`alive` false) is skipped wherever it is still referenced.
 
-use super::{Core, Kind};
+use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use std::cell::Cell;
-use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, RawFd};
 use std::rc::Weak;
 
-/// Readable, or the like for a listener.
-pub(crate) const READ: u8 = 1;
-/// Writable.
-pub(crate) const WRITE: u8 = 2;
-/// The peer has ended its side, or more.
-pub(crate) const CLOSED: u8 = 4;
-/// Both directions are over.
-pub(crate) const HANG_UP: u8 = 8;
-/// An error is pending.
-pub(crate) const ERROR: u8 = 16;
-
-/// How often one condition is delivered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// At each wait while it persists, as select(2) does.
-    Level,
-    /// Once per asking: what is delivered is no longer asked for. Streams use this.
-    Once,
-    /// As `Level`, with hang-up and error as bits of their own, as epoll(7) reports them.
-    Epoll,
-    /// As `Epoll`, once per change (EPOLLET).
-    EpollEdge,
-    /// As `Epoll`, and after one delivery nothing is asked (EPOLLONESHOT).
-    EpollOnce,
-}
+/// A descriptor of ours, which is closed by its owner.
+pub(super) type Owner = Weak<dyn AsFd>;
 
 pub(crate) struct Registration {
-    pub(crate) descriptor: RawFd,
+    pub(crate) number: RawFd,
+    /// `None` of a descriptor that is not ours.
+    pub(super) owner: Option<Owner>,
     pub(crate) slot: usize,
     /// Distinguishes this registration from a predecessor in the same slot.
     pub(crate) generation: u32,
@@ -55,7 +33,6 @@ pub(crate) struct Registration {
     pub(crate) alive: Cell<bool>,
     /// In the list of those to re-arm before the next poll.
     pub(crate) rearming: Cell<bool>,
-    pub(crate) core: Weak<Core>,
 }
 
 impl Registration {
@@ -102,21 +79,18 @@ impl Registration {
         self.ready.get() & (CLOSED | HANG_UP | ERROR) != 0
     }
 
-    /// Asks for `bits` in addition, for one delivery; they may be due at once. An error of the system means that
-    /// nothing will be delivered.
-    pub(crate) fn arm(self: &std::rc::Rc<Self>, bits: u8) -> io::Result<()> {
+    /// Asks for `bits` in addition, for one delivery, if nothing else has to be done for that: the system reports them
+    /// anyhow, and none is due. Returns whether it did.
+    #[inline]
+    pub(super) fn ask(&self, bits: u8) -> bool {
         let before = self.asked.get();
         let asked = before | bits;
         self.asked.set(asked);
         let unreported = asked & (READ | WRITE) & !self.reported.get();
-        if unreported == 0 && self.due() == 0 {
-            // The system will tell.
-            return Ok(());
+        let enough = unreported == 0 && self.due() == 0;
+        if !enough {
+            self.asked.set(before);
         }
-        let Some(core) = self.core.upgrade() else {
-            return Ok(());
-        };
-        core.asked_more(self)
-            .inspect_err(|_| self.asked.set(before))
+        enough
     }
 }

@@ -1,6 +1,6 @@
-//! Timer queues for the raw functions that are left.
+//! Timer queues for the raw functions that are left. // bridge
 
-use super::Queue;
+use crate::event::timers::Queue;
 use crate::modules::timer::Timers;
 use crate::raw::{Text, args, guard, object, settle};
 use mlua::ffi::{self, lua_State};

@@ -3,16 +3,16 @@
 //! A wait costs in proportion to what is ready. First the last batch is settled: what is still believed ready is
 //! looked at again, and foreign descriptors that were delivered are re-armed.
 
-use super::Registration;
-use super::core::{BELL, Core, Kind};
+use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
 use super::pause::{self, Pause};
-use super::registration::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
+use super::registration::Registration;
+use super::selector::{Selector, WAKER};
 use mio::Token;
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-impl Core {
+impl Selector {
     fn request_rearm(&self, registration: &Rc<Registration>) {
         if !registration.rearming.replace(true) {
             self.rearm.borrow_mut().push(registration.clone());
@@ -61,11 +61,13 @@ impl Core {
             return false;
         }
         let mut doubts = self.doubts.borrow_mut();
-        doubts.clear();
         ready.retain(|registration| {
             let due = registration.due() != 0;
-            if due && registration.is_verifiable() {
-                doubts.push(registration.descriptor);
+            if due
+                && registration.is_verifiable()
+                && let Some(owner) = registration.owner.as_ref().and_then(Weak::upgrade)
+            {
+                doubts.push(owner);
                 return true;
             }
             if due && !registration.is_level() {
@@ -96,8 +98,8 @@ impl Core {
         !ready.is_empty()
     }
 
-    /// Waits until something is due, the bell rings, `timeout` is over, or `interrupted` says so after a
-    /// signal. Then [`Core::next`] yields the batch.
+    /// Waits until something is due, the waker wakes, `timeout` is over, or `interrupted` says so after a
+    /// signal. Then [`Selector::next`] yields the batch.
     pub(crate) fn wait(
         &self,
         timeout: Option<Duration>,
@@ -134,9 +136,9 @@ impl Core {
                 }
                 Err(error) => return Err(error),
             }
-            let rang = self.take_events();
+            let woken = self.take_events();
             let waiting = left.is_none_or(|span| !span.is_zero());
-            if rang || !waiting || !self.ready.borrow().is_empty() {
+            if woken || !waiting || !self.ready.borrow().is_empty() {
                 break;
             }
             left = remaining(deadline, left);
@@ -148,15 +150,15 @@ impl Core {
         Ok(())
     }
 
-    /// Moves what the system reported into the queue; true when the bell rang.
+    /// Moves what the system reported into the queue; true when the waker woke.
     fn take_events(&self) -> bool {
         let events = self.events.borrow();
-        let mut rang = false;
+        let mut woken = false;
         for event in events.iter() {
-            if event.token() == BELL {
-                rang = true;
-                if let Some(bell) = &*self.bell.borrow() {
-                    bell.heard();
+            if event.token() == WAKER {
+                woken = true;
+                if let Some(waker) = &*self.waker.borrow() {
+                    waker.taken();
                 }
                 continue;
             }
@@ -169,7 +171,7 @@ impl Core {
                 self.take_event(&registration, bits_of(event));
             }
         }
-        rang
+        woken
     }
 
     fn take_event(&self, registration: &Rc<Registration>, bits: u8) {

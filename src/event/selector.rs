@@ -1,14 +1,13 @@
 //! The poll and the table of registrations: adding, changing and deleting, each O(1). `batch.rs` waits.
-//!
-//! The borrows of the cells are short and never span a call into Lua.
 
-use super::Registration;
-use super::number::Numbers;
-use super::registration::{Mode, READ, WRITE};
+use super::interest::{Kind, Mode, READ, WRITE, interest};
+use super::registration::{Owner, Registration};
 use super::verify::Doubts;
-use super::wake::Bell;
+use super::waker::Waker;
 use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
+use rustc_hash::FxHashMap;
+use rustix::io::Errno;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,52 +16,50 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(super) const BELL: Token = Token(usize::MAX);
+pub(super) const WAKER: Token = Token(usize::MAX);
 
-/// Whose descriptor it is; decides what is asked of the system.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Not ours: re-armed after each delivery.
-    Foreign,
-    /// Our TCP socket: both directions are asked for once and for all, since the kernel reports room
-    /// to write only after a write that found none.
-    Tcp,
-    /// Another socket of ours: only what is wanted is asked for.
-    Other,
+/// A descriptor as it is entered.
+pub(super) struct Entry {
+    pub(super) number: RawFd,
+    pub(super) kind: Kind,
+    /// `None` of a descriptor that is not ours.
+    pub(super) owner: Option<Owner>,
 }
 
-pub(crate) struct Core {
+/// Readiness of many descriptors. Dropping it forgets them all.
+pub(crate) struct Selector {
     pub(super) poll: RefCell<Poll>,
     pub(super) events: RefCell<Events>,
     pub(super) table: RefCell<Slab<Rc<Registration>>>,
-    by_descriptor: RefCell<Numbers<Rc<Registration>>>,
+    by_number: RefCell<FxHashMap<RawFd, Rc<Registration>>>,
     pub(super) ready: RefCell<VecDeque<Rc<Registration>>>,
     pub(super) rearm: RefCell<Vec<Rc<Registration>>>,
-    /// Scratch space of `Core::settle`.
+    /// Scratch space of `Selector::settle`.
     pub(super) doubts: RefCell<Doubts>,
-    /// Slots whose registration is gone but whose Lua values are not released yet.
+    /// Slots whose registration is gone but whose values elsewhere are not released yet.
     released: RefCell<Vec<usize>>,
     generation: Cell<u32>,
     alive: Cell<usize>,
-    pub(super) bell: RefCell<Option<Arc<Bell>>>,
+    pub(super) waker: RefCell<Option<Arc<Waker>>>,
     /// How many of the queue's first entries belong to the batch that is being iterated.
     pub(super) batch: Cell<usize>,
 }
 
-impl Core {
-    pub(crate) fn new(max_events: usize) -> io::Result<Rc<Core>> {
-        Ok(Rc::new(Core {
+impl Selector {
+    /// A wait takes up to `max_events` events from the system.
+    pub(crate) fn new(max_events: usize) -> io::Result<Rc<Selector>> {
+        Ok(Rc::new(Selector {
             poll: RefCell::new(Poll::new()?),
             events: RefCell::new(Events::with_capacity(max_events)),
             table: RefCell::default(),
-            by_descriptor: RefCell::default(),
+            by_number: RefCell::default(),
             ready: RefCell::default(),
             rearm: RefCell::default(),
             doubts: RefCell::default(),
             released: RefCell::default(),
             generation: Cell::new(0),
             alive: Cell::new(0),
-            bell: RefCell::default(),
+            waker: RefCell::default(),
             batch: Cell::new(0),
         }))
     }
@@ -72,43 +69,54 @@ impl Core {
         self.alive.get()
     }
 
-    /// Whether no registration asks for anything. Mostly the first that it looks at does.
-    pub(super) fn asks_nothing(&self) -> bool {
+    /// Whether no registration asks for anything. Mostly the first one does.
+    pub(crate) fn asks_nothing(&self) -> bool {
         let table = self.table.borrow();
         !table
             .iter()
             .any(|(_, registration)| registration.alive.get() && registration.asked.get() != 0)
     }
 
-    pub(crate) fn has_bell(&self) -> bool {
-        self.bell.borrow().is_some()
+    pub(crate) fn has_waker(&self) -> bool {
+        self.waker.borrow().is_some()
     }
 
-    /// The bell that other threads ring; made at first use.
-    pub(crate) fn bell(&self) -> io::Result<Arc<Bell>> {
-        if let Some(bell) = &*self.bell.borrow() {
-            return Ok(bell.clone());
+    /// The waker, for any thread; made at first use.
+    pub(crate) fn waker(&self) -> io::Result<Arc<Waker>> {
+        if let Some(waker) = &*self.waker.borrow() {
+            return Ok(waker.clone());
         }
-        let waker = mio::Waker::new(self.poll.borrow().registry(), BELL)?;
-        let bell = Arc::new(Bell::new(waker));
-        *self.bell.borrow_mut() = Some(bell.clone());
-        Ok(bell)
+        let waker = mio::Waker::new(self.poll.borrow().registry(), WAKER)?;
+        let waker = Arc::new(Waker::new(waker));
+        *self.waker.borrow_mut() = Some(waker.clone());
+        Ok(waker)
     }
 
     /// The living registration of a descriptor.
-    pub(crate) fn find(&self, descriptor: RawFd) -> Option<Rc<Registration>> {
-        self.by_descriptor.borrow().get(&descriptor).cloned()
+    pub(crate) fn find(&self, number: RawFd) -> Option<Rc<Registration>> {
+        self.by_number.borrow().get(&number).cloned()
     }
 
-    /// Registers a descriptor. `EEXIST` when it is registered and still the same open file.
-    pub(crate) fn add(
-        self: &Rc<Self>,
-        descriptor: RawFd,
+    /// Registers a descriptor that is not ours; a [`Source`](super::Source) registers itself. `EEXIST` when it is
+    /// registered and still the same open file.
+    pub(crate) fn add(&self, number: RawFd, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
+        let kind = Kind::Foreign;
+        let owner = None;
+        let entry = Entry {
+            number,
+            kind,
+            owner,
+        };
+        self.register(entry, asked, mode)
+    }
+
+    pub(super) fn register(
+        &self,
+        entry: Entry,
         asked: u8,
         mode: Mode,
-        kind: Kind,
     ) -> io::Result<Rc<Registration>> {
-        let reported = match (kind, asked & (READ | WRITE)) {
+        let reported = match (entry.kind, asked & (READ | WRITE)) {
             (Kind::Tcp, _) => READ | WRITE,
             (_, 0) => READ,
             (_, wanted) => wanted,
@@ -116,23 +124,18 @@ impl Core {
         let generation = self.next_generation();
         let slot = self.table.borrow().vacant_key();
         self.poll.borrow().registry().register(
-            &mut SourceFd(&descriptor),
+            &mut SourceFd(&entry.number),
             token(slot, generation),
             interest(reported),
         )?;
-        Ok(self.enter(descriptor, generation, asked, mode, kind, reported))
+        Ok(self.enter(entry, generation, asked, mode, reported))
     }
 
-    /// Registers a socket of ours that is new, without telling the system before something is asked for: many a
+    /// Registers a descriptor that is new, without telling the system before something is asked for: many a
     /// connection is over by then.
-    pub(crate) fn add_later(
-        self: &Rc<Self>,
-        descriptor: RawFd,
-        mode: Mode,
-        kind: Kind,
-    ) -> Rc<Registration> {
+    pub(super) fn register_later(&self, entry: Entry, mode: Mode) -> Rc<Registration> {
         let generation = self.next_generation();
-        self.enter(descriptor, generation, 0, mode, kind, 0)
+        self.enter(entry, generation, 0, mode, 0)
     }
 
     fn next_generation(&self) -> u32 {
@@ -143,24 +146,25 @@ impl Core {
 
     /// Enters a descriptor that the system takes as new.
     fn enter(
-        self: &Rc<Self>,
-        descriptor: RawFd,
+        &self,
+        entry: Entry,
         generation: u32,
         asked: u8,
         mode: Mode,
-        kind: Kind,
         reported: u8,
     ) -> Rc<Registration> {
+        let number = entry.number;
         let slot = self.table.borrow().vacant_key();
-        // What we know under this number is a descriptor closed since.
-        if let Some(stale) = self.find(descriptor) {
+        // What is known under this number is a descriptor closed since.
+        if let Some(stale) = self.find(number) {
             self.forget(&stale, false);
         }
         let registration = Rc::new(Registration {
-            descriptor,
+            number,
+            owner: entry.owner,
             slot,
             generation,
-            kind,
+            kind: entry.kind,
             mode: Cell::new(mode),
             asked: Cell::new(asked),
             ready: Cell::new(0),
@@ -169,12 +173,11 @@ impl Core {
             queued: Cell::new(false),
             alive: Cell::new(true),
             rearming: Cell::new(false),
-            core: Rc::downgrade(self),
         });
         self.table.borrow_mut().insert(registration.clone());
-        self.by_descriptor
+        self.by_number
             .borrow_mut()
-            .insert(descriptor, registration.clone());
+            .insert(number, registration.clone());
         self.alive.set(self.alive.get() + 1);
         registration
     }
@@ -215,18 +218,24 @@ impl Core {
         Ok(())
     }
 
-    /// A registration asks for more than before, by [`Registration::arm`]. When the system refuses, the registration
+    /// Asks for `bits` in addition, for one delivery; they may be due at once. When the system refuses, the registration
     /// is as before, and may ask again.
-    pub(super) fn asked_more(&self, registration: &Rc<Registration>) -> io::Result<()> {
+    pub(crate) fn arm(&self, registration: &Rc<Registration>, bits: u8) -> io::Result<()> {
+        if registration.ask(bits) {
+            return Ok(());
+        }
+        let before = registration.asked.get();
+        registration.asked.set(before | bits);
         let wanted = registration.asked.get() & (READ | WRITE);
         if wanted & !registration.reported.get() != 0 {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
                 _ => registration.reported.get() | wanted,
             };
-            return self
-                .report(registration, all)
-                .inspect_err(|error| self.forget_gone(registration, error));
+            return self.report(registration, all).inspect_err(|error| {
+                registration.asked.set(before);
+                self.forget_gone(registration, error);
+            });
         }
         self.enqueue(registration);
         Ok(())
@@ -235,7 +244,8 @@ impl Core {
     /// Forgets a registration whose descriptor was closed without a word, as `error` of the system says: it can never
     /// be ready again. Other errors change nothing.
     pub(super) fn forget_gone(&self, registration: &Rc<Registration>, error: &io::Error) {
-        if matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOENT)) {
+        let error = Errno::from_io_error(error);
+        if matches!(error, Some(Errno::BADF | Errno::NOENT)) {
             self.forget(registration, false);
         }
     }
@@ -243,7 +253,7 @@ impl Core {
     /// Tells the system to report `bits`; a condition that holds already is reported anew.
     pub(super) fn report(&self, registration: &Registration, bits: u8) -> io::Result<()> {
         let poll = self.poll.borrow();
-        let source = &mut SourceFd(&registration.descriptor);
+        let source = &mut SourceFd(&registration.number);
         let token = token(registration.slot, registration.generation);
         match (registration.known.get(), bits) {
             (false, 0) => {}
@@ -256,18 +266,16 @@ impl Core {
         Ok(())
     }
 
-    /// Removes a registration; its undelivered events die with it.
+    /// Removes a registration; its undelivered events die with it. `tell_system` when the descriptor stays open.
     pub(crate) fn forget(&self, registration: &Rc<Registration>, tell_system: bool) {
         if !registration.alive.replace(false) {
             return;
         }
         self.alive.set(self.alive.get() - 1);
-        let mut by_descriptor = self.by_descriptor.borrow_mut();
-        let same = by_descriptor
-            .get(&registration.descriptor)
-            .is_some_and(|found| Rc::ptr_eq(found, registration));
-        if same {
-            by_descriptor.remove(&registration.descriptor);
+        let mut by_number = self.by_number.borrow_mut();
+        let known = by_number.get(&registration.number);
+        if known.is_some_and(|found| Rc::ptr_eq(found, registration)) {
+            by_number.remove(&registration.number);
         }
         if tell_system && registration.known.get() {
             // A descriptor closed behind our back is unknown to the system by now.
@@ -275,25 +283,17 @@ impl Core {
                 .poll
                 .borrow()
                 .registry()
-                .deregister(&mut SourceFd(&registration.descriptor));
+                .deregister(&mut SourceFd(&registration.number));
         }
         self.released.borrow_mut().push(registration.slot);
     }
 
-    /// Gives each slot whose registration is gone to `clear`, then frees it for reuse.
-    pub(crate) fn sweep(&self, mut clear: impl FnMut(usize)) {
-        loop {
-            let Some(slot) = self.released.borrow_mut().pop() else {
-                return;
-            };
-            clear(slot);
-            self.table.borrow_mut().remove(slot);
-        }
-    }
-
-    /// Whether [`Core::sweep`] has work.
-    pub(crate) fn has_released(&self) -> bool {
-        !self.released.borrow().is_empty()
+    /// Frees a slot whose registration is gone, and returns it: what is kept for it elsewhere can go. The slot is not
+    /// given out before the caller is done with it, since that takes a call of [`Selector::add`].
+    pub(crate) fn take_released(&self) -> Option<usize> {
+        let slot = self.released.borrow_mut().pop()?;
+        self.table.borrow_mut().remove(slot);
+        Some(slot)
     }
 
     pub(super) fn enqueue(&self, registration: &Rc<Registration>) {
@@ -303,9 +303,9 @@ impl Core {
     }
 }
 
-impl Drop for Core {
+impl Drop for Selector {
     fn drop(&mut self) {
-        // Sockets may outlive the selector: their registrations must read as dead.
+        // Sources may outlive the selector: their registrations must read as dead.
         for (_, registration) in self.table.borrow().iter() {
             registration.alive.set(false);
         }
@@ -316,28 +316,17 @@ fn token(slot: usize, generation: u32) -> Token {
     Token((generation as usize) << 32 | slot)
 }
 
-fn interest(bits: u8) -> Interest {
-    match bits & (READ | WRITE) {
-        READ => Interest::READABLE,
-        WRITE => Interest::WRITABLE,
-        _ => Interest::READABLE | Interest::WRITABLE,
-    }
-}
-
 #[cfg(test)]
-impl Core {
+impl Selector {
     /// Runs `f` while the system refuses every change of interest: the poll's descriptor means another file meanwhile.
     pub(crate) fn refused<T>(&self, f: impl FnOnce() -> T) -> T {
-        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-        let number = self.poll.borrow().as_raw_fd();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&*self.poll.borrow());
+        let mut place = std::mem::ManuallyDrop::new(super::adopt::owned(number).unwrap());
         let other = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: a duplicate of our own descriptor, which nobody else has.
-        let kept = unsafe { OwnedFd::from_raw_fd(libc::dup(number)) };
-        // SAFETY: the number is the poll's before and after, and no other thread uses this core.
-        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        let kept = rustix::io::dup(&*place).unwrap();
+        rustix::io::dup2(&other, &mut place).unwrap();
         let result = f();
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::dup2(kept.as_raw_fd(), number) }, number);
+        rustix::io::dup2(&kept, &mut place).unwrap();
         result
     }
 }
@@ -345,74 +334,96 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Source;
+    use crate::event::adopt::Held;
     use std::io::Write;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     /// The descriptors that one wait delivers.
-    fn due(core: &Core) -> Vec<RawFd> {
-        core.wait(Some(Duration::from_secs(5)), || false).unwrap();
-        std::iter::from_fn(|| core.next())
-            .map(|(registration, _)| registration.descriptor)
+    fn due(selector: &Selector) -> Vec<RawFd> {
+        selector
+            .wait(Some(Duration::from_secs(5)), || false)
+            .unwrap();
+        std::iter::from_fn(|| selector.next())
+            .map(|(registration, _)| registration.number)
             .collect()
     }
 
-    fn errno<T>(result: io::Result<T>) -> Option<i32> {
-        result.err().and_then(|error| error.raw_os_error())
+    fn errno<T>(result: io::Result<T>) -> Option<Errno> {
+        result.err().and_then(|error| Errno::from_io_error(&error))
+    }
+
+    fn source(socket: UnixStream) -> Rc<Source> {
+        Source::new(Held::Own(OwnedFd::from(socket).into()), Kind::Tcp)
     }
 
     #[test]
     fn a_registration_that_the_system_refuses_may_ask_again() {
         let (near, mut far) = UnixStream::pair().unwrap();
-        let core = Core::new(16).unwrap();
-        let registration = core.add_later(near.as_raw_fd(), Mode::Once, Kind::Tcp);
-        let refused = core.refused(|| registration.arm(READ));
-        assert_eq!(errno(refused), Some(libc::EINVAL));
+        let selector = Selector::new(16).unwrap();
+        let near = source(near);
+        let registration = near.join_later(&selector, Mode::Once);
+        let refused = selector.refused(|| near.arm(READ));
+        assert_eq!(errno(refused), Some(Errno::INVAL));
         assert!(registration.alive.get());
         assert_eq!(registration.asked.get(), 0);
         far.write_all(b"x").unwrap();
-        registration.arm(READ).unwrap();
-        assert_eq!(due(&core), [near.as_raw_fd()]);
+        near.arm(READ).unwrap();
+        assert_eq!(due(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
     fn a_change_that_the_system_refuses_changes_nothing() {
         let (near, mut far) = UnixStream::pair().unwrap();
-        let core = Core::new(16).unwrap();
-        let registration = core
-            .add(near.as_raw_fd(), READ, Mode::Level, Kind::Foreign)
-            .unwrap();
-        let refused = core.refused(|| core.modify(&registration, WRITE, Mode::Once));
-        assert_eq!(errno(refused), Some(libc::EINVAL));
+        let selector = Selector::new(16).unwrap();
+        let registration = selector.add(near.as_raw_fd(), READ, Mode::Level).unwrap();
+        let refused = selector.refused(|| selector.modify(&registration, WRITE, Mode::Once));
+        assert_eq!(errno(refused), Some(Errno::INVAL));
         assert_eq!(registration.asked.get(), READ);
         assert!(registration.mode.get() == Mode::Level);
-        assert_eq!(core.count(), 1);
+        assert_eq!(selector.count(), 1);
         far.write_all(b"x").unwrap();
-        assert_eq!(due(&core), [near.as_raw_fd()]);
+        assert_eq!(due(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
     fn a_foreign_descriptor_that_cannot_be_re_armed_fails_the_wait_and_is_kept() {
         let (near, mut far) = UnixStream::pair().unwrap();
-        let core = Core::new(16).unwrap();
-        core.add(near.as_raw_fd(), READ, Mode::Level, Kind::Foreign)
-            .unwrap();
+        let selector = Selector::new(16).unwrap();
+        selector.add(near.as_raw_fd(), READ, Mode::Level).unwrap();
         far.write_all(b"x").unwrap();
-        assert_eq!(due(&core), [near.as_raw_fd()]);
-        let refused = core.refused(|| core.wait(Some(Duration::ZERO), || false));
-        assert_eq!(errno(refused), Some(libc::EINVAL));
-        assert_eq!(due(&core), [near.as_raw_fd()]);
-        assert_eq!(due(&core), [near.as_raw_fd()]);
+        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        let refused = selector.refused(|| selector.wait(Some(Duration::ZERO), || false));
+        assert_eq!(errno(refused), Some(Errno::INVAL));
+        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        assert_eq!(due(&selector), [near.as_raw_fd()]);
     }
 
     #[test]
     fn a_descriptor_that_is_closed_is_forgotten_and_said() {
         let (near, _far) = UnixStream::pair().unwrap();
-        let core = Core::new(16).unwrap();
-        let registration = core.add_later(near.as_raw_fd(), Mode::Once, Kind::Tcp);
+        let selector = Selector::new(16).unwrap();
+        let registration = selector.add(near.as_raw_fd(), 0, Mode::Once).unwrap();
         drop(near);
-        assert_eq!(errno(registration.arm(READ)), Some(libc::EBADF));
-        assert_eq!(core.count(), 0);
+        assert_eq!(errno(selector.arm(&registration, WRITE)), Some(Errno::BADF));
+        assert_eq!(selector.count(), 0);
+    }
+
+    #[test]
+    fn a_source_that_its_owner_drops_is_closed_while_its_event_waits() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let selector = Selector::new(16).unwrap();
+        let near = source(near);
+        near.join(&selector, READ, Mode::Level).unwrap();
+        far.write_all(b"x").unwrap();
+        assert_eq!(due(&selector), [near.as_raw_fd()]);
+        near.release(false);
+        drop(near);
+        assert_eq!(errno(far.write_all(b"x")), Some(Errno::PIPE));
+        assert_eq!(selector.count(), 0);
+        selector.wait(Some(Duration::ZERO), || false).unwrap();
+        assert!(selector.next().is_none());
     }
 }

@@ -1,0 +1,27 @@
+//! Clocks: monotonic time, and the CPU time of a thread, in nanoseconds.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::sync::OnceLock;
+
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds of the monotonic clock since the first call in this process.
+#[inline]
+pub(crate) fn monotonic_nanos() -> u64 {
+    static ORIGIN: OnceLock<u64> = OnceLock::new();
+    let clock = || nanos(clock_gettime(ClockId::Monotonic));
+    let origin = *ORIGIN.get_or_init(clock);
+    clock().saturating_sub(origin)
+}
+
+/// The same in seconds.
+pub(crate) fn monotonic() -> f64 {
+    monotonic_nanos() as f64 / 1e9
+}
+
+/// CPU time of the calling thread in nanoseconds.
+pub(crate) fn thread_nanos() -> u64 {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
