@@ -1,5 +1,6 @@
-//! Embeds the Lua files of `lualib/`: one table of sources, and for each `lio.*` and `ltask.*` module an
-//! exported `luaopen_` function, so that `build/lio.so` alone on `package.cpath` is enough.
+//! Embeds the Lua files of `lualib/`: a table of them for `src/lua/library.rs`, and for `src/modules/entries.rs` an
+//! exported `luaopen_` function for each `lio.*` and `ltask.*` module, so that `build/lio.so` alone on `package.cpath`
+//! is enough.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,33 +18,30 @@ fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("lualib");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
+    // The table is searched by halves.
     files.sort();
-    let mut code = String::from("pub(crate) static SOURCES: &[(&str, &str, &[u8])] = &[\n");
+    let mut code = String::from("static EMBEDDED: &[Embedded] = &[\n");
+    let mut entries = String::from("entry_points! {\n    Builtin;\n");
     for (module, path) in &files {
         let shown = path.strip_prefix(&root).expect("below the root").display();
         let _ = writeln!(
             code,
-            "    ({module:?}, \"@{shown}\", include_bytes!({path:?})),"
+            "    Embedded {{ module: {module:?}, chunk: c\"@{shown}\", text: include_bytes!({path:?}) }},"
         );
+        // `ltask.root` is the name of a native module as well, which is the one that can be required.
+        if module.starts_with("lio.") || module.starts_with("ltask.") && module != "ltask.root" {
+            let symbol = module.replace('.', "_");
+            let _ = writeln!(
+                entries,
+                "    luaopen_{symbol} => Function::new(|_: &mut Call<'_>| open_embedded({module:?})),"
+            );
+        }
     }
     code.push_str("];\n");
-    // `ltask.root` is the name of a native module as well, which is the one that can be required.
-    let entries = files.iter().filter(|(module, _)| {
-        module.starts_with("lio.") || module.starts_with("ltask.") && module != "ltask.root"
-    });
-    for (module, _) in entries {
-        let symbol = module.replace('.', "_");
-        let _ = write!(
-            code,
-            "\n/// Entry point of `require {module:?}`.\n\
-             #[unsafe(no_mangle)]\n\
-             pub unsafe extern \"C-unwind\" fn luaopen_{symbol}(state: *mut lua_State) -> c_int {{\n    \
-             // SAFETY: called by Lua's `require`.\n    \
-             unsafe {{ crate::function!(|state| open_embedded(state, {module:?})).run(state) }}\n}}\n"
-        );
-    }
-    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("embedded.rs");
-    fs::write(out, code).expect("the output folder is writable");
+    entries.push_str("}\n");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
+    fs::write(out.join("embedded.rs"), code).expect("the output folder is writable");
+    fs::write(out.join("entries.rs"), entries).expect("the output folder is writable");
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>) {

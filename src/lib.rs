@@ -6,9 +6,10 @@
 //! - `raw`: the few helpers for raw Lua functions; the modules that are built in
 //! - `selector`: mio's poll, with readiness kept level-triggered
 //! - `socket`: sockets, endpoints, options
-//! - `file`: files for serving, temporary files of uploads
+//! - `file`: files for serving
 //! - `stream`: one connection's buffers
 //! - `http`: request head and body framing, response writer, routes
+//! - `compress`: content codings
 //! - `timer`: the timer queue
 //! - `ltask`: the scheduler
 //! - `task`: the task core: coroutines that wait on tokens
@@ -46,141 +47,39 @@ mod stream;
 #[allow(unsafe_code)]
 mod task;
 #[allow(unsafe_code)]
+#[doc(hidden)]
 pub mod watched;
 
+#[doc(hidden)]
 pub use lua::Function;
-use mlua::ffi::lua_State;
-use std::os::raw::c_int;
 
-/// Entry point of `require "lio"`; also makes the built-in modules loadable.
+/// Makes every module of lio loadable by `require` in `lua`, the VM of a program that embeds Lua by mlua. A file that is
+/// found on `package.path` takes precedence. A second call does nothing.
 ///
-/// # Safety
-/// Called by Lua's `require`.
-#[allow(unsafe_code)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn luaopen_lio(state: *mut lua_State) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        function!(|state| {
-            raw::embed::install(state, None);
-            selector::lua::open_module(state)
-        })
-        .run(state)
-    }
+/// # Errors
+/// When memory runs out, or when the program's Lua is of another version than lio was built for.
+pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
+    lua::library::install_in::<modules::Builtin>(lua)
 }
 
-macro_rules! entry {
-    ($(#[$doc:meta])* $symbol:ident, $open:expr) => {
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// Called by Lua's `require`.
-        #[allow(unsafe_code)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $symbol(state: *mut lua_State) -> c_int {
-            // SAFETY: the caller's promise.
-            unsafe {
-                function!(|state| {
-                    raw::embed::install(state, None);
-                    ($open)(state)
-                })
-                .run(state)
-            }
+/// What the executable and the tests need beside [`install`]. Not for other programs: it changes without notice.
+#[doc(hidden)]
+pub mod private {
+    use crate::watched;
+    use mlua::ffi::lua_State;
+
+    /// Makes the built-in modules loadable in a VM of the executable. The global `coroutine` becomes that of
+    /// `lio.coroutine`.
+    ///
+    /// # Safety
+    /// `state` is valid, with its standard library open and 10 free stack slots; may raise.
+    #[allow(unsafe_code)]
+    pub unsafe fn install(state: *mut lua_State) {
+        // SAFETY: the state is as these ask for; they own nothing when they raise.
+        unsafe {
+            crate::raw::embed::install(state, Some(3));
+            crate::task::coroutine::install(state);
+            watched::lua::install(state);
         }
-    };
-}
-
-entry!(
-    /// Entry point of `require "lio.socket"`.
-    luaopen_lio_socket,
-    |state| modules::socket::OPEN.run(state)
-);
-entry!(
-    /// Entry point of `require "lio.timer"`.
-    luaopen_lio_timer,
-    |state| modules::timer::OPEN.run(state)
-);
-entry!(
-    /// Entry point of `require "lio.stream"`.
-    luaopen_lio_stream,
-    stream::lua::open_module
-);
-entry!(
-    /// Entry point of `require "lio.http"`.
-    luaopen_lio_http,
-    http::lua::open_module
-);
-entry!(
-    /// Entry point of `require "lio.compress"`.
-    luaopen_lio_compress,
-    |state| modules::compress::OPEN.run(state)
-);
-entry!(
-    /// Entry point of `require "lio.file"`.
-    luaopen_lio_file,
-    |state| modules::file::OPEN.run(state)
-);
-entry!(
-    /// Entry point of `require "lio.json"`.
-    luaopen_lio_json,
-    http::json::open_module
-);
-entry!(
-    /// Entry point of `require "lio.outlet"`.
-    luaopen_lio_outlet,
-    |state| modules::outlet::OPEN.run(state)
-);
-entry!(
-    /// Entry point of `require "lio.resolver"`.
-    luaopen_lio_resolver,
-    |state| modules::resolver::OPEN.run(state)
-);
-entry!(
-    /// Entry point of `require "lio.signal"`.
-    luaopen_lio_signal,
-    selector::signal::open_module
-);
-
-entry!(
-    /// Entry point of `require "lio.task.core"`.
-    luaopen_lio_task_core,
-    task::lua::open_module
-);
-
-entry!(
-    /// Entry point of `require "lio.coroutine"`.
-    luaopen_lio_coroutine,
-    task::coroutine::open_module
-);
-
-entry!(
-    /// Entry point of `require "ltask"`.
-    luaopen_ltask,
-    ltask::lua::ltask::open_module
-);
-entry!(
-    /// Entry point of `require "ltask.bootstrap"`.
-    luaopen_ltask_bootstrap,
-    ltask::lua::bootstrap::open_module
-);
-entry!(
-    /// Entry point of `require "ltask.core"`.
-    luaopen_ltask_core,
-    ltask::lua::core::open_module
-);
-
-/// Makes the built-in modules loadable in a VM of the executable: right behind `package.path`, so that
-/// a shared object on `package.cpath` does not shadow what is built in. The global `coroutine` becomes
-/// that of `lio.coroutine`.
-///
-/// # Safety
-/// `state` is valid, with its standard library open and 10 free stack slots; may raise.
-#[allow(unsafe_code)]
-pub unsafe fn install(state: *mut lua_State) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        raw::embed::install(state, Some(3));
-        task::coroutine::install(state);
-        watched::lua::install(state);
     }
 }

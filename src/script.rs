@@ -37,7 +37,7 @@ unsafe extern "C-unwind" fn protected(state: *mut lua_State) -> c_int {
         // What is made here stays.
         ffi::lua_gc(state, ffi::LUA_GCSTOP);
         ffi::luaL_openlibs(state);
-        lio::install(state);
+        lio::private::install(state);
         push_arguments(state, command);
         ffi::lua_setglobal(state, c"arg".as_ptr());
         crate::vm::start_collector(state);

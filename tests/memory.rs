@@ -46,7 +46,7 @@ fn run(code: &CStr, count: i64) -> bool {
         // The state's first allocator is realloc(3), too.
         ffi::lua_setallocf(state, allocate, (&raw const budget).cast_mut().cast());
         ffi::luaL_openlibs(state);
-        lio::install(state);
+        lio::private::install(state);
         assert_eq!(ffi::luaL_loadstring(state, code.as_ptr()), ffi::LUA_OK);
         budget.0.set(count);
         let status = ffi::lua_pcall(state, 0, 0, 0);

@@ -22,7 +22,7 @@ impl Vm {
             let state = ffi::luaL_newstate();
             assert!(!state.is_null());
             ffi::luaL_openlibs(state);
-            lio::install(state);
+            lio::private::install(state);
             Vm(state)
         }
     }

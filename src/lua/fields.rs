@@ -4,7 +4,7 @@
 use super::call::Call;
 use super::fault::Fault;
 use super::object::{Block, Object};
-use super::protected::quiet;
+use super::protected::{quiet, unhooked};
 use super::stack::at;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -119,9 +119,8 @@ impl Call<'_> {
         let state = self.state;
         // SAFETY: there is room. An entry that is there is assigned without memory, all else protected.
         unsafe {
-            let known = ffi::lua_type(state, table) == ffi::LUA_TTABLE
-                && ffi::lua_rawgeti(state, table, number as i64) != ffi::LUA_TNIL;
-            if known {
+            let is_table = ffi::lua_type(state, table) == ffi::LUA_TTABLE;
+            if is_table && ffi::lua_rawgeti(state, table, number as i64) != ffi::LUA_TNIL {
                 ffi::lua_pushvalue(state, at(value));
                 ffi::lua_rawseti(state, table, number as i64);
             } else if self.is::<T>(index) {
@@ -131,7 +130,17 @@ impl Call<'_> {
                 ffi::lua_pushinteger(state, list.number.into());
                 ffi::lua_pushinteger(state, number as i64);
                 ffi::lua_pushvalue(state, at(value));
-                if quiet(state, || ffi::lua_pcall(state, 4, 0, 0)) != ffi::LUA_OK {
+                // A call that has room does not run the collector.
+                if ffi::lua_checkstack(state, 40) == 0 {
+                    return Err(Fault::message("stack overflow"));
+                }
+                let enter = || ffi::lua_pcall(state, 4, 0, 0);
+                // Only a table that is made runs the collector, whose restart costs a collection.
+                let status = match is_table {
+                    true => unhooked(state, enter),
+                    false => quiet(state, enter),
+                };
+                if status != ffi::LUA_OK {
                     let error = ffi::lua_gettop(state);
                     return Err(Fault::value(error));
                 }

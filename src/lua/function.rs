@@ -245,7 +245,7 @@ where
 /// # Safety
 /// Called by Lua, with a valid state. What is in the frames of `begin` when it raises owns nothing.
 #[inline(always)]
-unsafe fn guarded(state: *mut lua_State, begin: impl FnOnce() -> Flow) -> c_int {
+pub(super) unsafe fn guarded(state: *mut lua_State, begin: impl FnOnce() -> Flow) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(|| match begin() {
         Flow(Kind::Return(count)) => count,
         // SAFETY: the step that gave it has pushed what it names.

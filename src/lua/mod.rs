@@ -29,6 +29,7 @@
 //! | `scratch` | bytes of the thread, on their way to Lua |
 //! | `object` | Rust values that Lua holds |
 //! | `fields` | values of Lua that those keep |
+//! | `library` | the modules that are built in, and entry points |
 
 mod build;
 mod call;
@@ -36,6 +37,7 @@ mod failure;
 mod fault;
 mod fields;
 mod function;
+pub(crate) mod library;
 mod new;
 pub(crate) mod object;
 mod protected;

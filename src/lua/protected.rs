@@ -80,25 +80,36 @@ impl Call<'_> {
 /// # Safety
 /// `state` is valid; `allocate` does not raise.
 pub(super) unsafe fn quiet(state: *mut lua_State, allocate: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: flags and pointers are read and set; setting a hook that was set before changes nothing else.
+    // SAFETY: a flag of the collector is read, set and set back.
     unsafe {
         let runs = ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
-        let mask = ffi::lua_gethookmask(state);
-        let hook = ffi::lua_gethook(state);
-        let count = ffi::lua_gethookcount(state);
         if runs {
             ffi::lua_gc(state, ffi::LUA_GCSTOP);
         }
-        if mask != 0 {
-            ffi::lua_sethook(state, None, 0, 0);
-        }
-        let status = allocate();
-        if mask != 0 {
-            ffi::lua_sethook(state, hook, mask, count);
-        }
+        let status = unhooked(state, allocate);
         if runs {
             ffi::lua_gc(state, ffi::LUA_GCRESTART);
         }
+        status
+    }
+}
+
+/// Runs `allocate` with hooks off, as they were before it.
+///
+/// # Safety
+/// As for [`quiet`], and `allocate` takes memory by nothing that runs the collector.
+pub(super) unsafe fn unhooked(state: *mut lua_State, allocate: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: setting a hook that was set before changes nothing else.
+    unsafe {
+        let mask = ffi::lua_gethookmask(state);
+        if mask == 0 {
+            return allocate();
+        }
+        let hook = ffi::lua_gethook(state);
+        let count = ffi::lua_gethookcount(state);
+        ffi::lua_sethook(state, None, 0, 0);
+        let status = allocate();
+        ffi::lua_sethook(state, hook, mask, count);
         status
     }
 }

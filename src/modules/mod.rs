@@ -1,6 +1,7 @@
-//! The modules that Lua gets from `require`: thin bindings, one file for each.
+//! The modules that Lua gets from `require`: thin bindings, one file for each, and the list of them.
 
 pub(crate) mod compress;
+pub(crate) mod entries;
 pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod outlet;
@@ -9,3 +10,107 @@ pub(crate) mod socket;
 #[allow(unsafe_code)] // bridge
 pub(crate) mod stream;
 pub(crate) mod timer;
+
+use crate::function;
+use crate::lua::Function;
+use crate::lua::library::{Library, OPEN_COMPILED};
+
+/// All that is built in.
+pub(crate) struct Builtin;
+
+#[allow(unsafe_code)] // bridge
+impl Library for Builtin {
+    const NATIVES: &'static [(&'static str, Function)] = &[
+        ("lio", function!(crate::selector::lua::open_module)),
+        ("lio.compress", compress::OPEN),
+        (
+            "lio.coroutine",
+            function!(crate::task::coroutine::open_module),
+        ),
+        ("lio.file", file::OPEN),
+        ("lio.http", function!(crate::http::lua::open_module)),
+        ("lio.json", function!(crate::http::json::open_module)),
+        ("lio.outlet", outlet::OPEN),
+        ("lio.resolver", resolver::OPEN),
+        (
+            "lio.signal",
+            function!(crate::selector::signal::open_module),
+        ),
+        ("lio.socket", socket::OPEN),
+        ("lio.stream", function!(crate::stream::lua::open_module)),
+        ("lio.task.core", function!(crate::task::lua::open_module)),
+        ("lio.timer", timer::OPEN),
+        ("lio.watched", function!(crate::watched::lua::open_module)),
+        ("ltask", function!(crate::ltask::lua::ltask::open_module)),
+        (
+            "ltask.bootstrap",
+            function!(crate::ltask::lua::bootstrap::open_module),
+        ),
+        (
+            "ltask.core",
+            function!(crate::ltask::lua::core::open_module),
+        ),
+        (
+            "ltask.exclusive",
+            function!(crate::ltask::lua::exclusive::open_module),
+        ),
+        (
+            "ltask.root",
+            function!(crate::ltask::lua::root::open_module),
+        ),
+    ];
+    const SERVICES: &'static [(&'static str, Function)] = &[
+        ("ltask", function!(crate::ltask::lua::ltask::open_module)),
+        (
+            "ltask.core",
+            function!(crate::ltask::lua::core::open_module),
+        ),
+        (
+            "ltask.root",
+            function!(crate::ltask::lua::root::open_module),
+        ),
+        (
+            "ltask.exclusive",
+            function!(crate::ltask::lua::exclusive::open_module),
+        ),
+        ("lio.task", function!(crate::task::lua::open_lazy)),
+        ("ltask.more", OPEN_COMPILED),
+        ("ltask.request", OPEN_COMPILED),
+        ("ltask.loader", OPEN_COMPILED),
+        ("skynet.debug", OPEN_COMPILED),
+        ("skynet.errors", OPEN_COMPILED),
+        ("skynet.inspect", OPEN_COMPILED),
+        ("skynet.launch", OPEN_COMPILED),
+        ("skynet.message", OPEN_COMPILED),
+        ("skynet.names", OPEN_COMPILED),
+        ("skynet.packing", OPEN_COMPILED),
+        ("skynet.protocol", OPEN_COMPILED),
+        ("skynet.request", OPEN_COMPILED),
+        ("skynet.response", OPEN_COMPILED),
+        ("skynet.services", OPEN_COMPILED),
+        ("skynet.task", OPEN_COMPILED),
+        ("skynet.time", OPEN_COMPILED),
+        ("skynet.trace", OPEN_COMPILED),
+    ];
+}
+
+/// The native module `name`: what an entry point opens.
+const fn native(name: &str) -> Function {
+    let mut index = 0;
+    while index < Builtin::NATIVES.len() {
+        let (module, open) = Builtin::NATIVES[index];
+        if is_same(module.as_bytes(), name.as_bytes()) {
+            return open;
+        }
+        index += 1;
+    }
+    panic!("an entry point of a module that is not in the list")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut index = 0;
+    while index < one.len() && index < other.len() && one[index] == other[index] {
+        index += 1;
+    }
+    index == one.len() && index == other.len()
+}

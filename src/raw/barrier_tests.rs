@@ -299,16 +299,3 @@ fn every_function_with_the_c_convention_is_one_of_lua_or_named() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
-
-#[test]
-fn every_entry_point_has_the_barrier() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for file in ["src/lib.rs", "build.rs"] {
-        let text = fs::read_to_string(root.join(file)).expect("a text");
-        let entries = text.matches("extern \\\"C-unwind\\\" fn luaopen_").count()
-            + text.matches("extern \"C-unwind\" fn luaopen_").count()
-            + text.matches("extern \"C-unwind\" fn $symbol").count();
-        assert!(entries > 0, "{file} has no entry point");
-        assert_eq!(text.matches("function!(").count(), entries, "{file}");
-    }
-}

@@ -1,0 +1,331 @@
+//! What is built in, and how Lua reaches it: native modules, which the crate lists as a [`Library`], and the Lua files
+//! of `lualib/`, which `build.rs` embeds.
+//!
+//! A searcher finds both. It stands behind the one for `package.path`, so that a file that the user put there takes
+//! precedence. An entry point (`luaopen_…`, see `entry_points!`) installs it as well: with one module of the shared
+//! object on `package.cpath` the others are found.
+
+use super::call::Call;
+use super::fault::Fault;
+use super::function::{Flow, Function, Next, Outcome, Then, guarded, then};
+use super::object::Key;
+use super::returns::sealed::Sealed;
+use super::returns::{Argument, Push, Pusher, Pushing, results};
+use super::store;
+use mlua::ffi::{self, lua_State};
+use rustc_hash::FxHashMap;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// What the crate builds in.
+pub(crate) trait Library: 'static {
+    /// Native modules, by name.
+    const NATIVES: &'static [(&'static str, Function)];
+    /// What a service of the scheduler finds without a look at files.
+    const SERVICES: &'static [(&'static str, Function)];
+}
+
+/// An embedded Lua file.
+pub(crate) struct Embedded {
+    pub(crate) module: &'static str,
+    /// The name of its chunk: `@lio/net.lua`.
+    pub(crate) chunk: &'static CStr,
+    pub(crate) text: &'static [u8],
+}
+
+// `EMBEDDED: &[Embedded]`, sorted by module.
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// The embedded Lua file that is the module `name`.
+pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
+    let found = EMBEDDED.binary_search_by_key(&name, |file| file.module.as_bytes());
+    found.ok().map(|index| &EMBEDDED[index])
+}
+
+/// Code that is pushed as a function: Lua text or a precompiled chunk.
+#[derive(Clone, Copy)]
+pub(crate) struct Code {
+    code: &'static [u8],
+    chunk: &'static CStr,
+}
+
+impl Sealed for Code {}
+impl Push for Code {
+    fn push(&mut self, to: Pusher<'_>) {
+        let (state, code, chunk) = (to.state(), self.code, self.chunk.as_ptr());
+        // SAFETY: code and name are static; an error in place of the function is raised, with nothing owned.
+        unsafe {
+            let start = code.as_ptr().cast();
+            if ffi::luaL_loadbufferx(state, start, code.len(), chunk, std::ptr::null())
+                != ffi::LUA_OK
+            {
+                ffi::lua_error(state);
+            }
+        }
+    }
+}
+
+impl Embedded {
+    fn code(&self) -> Code {
+        Code {
+            code: self.text,
+            chunk: self.chunk,
+        }
+    }
+
+    /// What `require` gives as a loader's second argument, and shows.
+    fn place(&self) -> &'static [u8] {
+        &self.chunk.to_bytes()[1..]
+    }
+}
+
+results! {
+    /// What a searcher says.
+    pub(crate) enum Found {
+        Native((Function, &'static str)),
+        File((Code, &'static [u8])),
+        Missing(String),
+        Unknown(()),
+    }
+}
+
+/// The searcher for all that is built in: `search(name)` → a loader and where it is from; or why there is none.
+fn search<L: Library>(call: &mut Call<'_>) -> Result<Found, Fault> {
+    let name = call.bytes(1)?;
+    if let Some(open) = find(L::NATIVES, name) {
+        return Ok(Found::Native((open, ":built-in:")));
+    }
+    if let Some(file) = embedded(name) {
+        return Ok(Found::File((file.code(), file.place())));
+    }
+    Ok(match name.starts_with(b"lio") {
+        true => Found::Missing(format!("no built-in module '{}'", name.escape_ascii())),
+        false => Found::Unknown(()),
+    })
+}
+
+/// The searcher for services, which is asked before files are.
+fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<Found, Fault> {
+    Ok(match find(L::SERVICES, call.bytes(1)?) {
+        Some(open) => Found::Native((open, ":built-in:")),
+        None => Found::Unknown(()),
+    })
+}
+
+/// Whether a service finds the module `name` without a look at files.
+pub(crate) fn is_for_services<L: Library>(name: &[u8]) -> bool {
+    find(L::SERVICES, name).is_some()
+}
+
+fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
+    let found = list.iter().find(|(module, _)| module.as_bytes() == name);
+    found.map(|(_, open)| *open)
+}
+
+/// The first result of a module's chunk is the module.
+const MODULE: &Then = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
+
+/// A chunk to be called with the module's name and its file's.
+type Opening = Pushing<(Code, &'static str, &'static [u8])>;
+
+/// Opens the embedded Lua file `name`, for an entry point.
+pub(crate) fn open_embedded(name: &'static str) -> Result<Opening, Fault> {
+    let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
+    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.place())))
+}
+
+const NOT_BUILT_IN: &str = "the module is not built in";
+
+/// Opens the embedded Lua file that `require` asks for, precompiled: for services, which are made by the thousand.
+pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
+
+fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Code, Argument)>, Fault> {
+    let code = compiled(call.utf8(1)?).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
+    let chunk = c"=lio";
+    Ok(Next::call(1, MODULE, 0).pushing((Code { code, chunk }, Argument(1))))
+}
+
+/// Pushes an embedded Lua file as a function; raises when there is none.
+///
+/// # Safety
+/// `state` is valid, with a free stack slot; no frame between here and Lua owns anything.
+pub(crate) unsafe fn push_compiled(state: *mut lua_State, module: &str) {
+    // SAFETY: the caller has the room that a pusher stands for.
+    let to = unsafe { Pusher::new(state) };
+    match compiled(module) {
+        Some(code) => Code {
+            code,
+            chunk: c"=lio",
+        }
+        .push(to),
+        // SAFETY: raised where the caller may raise.
+        None => unsafe { Fault::message(NOT_BUILT_IN).raise(state) },
+    }
+}
+
+/// Precompiled library files, with the lines and names that tracebacks show, by module: made at first use, kept for good.
+static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
+
+/// An embedded Lua file as a precompiled chunk.
+pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
+    let mut guard = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = guard.get_or_insert_default();
+    if let Some(&chunk) = known.get(module) {
+        return Some(chunk);
+    }
+    let file = embedded(module.as_bytes())?;
+    let chunk: &'static [u8] = compile(file)?.leak();
+    known.insert(file.module, chunk);
+    Some(chunk)
+}
+
+fn compile(file: &Embedded) -> Option<Vec<u8>> {
+    let mut chunk: Vec<u8> = Vec::new();
+    let (start, length) = (file.text.as_ptr().cast(), file.text.len());
+    // SAFETY: a state of its own; loading and dumping report failures by their results.
+    unsafe {
+        let state = ffi::luaL_newstate();
+        if state.is_null() {
+            return None;
+        }
+        let (name, mode) = (file.chunk.as_ptr(), c"t".as_ptr());
+        let done = ffi::luaL_loadbufferx(state, start, length, name, mode) == ffi::LUA_OK
+            && ffi::lua_dump(state, append, (&raw mut chunk).cast(), 0) == 0;
+        ffi::lua_close(state);
+        done.then_some(chunk)
+    }
+}
+
+unsafe extern "C-unwind" fn append(
+    _: *mut lua_State,
+    data: *const c_void,
+    size: usize,
+    chunk: *mut c_void,
+) -> c_int {
+    if size > 0 {
+        // SAFETY: `lua_dump` passes the vector of `compile`, and a block of that size.
+        unsafe {
+            let chunk = &mut *chunk.cast::<Vec<u8>>();
+            chunk.extend_from_slice(std::slice::from_raw_parts(data.cast(), size));
+        }
+    }
+    0
+}
+
+/// Where a searcher goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Before all others.
+    First,
+    /// Behind the one for `package.path`: a shared object on `package.cpath` does not shadow what is built in.
+    BehindPath,
+    /// Behind all others.
+    Last,
+}
+
+/// `LUA_VERSION_NUM` of the Lua this is built for.
+#[cfg(not(feature = "lua55"))]
+const VERSION: f64 = 504.0;
+#[cfg(feature = "lua55")]
+const VERSION: f64 = 505.0;
+
+/// Whether a VM has the searcher.
+static INSTALLED: Key = Key::new(3);
+
+/// Adds the searcher to `package.searchers`, once per VM, and what the core keeps for it. Raises in a VM of another
+/// version of Lua.
+///
+/// # Safety
+/// `state` is valid, with its standard library open and 10 free stack slots; no frame between here and Lua owns anything.
+pub(crate) unsafe fn install<L: Library>(state: *mut lua_State, place: Place) {
+    // SAFETY: the registry's own keys are read and set, the stack is left as it was.
+    unsafe {
+        // 136: `LUAL_NUMSIZES` of Lua with 64-bit integers and doubles.
+        ffi::luaL_checkversion_(state, VERSION, 136);
+        let mark = INSTALLED.pointer();
+        let known = ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, mark) == ffi::LUA_TBOOLEAN;
+        ffi::lua_pop(state, 1);
+        if known {
+            return;
+        }
+        ffi::lua_pushboolean(state, 1);
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, mark);
+        store::ensure(state);
+        insert(state, Function::new(search::<L>), place);
+    }
+}
+
+/// In the VM of a service: what each service needs is found without a look at files.
+///
+/// # Safety
+/// As for [`install`].
+pub(crate) unsafe fn install_for_service<L: Library>(state: *mut lua_State) {
+    // SAFETY: the caller keeps the promises of `insert`, which are those of `install`.
+    unsafe { insert(state, Function::new(search_for_service::<L>), Place::First) }
+}
+
+/// Puts a searcher into `package.searchers`.
+unsafe fn insert(state: *mut lua_State, searcher: Function, place: Place) {
+    // SAFETY: what is not a table is left alone; what was pushed is popped.
+    unsafe {
+        let top = ffi::lua_gettop(state);
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        let package = ffi::lua_getfield(state, -1, c"package".as_ptr()) == ffi::LUA_TTABLE;
+        // A host without `package` has a loader of its own, which must know us.
+        if package && ffi::lua_getfield(state, -1, c"searchers".as_ptr()) == ffi::LUA_TTABLE {
+            let count = ffi::lua_rawlen(state, -1) as i64;
+            let position = match place {
+                Place::First => 1,
+                Place::BehindPath => (count + 1).min(3),
+                Place::Last => count + 1,
+            };
+            for index in (position..=count).rev() {
+                ffi::lua_rawgeti(state, -1, index);
+                ffi::lua_rawseti(state, -2, index + 1);
+            }
+            searcher.push(state, 0);
+            ffi::lua_rawseti(state, -2, position);
+        }
+        ffi::lua_settop(state, top);
+    }
+}
+
+/// What an entry point does: makes the library `L` loadable, and opens a module of it.
+///
+/// # Safety
+/// Called by Lua, in the frame of the entry point.
+pub(crate) unsafe fn enter<L: Library>(state: *mut lua_State, open: Function) -> c_int {
+    // SAFETY: a C function has room for 20 values when Lua calls it; this frame owns nothing.
+    unsafe {
+        guarded(state, || {
+            install::<L>(state, Place::Last);
+            Flow::returns(0)
+        });
+        open.run(state)
+    }
+}
+
+/// `entry_points! { Library; symbol => open, … }`: what `require` of a stock Lua finds in the shared object.
+macro_rules! entry_points {
+    ($library:ty; $($symbol:ident => $open:expr),* $(,)?) => {
+        $(
+            /// Entry point of `require`.
+            ///
+            /// # Safety
+            /// Called by Lua.
+            #[allow(unsafe_code)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $symbol(state: *mut ::mlua::ffi::lua_State) -> ::std::ffi::c_int {
+                // SAFETY: `require` calls it as any C function.
+                unsafe { $crate::lua::library::enter::<$library>(state, $open) }
+            }
+        )*
+    };
+}
+pub(crate) use entry_points;
+
+/// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
+pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
+    // SAFETY: mlua calls the closure protected, with room for a C function's values; it owns nothing.
+    unsafe { lua.exec_raw((), |state| install::<L>(state, Place::BehindPath)) }
+}
