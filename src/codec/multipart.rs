@@ -1,10 +1,11 @@
 //! Incremental parsing of `multipart/form-data` (RFC 7578, framing by RFC 2046 section 5.1).
 //!
-//! Called by `form`, which hands it a body's pieces as they come. Invariants: the work is linear in the
+//! `form` reads it part by part. Invariants: the work is linear in the
 //! bytes fed, however they are split; what is kept is one piece, a boundary's length of the one before,
 //! and a part's headers within their limit; a malformed body is a [`Reject`], found at its first fault.
 
 pub(crate) mod disposition;
+pub(crate) mod form;
 
 use super::http1::fields::{self, Field, Section};
 use super::http1::status::Reject;
@@ -74,20 +75,10 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// How many fields it has.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
     /// Names and values in order, as sent.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        (0..self.count).map(|index| self.field(index))
-    }
-
-    /// Name and value of a field, as sent.
-    pub(crate) fn field(&self, index: usize) -> (&[u8], &[u8]) {
-        let field = &self.fields[index];
-        (field.name.of(&self.section), field.value.of(&self.section))
+        let fields = self.fields[..self.count].iter();
+        fields.map(|field| (field.name.of(&self.section), field.value.of(&self.section)))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) const SELF: c_int = 3;
 pub(super) const HEAD: c_int = 4;
 
 /// What a call on an exchange that is not whole any more raises.
-pub(super) const GONE: &str = "the exchange's stream or routes are gone";
+pub(crate) const GONE: &str = "the exchange's stream or routes are gone";
 
 /// An exchange and what it works on; the user values keep both alive.
 pub(crate) struct Connection {
@@ -272,6 +272,28 @@ impl Connection {
     pub(crate) fn parts(&mut self) -> (&mut Exchange, &mut Stream) {
         // SAFETY: the user value keeps the stream alive; Lua runs one call at a time.
         (&mut self.exchange, unsafe { &mut *self.stream })
+    }
+}
+
+// bridge: for forms, whose binding stands on the core.
+impl Connection {
+    /// Gives the next piece of the body to `take`; `None` when stream or routes are gone.
+    pub(crate) fn pull(
+        &mut self,
+        limit: u64,
+        take: impl FnOnce(&[u8]),
+    ) -> Option<std::io::Result<super::exchange::Piece>> {
+        // SAFETY: it is asked of a living connection.
+        if unsafe { !self.is_whole() } {
+            return None;
+        }
+        let (exchange, stream) = self.parts();
+        let piece = exchange.piece(stream, limit);
+        if let Ok(super::exchange::Piece::Data { from, to, consume }) = piece {
+            take(&stream.buffered()[from..to]);
+            stream.consume(consume);
+        }
+        Some(piece)
     }
 }
 

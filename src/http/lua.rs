@@ -2,8 +2,8 @@
 
 use super::connection::{exchange, workspace};
 use super::{
-    answer, client, due, form, intake, keeper, list, precompressed, request, routes, select, serve,
-    site, tools,
+    answer, client, due, intake, keeper, list, precompressed, request, routes, select, serve, site,
+    tools,
 };
 use crate::codec::http1::status::reason;
 use crate::codec::uri;
@@ -87,7 +87,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"routes", routes::new),
                 (c"answers", client::answers),
                 (c"pairs", pairs),
-                (c"multipart", form::new),
+                (c"multipart", |state| crate::modules::http::form::NEW
+                    .run(state)),
                 (c"spool", |state| crate::modules::http::spool::NEW
                     .run(state)),
                 (c"reason", reason_of),

@@ -10,9 +10,8 @@
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
 //! | `keeper`, `gate`, `life` | a server's connections: how they come, wait and go | |
 //! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
-//! | [`spool`] | temporary files for uploads | |
 //! | `site`, `precompressed` | small files of a folder, answered at once | |
-//! | `request`, `routes`, `select`, `form`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
+//! | `request`, `routes`, `select`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
 mod client;
@@ -20,7 +19,6 @@ pub(crate) mod connection;
 pub(crate) mod due;
 pub(crate) mod exchange;
 mod finish;
-pub(crate) mod form;
 mod gate;
 mod intake;
 pub(crate) mod json;

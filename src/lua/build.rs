@@ -151,6 +151,8 @@ pub(crate) enum Value {
     String(Vec<u8>),
     List(Vec<Value>),
     Record(Vec<(&'static str, Value)>),
+    /// As a record; of several values under one name the last.
+    Map(Vec<(Vec<u8>, Value)>),
     /// The value at an index of the function's stack, which must be an absolute one.
     Argument(c_int),
 }
@@ -178,12 +180,25 @@ impl Push for Value {
                         ffi::lua_rawseti(state, -2, number);
                     }
                 }
-                Value::Record(fields) => {
-                    ffi::lua_createtable(state, 0, fields.len() as c_int);
-                    set_named(fields, to.again());
-                }
+                Value::Record(fields) => push_fields(fields, to),
+                Value::Map(fields) => push_fields(fields, to),
                 Value::Argument(index) => ffi::lua_pushvalue(state, at(*index)),
             }
+        }
+    }
+}
+
+/// Pushes a new table with these fields.
+fn push_fields<K: Push>(fields: &mut [(K, Value)], to: Pusher<'_>) {
+    let state = to.state();
+    // SAFETY: as for the value that has them.
+    unsafe {
+        ffi::lua_createtable(state, 0, fields.len() as c_int);
+        for (name, value) in fields {
+            name.push(to.again());
+            value.push(to.again());
+            check_table(state, -3);
+            ffi::lua_rawset(state, -3);
         }
     }
 }

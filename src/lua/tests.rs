@@ -254,6 +254,17 @@ fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
     })
 }
 
+/// `shaped()` → a list of a record and a map.
+fn shaped(_: &mut Call<'_>) -> Result<Value, Fault> {
+    let map = ["a", "b", "a"].into_iter().zip(1..);
+    let map = map.map(|(name, number)| (name.into(), Value::Integer(number)));
+    let record = vec![("name", Value::String(b"text".to_vec()))];
+    Ok(Value::List(vec![
+        Value::Record(record),
+        Value::Map(map.collect()),
+    ]))
+}
+
 fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
     let text = call.bytes(1)?.to_vec();
     Ok((call.kind(1) == Kind::String, text))
@@ -276,6 +287,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"first", Function::new(first)),
     (c"list", Function::new(list)),
     (c"is_string", Function::new(is_string)),
+    (c"shaped", Function::new(shaped)),
     (c"number", Function::new(number)),
     (c"both", Function::new(both)),
 ];
@@ -526,4 +538,10 @@ fn a_list_of_objects_has_named_values_too() {
     let code = "local list = b.list(3, 'note')
         return show(#list, list[1]:value(), list[3]:value(), list.note, list.names[1], list.names[2])";
     assert_eq!(run(&format!("{SHOW} {code}")), "3 1 3 note a 2");
+}
+
+#[test]
+fn a_value_of_many_becomes_tables() {
+    let code = "local list = b.shaped() return show(#list, list[1].name, list[2].a, list[2].b)";
+    assert_eq!(run(&format!("{SHOW} {code}")), "2 text 3 2");
 }

@@ -1,3 +1,4 @@
 //! `lio.http`: what `lualib/lio/web/` and `lualib/lio/http/` stand on.
 
+pub(crate) mod form;
 pub(crate) mod spool;

@@ -1,0 +1,221 @@
+//! `http.multipart`: a form's parser as `lualib/lio/web/form.lua` uses it. It is fed the pieces of a
+//! body, or takes them from an exchange; nothing here waits: what would need more bytes returns `false`.
+
+use crate::codec::http1::status::Reject;
+use crate::codec::multipart::Limits;
+use crate::codec::multipart::form::{Form, Step};
+use crate::file::spool::Spool;
+use crate::http::connection::{Connection, GONE};
+use crate::http::exchange::Piece;
+use crate::lua::{
+    Call, Failure, Fault, Function, Lender, Lent, Message, New, Nil, Object, Value, results,
+};
+use std::ffi::CStr;
+use std::io;
+use std::ops::Range;
+
+/// A form, and what of it is handed over.
+pub(crate) struct Parser {
+    // Boxed, since the searcher in it asks for an alignment that Lua does not give.
+    form: Box<Form>,
+    loan: Loan,
+}
+
+enum Loan {
+    Data(Range<usize>),
+    Text,
+}
+
+impl Lender for Parser {
+    fn lent(&self) -> &[u8] {
+        match &self.loan {
+            Loan::Data(range) => self.form.bytes().get(range.clone()).unwrap_or_default(),
+            Loan::Text => self.form.text(),
+        }
+    }
+    fn handed_over(&mut self) {}
+}
+
+impl Object for Parser {
+    const NAME: &'static CStr = c"lio.http.multipart";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"feed", Function::new(feed)),
+        (c"finish", Function::new(finish)),
+        (c"pull", Function::new(pull)),
+        (c"next", Function::new(next)),
+        (c"peek", Function::new(peek)),
+        (c"piece", Function::new(piece)),
+        (c"text", Function::new(text)),
+        (c"store", Function::new(store)),
+    ];
+}
+
+/// `"part"`, name, file name, headers.
+type PartValues = (&'static str, Vec<u8>, Option<Vec<u8>>, Value);
+
+results! {
+    /// What a step comes to.
+    enum Reply {
+        Hungry(bool),
+        Done(bool),
+        Parser(New<Parser>),
+        Part(PartValues),
+        Bytes(Lent<Parser>),
+        Size(i64),
+        End(Nil),
+        Refused((Nil, i64, &'static str)),
+        Failed((Nil, i64, Message)),
+    }
+}
+
+impl From<Reject> for Reply {
+    fn from(reject: Reject) -> Reply {
+        Reply::Refused((Nil, reject.status.into(), reject.reason))
+    }
+}
+
+impl From<io::Error> for Reply {
+    fn from(error: io::Error) -> Reply {
+        Reply::Failed((Nil, 500, Failure::io("store", &error).message()))
+    }
+}
+
+/// What a step comes to: `false` when it is hungry, `nil, status, reason` when it is refused, else as `reply` says.
+fn reply<E: Into<Reply>>(
+    step: Result<Step, E>,
+    reply: impl FnOnce(Step) -> Reply,
+) -> Result<Reply, Fault> {
+    Ok(match step {
+        Ok(Step::Hungry) => Reply::Hungry(false),
+        Ok(step) => reply(step),
+        Err(refusal) => refusal.into(),
+    })
+}
+
+fn form<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Form, Fault> {
+    Ok(&mut call.object_mut::<Parser>(1)?.form)
+}
+
+fn limit(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
+    match call.is_none(index) {
+        true => Ok(u64::MAX >> 1),
+        false => Ok(call.integer_in(index, 0..=i64::MAX, "limit")? as u64),
+    }
+}
+
+/// `http.multipart(content_type, parts, headers)` → a parser for a body of that type with so many parts at
+/// most, each with so many bytes of headers; or nil, status, reason.
+pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
+    let content_type = call.bytes(1)?;
+    let limits = Limits {
+        parts: call.integer_in(2, 0..=i64::MAX, "parts limit")? as u64,
+        headers: call.integer_in(3, 1..=1 << 30, "headers limit")? as usize,
+    };
+    Ok(match Form::new(content_type, limits) {
+        Ok(form) => Reply::Parser(New::of(Parser {
+            form: Box::new(form),
+            loan: Loan::Text,
+        })),
+        Err(reject) => reject.into(),
+    })
+});
+
+/// `m:feed(piece)`: the next bytes of the body.
+fn feed(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (parser, stack) = call.split::<Parser>(1)?;
+    parser.form.feed(stack.bytes(2)?);
+    Ok(())
+}
+
+fn finished(form: &mut Form) -> Reply {
+    match form.finish() {
+        Ok(()) => Reply::Done(true),
+        Err(reject) => reject.into(),
+    }
+}
+
+/// `m:finish()`: the body is at its end → true; or nil, status, reason when the form is not.
+fn finish(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    Ok(finished(form(call)?))
+}
+
+/// `m:pull(x [, limit])`: takes the next piece of the exchange's body → true; `false` would block; nil,
+/// status, reason when the body, or the form, is refused or ends early.
+fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let limit = limit(call, 3)?;
+    let (parser, connection) = call.pair::<Parser, Connection>(1, 2)?;
+    let pulled = connection.pull(limit, |piece| parser.form.feed(piece));
+    Ok(match pulled.ok_or_else(|| Fault::message(GONE))? {
+        Ok(Piece::Data { .. }) => Reply::Done(true),
+        Ok(Piece::WouldBlock) => Reply::Hungry(false),
+        Ok(Piece::End) => finished(&mut parser.form),
+        Ok(Piece::Refused(reject)) => reject.into(),
+        Ok(Piece::Truncated) => Reject::bad("closed").into(),
+        Err(error) => Reject::bad(Failure::io("recv", &error).code()).into(),
+    })
+}
+
+/// `m:next()` → `"part", name, filename or nil, headers`: the next part, what is left of the current one
+/// being skipped; headers by lower-case name, of a repeated one the last; `nil` when the form is complete;
+/// `false` hungry; `nil, status, reason` refused.
+fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let form = form(call)?;
+    let step = form.next();
+    reply(step, |step| match step {
+        Step::Part => {
+            let part = form.part();
+            let name = part.disposition.name.to_vec();
+            let filename = part.disposition.filename.as_ref().map(|name| name.to_vec());
+            let headers = part.fields().map(|(name, value)| {
+                let value = Value::String(value.to_vec());
+                (name.to_ascii_lowercase(), value)
+            });
+            Reply::Part(("part", name, filename, Value::Map(headers.collect())))
+        }
+        _ => Reply::End(Nil),
+    })
+}
+
+/// `m:piece([limit])` → the next data of the current part, `nil` at its end; `false` hungry; `nil, status,
+/// reason` refused: 413 when the part is larger than `limit` bytes.
+fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let limit = limit(call, 2)?;
+    let parser = call.object_mut::<Parser>(1)?;
+    reply(parser.form.piece(limit), |step| match step {
+        Step::Data(range) => {
+            parser.loan = Loan::Data(range);
+            Reply::Bytes(Lent::by(1))
+        }
+        _ => Reply::End(Nil),
+    })
+}
+
+/// `m:peek()` → true when the current part has data, nil when it has none; `false` hungry; `nil, status,
+/// reason` refused. To be asked before any of its data.
+fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    reply(form(call)?.peek(), |step| match step {
+        Step::Data(_) => Reply::Done(true),
+        _ => Reply::End(Nil),
+    })
+}
+
+/// `m:text([limit])` → the current part as a whole; `false` hungry; `nil, status, reason` refused.
+fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let limit = limit(call, 2)?;
+    let parser = call.object_mut::<Parser>(1)?;
+    reply(parser.form.collect(limit), |_| {
+        parser.loan = Loan::Text;
+        Reply::Bytes(Lent::by(1))
+    })
+}
+
+/// `m:store(file [, limit])` → the file's size once the current part is written to it as a whole; `false`
+/// hungry; `nil, status, reason` refused, 500 when it cannot be written.
+fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let limit = limit(call, 3)?;
+    let (parser, spool) = call.pair::<Parser, Spool>(1, 2)?;
+    let stored = parser
+        .form
+        .drain::<Reply>(limit, |data| Ok(spool.write(data)?));
+    reply(stored, |_| Reply::Size(spool.size() as i64))
+}
