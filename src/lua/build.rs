@@ -191,7 +191,7 @@ impl Push for Value {
 /// Pushes a new table with these fields.
 fn push_fields<K: Push>(fields: &mut [(K, Value)], to: Pusher<'_>) {
     let state = to.state();
-    // SAFETY: as for the value that has them.
+    // SAFETY: a pusher has room for a table, a name and a value; what is nested makes room for itself.
     unsafe {
         ffi::lua_createtable(state, 0, fields.len() as c_int);
         for (name, value) in fields {
