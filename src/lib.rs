@@ -42,7 +42,6 @@ mod raw;
 #[allow(unsafe_code)]
 mod selector;
 mod socket;
-#[allow(unsafe_code)]
 mod stream;
 #[allow(unsafe_code)]
 mod task;

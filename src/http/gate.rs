@@ -9,9 +9,10 @@ use super::due;
 use super::keeper::{self, Keeper, LISTENER};
 use crate::event::{Mode, READ};
 use crate::raw::object::{self, Object};
+use crate::raw::stream::{self, Accepted};
 use crate::raw::{Fault, Text, guard, raise, settle};
 use crate::socket::Socket;
-use crate::stream::{self, Accepted, Stream};
+use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -45,7 +46,7 @@ unsafe fn take(
     unsafe {
         let keeper = object::check::<Keeper>(state, at);
         let top = ffi::lua_gettop(state);
-        let pool = stream::lua::shared_pool(state);
+        let pool = stream::shared_pool(state);
         ffi::lua_getiuservalue(state, at, LISTENER);
         for count in 0..most {
             ffi::lua_settop(state, top + 1);
@@ -59,8 +60,8 @@ unsafe fn take(
             let listener = object::check::<Socket>(state, top + 1);
             let spare = keeper::push_spare(state, at, keeper);
             let accepted = match spare {
-                Some(connection) => stream::lua::accept_for(state, listener, (*connection).stream),
-                None => stream::lua::push_accepted(state, listener, &*pool),
+                Some(connection) => stream::accept_for(state, listener, (*connection).stream),
+                None => stream::push_accepted(state, listener, &*pool),
             };
             if let Some(connection) = spare
                 && !matches!(accepted, Accepted::Stream(_))

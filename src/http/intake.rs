@@ -9,8 +9,9 @@ use super::request;
 use super::step::push_refusal;
 use crate::codec::http1::chunked::{self as coding, MAX_TRAILER_FIELDS};
 use crate::codec::http1::fields::Field;
+use crate::raw::stream::hand_over;
 use crate::raw::{Fault, args, guard, object, push_bytes, push_emptied, settle};
-use crate::stream::{Filled, hand_over};
+use crate::stream::Filled;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

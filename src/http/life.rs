@@ -152,7 +152,7 @@ pub(super) unsafe fn end(state: *mut lua_State, at: c_int, connection: *mut Conn
             return;
         }
         let (_, stream) = (*connection).parts();
-        if !stream.is_booked() {
+        if !stream.turns.has_books() {
             settle(state, guard(|| Ok(stream.close())));
             // Only once, whoever ends it twice.
             if served {
@@ -236,7 +236,7 @@ pub(super) unsafe fn push_table_of(state: *mut lua_State, at: c_int, life: u32) 
         let top = ffi::lua_gettop(state) - 1;
         ffi::lua_getiuservalue(state, at, KEEPER);
         if ffi::lua_getiuservalue(state, top + 2, keeper::GONE) != ffi::LUA_TTABLE {
-            let stream = crate::stream::lua::push_closed(state, connection.stream);
+            let stream = crate::raw::stream::push_closed(state, connection.stream);
             push_served(state, top + 4, stream, top + 2);
             push_table(state, top + 5);
             ffi::lua_pushvalue(state, -1);

@@ -19,7 +19,6 @@ use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, args, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
-use std::os::fd::AsRawFd;
 
 /// Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones. file.lua has the
 /// same.
@@ -325,7 +324,7 @@ impl Representation<'_> {
         if body == 0 {
             return true;
         }
-        let read = stream.queue_file(file.as_raw_fd(), first, body as usize);
+        let read = stream.queue_file(file, first, body as usize);
         if !matches!(read, Ok(true)) {
             // Lua finds the same, and says so.
             stream.queue().truncate(begin);

@@ -37,7 +37,7 @@ impl Library for Builtin {
             function!(crate::selector::signal::open_module),
         ),
         ("lio.socket", socket::OPEN),
-        ("lio.stream", function!(crate::stream::lua::open_module)),
+        ("lio.stream", stream::OPEN),
         ("lio.task.core", function!(crate::task::lua::open_module)),
         ("lio.timer", timer::OPEN),
         ("lio.watched", function!(crate::watched::lua::open_module)),

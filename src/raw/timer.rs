@@ -2,25 +2,9 @@
 
 use crate::event::timers::Queue;
 use crate::modules::timer::Timers;
-use crate::raw::{Text, args, guard, object, settle};
+use crate::raw::{guard, object, settle};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
-
-/// The seconds that argument `index` means, in nanoseconds. A century is for ever; rounding up keeps a timer from
-/// firing early.
-///
-/// # Safety
-/// Nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn nanos(state: *mut lua_State, index: c_int) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let seconds = ffi::luaL_checknumber(state, index);
-        if seconds.is_nan() {
-            args::argument_error(state, index, Text::new("time is not a number"));
-        }
-        (seconds.clamp(0.0, 3.2e9) * 1e9).ceil() as u64
-    }
-}
 
 /// A timer of the queue at `index` fires at `due`, in seconds of `lio.now`. Never raises.
 ///

@@ -1,6 +1,6 @@
 //! The read buffer of a stream, and the pool of one VM.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// The size of a pooled buffer, which is also what one read asks for at least.
 pub(crate) const SIZE: usize = 16 * 1024;
@@ -12,10 +12,34 @@ const LARGEST: usize = 4 * SIZE;
 /// How many free buffers are kept.
 const SPARE: usize = 64;
 
+/// What bytes lie in.
+#[derive(Default)]
+pub(super) struct Memory {
+    data: Vec<u8>,
+    origin: Origin,
+}
+
+/// Where memory comes from, and goes back to.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Origin {
+    /// The allocator, or the pool's ordinary buffers.
+    #[default]
+    Ordinary,
+    /// It is the pool's wide buffer.
+    Wide,
+}
+
+impl From<Vec<u8>> for Memory {
+    fn from(data: Vec<u8>) -> Memory {
+        let origin = Origin::Ordinary;
+        Memory { data, origin }
+    }
+}
+
 /// Bytes that were read: consumed at the front, filled at the back.
 #[derive(Default)]
 pub(crate) struct Buffer {
-    data: Vec<u8>,
+    memory: Memory,
     start: usize,
     /// So many bytes before `start` are being handed over, see [`Buffer::lend`].
     lent: usize,
@@ -26,35 +50,37 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.data[self.start..]
+        &self.memory.data[self.start..]
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.data.len() == self.start
+        self.memory.data.len() == self.start
     }
 
     /// Lies in the pool's wide buffer.
+    #[inline]
     pub(super) fn is_wide(&self) -> bool {
-        self.data.capacity() == WIDE
+        self.memory.origin == Origin::Wide
     }
 
     /// Owns no memory.
+    #[inline]
     pub(crate) fn is_vacant(&self) -> bool {
-        self.data.capacity() == 0
+        self.memory.data.capacity() == 0
     }
 
-    /// How many bytes at the front of the memory were consumed.
-    pub(super) fn consumed(&self) -> usize {
-        self.start
-    }
-
-    pub(crate) fn adopt(&mut self, data: Vec<u8>) {
-        self.data = data;
+    /// Lies in this memory from now on.
+    #[inline]
+    pub(super) fn adopt(&mut self, memory: Memory) {
+        self.memory = memory;
         self.move_front(0);
     }
 
     /// The bytes begin at `start` from now on.
+    #[inline]
     fn move_front(&mut self, start: usize) {
         self.start = start;
         self.lent = 0;
@@ -66,13 +92,10 @@ impl Buffer {
         self.changes
     }
 
-    /// Consumes `count` bytes, but leaves them in the memory until the buffer is used for anything else.
-    pub(super) fn lend(&mut self, count: usize) {
-        self.lend_part(count, count);
-    }
-
-    /// The same, where only the first `handed` bytes are to be handed over.
-    pub(super) fn lend_part(&mut self, handed: usize, count: usize) {
+    /// Consumes `count` bytes, of which the first `handed` are to be handed over: all stay in the memory until the buffer
+    /// is used for anything else.
+    #[inline]
+    pub(super) fn lend(&mut self, handed: usize, count: usize) {
         let lent = count.min(self.bytes().len());
         self.move_front(self.start + lent);
         self.lent = lent;
@@ -80,56 +103,87 @@ impl Buffer {
     }
 
     /// The bytes that are being handed over.
+    #[inline]
     pub(super) fn lent(&self) -> &[u8] {
         let from = self.start - self.lent;
-        &self.data[from..from + self.handed.min(self.lent)]
+        &self.memory.data[from..from + self.handed.min(self.lent)]
     }
 
     /// Whether bytes that were lent are still in the memory, and nothing has told that they are done with.
+    #[inline]
     pub(super) fn has_lent(&self) -> bool {
         self.lent > 0
     }
 
-    /// What was lent is done with, unless it is to be kept: then it is as if it had not been lent.
-    pub(super) fn end_loan(&mut self, keep: bool) {
-        match keep {
-            true => self.move_front(self.start - self.lent),
-            false => self.consume(0),
-        }
+    /// What was lent is done with.
+    #[inline]
+    pub(super) fn end_loan(&mut self) {
+        self.consume(0);
+    }
+
+    /// What was lent is there again, as if it had not been.
+    pub(super) fn take_lent_back(&mut self) {
+        self.move_front(self.start - self.lent);
     }
 
     /// Gives the memory away; the buffer is vacant then.
-    pub(crate) fn release(&mut self) -> Vec<u8> {
+    #[inline]
+    pub(super) fn release(&mut self) -> Memory {
         self.move_front(0);
-        std::mem::take(&mut self.data)
+        std::mem::take(&mut self.memory)
     }
 
-    /// Drops the first `count` bytes, or all when there are fewer: a finalizer may have consumed or closed before.
+    /// Gives the bytes away that were not consumed; the buffer is vacant then.
+    pub(super) fn release_unread(&mut self) -> Vec<u8> {
+        let start = self.start;
+        let mut data = self.release().data;
+        data.drain(..start);
+        data
+    }
+
+    /// Drops the first `count` bytes, or all when there are fewer.
+    #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
-        self.move_front(self.data.len().min(self.start.saturating_add(count)));
+        self.move_front(self.memory.data.len().min(self.start.saturating_add(count)));
         if self.is_empty() {
-            self.data.clear();
+            self.memory.data.clear();
             self.start = 0;
         }
     }
 
-    /// Makes room for `want` bytes, or for a read of useful size when that is more.
-    pub(crate) fn make_room(&mut self, want: usize) {
+    /// Has `read` append to the bytes: to a vector with spare capacity for `want` bytes, or for a read of useful size when
+    /// that is more. The pool learns when its wide buffer becomes an ordinary one. → what that returns
+    #[inline]
+    pub(super) fn fill<R>(
+        &mut self,
+        want: usize,
+        pool: &Pool,
+        read: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> R {
         let want = want.max(SIZE / 4);
-        if self.data.capacity() - self.data.len() >= want {
-            return;
+        if self.memory.data.capacity() - self.memory.data.len() < want {
+            self.make_room(want, pool);
         }
-        if self.start > 0 {
-            self.data.drain(..self.start);
-            self.move_front(0);
-        }
-        // Doubling keeps the copies of a growing buffer linear in what it holds in the end.
-        self.data.reserve(want);
+        read(&mut self.memory.data)
     }
 
-    /// The memory to read into, whose spare capacity is the room that there is.
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
-        &mut self.data
+    #[cold]
+    fn make_room(&mut self, want: usize, pool: &Pool) {
+        let data = &mut self.memory.data;
+        let moves = self.start > 0;
+        if moves {
+            data.drain(..self.start);
+        }
+        if data.capacity() - data.len() < want {
+            // Doubling keeps the copies of a growing buffer linear in what it holds in the end.
+            data.reserve(want);
+            if std::mem::take(&mut self.memory.origin) == Origin::Wide {
+                pool.wide.set(Wide::Unmade);
+            }
+        }
+        if moves {
+            self.move_front(0);
+        }
     }
 }
 
@@ -138,7 +192,7 @@ impl Buffer {
 #[derive(Default)]
 pub(crate) struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
-    wide: RefCell<Wide>,
+    wide: Cell<Wide>,
 }
 
 /// Where the wide buffer is.
@@ -152,47 +206,38 @@ enum Wide {
 
 impl Pool {
     /// An empty buffer of at least [`SIZE`] bytes.
-    pub(crate) fn take(&self) -> Vec<u8> {
+    pub(super) fn take(&self) -> Vec<u8> {
         let free = self.free.borrow_mut().pop();
         free.unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
     /// An empty buffer to read into: the wide one, unless a stream has it.
-    pub(crate) fn take_wide(&self) -> Vec<u8> {
-        match self.wide.replace(Wide::Lent) {
+    #[inline]
+    pub(super) fn take_wide(&self) -> Memory {
+        let data = match self.wide.replace(Wide::Lent) {
             Wide::Unmade => Vec::with_capacity(WIDE),
             Wide::Here(data) => data,
-            Wide::Lent => self.take(),
-        }
+            Wide::Lent => return self.take().into(),
+        };
+        let origin = Origin::Wide;
+        Memory { data, origin }
     }
 
     /// Takes a buffer back; one that is too large, or one too many, is freed.
-    pub(crate) fn put(&self, mut data: Vec<u8>) {
-        let size = data.capacity();
-        if size < SIZE {
-            return;
-        }
-        if size == WIDE {
+    #[inline]
+    pub(super) fn put(&self, memory: Memory) {
+        let Memory { mut data, origin } = memory;
+        if origin == Origin::Wide {
             data.clear();
-            self.wide.replace(Wide::Here(data));
+            self.wide.set(Wide::Here(data));
             return;
         }
-        if size > LARGEST {
-            self.lost();
-            return;
-        }
-        let mut free = self.free.borrow_mut();
-        if free.len() < SPARE {
-            data.clear();
-            free.push(data);
-        }
-    }
-
-    /// A buffer has grown too large, maybe the wide one: another is made when it is needed.
-    fn lost(&self) {
-        let mut wide = self.wide.borrow_mut();
-        if matches!(*wide, Wide::Lent) {
-            *wide = Wide::Unmade;
+        if (SIZE..=LARGEST).contains(&data.capacity()) {
+            let mut free = self.free.borrow_mut();
+            if free.len() < SPARE {
+                data.clear();
+                free.push(data);
+            }
         }
     }
 }
@@ -202,8 +247,10 @@ mod tests {
     use super::*;
 
     fn write(buffer: &mut Buffer, bytes: &[u8]) {
-        buffer.make_room(bytes.len());
-        buffer.room().extend_from_slice(bytes);
+        buffer.fill(bytes.len(), &Pool::default(), |data| {
+            assert!(data.capacity() - data.len() >= bytes.len());
+            data.extend_from_slice(bytes);
+        });
     }
 
     #[test]
@@ -225,21 +272,21 @@ mod tests {
     #[test]
     fn what_is_lent_is_consumed_until_it_is_kept() {
         let mut buffer = Buffer::default();
-        buffer.make_room(2 * SIZE);
+        buffer.adopt(Vec::with_capacity(2 * SIZE).into());
         write(&mut buffer, b"abcdef");
-        buffer.lend(4);
+        buffer.lend(4, 4);
         assert_eq!(buffer.bytes(), b"ef");
-        buffer.end_loan(true);
+        buffer.take_lent_back();
         assert_eq!(buffer.bytes(), b"abcdef");
-        buffer.lend(10);
+        buffer.lend(10, 10);
         assert!(buffer.is_empty() && buffer.has_lent());
         write(&mut buffer, b"gh");
-        buffer.end_loan(true);
+        buffer.take_lent_back();
         assert_eq!(buffer.bytes(), b"abcdefgh");
-        buffer.lend(2);
+        buffer.lend(2, 2);
         buffer.consume(1);
         assert!(!buffer.has_lent(), "somebody has gone on");
-        buffer.end_loan(true);
+        buffer.take_lent_back();
         assert_eq!(buffer.bytes(), b"defgh");
     }
 
@@ -248,13 +295,13 @@ mod tests {
         let pool = Pool::default();
         let first = pool.take();
         let address = first.as_ptr();
-        pool.put(first);
+        pool.put(first.into());
         let again = pool.take();
         assert_eq!(again.as_ptr(), address);
-        pool.put(Vec::with_capacity(LARGEST + 1));
+        pool.put(Vec::with_capacity(LARGEST + 1).into());
         assert!(pool.free.borrow().is_empty());
         for _ in 0..SPARE + 10 {
-            pool.put(Vec::with_capacity(SIZE));
+            pool.put(Vec::with_capacity(SIZE).into());
         }
         assert_eq!(pool.free.borrow().len(), SPARE);
     }
@@ -263,16 +310,32 @@ mod tests {
     fn there_is_one_wide_buffer() {
         let pool = Pool::default();
         let wide = pool.take_wide();
-        assert_eq!(wide.capacity(), WIDE);
-        let address = wide.as_ptr();
+        assert_eq!(wide.data.capacity(), WIDE);
+        let address = wide.data.as_ptr();
         let beside = pool.take_wide();
-        assert_eq!(beside.capacity(), SIZE, "a stream has the wide one");
+        assert_eq!(beside.data.capacity(), SIZE, "a stream has the wide one");
         pool.put(beside);
         pool.put(wide);
-        let mut again = pool.take_wide();
-        assert_eq!(again.as_ptr(), address);
-        again.reserve(2 * WIDE);
-        pool.put(again);
-        assert_eq!(pool.take_wide().capacity(), WIDE, "made anew after it grew");
+        let mut grows = Buffer::default();
+        grows.adopt(pool.take_wide());
+        assert!(grows.is_wide());
+        assert_eq!(grows.memory.data.as_ptr(), address);
+        grows.fill(2 * WIDE, &pool, |data| data.push(0));
+        assert!(!grows.is_wide());
+        let next = pool.take_wide();
+        assert_eq!(next.data.capacity(), WIDE, "made anew after it grew");
+        pool.put(grows.release());
+        pool.put(next);
+    }
+
+    #[test]
+    fn an_ordinary_buffer_of_the_size_of_the_wide_one_is_none() {
+        let pool = Pool::default();
+        let wide = pool.take_wide();
+        pool.put(Vec::with_capacity(WIDE).into());
+        let beside = pool.take_wide();
+        assert!(beside.origin == Origin::Ordinary, "the wide one is lent");
+        pool.put(wide);
+        assert!(pool.take_wide().origin == Origin::Wide);
     }
 }

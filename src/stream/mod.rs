@@ -3,35 +3,29 @@
 //! - `buffer.rs`: the read buffer, and the pool that buffers come from and go back to
 //! - `transport.rs`: what a stream stands on: plain sockets now, TLS later
 //! - `receive.rs`: the forms of `recv`
-//! - `transfer.rs`: `take` and `put`, the calls that move bytes
-//! - `wait.rs`: `recv` and `send`, which wait; `pump.rs`: the events that wake who waits
+//! - `turns.rs`: who has a turn to read or to write
 //! - `parcel.rs`: connections on their way to another VM
 //! - `file.rs`: files, sent by the kernel
 //! - `queue.rs`: what is to be sent on one connection: bytes, shared bytes, ranges of files
-//! - `lua.rs`: `lio.stream`, what `lualib/lio/net.lua` is built on
 //!
 //! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
 //! that a call would block has the stream armed by the same call. Idle streams own no buffer.
 
 mod buffer;
 pub(crate) mod file;
-pub(crate) mod lua;
 mod parcel;
-mod pump;
 #[allow(dead_code)] // The web server, which is not switched to it yet, will use it.
 pub(crate) mod queue;
 mod receive;
 #[cfg(test)]
 mod tests;
-mod transfer;
 mod transport;
-pub(crate) mod wait;
+pub(crate) mod turns;
 
 pub(crate) use buffer::{Buffer, Pool};
-pub(crate) use lua::Accepted;
 pub(crate) use receive::{Form, Received};
-pub(crate) use transfer::hand_over;
 pub(crate) use transport::Transport;
+pub(crate) use turns::Turns;
 
 use crate::event::{READ, WRITE};
 use crate::socket::{Moved, Socket};
@@ -82,9 +76,7 @@ pub(crate) struct Stream {
     parcel: u64,
     /// Whether the last send failed: the peer takes nothing any more.
     send_failed: bool,
-    /// Who has a turn: bits of `wait.rs`.
-    pub(crate) turns: u8,
-    pub(crate) alarm: wait::Alarm,
+    pub(crate) turns: Turns,
     /// Bytes that the system took, in all.
     pub(crate) written: u64,
 }
@@ -105,8 +97,7 @@ impl Stream {
             messages: 0,
             parcel: 0,
             send_failed: false,
-            turns: 0,
-            alarm: wait::Alarm::default(),
+            turns: Turns::default(),
             written: 0,
         }
     }
@@ -166,18 +157,12 @@ impl Stream {
         }
     }
 
-    /// Drops the first `count` buffered bytes, which stay where they lie until [`Stream::handed_over`], or until the
-    /// stream is used otherwise.
-    fn lend(&mut self, count: usize) {
+    /// Drops the first `count` buffered bytes, of which the first `handed` are to be handed over: they stay where they lie
+    /// until [`Stream::handed_over`], or until the stream is used otherwise.
+    #[inline]
+    pub(crate) fn lend(&mut self, handed: usize, count: usize) {
         self.searched = 0;
-        self.input.lend(count);
-    }
-
-    /// Drops the first `count` buffered bytes; the first `handed` of them are to be handed over, see
-    /// [`Stream::lent`].
-    pub(crate) fn lend_part(&mut self, handed: usize, count: usize) {
-        self.searched = 0;
-        self.input.lend_part(handed, count);
+        self.input.lend(handed, count);
     }
 
     /// What is being handed over.
@@ -192,12 +177,12 @@ impl Stream {
 
     /// What was to be handed over is there again.
     pub(crate) fn take_lent_back(&mut self) {
-        self.input.end_loan(true);
+        self.input.take_lent_back();
     }
 
     /// What was lent is done with.
     pub(crate) fn handed_over(&mut self) {
-        self.input.end_loan(false);
+        self.input.end_loan();
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }
@@ -213,7 +198,7 @@ impl Stream {
         if self.input.bytes().len() <= buffer::SIZE / 4 && !self.input.is_vacant() {
             let rest = self.input.bytes().to_vec();
             self.pool.put(self.input.release());
-            self.input.adopt(rest);
+            self.input.adopt(rest.into());
         }
     }
 
@@ -241,8 +226,9 @@ impl Stream {
         if self.input.is_vacant() {
             self.input.adopt(self.pool.take_wide());
         }
-        self.input.make_room(want);
-        let received = self.transport.receive(self.input.room());
+        let received = self
+            .input
+            .fill(want, &self.pool, |room| self.transport.receive(room));
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }
@@ -277,7 +263,7 @@ impl Stream {
             let mut rest = self.pool.take();
             rest.extend_from_slice(self.input.bytes());
             self.pool.put(self.input.release());
-            self.input.adopt(rest);
+            self.input.adopt(rest.into());
         }
     }
 
@@ -367,7 +353,7 @@ impl Stream {
         self.output_done += count;
         if self.queued() == 0 && self.output.capacity() > 0 {
             self.output_done = 0;
-            self.pool.put(std::mem::take(&mut self.output));
+            self.pool.put(std::mem::take(&mut self.output).into());
         }
     }
 
@@ -434,17 +420,12 @@ impl Stream {
         }
     }
 
-    /// Whether Lua's books of turns, limits or late sends may know of it, so that they have to be told of its end.
-    pub(crate) fn is_booked(&self) -> bool {
-        self.turns != 0
-    }
-
     /// Closes the connection and gives its buffers back. What is queued and not sent is dropped.
     pub(crate) fn close(&mut self) {
         self.transport.close();
         self.ended = true;
         self.pool.put(self.input.release());
-        self.pool.put(std::mem::take(&mut self.output));
+        self.pool.put(std::mem::take(&mut self.output).into());
         self.output_done = 0;
         self.sought = Vec::new();
         if self.parcel != 0 {

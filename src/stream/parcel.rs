@@ -5,7 +5,7 @@
 //! the message failed. Invariant: each parcel is taken once, so no descriptor has two owners; one that
 //! nobody took is closed with the stream that sent it off.
 
-use super::{Buffer, Pool, Stream, Transport};
+use super::{Pool, Stream, Transport};
 use crate::socket::{Parts, Socket, Table};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     fn unpack(&mut self, data: Data) {
-        self.input.adopt(data.input);
+        self.input.adopt(data.input.into());
         self.output = data.output;
         self.output_done = 0;
         self.ended = data.ended;
@@ -112,18 +112,8 @@ impl Stream {
         data.extend_from_slice(bytes);
         data.extend_from_slice(self.buffered());
         let before = std::mem::take(&mut self.input);
-        self.input.adopt(data);
+        self.input.adopt(data.into());
         self.pool.put({ before }.release());
-    }
-}
-
-impl Buffer {
-    /// Gives the bytes away that were not consumed; the buffer is vacant then.
-    fn release_unread(&mut self) -> Vec<u8> {
-        let start = self.consumed();
-        let mut data = self.release();
-        data.drain(..start);
-        data
     }
 }
 

@@ -10,10 +10,11 @@ use crate::codec::http1::fields::{Field, MAX_FIELDS};
 use crate::codec::http1::reply::{Asked, Head};
 use crate::codec::http1::status::Reject;
 use crate::raw::object::{self, Object};
+use crate::raw::stream::hand_over;
 use crate::raw::{
     Fault, Function, Text, args, functions, guard, push_bytes, push_emptied, raise, settle,
 };
-use crate::stream::{Stream, hand_over};
+use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;

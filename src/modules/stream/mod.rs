@@ -2,16 +2,23 @@
 //! call that would block returns `false` (or how much was sent) with the stream armed, and the Lua side waits and calls
 //! again.
 
-pub(crate) mod transfer;
+//!
+//! Failures are `nil, message, partial, code` where part of something was received or sent before.
+
+mod file;
+mod pump;
+mod transfer;
+mod turns;
 
 use crate::event::{CLOSED, READ, WRITE};
-use crate::lua::{Call, Failure, Fault, Function, Light, Object};
+use crate::lua::{
+    Call, Failure, Fault, Function, Light, Metatable, Methods, ModuleWith, Object, Value,
+};
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
-use crate::raw::function; // bridge
+use crate::raw::{function, stream as raw}; // bridge
 use crate::socket::address::Side;
 use crate::stream::Stream;
-use crate::stream::file::{put_file, queue_file};
 use std::ffi::CStr;
 
 impl Object for Stream {
@@ -19,8 +26,8 @@ impl Object for Stream {
     const METHODS: &'static [(&'static CStr, Function)] = &[
         (c"take", transfer::TAKE),
         (c"put", transfer::PUT),
-        (c"put_file", function!(put_file)),
-        (c"queue_file", function!(queue_file)),
+        (c"put_file", Function::new(file::put_file)),
+        (c"queue_file", Function::new(file::queue_file)),
         (c"arm", Function::new(arm)),
         (c"release", Function::new(release)),
         (c"cut", Function::new(cut)),
@@ -134,3 +141,31 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
         false => format!("connection ({})", stream.socket().number()),
     })
 }
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"new", function!(raw::new)),
+    (c"accept", function!(raw::accept)),
+    (c"watch", function!(raw::watch)),
+    (c"adopt", function!(raw::adopt)),
+    (c"take_back", function!(raw::take_back)),
+    (c"pump", function!(pump::pump)),
+    (c"waiting", Function::new(turns::waiting)),
+    (c"set_turn", Function::new(turns::set_turn)),
+    (c"has_turn", Function::new(turns::has_turn)),
+    (c"queue_up", Function::new(turns::queue_up)),
+    (c"limit", Function::new(turns::limit)),
+    (c"book", Function::new(turns::book)),
+];
+
+/// Opens `lio.stream`. `net.lua` adds to the methods what waits, and `__close`, which wakes who waits.
+pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
+    let methods = call.create(Methods::<Stream>::of())?;
+    let metatable = call.create(Metatable::<Stream>::of())?;
+    Ok(ModuleWith {
+        functions: FUNCTIONS,
+        values: vec![
+            ("methods", Value::Argument(methods)),
+            ("metatable", Value::Argument(metatable)),
+        ],
+    })
+});

@@ -1,8 +1,7 @@
 //! `lio.stream`: the calls of a connection that move bytes, and those that wait for that.
 //!
-//! Invariant: `Stream::turns` tells who has a turn. `HERE` is set from the wait of a `recv` of this file until that
-//! call ends, and its token is the stream itself; the other turns stand in Lua's books, and `READING` and
-//! `WRITING` say whether there is one.
+//! Invariant: `Stream::turns` tells who has a turn. It is `Here` from the wait of a `recv` of this file until that call
+//! ends, and the token of that wait is the stream itself.
 
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
@@ -11,7 +10,7 @@ use crate::lua::{
 };
 use crate::modules::timer::Timers;
 use crate::raw;
-use crate::stream::wait::{Alarm, HERE, LIMITED, QUEUED, READING, WRITING};
+use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
 use crate::task::{Core, Token, raise_cannot_wait, this};
 use std::io;
@@ -49,7 +48,7 @@ results! {
 }
 
 /// `nil, message, part, code`.
-struct Failed<P> {
+pub(super) struct Failed<P> {
     why: Why,
     part: P,
 }
@@ -60,7 +59,7 @@ enum Why {
 }
 
 #[derive(Clone, Copy)]
-enum Word {
+pub(super) enum Word {
     Closed,
     Timeout,
     TooLong,
@@ -90,14 +89,18 @@ impl<P: Push + 'static> Returns for Failed<P> {
 }
 
 impl<P> Failed<P> {
-    fn word(word: Word, part: P) -> Self {
+    pub(super) fn word(word: Word, part: P) -> Self {
         let why = Why::Word(word);
         Failed { why, part }
     }
 
     #[cold]
     fn system(call: &'static str, error: &io::Error, part: P) -> Self {
-        let why = Why::System(Failure::io(call, error));
+        Self::by(Failure::io(call, error), part)
+    }
+
+    pub(super) fn by(failure: Failure, part: P) -> Self {
+        let why = Why::System(failure);
         Failed { why, part }
     }
 }
@@ -146,7 +149,7 @@ fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
 /// What is buffered, handed over as the part of something that failed.
 fn rest(stream: &mut Stream) -> Option<Lent<Stream>> {
     let length = stream.buffered().len();
-    stream.lend_part(length, length);
+    stream.lend(length, length);
     Some(Lent::by(1))
 }
 
@@ -157,7 +160,7 @@ fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
     }
     match stream.receive(form) {
         Ok(Received::Ready { length, consume }) => {
-            stream.lend_part(length, consume);
+            stream.lend(length, consume);
             Reply::Bytes(Lent::by(1))
         }
         Ok(Received::WouldBlock) => Reply::Blocked(false),
@@ -218,7 +221,7 @@ fn returned(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 /// `c:recv([form …])`, as `net.recv`: a string; `nil` at the end; `nil, message, partial, code`.
 fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     let (stream, stack) = connection(call, "recv")?;
-    if stream.turns & (READING | HERE) != 0 {
+    if stream.turns.reading != Reading::Free {
         return in_lua(call, IN_TURN);
     }
     if stream.has_lent() {
@@ -244,8 +247,8 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
 
 /// The call has the turn to read from now on. → the time limit of its wait
 fn take_turn(stream: &mut Stream) -> Option<Alarm> {
-    stream.turns |= HERE;
-    (stream.turns & LIMITED != 0).then_some(stream.alarm)
+    stream.turns.reading = Reading::Here;
+    stream.turns.limit
 }
 
 /// The running task, in `recv`, which has the turn, waits until the stream is ready.
@@ -290,7 +293,7 @@ fn refused(call: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
 #[cold]
 fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Fault> {
     let (stream, _) = connection(call, "recv")?;
-    stream.turns &= !(HERE | QUEUED);
+    stream.turns.reading = Reading::Free;
     call.push(Argument(PASS_ON))?;
     call.push(Argument(1))?;
     Ok(Next::call(1, next, 0))
@@ -313,8 +316,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     };
     call.drop_to(outcome.first - 1);
     let (stream, stack) = connection(call, "recv")?;
-    let alarm = (stream.turns & LIMITED != 0).then_some(stream.alarm);
-    let queued = stream.turns & QUEUED != 0;
+    let alarm = stream.turns.limit;
+    let queued = stream.turns.reading == Reading::HereQueued;
     let reply = match (ends, queued) {
         (Some(word), false) => Reply::Failed(Failed::word(word, None)),
         (None, false) => received(stream, form_again(stack, outcome.first - 1)?),
@@ -331,7 +334,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
     if let Reply::Blocked(_) = reply {
         return wait(call, alarm);
     }
-    stream.turns &= !HERE;
+    stream.turns.reading = Reading::Free;
     if let Some(Alarm { timer, .. }) = alarm
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
@@ -381,7 +384,7 @@ enum Put {
 
 results! {
     /// What a `send` comes to.
-    enum Sent {
+    pub(super) enum Sent {
         Done(bool),
         Part(i64),
         Failed(Failed<i64>),
@@ -451,7 +454,7 @@ pub(crate) const PUT: Function = Function::new(put);
 /// `c:send(data, …)`, as `net.send`: `true`; `nil, message, sent, code`.
 fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     let (stream, _) = connection(call, "send")?;
-    if stream.turns & WRITING != 0 {
+    if stream.turns.writes {
         return in_lua(call, IN_TURN);
     }
     match put_strings(call, 2, 0).map_err(|fault| fault.in_call("send", 0))? {

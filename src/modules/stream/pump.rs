@@ -2,13 +2,13 @@
 //! tasks are those of `lio.task` who waits to read is woken, a whole batch in one call from Lua. What else there
 //! is goes to Lua, in order.
 
-use super::Stream;
 use crate::event::READ;
 use crate::http::due;
 use crate::raw::function;
 use crate::raw::object::{self, Block};
 use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
 use crate::selector::lua::Selector;
+use crate::stream::Stream;
 use crate::task::{Core, How, Token, this};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;

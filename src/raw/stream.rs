@@ -1,22 +1,45 @@
-//! `lio.stream`: streams as `lualib/lio/net.lua` uses them. Nothing here waits: a call that would block
-//! returns `false` (or how much was sent) with the stream armed, and the Lua side waits and calls again.
+//! What raw functions that are left do with streams. // bridge
 //!
-//! Failures are `nil, message, partial, code`, where `partial` is what was received or sent before.
+//! Invariant: each byte is handed out once. What is handed over counts as consumed before Lua allocates, so that a
+//! finalizer that reads the same stream finds what follows; and no reference to the stream is held meanwhile.
 
-use super::pump::pump;
-use super::wait;
-use super::{Pool, Stream, Transport};
+use super::object::{self, Key, Object};
+use super::{Fault, Function, Text, args, guard, raise, settle};
 use crate::event::{Mode, READ};
-use crate::raw::object::{self, Key, Object};
-use crate::raw::{Fault, Function, Text, args, functions, guard, module, raise, settle};
 use crate::selector::attach;
 use crate::selector::descriptor::{self, Descriptor};
 use crate::socket::{Moved, Socket};
+use crate::stream::{Pool, Stream, Transport};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::io;
 use std::os::raw::c_int;
 use std::rc::Rc;
+
+/// Pushes the buffered bytes `from..to` and drops the first `consume`. A raise for want of memory loses them, unless
+/// the next call is one of [`push_taken`].
+///
+/// # Safety
+/// The stream's userdata is on the stack, and the range is buffered; no reference to the stream may be in use, and
+/// nothing that needs `Drop` be alive.
+pub(crate) unsafe fn hand_over(
+    state: *mut lua_State,
+    stream: *mut Stream,
+    from: usize,
+    to: usize,
+    consume: usize,
+) {
+    // SAFETY: what is lent lies still until Lua has copied it; finalizers, which may use or drop the stream, run
+    // after that.
+    unsafe {
+        let start = (*stream).buffered()[from..to].as_ptr();
+        (*stream).lend(consume, consume);
+        ffi::lua_pushlstring(state, start.cast(), to - from);
+        if object::is_alive(stream) {
+            (*stream).handed_over();
+        }
+    }
+}
 
 unsafe fn descriptor_of(state: *mut lua_State, index: c_int) -> Descriptor {
     // SAFETY: only streams get here.
@@ -44,12 +67,6 @@ pub(crate) unsafe fn check<'a>(state: *mut lua_State, index: c_int) -> &'a mut S
     unsafe { &mut *object::check::<Stream>(state, index) }
 }
 
-/// The VM's buffer pool, which upvalue 1 of the module's functions holds.
-unsafe fn pool<'a>(state: *mut lua_State) -> &'a Rc<Pool> {
-    // SAFETY: the upvalue lives as long as the running function.
-    unsafe { &(*object::check::<PoolHolder>(state, ffi::lua_upvalueindex(1))).0 }
-}
-
 static POOL: Key = Key::new(5);
 
 /// The VM's buffer pool, which lives as long as the VM.
@@ -59,27 +76,19 @@ static POOL: Key = Key::new(5);
 pub(crate) unsafe fn shared_pool(state: *mut lua_State) -> *const Rc<Pool> {
     // SAFETY: the registry keeps the holder.
     unsafe {
-        push_pool(state);
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, POOL.pointer());
+        if object::test::<PoolHolder>(state, -1).is_none() {
+            ffi::lua_pop(state, 1);
+            let Ok(_) = object::push_new(state, || {
+                let shared = crate::lua::store::shared::<Pool>(state);
+                Ok::<_, std::convert::Infallible>(PoolHolder(shared.unwrap_or_default()))
+            });
+            ffi::lua_pushvalue(state, -1);
+            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, POOL.pointer());
+        }
         let holder = object::check::<PoolHolder>(state, -1);
         ffi::lua_pop(state, 1);
         &raw const (*holder).0
-    }
-}
-
-/// Pushes what holds the VM's buffer pool, made at first use.
-unsafe fn push_pool(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, POOL.pointer());
-        if object::test::<PoolHolder>(state, -1).is_some() {
-            return;
-        }
-        ffi::lua_pop(state, 1);
-        let Ok(_) = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(PoolHolder(Rc::default()))
-        });
-        ffi::lua_pushvalue(state, -1);
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, POOL.pointer());
     }
 }
 
@@ -105,7 +114,7 @@ unsafe fn register(state: *mut lua_State) -> c_int {
 /// `stream.watch(selector, socket)`: registers a listener, a datagram socket or one that is connecting,
 /// asking for nothing; `selector:arm` and `accept` ask for one event at a time. `true`, or
 /// `nil, message, code`.
-unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
         let descriptor = (*object::check::<Socket>(state, 2)).descriptor();
@@ -125,10 +134,10 @@ unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
 
 /// `stream.new(selector, socket)` → a stream that has taken the socket over; the socket object reads as
 /// closed then. `nil, message, code` when the selector refuses it, which closes it.
-unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the socket moves from one userdata to another with nothing between.
     unsafe {
-        let pool = pool(state);
+        let pool = &*shared_pool(state);
         let socket = object::check::<Socket>(state, 2);
         if (*socket).is_closed() {
             args::argument_error(state, 2, Text::new("socket is already closed"));
@@ -249,10 +258,10 @@ pub(crate) unsafe fn push_accepted(
 
 /// `stream.accept(selector, listener)` → a stream; `false` when nobody is there, the listener being
 /// armed; `nil, message, code` on failure.
-unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
-        let pool = pool(state);
+        let pool = &*shared_pool(state);
         let listener = object::check::<Socket>(state, 2);
         match push_accepted(state, listener, pool) {
             Accepted::Stream(_) => register(state),
@@ -267,10 +276,10 @@ unsafe extern "C-unwind" fn accept(state: *mut lua_State) -> c_int {
 
 /// `stream.adopt(selector, number)` → the stream that was sent off; `nil, message, code` when somebody
 /// has taken it, or the selector refuses it: then it is there for the sender to take back.
-unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
-        let pool = pool(state);
+        let pool = &*shared_pool(state);
         let number = args::integer_in(state, 2, 1, i64::MAX, "number") as u64;
         let owned = &*descriptor::table(state);
         let made = object::push_new(state, || {
@@ -296,7 +305,7 @@ unsafe extern "C-unwind" fn adopt(state: *mut lua_State) -> c_int {
 
 /// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;
 /// `nil, message, code` when somebody has taken it.
-unsafe extern "C-unwind" fn take_back(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn take_back(state: *mut lua_State) -> c_int {
     // SAFETY: as for `new`.
     unsafe {
         let stream = check(state, 2);
@@ -309,47 +318,5 @@ unsafe extern "C-unwind" fn take_back(state: *mut lua_State) -> c_int {
             ffi::lua_pushboolean(state, 1);
         }
         count
-    }
-}
-
-/// Opens `lio.stream`.
-///
-/// # Safety
-/// Called by Lua's `require`.
-pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        module::push(
-            state,
-            functions![
-                (c"waiting", wait::waiting),
-                (c"set_turn", wait::set_turn),
-                (c"has_turn", wait::has_turn),
-                (c"queue_up", wait::queue_up),
-                (c"limit", wait::limit),
-                (c"book", wait::book),
-                (c"pump", pump),
-            ],
-        );
-        push_pool(state);
-        let functions: &[(&CStr, Function); 5] = functions![
-            (c"new", new),
-            (c"accept", accept),
-            (c"watch", watch),
-            (c"adopt", adopt),
-            (c"take_back", take_back),
-        ];
-        for (name, function) in functions {
-            ffi::lua_pushvalue(state, -1);
-            function.push(state, 1);
-            ffi::lua_setfield(state, -3, name.as_ptr());
-        }
-        ffi::lua_pop(state, 1);
-        // What waits is added to the methods by net.lua, and `__close`, which wakes who waits.
-        object::push_metatable::<Stream>(state);
-        ffi::lua_getfield(state, -1, c"__index".as_ptr());
-        ffi::lua_setfield(state, -3, c"methods".as_ptr());
-        ffi::lua_setfield(state, -2, c"metatable".as_ptr());
-        1
     }
 }
