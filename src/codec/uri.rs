@@ -124,6 +124,17 @@ pub(crate) fn path_is_plain(raw: &[u8]) -> bool {
     raw.is_ascii() && find_byte(b'%', raw).is_none()
 }
 
+/// A raw path in its normal form: itself, or what is written to `scratch`. `None` for a bad escape.
+#[inline]
+pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a str> {
+    if path_is_plain(raw) {
+        return std::str::from_utf8(raw).ok();
+    }
+    scratch.clear();
+    normalize_path(raw, scratch).ok()?;
+    std::str::from_utf8(scratch).ok()
+}
+
 /// Appends the normal form of a raw path to `out`: escaped unreserved characters are decoded,
 /// other escapes kept in upper case (`%2f` is not a separator), and bytes that no path may have,
 /// those beyond ASCII among them, are escaped. The result is ASCII. Dot segments stay.

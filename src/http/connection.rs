@@ -6,10 +6,11 @@
 
 use super::exchange::{Exchange, Workspace};
 use super::keeper::Keeper;
-use super::routes::Routes;
 use super::step::{self, Step};
 use super::{answer, intake, life, state};
 use crate::codec::http1::head::Limits;
+use crate::http::router::routes::Routes;
+use crate::modules::http::routes::AppRoutes;
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, functions, raise};
 use crate::stream::Stream;
@@ -33,7 +34,7 @@ pub(crate) const GONE: &str = "the exchange's stream or routes are gone";
 pub(crate) struct Connection {
     pub(crate) exchange: Exchange,
     pub(super) stream: *mut Stream,
-    pub(super) routes: *const Routes,
+    pub(super) routes: *const AppRoutes,
     /// The VM's workspace, which the registry keeps.
     space: *mut Workspace,
     /// The server that it belongs to; null when nobody serves it.
@@ -174,7 +175,7 @@ pub(crate) unsafe fn workspace(state: *mut lua_State) -> *mut Workspace {
 impl Connection {
     fn new(
         stream: *mut Stream,
-        routes: *const Routes,
+        routes: *const AppRoutes,
         space: *mut Workspace,
         limits: Limits,
     ) -> Self {
@@ -258,9 +259,9 @@ impl Connection {
     }
 
     /// What the app's routes tell `serve`.
-    pub(super) fn routes(&self) -> &Routes {
-        // SAFETY: the user value keeps the routes alive.
-        unsafe { &*self.routes }
+    pub(super) fn routes(&self) -> std::cell::RefMut<'_, Routes> {
+        // SAFETY: the user value keeps the routes alive. No borrow of them spans a call into Lua. // bridge
+        unsafe { (*self.routes).0.borrow_mut() }
     }
 
     /// The VM's workspace; one user at a time.
@@ -328,7 +329,7 @@ unsafe fn push(
     state: *mut lua_State,
     at: c_int,
     stream: *mut Stream,
-    routes: *const Routes,
+    routes: *const AppRoutes,
     space: *mut Workspace,
     limits: Limits,
 ) -> *mut Connection {
@@ -373,7 +374,7 @@ pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int 
     // SAFETY: a thin shell.
     unsafe {
         let stream = object::check::<Stream>(state, 1);
-        let routes = object::check::<Routes>(state, 2);
+        let routes = object::check::<AppRoutes>(state, 2);
         let space = workspace(state);
         let limits = Limits {
             request_line: args::integer_in(state, 3, 1, 1 << 30, "request line limit") as usize,

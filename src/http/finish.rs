@@ -5,6 +5,7 @@ use super::answer;
 use super::connection::{Connection, GONE};
 use super::serve::{at, concluded, push_response, push_tool, restore};
 use super::tools as tool;
+use crate::http::router::routes::RouteId;
 use crate::raw::{Text, raise};
 use crate::raw::{continuation, function};
 use mlua::ffi::{self, lua_State};
@@ -70,8 +71,9 @@ pub(super) unsafe fn finish(state: *mut lua_State, connection: *mut Connection, 
             restore(state, connection);
             if ok {
                 // A long answer, say: its route will need one again.
-                let routes = &mut *(*connection).routes.cast_mut();
-                routes.needs_request((*connection).route);
+                if let Some(route) = RouteId::from_number((*connection).route) {
+                    (*connection).routes().needs_request(route);
+                }
             }
         }
         if ffi::lua_type(state, at::RESPONSE) == ffi::LUA_TNIL {

@@ -6,10 +6,10 @@
 
 use super::connection::{Connection, HEAD, KEEPER, SELF, workspace};
 use super::exchange::Workspace;
-use super::routes::Routes;
 use super::tools as tool;
 use super::{gate, life};
 use crate::codec::http1::head::Limits;
+use crate::modules::http::routes::AppRoutes;
 use crate::raw::object::{self, Object};
 use crate::raw::{Function, Text, functions, guard, raise, settle};
 use crate::socket::Socket;
@@ -50,7 +50,7 @@ const SHED: usize = 16;
 /// One server.
 pub(crate) struct Keeper {
     pub(super) limits: Limits,
-    pub(super) routes: *const Routes,
+    pub(super) routes: *const AppRoutes,
     pub(super) space: *mut Workspace,
     pub(super) listener: *const Socket,
     /// Seconds: between requests, for a head, for what is left of a body, for the peer to read.
@@ -137,7 +137,7 @@ pub(super) unsafe extern "C-unwind" fn keeper(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the keeper is owned by Lua before anything can raise.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
-        let routes = object::check::<Routes>(state, 2);
+        let routes = object::check::<AppRoutes>(state, 2);
         for argument in 3..=6 {
             ffi::luaL_checktype(state, argument, ffi::LUA_TTABLE);
         }

@@ -2,8 +2,7 @@
 
 use super::connection::{exchange, workspace};
 use super::{
-    answer, client, due, intake, keeper, list, precompressed, request, routes, select, serve, site,
-    tools,
+    answer, client, due, intake, keeper, list, precompressed, request, select, serve, site, tools,
 };
 use crate::codec::http1::status::reason;
 use crate::codec::uri;
@@ -84,7 +83,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
             state,
             functions![
                 (c"exchange", exchange),
-                (c"routes", routes::new),
+                (c"routes", |state| crate::modules::http::routes::NEW
+                    .run(state)),
                 (c"answers", client::answers),
                 (c"pairs", pairs),
                 (c"multipart", |state| crate::modules::http::form::NEW

@@ -18,7 +18,6 @@ pub(super) use kind::{is_known, kind};
 use query::push_decoded;
 pub(crate) use query::push_pairs;
 use routing::{matches, params, route};
-pub(crate) use routing::{normal_path, route_path};
 pub(crate) use table::{Table, push_lower};
 
 use super::connection::Connection;

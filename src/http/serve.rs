@@ -15,10 +15,11 @@ use super::finish::finish;
 use super::keeper::HANDLERS;
 use super::life;
 use super::request::{self, Request};
-use super::routes::{Routes, Takes};
 use super::step::{self, Step};
 use super::tools as tool;
 use crate::event::clock::monotonic;
+use crate::http::router::routes::{RouteId, Takes};
+use crate::modules::http::routes::AppRoutes;
 use crate::raw::{Text, continuation, object, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -66,7 +67,7 @@ struct Run {
     /// The one at [`at::CONNECTION`].
     connection: *mut Connection,
     /// Whose handlers are at [`at::HANDLERS`]; null: nobody's.
-    app: *const Routes,
+    app: *const AppRoutes,
 }
 
 /// `http.serve(work, tools [, x])`: serves the connections that are due, one after another, or `x` alone, which
@@ -242,8 +243,9 @@ impl Run {
             }
             let connection = self.living();
             // By pointer: what is pushed below may run a finalizer that adds routes.
-            let app: *const Routes = (*connection).routes();
-            let plain = route != 0 && !(*connection).careful && !(*app).wrapped;
+            let app: *const AppRoutes = (*connection).routes;
+            let plain =
+                route != 0 && !(*connection).careful && !(*connection).routes().is_wrapped();
             (*connection).alone = plain;
             if bare && !plain {
                 restore(state, connection);
@@ -257,7 +259,7 @@ impl Run {
                 ffi::lua_pushinteger(state, route);
                 ffi::lua_call(state, 4, 1);
             } else {
-                match (*app).takes(route) {
+                match takes_of(&*connection) {
                     Takes::Both => push_response(state),
                     _ => ffi::lua_pushnil(state),
                 }
@@ -275,7 +277,7 @@ impl Run {
     }
 
     /// Puts the handlers of the connection's app into their place.
-    unsafe fn push_handlers(&mut self, app: *const Routes) {
+    unsafe fn push_handlers(&mut self, app: *const AppRoutes) {
         if self.app == app {
             return;
         }
@@ -324,11 +326,16 @@ impl Run {
 /// Whether the request that was found is for a handler that takes nothing: no request is made for it then, unless it
 /// turns out that somebody else needs one.
 fn takes_nothing(connection: &Connection) -> bool {
-    let app = connection.routes();
     connection.route != 0
         && !connection.careful
-        && !app.wrapped
-        && app.takes(connection.route) == Takes::Nothing
+        && !connection.routes().is_wrapped()
+        && takes_of(connection) == Takes::Nothing
+}
+
+/// What the handler of its request's route takes.
+fn takes_of(connection: &Connection) -> Takes {
+    RouteId::from_number(connection.route)
+        .map_or(Takes::Both, |route| connection.routes().takes(route))
 }
 
 /// Makes the request whose head was left in the buffer after all.

@@ -201,10 +201,9 @@ impl Site {
         connection: &Connection,
         scratch: &mut Vec<u8>,
     ) -> bool {
-        // SAFETY: the connection's user value keeps the routes alive.
-        let routes = unsafe { &*connection.routes };
+        let routes = connection.routes();
         self.path.clear();
-        let found = request.parameter(routes, REST, scratch, |value| {
+        let found = request.parameter(&routes, REST, scratch, |value| {
             if !uri::needs_decode(value, false) {
                 self.path.extend_from_slice(value);
                 return true;

@@ -9,6 +9,8 @@ use super::exchange::{Next, Workspace};
 use super::request::{self, Request};
 use crate::codec::http1::head::Head;
 use crate::codec::http1::status::Reject;
+use crate::codec::uri;
+use crate::http::router::routes::RouteId;
 use crate::raw::{Text, object, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -46,8 +48,7 @@ impl Step {
 
 /// What comes next; the head of a request is in the workspace.
 fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
-    // SAFETY: the user value keeps the routes alive.
-    let routes = unsafe { &*connection.routes };
+    let routes = connection.routes;
     let (exchange, stream) = connection.parts();
     if stream.is_closed() {
         return Step::Over;
@@ -56,10 +57,12 @@ fn step(connection: &mut Connection, workspace: &mut Workspace) -> Step {
         Ok(Next::Request) => {
             let Workspace { head, scratch, .. } = workspace;
             let bytes = stream.buffered();
-            match request::normal_path(request::route_path(head, bytes), scratch) {
+            match uri::normal_path(head.route_path(bytes), scratch) {
                 Some(path) => {
                     let method = head.method.of(bytes);
-                    connection.route = routes.find(head.method_id, method, path);
+                    // SAFETY: the user value keeps the routes alive.
+                    let found = unsafe { (*routes).0.borrow() }.find(head.method_id, method, path);
+                    connection.route = found.map_or(0, RouteId::number);
                     Step::Request
                 }
                 None => {

@@ -22,7 +22,7 @@ enum Framing {
     Chunked(Box<Chunked>),
     /// By the peer's end.
     Close,
-    Broken(Reject),
+    Broken(Box<Reject>),
 }
 
 /// What is among the bytes. Ranges and counts are from their start.
@@ -94,7 +94,7 @@ impl Incoming {
                     trailers: 0..0,
                 });
             }
-            Framing::Broken(reject) => return Err(*reject),
+            Framing::Broken(reject) => return Err(**reject),
             Framing::Chunked(_) => return self.next_of_chunks(bytes),
             Framing::Close => bytes.len(),
             Framing::Length(left) => {
@@ -123,7 +123,7 @@ impl Incoming {
         let step = match decoder.next(bytes) {
             Ok(step) => step,
             Err(reject) => {
-                self.framing = Framing::Broken(reject);
+                self.framing = Framing::Broken(Box::new(reject));
                 return Err(reject);
             }
         };

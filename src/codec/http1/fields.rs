@@ -32,6 +32,13 @@ impl Span {
         }
     }
 
+    /// Moves it by `by` bytes, modulo 2³².
+    #[inline]
+    pub(super) fn shift(&mut self, by: u32) {
+        self.start = self.start.wrapping_add(by);
+        self.end = self.end.wrapping_add(by);
+    }
+
     /// The bytes of this span in the slice it was parsed from.
     #[inline]
     pub(crate) fn of(self, buf: &[u8]) -> &[u8] {

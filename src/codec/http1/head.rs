@@ -9,8 +9,12 @@ mod framing;
 mod line;
 mod target;
 
-use super::fields::{self, Fields, Section, Span};
+use super::fields::{self, Field, Fields, Section, Span};
 use super::status::Reject;
+
+use framing::Facts;
+use line::Line;
+use target::Target;
 
 pub(crate) use framing::Framing;
 pub(crate) use framing::{Coding, members, read_codings, read_length};
@@ -116,6 +120,15 @@ impl Head {
             _ => self.path.of(buf),
         }
     }
+
+    /// The raw path that routes are looked up by; CONNECT, which has none, counts as `/`.
+    #[inline]
+    pub(crate) fn route_path<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
+        match self.target_form {
+            TargetForm::Authority => b"/",
+            _ => self.path(buf),
+        }
+    }
 }
 
 /// Parses the request head at the start of `buf`; `None` when more bytes are needed.
@@ -133,40 +146,175 @@ pub(crate) fn parse(
     progress: &mut Progress,
     fields: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
+    let Some((line, target)) = parse_line(buf, limits, progress)? else {
+        return Ok(None);
+    };
+    let section = parse_fields(buf, &line, limits, progress, fields)?;
+    Ok(section.map(|section| line.with(&target, &section)))
+}
+
+/// The request line and its target, if they are there and a parse is due.
+#[inline]
+fn parse_line(
+    buf: &[u8],
+    limits: &Limits,
+    progress: &mut Progress,
+) -> Result<Option<(Line, Target)>, Reject> {
     if !progress.is_due(buf) {
         return Ok(None);
     }
-    let line_limit = limits.request_line.min(MAX_LIMIT);
-    let section_limit = limits.headers.min(MAX_LIMIT);
+    let limit = limits.request_line.min(MAX_LIMIT);
     let start = skip_empty_lines(buf)?;
-    let Some(line) = line::parse(buf, start, line_limit)? else {
-        progress.put_off(buf.len(), start + line_limit);
+    let Some(line) = line::parse(buf, start, limit)? else {
+        progress.put_off(buf.len(), start + limit);
         return Ok(None);
     };
     progress.has_line = true;
     let target = target::split(buf, &line)?;
-    let section = fields::parse_section(buf, line.end, section_limit, limits.fields, fields)?;
+    Ok(Some((line, target)))
+}
+
+/// The header section behind a request line: what its fields say, how many they are, and where it ends.
+#[derive(Clone, Copy)]
+struct Parsed {
+    facts: Facts,
+    count: usize,
+    end: usize,
+}
+
+#[inline]
+fn parse_fields(
+    buf: &[u8],
+    line: &Line,
+    limits: &Limits,
+    progress: &mut Progress,
+    fields: &mut Fields,
+) -> Result<Option<Parsed>, Reject> {
+    let limit = limits.headers.min(MAX_LIMIT);
+    let section = fields::parse_section(buf, line.end, limit, limits.fields, fields)?;
     let Section::Complete { end, count } = section else {
-        progress.put_off(buf.len(), line.end + section_limit);
+        progress.put_off(buf.len(), line.end + limit);
         return Ok(None);
     };
     let facts = framing::decide(buf, &fields[..count], line.version)?;
-    Ok(Some(Head {
-        method: line.method,
-        method_id: line.method_id,
-        target: line.target,
-        target_form: target.form,
-        path: target.path,
-        query: target.query,
-        host: target.authority.or(facts.host),
-        version: line.version,
-        field_count: count,
-        head_len: end,
-        framing: facts.framing,
-        keep_alive: facts.keep_alive,
-        expect_continue: facts.expect_continue,
-        upgrade: facts.upgrade,
-    }))
+    Ok(Some(Parsed { facts, count, end }))
+}
+
+impl Line {
+    #[inline]
+    fn with(&self, target: &Target, section: &Parsed) -> Head {
+        Head {
+            method: self.method,
+            method_id: self.method_id,
+            target: self.target,
+            target_form: target.form,
+            path: target.path,
+            query: target.query,
+            host: target.authority.or(section.facts.host),
+            version: self.version,
+            field_count: section.count,
+            head_len: section.end,
+            framing: section.facts.framing,
+            keep_alive: section.facts.keep_alive,
+            expect_continue: section.facts.expect_continue,
+            upgrade: section.facts.upgrade,
+        }
+    }
+}
+
+/// A longer header section is not remembered.
+const REMEMBERED: usize = 2048;
+
+/// A parser with the fields of the head that it parsed last. Clients repeat their fields: a section with the bytes of the
+/// one before is known, and only compared. One set of limits belongs to each parser.
+pub(crate) struct Parser {
+    fields: Box<Fields>,
+    /// The section that `fields` and `parsed` are of, with its blank line; empty: none. It began at `start`.
+    section: Vec<u8>,
+    start: usize,
+    version: u8,
+    parsed: Parsed,
+}
+
+impl Parser {
+    pub(crate) fn new() -> Self {
+        Parser {
+            fields: Box::new(fields::NO_FIELDS),
+            section: Vec::new(),
+            start: 0,
+            version: 0,
+            parsed: Parsed {
+                facts: Facts::default(),
+                count: 0,
+                end: 0,
+            },
+        }
+    }
+
+    /// The fields of the head that was parsed last.
+    pub(crate) fn fields(&self) -> &[Field] {
+        &self.fields[..self.parsed.count]
+    }
+
+    /// As [`parse`].
+    ///
+    /// # Errors
+    /// As for [`parse`].
+    #[inline]
+    pub(crate) fn parse(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        progress: &mut Progress,
+    ) -> Result<Option<Head>, Reject> {
+        let Some((line, target)) = parse_line(buf, limits, progress)? else {
+            return Ok(None);
+        };
+        let is_known = line.version == self.version
+            && !self.section.is_empty()
+            && buf[line.end..].starts_with(&self.section);
+        if !is_known {
+            return self.parse_new(buf, &line, &target, limits, progress);
+        }
+        if line.end != self.start {
+            self.move_to(line.end);
+        }
+        Ok(Some(line.with(&target, &self.parsed)))
+    }
+
+    fn parse_new(
+        &mut self,
+        buf: &[u8],
+        line: &Line,
+        target: &Target,
+        limits: &Limits,
+        progress: &mut Progress,
+    ) -> Result<Option<Head>, Reject> {
+        self.section.clear();
+        let Some(parsed) = parse_fields(buf, line, limits, progress, &mut self.fields)? else {
+            return Ok(None);
+        };
+        let section = &buf[line.end..parsed.end];
+        if section.len() <= REMEMBERED {
+            self.section.extend_from_slice(section);
+        }
+        (self.start, self.version, self.parsed) = (line.end, line.version, parsed);
+        Ok(Some(line.with(target, &parsed)))
+    }
+
+    /// The section begins at `start` now.
+    fn move_to(&mut self, start: usize) {
+        let moved = start.wrapping_sub(self.start) as u32;
+        for field in &mut self.fields[..self.parsed.count] {
+            field.name.shift(moved);
+            field.value.shift(moved);
+        }
+        if let Some(host) = &mut self.parsed.facts.host {
+            host.shift(moved);
+        }
+        self.start = start;
+        self.parsed.end = start + self.section.len();
+    }
 }
 
 /// The offset of the request line. A robust server skips the odd CRLF that old clients send

@@ -10,6 +10,7 @@
 //! can conflict.
 
 mod pattern;
+pub(crate) mod routes;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -98,6 +99,11 @@ impl<'p> Values<'p> {
         }
     }
 
+    /// The values; only a tail's may be empty.
+    pub(crate) fn as_slice(&self) -> &[&'p str] {
+        &self.values[..self.count]
+    }
+
     /// Appends a value; patterns with more than [`MAX_PARAMETERS`] were refused.
     fn push(&mut self, value: &'p str) {
         self.values[self.count] = value;
@@ -110,17 +116,12 @@ impl<'p> Values<'p> {
 pub(crate) struct Node<'r, 'p> {
     /// The routes in order of registration; never empty.
     pub(crate) candidates: &'r [Candidate],
+    /// Those of the parameters, raw sub-slices of the path, in the order of [`Route::names`].
     values: Values<'p>,
     shape: &'r Shape,
 }
 
-impl<'p> Node<'_, 'p> {
-    /// The parameters' values, raw sub-slices of the path, in the order of [`Route::names`]. Only a
-    /// tail's value may be empty.
-    pub(crate) fn values(&self) -> &[&'p str] {
-        &self.values.values[..self.values.count]
-    }
-
+impl Node<'_, '_> {
     fn is_more_specific(&self, other: &Self) -> bool {
         self.shape.is_more_specific(other.shape)
     }
@@ -141,11 +142,6 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// An empty table.
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds a route and returns its number, counted from 0. `method` is empty for any method.
     ///
     /// Segments of `pattern` are literal text, `:name`, `:name<constraint>`, and at its end

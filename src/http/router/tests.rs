@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::Router;
 
 fn router(patterns: &[&str]) -> Router {
-    let mut router = Router::new();
+    let mut router = Router::default();
     for pattern in patterns {
         router.add(b"GET", pattern).unwrap();
     }
@@ -16,7 +16,12 @@ fn router(patterns: &[&str]) -> Router {
 fn find<'a>(patterns: &[&'a str], path: &'a str) -> Option<(&'a str, Vec<String>)> {
     let router = router(patterns);
     let node = router.find(path)?;
-    let values = node.values().iter().map(ToString::to_string).collect();
+    let values = node
+        .values
+        .as_slice()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     Some((patterns[node.candidates[0].route], values))
 }
 
@@ -106,7 +111,7 @@ fn literal_text_is_brought_into_the_form_of_paths() {
 
 #[test]
 fn names_and_constraints_are_kept_in_order() {
-    let mut router = Router::new();
+    let mut router = Router::default();
     let id = router.add(b"PUT", "/:a<%d+>/x/:b/*c<[^>]+/?>").unwrap();
     let route = router.route(id).unwrap();
     assert_eq!(route.names(), ["a", "b", "c"]);
@@ -120,7 +125,7 @@ fn names_and_constraints_are_kept_in_order() {
 
 #[test]
 fn routes_of_one_shape_share_a_node_in_order_of_registration() {
-    let mut router = Router::new();
+    let mut router = Router::default();
     for (method, pattern) in [
         ("GET", "/u/:id<%d+>"),
         ("GET", "/u/:name"),
@@ -142,7 +147,7 @@ fn routes_of_one_shape_share_a_node_in_order_of_registration() {
         (3, b"POST", false),
     ];
     assert_eq!(seen, expected);
-    assert_eq!(node.values(), ["7"]);
+    assert_eq!(node.values.as_slice(), ["7"]);
 }
 
 #[test]
@@ -152,7 +157,12 @@ fn all_matches_come_from_most_to_least_specific() {
     let order: Vec<_> = router
         .find_all("/u/7")
         .iter()
-        .map(|node| (patterns[node.candidates[0].route], node.values().join(",")))
+        .map(|node| {
+            (
+                patterns[node.candidates[0].route],
+                node.values.as_slice().join(","),
+            )
+        })
         .collect();
     let expected = [
         ("/u/7", ""),
@@ -184,7 +194,7 @@ fn malformed_patterns_are_explained() {
         ("/%zz", "malformed escape"),
         (&long, "more than 16"),
     ] {
-        let message = Router::new().add(b"GET", pattern).unwrap_err();
+        let message = Router::default().add(b"GET", pattern).unwrap_err();
         assert!(message.contains(part), "{pattern}: {message}");
         assert!(message.contains(&format!("'{pattern}'")), "{message}");
     }
@@ -213,7 +223,7 @@ fn a_route_that_is_there_already_is_refused() {
 
 #[test]
 fn ten_thousand_routes_are_told_apart() {
-    let mut router = Router::new();
+    let mut router = Router::default();
     for i in 0..10_000 {
         router
             .add(b"GET", &format!("/group{}/item{i}/:id", i % 100))
@@ -234,7 +244,7 @@ proptest! {
         patterns in prop::collection::vec("(/(a|b|ab|\\{|:x|)){1,4}(/\\*r)?", 1..12),
         paths in prop::collection::vec("(/(a|b|ab|aba|\\{|c|)){1,5}", 1..12),
     ) {
-        let mut router = Router::new();
+        let mut router = Router::default();
         for (i, pattern) in patterns.iter().enumerate() {
             // Names must differ within a pattern; duplicates of a shape are refused, rightly.
             let mut parts = pattern.split(":x");
@@ -245,9 +255,9 @@ proptest! {
             let _ = router.add(format!("M{i}").as_bytes(), &text).unwrap();
         }
         for path in &paths {
-            let by_trie = router.find(path).map(|n| (n.candidates[0].route, n.values().to_vec()));
+            let by_trie = router.find(path).map(|n| (n.candidates[0].route, n.values.as_slice().to_vec()));
             let all = router.find_all(path);
-            let by_scan = all.first().map(|n| (n.candidates[0].route, n.values().to_vec()));
+            let by_scan = all.first().map(|n| (n.candidates[0].route, n.values.as_slice().to_vec()));
             prop_assert_eq!(by_trie, by_scan, "{}", path);
         }
     }

@@ -1,4 +1,5 @@
 //! `lio.http`: what `lualib/lio/web/` and `lualib/lio/http/` stand on.
 
 pub(crate) mod form;
+pub(crate) mod routes;
 pub(crate) mod spool;

@@ -21,6 +21,7 @@ pub(crate) enum Framing {
 }
 
 /// What the fields decide.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Facts {
     pub(super) host: Option<Span>,
     pub(super) framing: Framing,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::super::fields::NO_FIELDS;
-use super::super::head::{Head, Limits, Progress, parse};
+use super::super::head::{Head, Limits, Parser, Progress, parse};
 
 /// Small limits, so that random text reaches them.
 const LIMITS: Limits = Limits {
@@ -192,4 +192,42 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_comes() {
     }
     let found = parse(&text[..fault], &LIMITS, &mut progress, &mut fields);
     assert_eq!(found.unwrap_err().status, 400);
+}
+
+proptest! {
+    /// Requests whose fields often are those of the one before, behind lines of other lengths.
+    #[test]
+    fn a_parser_that_remembers_finds_what_one_that_does_not_finds(
+        requests in prop::collection::vec(
+            (
+                prop::sample::select(vec!["GET /", "GET /a/b?c", "POST /x", "GET http://h/", "OPTIONS *"]),
+                prop::sample::select(vec![" HTTP/1.1\r\n", " HTTP/1.0\r\n"]),
+                prop::sample::select(vec![
+                    "Host: a\r\n\r\n",
+                    "Host: a\r\nX: y\r\n\r\n",
+                    "Host: a\r\nContent-Length: 5\r\n\r\n",
+                    "Host: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    "Connection: close\r\n\r\n",
+                    "Host: a\r\nX: y\r\n",
+                    "Host: a\r\nX y\r\n\r\n",
+                    "\r\n",
+                ]),
+            ),
+            1..12,
+        ),
+    ) {
+        let limits = Limits::default();
+        let mut parser = Parser::new();
+        for (line, version, section) in requests {
+            let text = format!("{line}{version}{section}GET /behind");
+            let bytes = text.as_bytes();
+            let mut fields = NO_FIELDS;
+            let plain = parse(bytes, &limits, &mut Progress::default(), &mut fields);
+            let remembered = parser.parse(bytes, &limits, &mut Progress::default());
+            prop_assert_eq!(&plain, &remembered, "{}", text);
+            if let Ok(Some(head)) = plain {
+                prop_assert_eq!(&fields[..head.field_count], parser.fields());
+            }
+        }
+    }
 }

@@ -1,0 +1,185 @@
+//! Bodies of requests as handlers read them: whole, or in pieces.
+
+use super::connection::{Expects, NextRequest, State};
+use super::work::Filled;
+use super::{RequestId, Server, Transport};
+use crate::codec::http1::body::Run;
+use crate::codec::http1::status::Reject;
+use crate::codec::http1::write;
+use std::io;
+
+/// How much of a body is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// All that is left of it.
+    Whole,
+    /// What has come.
+    Piece,
+}
+
+/// What reading a body came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Read {
+    /// Bytes of it are in the caller's buffer: all that was left, or at least one.
+    Data,
+    /// There is no more.
+    End,
+    /// More has to come, which the connection is armed for.
+    Pending,
+    /// The peer ended before the body did.
+    Truncated,
+    /// The framing is broken, or the body is over the limit.
+    Refused(Reject),
+    Failed(io::ErrorKind),
+    /// The request is over.
+    Late,
+}
+
+impl<T: Transport> Server<T> {
+    /// Reads the body of a request into `out`, whose bytes are replaced; `limit`: how many bytes the whole body may have.
+    pub(crate) fn read_body(
+        &mut self,
+        id: RequestId,
+        limit: u64,
+        how: How,
+        out: &mut Vec<u8>,
+    ) -> Read {
+        out.clear();
+        if self.in_work(id).is_none() {
+            return Read::Late;
+        }
+        self.take_head(id);
+        let slot = id.slot();
+        loop {
+            match self.read_there(slot, limit, how, out) {
+                Ok(Some(read)) => return read,
+                Ok(None) => {}
+                Err(reject) => {
+                    self.close_behind(slot);
+                    return Read::Refused(reject);
+                }
+            }
+            match self.fill(slot) {
+                Filled::Some => {}
+                Filled::WouldBlock => return Read::Pending,
+                Filled::End => {
+                    self.close_behind(slot);
+                    return Read::Truncated;
+                }
+                Filled::Failed(kind) => {
+                    self.close_behind(slot);
+                    return Read::Failed(kind);
+                }
+            }
+        }
+    }
+
+    /// No request follows on the connection.
+    fn close_behind(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.next = NextRequest::None;
+        if let Some(handling) = connection.handling() {
+            handling.next = NextRequest::None;
+        }
+    }
+
+    /// Reads what is there; `None` when that is not enough.
+    fn read_there(
+        &mut self,
+        slot: usize,
+        limit: u64,
+        how: How,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Read>, Reject> {
+        self.check(slot, limit)?;
+        self.invite(slot);
+        let connection = &mut self.connections[slot];
+        let State::Handling(handling) = &mut connection.state else {
+            return Ok(Some(Read::Late));
+        };
+        loop {
+            let bytes = self.landing.bytes(slot, &connection.input);
+            // One that is announced comes as a whole, or not yet.
+            if how == How::Whole
+                && let Some(left) = handling.body.left()
+                && left > bytes.len() as u64
+            {
+                return Ok(None);
+            }
+            let run = handling.body.next(bytes);
+            // A chunk's size may be among what came, without any of its data.
+            handling.body.check(limit)?;
+            let consume = match run? {
+                Run::Data { data, consume } => {
+                    let has_none = handling
+                        .has_rare()
+                        .is_none_or(|rare| rare.collected.is_empty());
+                    let is_whole = handling.body.is_done() && has_none;
+                    match how == How::Whole && !is_whole {
+                        true => handling.rare().collected.extend_from_slice(&bytes[data]),
+                        false => out.extend_from_slice(&bytes[data]),
+                    }
+                    self.landing.consume(slot, &mut connection.input, consume);
+                    if how == How::Piece || is_whole {
+                        return Ok(Some(Read::Data));
+                    }
+                    continue;
+                }
+                Run::End { consume, trailers } => {
+                    if trailers.len() > 2 {
+                        handling.rare().trailers = bytes[trailers].to_vec();
+                    }
+                    self.landing.consume(slot, &mut connection.input, consume);
+                    return Ok(Some(match how {
+                        How::Piece => Read::End,
+                        How::Whole => {
+                            if handling.has_rare().is_some() {
+                                *out = std::mem::take(&mut handling.rare().collected);
+                            }
+                            Read::Data
+                        }
+                    }));
+                }
+                Run::More { consume } => consume,
+            };
+            self.landing.consume(slot, &mut connection.input, consume);
+            return Ok(None);
+        }
+    }
+
+    fn check(&mut self, slot: usize, limit: u64) -> Result<(), Reject> {
+        match self.connections[slot].handling() {
+            Some(handling) => handling.body.check(limit),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a client that waits for `100 Continue` go on, if nothing of the body has come (RFC 9110 section 10.1.1).
+    fn invite(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+        let Some(handling) = connection.handling() else {
+            return;
+        };
+        let expects = std::mem::replace(&mut handling.expects, Expects::Nothing);
+        if expects == Expects::Continue && is_empty && handling.answer.is_open() {
+            self.queue(slot)
+                .append(|out| out.extend_from_slice(write::CONTINUE));
+            self.flush_handled(slot);
+        }
+    }
+
+    /// The section of fields behind the chunked body of a request, once that was read; empty when there is none.
+    pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
+        let handling = self.in_work(id).and_then(|found| found.handling());
+        handling
+            .and_then(|handling| handling.has_rare())
+            .map_or(&[], |rare| &rare.trailers)
+    }
+
+    /// Whether the request has a body that was not read to its end.
+    pub(crate) fn has_unread_body(&mut self, id: RequestId) -> bool {
+        let handling = self.in_work(id).and_then(|found| found.handling());
+        handling.is_some_and(|handling| !handling.body.is_done())
+    }
+}

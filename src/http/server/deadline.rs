@@ -1,0 +1,132 @@
+//! When a connection is acted on, whatever it does. Its timer is moved only when it would fire too late, and set again
+//! when it has fired too early: so a connection that goes from request to request makes no call of the timer queue.
+
+use super::connection::State;
+use super::settings::{Clock, Time};
+use super::work::{Why, Work};
+use super::{Server, Transport};
+use crate::codec::http1::status::Reject;
+use crate::event::timers::Queue;
+
+impl<T: Transport> Server<T> {
+    /// The connection is acted on at `due`.
+    #[inline]
+    pub(super) fn act_by(&mut self, slot: usize, due: Time) {
+        let deadline = &mut self.connections[slot].deadline;
+        deadline.due = due;
+        if due < deadline.fires {
+            self.move_timer(slot, due);
+        }
+    }
+
+    fn move_timer(&mut self, slot: usize, due: Time) {
+        let deadline = &mut self.connections[slot].deadline;
+        let timer = match deadline.timer {
+            Some(timer) => timer,
+            None => {
+                let timer = self.deadlines.create(false);
+                let place = Queue::slot(timer);
+                if self.timed.len() <= place {
+                    self.timed.resize(place + 1, usize::MAX);
+                }
+                self.timed[place] = slot;
+                deadline.timer = Some(timer);
+                timer
+            }
+        };
+        deadline.fires = due;
+        self.deadlines.set(timer, due);
+    }
+
+    pub(super) fn free_timer(&mut self, slot: usize) {
+        if let Some(timer) = self.connections[slot].deadline.timer.take() {
+            self.deadlines.free(timer);
+        }
+    }
+
+    /// When [`Server::expire`] is to be called; `None`: never, as things stand.
+    pub(crate) fn next_deadline(&mut self) -> Option<Time> {
+        self.deadlines.next_due()
+    }
+
+    /// Acts on the connections whose time is over. What is to be done for others [`Server::next`] tells.
+    pub(crate) fn expire(&mut self, clock: Clock) {
+        while let Some((timer, _)) = self.deadlines.expire(clock.now) {
+            let slot = self.timed[Queue::slot(timer)];
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            connection.deadline.fires = Time::MAX;
+            let due = connection.deadline.due;
+            match due <= clock.now {
+                true => self.time_out(slot, clock),
+                false if due < Time::MAX => self.move_timer(slot, due),
+                false => {}
+            }
+        }
+    }
+
+    fn time_out(&mut self, slot: usize, clock: Clock) {
+        let read_due = self.body_due(slot);
+        let connection = &mut self.connections[slot];
+        connection.deadline.due = Time::MAX;
+        let id = connection.request(slot);
+        match &mut connection.state {
+            State::Handling(handling) => {
+                let late = |due: Option<Time>| due.is_some_and(|due| due <= clock.now);
+                if late(read_due) {
+                    handling.end_read_wait(clock.now);
+                    self.told.push_back(Work::Resume {
+                        id,
+                        why: Why::ReadTimeOut,
+                    });
+                }
+                if late(handling.waits().write) {
+                    handling.rare().waits.write = None;
+                    self.told.push_back(Work::Resume {
+                        id,
+                        why: Why::WriteTimeOut,
+                    });
+                }
+                self.set_wait_deadline(slot);
+            }
+            State::Head { .. } => {
+                let reject = Reject::new(408, "the request comes in too slowly");
+                self.refuse(slot, reject, clock);
+                self.enqueue(slot);
+            }
+            _ => self.close(slot),
+        }
+    }
+
+    /// Sets the deadline of a connection whose handler waits.
+    pub(super) fn set_wait_deadline(&mut self, slot: usize) {
+        let read = self.body_due(slot);
+        if let State::Handling(handling) = &self.connections[slot].state {
+            let due = read.into_iter().chain(handling.waits().write).min();
+            self.act_by(slot, due.unwrap_or(Time::MAX));
+        }
+    }
+
+    /// Until when a body has to come that a handler waits for: a while, and longer for each byte that came, counting
+    /// only the time that was spent waiting.
+    fn body_due(&self, slot: usize) -> Option<Time> {
+        let connection = &self.connections[slot];
+        let State::Handling(handling) = &connection.state else {
+            return None;
+        };
+        let rare = handling.has_rare()?;
+        let since = rare.waits.read?;
+        let there = self.landing.bytes(slot, &connection.input).len();
+        let received = handling.body.received() + there as u64;
+        let earned = received as f64 / self.settings.body_rate * 1e9;
+        // A rate of 0 asks for nothing.
+        let earned = if earned.is_nan() {
+            Time::MAX
+        } else {
+            earned as Time
+        };
+        let span = self.settings.body_time.saturating_add(earned);
+        Some(since.saturating_add(span.saturating_sub(rare.waited)))
+    }
+}

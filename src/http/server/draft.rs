@@ -1,0 +1,246 @@
+//! What a handler has set of a response's head before that goes out.
+
+use crate::codec::http1::write::{BadField, Role, Seen, check_field};
+
+/// Why a field is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FieldError {
+    Bad(BadField),
+    /// Transfer-Encoding is the server's own.
+    Forbidden,
+}
+
+/// Fields in the order in which they were set: lines that were checked, ready to be sent.
+#[derive(Default, Debug)]
+pub(crate) struct Draft {
+    text: Vec<u8>,
+    lines: Vec<Line>,
+    /// What middleware has set, which an error does not forget.
+    kept: Option<Box<(Vec<u8>, Vec<Line>)>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Line {
+    start: u32,
+    /// Offset behind the name, and behind the line's CRLF.
+    colon: u32,
+    end: u32,
+    role: Role,
+}
+
+/// The fields that describe a body, lower case and sorted: an error's answer has another.
+const OF_BODY: [&[u8]; 9] = [
+    b"accept-ranges",
+    b"content-disposition",
+    b"content-encoding",
+    b"content-language",
+    b"content-length",
+    b"content-range",
+    b"content-type",
+    b"etag",
+    b"last-modified",
+];
+
+impl Draft {
+    /// Adds a field.
+    ///
+    /// # Errors
+    /// For one that cannot be sent; then nothing has changed.
+    pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldError> {
+        let role = check(name, value)?;
+        self.append(name, value, role);
+        Ok(())
+    }
+
+    /// Sets a field, in the place of all of that name; it comes last.
+    ///
+    /// # Errors
+    /// As for [`Draft::add`].
+    pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldError> {
+        let role = check(name, value)?;
+        if !self.lines.is_empty() {
+            self.remove(name);
+        }
+        self.append(name, value, role);
+        Ok(())
+    }
+
+    fn append(&mut self, name: &[u8], value: &[u8], role: Role) {
+        let start = self.text.len();
+        self.text.reserve(name.len() + value.len() + 4);
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(b": ");
+        self.text.extend_from_slice(value);
+        self.text.extend_from_slice(b"\r\n");
+        self.lines.push(Line {
+            start: start as u32,
+            colon: (start + name.len()) as u32,
+            end: self.text.len() as u32,
+            role,
+        });
+    }
+
+    fn name(&self, line: Line) -> &[u8] {
+        &self.text[line.start as usize..line.colon as usize]
+    }
+
+    fn value(&self, line: Line) -> &[u8] {
+        &self.text[line.colon as usize + 2..line.end as usize - 2]
+    }
+
+    /// Keeps the lines that `stays` says.
+    fn retain(&mut self, stays: impl Fn(&Self, Line) -> bool) {
+        if self.lines.iter().all(|line| stays(self, *line)) {
+            return;
+        }
+        let mut rest = Draft::default();
+        for line in &self.lines {
+            if stays(self, *line) {
+                rest.append(self.name(*line), self.value(*line), line.role);
+            }
+        }
+        (self.text, self.lines) = (rest.text, rest.lines);
+    }
+
+    /// Removes all fields of a name.
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        self.retain(|draft, line| !draft.name(line).eq_ignore_ascii_case(name));
+    }
+
+    /// The value of the first field of a name.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        let found = self
+            .lines
+            .iter()
+            .find(|line| self.name(**line).eq_ignore_ascii_case(name));
+        found.map(|line| self.value(*line))
+    }
+
+    /// Removes the fields that describe a body.
+    pub(crate) fn remove_body_fields(&mut self) {
+        self.retain(|draft, line| {
+            let name = draft.name(line).to_ascii_lowercase();
+            OF_BODY.binary_search(&&name[..]).is_err()
+        });
+    }
+
+    /// Remembers what is set now, in the place of what was remembered before.
+    pub(crate) fn keep(&mut self) {
+        self.kept = Some(Box::new((self.text.clone(), self.lines.clone())));
+    }
+
+    /// Only what was remembered is set from now on.
+    pub(crate) fn restore(&mut self) {
+        (self.text, self.lines) = match &self.kept {
+            Some(kept) => (kept.0.clone(), kept.1.clone()),
+            None => (Vec::new(), Vec::new()),
+        };
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.lines.clear();
+        self.kept = None;
+    }
+
+    /// Writes the lines that are to be sent to `out`. → what all of them tell
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Seen {
+        let mut seen = Seen::default();
+        if self.lines.iter().all(|line| line.role == Role::Plain) {
+            out.extend_from_slice(&self.text);
+            return seen;
+        }
+        for line in &self.lines {
+            if seen.note(line.role, self.value(*line)) {
+                out.extend_from_slice(&self.text[line.start as usize..line.end as usize]);
+            }
+        }
+        seen
+    }
+}
+
+fn check(name: &[u8], value: &[u8]) -> Result<Role, FieldError> {
+    check_field(name, value).map_err(FieldError::Bad)?;
+    match Role::of(name) {
+        Role::TransferEncoding => Err(FieldError::Forbidden),
+        role => Ok(role),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(draft: &Draft) -> String {
+        let mut out = Vec::new();
+        draft.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_field_that_is_set_again_comes_last() {
+        let mut draft = Draft::default();
+        draft.add(b"A", b"1").unwrap();
+        draft.add(b"B", b"2").unwrap();
+        draft.add(b"a", b"3").unwrap();
+        assert_eq!(draft.get(b"a"), Some(&b"1"[..]));
+        assert_eq!(text(&draft), "A: 1\r\nB: 2\r\na: 3\r\n");
+        draft.set(b"A", b"4").unwrap();
+        assert_eq!(text(&draft), "B: 2\r\nA: 4\r\n");
+        draft.remove(b"b");
+        draft.remove(b"c");
+        assert_eq!(text(&draft), "A: 4\r\n");
+        assert_eq!(draft.get(b"B"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_changes_nothing() {
+        let mut draft = Draft::default();
+        draft.set(b"A", b"1").unwrap();
+        assert_eq!(
+            draft.set(b"A", b"1\r\nB: 2"),
+            Err(FieldError::Bad(BadField::Value))
+        );
+        assert_eq!(
+            draft.add(b"A b", b"1"),
+            Err(FieldError::Bad(BadField::Name))
+        );
+        assert_eq!(
+            draft.set(b"transfer-encoding", b"chunked"),
+            Err(FieldError::Forbidden)
+        );
+        assert_eq!(text(&draft), "A: 1\r\n");
+    }
+
+    #[test]
+    fn what_the_server_says_itself_is_noted_and_left_out() {
+        let mut draft = Draft::default();
+        draft.add(b"Connection", b"close").unwrap();
+        draft.add(b"Content-Length", b"12").unwrap();
+        draft.add(b"Content-Type", b"a/b").unwrap();
+        assert_eq!(draft.get(b"connection"), Some(&b"close"[..]));
+        let mut out = Vec::new();
+        let seen = draft.write(&mut out);
+        assert_eq!(out, b"Content-Type: a/b\r\n");
+        assert!(seen.close && seen.content_type && seen.length == Some(12));
+    }
+
+    #[test]
+    fn an_error_forgets_all_but_what_was_kept() {
+        let mut draft = Draft::default();
+        draft.add(b"X-Trace", b"1").unwrap();
+        draft.keep();
+        draft.add(b"Set-Cookie", b"a=b").unwrap();
+        draft.restore();
+        assert_eq!(text(&draft), "X-Trace: 1\r\n");
+        draft.add(b"ETag", b"\"x\"").unwrap();
+        draft.add(b"Content-Type", b"a/b").unwrap();
+        draft.remove_body_fields();
+        assert_eq!(text(&draft), "X-Trace: 1\r\n");
+        draft.clear();
+        draft.restore();
+        assert_eq!(text(&draft), "");
+        assert!(OF_BODY.is_sorted());
+    }
+}

@@ -1,0 +1,169 @@
+//! From what was read to the next request.
+
+use super::connection::{Client, Handling, State};
+use super::settings::{Clock, DISCARD_MOST};
+use super::{RequestId, Server, Transport};
+use crate::codec::http1::body::Run;
+use crate::codec::http1::fields::Field;
+use crate::codec::http1::head::{Head, Progress};
+use crate::codec::http1::status::Reject;
+use crate::codec::uri;
+use crate::http::router::routes::RouteId;
+
+/// What is among the bytes that were read.
+pub(super) enum Look {
+    /// The head of a request, with its route when that tells by itself.
+    Request(Option<RouteId>),
+    Refused(Reject),
+    /// No request is to follow.
+    Over,
+    /// More has to be read.
+    More,
+}
+
+/// A request's head and its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadView<'s> {
+    pub(crate) head: &'s Head,
+    pub(crate) fields: &'s [Field],
+    /// Those that the spans are of.
+    pub(crate) bytes: &'s [u8],
+}
+
+impl<T: Transport> Server<T> {
+    /// Looks for the next request of a connection that no handler works on.
+    #[inline]
+    pub(super) fn look(&mut self, slot: usize, clock: Clock) -> Look {
+        if matches!(self.connections[slot].state, State::Discarding { .. })
+            && let Some(look) = self.discard_body(slot)
+        {
+            return look;
+        }
+        let connection = &mut self.connections[slot];
+        let bytes = self.landing.bytes(slot, &connection.input);
+        if bytes.is_empty() {
+            return Look::More;
+        }
+        let mut first = Progress::default();
+        let progress = match &mut connection.state {
+            State::Head { progress, .. } => progress,
+            _ => &mut first,
+        };
+        match self.parser.parse(bytes, &self.settings.head, progress) {
+            Ok(Some(head)) => {
+                self.head = head;
+                self.parsed = None;
+                let Some(path) = uri::normal_path(head.route_path(bytes), &mut self.scratch) else {
+                    return self.refuse_path(slot);
+                };
+                let method = head.method.of(bytes);
+                Look::Request(self.routes.borrow().find(head.method_id, method, path))
+            }
+            Ok(None) => {
+                if !matches!(connection.state, State::Head { .. }) {
+                    let (progress, since) = (first, clock.now);
+                    connection.state = State::Head { progress, since };
+                }
+                Look::More
+            }
+            Err(reject) => {
+                // Nothing is known of this request, and the one before it does not count.
+                connection.client = Client::MayGoOn;
+                connection.state = State::Idle;
+                Look::Refused(reject)
+            }
+        }
+    }
+
+    /// The path has escapes that mean nothing. All else of the request is known, so that the refusal suits it.
+    #[cold]
+    fn refuse_path(&mut self, slot: usize) -> Look {
+        let stamp = self.stamp();
+        let head = self.head;
+        let connection = &mut self.connections[slot];
+        connection.current = stamp;
+        connection.client = match head.keep_alive {
+            true => Client::MayGoOn,
+            false => Client::SendsNoMore,
+        };
+        connection.state = State::Handling(Handling::of(&head, None));
+        self.take_head(RequestId::new(slot, stamp));
+        Look::Refused(Reject::bad("malformed percent-encoding in the path"))
+    }
+
+    /// Drops what has come of the body of an answered request. → `None` when nothing of it is left
+    #[cold]
+    fn discard_body(&mut self, slot: usize) -> Option<Look> {
+        let connection = &mut self.connections[slot];
+        let State::Discarding { body, .. } = &mut connection.state else {
+            return None;
+        };
+        loop {
+            let bytes = self.landing.bytes(slot, &connection.input);
+            if body.received() > DISCARD_MOST && !body.is_done() {
+                return Some(Look::Over);
+            }
+            let consume = match body.next(bytes) {
+                Ok(Run::Data { consume, .. } | Run::More { consume }) => consume,
+                Ok(Run::End { consume, .. }) => {
+                    self.landing.consume(slot, &mut connection.input, consume);
+                    connection.state = State::Idle;
+                    return None;
+                }
+                Err(_) => return Some(Look::Over),
+            };
+            self.landing.consume(slot, &mut connection.input, consume);
+            let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
+            if !body.is_done() && (consume == 0 || is_empty) {
+                return Some(match body.received() > DISCARD_MOST {
+                    true => Look::Over,
+                    false => Look::More,
+                });
+            }
+        }
+    }
+
+    /// The head of a request that is still where it was read; `None` when it was taken.
+    pub(crate) fn head(&mut self, id: RequestId) -> Option<HeadView<'_>> {
+        let slot = self.slot_of(id)?;
+        let connection = &mut self.connections[slot];
+        let State::Handling(handling) = &connection.state else {
+            return None;
+        };
+        if handling.head_left == 0 {
+            return None;
+        }
+        let bytes = self.landing.bytes(slot, &connection.input);
+        if self.parsed != Some(id) {
+            let limits = &self.settings.head;
+            let parsed = self.parser.parse(bytes, limits, &mut Progress::default());
+            self.head = parsed.ok()??;
+            self.parsed = Some(id);
+        }
+        Some(HeadView {
+            head: &self.head,
+            fields: self.parser.fields(),
+            bytes: &bytes[..self.head.head_len],
+        })
+    }
+
+    /// The head of a request was copied, and is dropped here.
+    pub(crate) fn take_head(&mut self, id: RequestId) {
+        let Some(connection) = self.connections.get_mut(id.slot()) else {
+            return;
+        };
+        if connection.current != id.stamp() {
+            return;
+        }
+        if let State::Handling(handling) = &mut connection.state {
+            let count = std::mem::take(&mut handling.head_left) as usize;
+            self.landing
+                .consume(id.slot(), &mut connection.input, count);
+        }
+    }
+
+    /// The route of a request; `None` when that does not tell by itself.
+    pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
+        self.in_work(id)?.handling()?.route
+    }
+}

@@ -1,0 +1,220 @@
+//! What is queued goes out; waits of handlers for their connection.
+
+use super::connection::{Flush, Peer, State};
+use super::settings::Clock;
+use super::{Interest, RequestId, SPARE, Server, Transport};
+use crate::stream::queue::{Queue, Sent};
+use std::io;
+
+/// What a handler waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Await {
+    Readable,
+    Writable,
+    /// The peer's end.
+    End,
+}
+
+/// What asking for a wait came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// There will be a [`super::Work::Resume`].
+    Armed,
+    /// The connection is over.
+    Over,
+}
+
+/// What sending came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sending {
+    /// All is taken.
+    All,
+    /// The rest is to be sent when the connection is writable.
+    Pending,
+    /// The peer takes no more, or the request is over.
+    Closed,
+    /// A file has become shorter than was queued of it.
+    Short,
+}
+
+impl<T: Transport> Server<T> {
+    /// The queue of a connection.
+    #[inline]
+    pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
+        let spare = &mut self.queues;
+        self.connections[slot]
+            .output
+            .get_or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
+    /// Sends what is queued.
+    #[inline]
+    pub(super) fn flush_queue(&mut self, slot: usize) -> io::Result<Sent> {
+        self.send_queue(slot, &[], &mut 0)
+    }
+
+    /// Sends what is queued and then `borrowed`, of which `taken` bytes are gone.
+    #[inline]
+    pub(super) fn send_queue(
+        &mut self,
+        slot: usize,
+        borrowed: &[u8],
+        taken: &mut usize,
+    ) -> io::Result<Sent> {
+        if !borrowed.is_empty() {
+            self.queue(slot);
+        }
+        let connection = &mut self.connections[slot];
+        let Some(queue) = &mut connection.output else {
+            return Ok(Sent::All);
+        };
+        if connection.peer == Peer::Failed {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let transport = &mut connection.transport;
+        let sent = queue.send(transport, borrowed, taken, &mut connection.sent);
+        if matches!(sent, Ok(Sent::All))
+            && let Some(queue) = connection.output.take()
+        {
+            self.spare_queue(queue);
+        }
+        sent
+    }
+
+    /// Keeps a queue that is empty.
+    #[inline]
+    pub(super) fn spare_queue(&mut self, queue: Box<Queue<T::File>>) {
+        if self.queues.len() < SPARE {
+            self.queues.push(queue);
+        }
+    }
+
+    /// The connection's queue goes out before the loop waits, whatever its handler does.
+    #[inline]
+    pub(super) fn note_unflushed(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.flush == Flush::AsItComes {
+            connection.flush = Flush::Noted;
+            self.unflushed.push(slot);
+        }
+    }
+
+    /// Sends what is queued of connections whose handlers work. To be called before the loop waits.
+    pub(crate) fn flush(&mut self) {
+        while let Some(slot) = self.unflushed.pop() {
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            connection.flush = Flush::AsItComes;
+            if matches!(connection.state, State::Handling(_)) {
+                self.flush_handled(slot);
+            }
+        }
+    }
+
+    /// Sends what is queued of a connection whose handler works; goes on when the peer takes more.
+    pub(super) fn flush_handled(&mut self, slot: usize) {
+        let armed = match self.flush_queue(slot) {
+            Ok(Sent::All) => return,
+            Ok(Sent::Blocked | Sent::Turn) => self.connections[slot].transport.arm(Interest::Write),
+            Ok(Sent::Short) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => Err(error),
+        };
+        if armed.is_err() {
+            self.fail(slot);
+        }
+    }
+
+    /// The peer takes no more: what is queued is dropped.
+    pub(super) fn fail(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.peer = Peer::Failed;
+        if let Some(mut queue) = connection.output.take() {
+            queue.clear();
+            self.spare_queue(queue);
+        }
+    }
+
+    /// Sends what is queued, and behind it `borrowed`, of which `taken` bytes are gone already; moves `taken` on.
+    pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Sending {
+        if self.in_work(id).is_none() {
+            return Sending::Closed;
+        }
+        let slot = id.slot();
+        match self.send_queue(slot, borrowed, taken) {
+            Ok(Sent::All) => Sending::All,
+            Ok(Sent::Blocked | Sent::Turn) => Sending::Pending,
+            Ok(Sent::Short) => {
+                self.fail(slot);
+                Sending::Short
+            }
+            Err(_) => {
+                self.fail(slot);
+                Sending::Closed
+            }
+        }
+    }
+
+    /// A task of the request's handler waits from now on. `clock` is the time now.
+    pub(crate) fn wait(&mut self, id: RequestId, what: Await, clock: Clock) -> Awaited {
+        let write_time = self.settings.write_time;
+        let Some(connection) = self.in_work(id) else {
+            return Awaited::Over;
+        };
+        let interest = match what {
+            Await::Readable => Interest::Read,
+            Await::Writable => Interest::Write,
+            Await::End => Interest::End,
+        };
+        if connection.peer == Peer::Failed
+            || connection.peer == Peer::Ended && what == Await::End
+            || !connection.transport.is_watched()
+            || connection.transport.arm(interest).is_err()
+        {
+            return Awaited::Over;
+        }
+        connection.burst = 0;
+        if let Some(handling) = connection.handling() {
+            let waits = &mut handling.rare().waits;
+            match what {
+                Await::Readable => waits.read = Some(clock.now),
+                Await::Writable => waits.write = Some(clock.now.saturating_add(write_time)),
+                Await::End => waits.end = true,
+            }
+        }
+        self.set_wait_deadline(id.slot());
+        Awaited::Armed
+    }
+
+    /// Bytes of memory that are queued on the connection of a request, and whether the peer takes any.
+    pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
+        let connection = self.in_work(id)?;
+        Some(super::Queued {
+            bytes: connection.queued(),
+            failed: connection.peer == Peer::Failed,
+        })
+    }
+
+    /// Bytes of the latest answer of a request's connection behind its head, framing included; without `queued` only
+    /// those that the peer was sent. 0 once the next request is dispatched.
+    pub(crate) fn sent(&self, id: RequestId, queued: Count) -> u64 {
+        let Some(slot) = self.slot_of(id) else {
+            return 0;
+        };
+        let connection = &self.connections[slot];
+        let waiting = match queued {
+            Count::Sent => 0,
+            Count::Queued => connection.queued() as u64,
+        };
+        let end = connection.sent + waiting;
+        end.saturating_sub(connection.body_from.unwrap_or(end))
+    }
+}
+
+/// Which bytes count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Count {
+    Sent,
+    /// Those that are queued as well.
+    Queued,
+}

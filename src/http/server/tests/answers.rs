@@ -1,0 +1,405 @@
+//! Answers: fields, framing, pieces, long bodies, back-pressure.
+
+use super::*;
+use bytes::Bytes;
+
+/// A connection with this request, which waits.
+fn waits(pair: &mut Pair, bytes: &[u8]) -> (usize, RequestId) {
+    let number = pair.connect();
+    pair.send(number, bytes);
+    (number, *pair.waiting.last().expect("it waits"))
+}
+
+const HEAD: &[u8] = b"HEAD /wait HTTP/1.1\r\nHost: a\r\n\r\n";
+const OLD: &[u8] = b"GET /wait HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+
+fn respond(pair: &mut Pair, id: RequestId, status: u16, kind: Kind<'_>, body: &[u8]) -> Responded {
+    let response = Response {
+        status,
+        kind,
+        body: Body::Bytes(body),
+    };
+    pair.server.respond(id, response, pair.clock)
+}
+
+#[test]
+fn what_was_set_before_goes_out_with_the_answer() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    let draft = pair.server.draft(id).expect("open");
+    draft.set(b"X-One", b"1").unwrap();
+    draft.set(b"Date", b"today").unwrap();
+    pair.server
+        .draft(id)
+        .expect("the same")
+        .add(b"X-One", b"2")
+        .unwrap();
+    respond(&mut pair, id, 201, Kind::Json, b"{}");
+    pair.server.end(id, End::Kept);
+    pair.run();
+    assert_eq!(
+        pair.got(number),
+        "HTTP/1.1 201 Created\r\nX-One: 1\r\nDate: today\r\nX-One: 2\r\n\
+         Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    );
+    pair.send(number, &get("/"));
+    assert!(!pair.got(number).contains("X-One"), "of one answer only");
+}
+
+#[test]
+fn a_field_may_end_the_connection() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.server
+        .draft(id)
+        .unwrap()
+        .set(b"Connection", b"close")
+        .unwrap();
+    pair.answer_first(b"x");
+    assert_eq!(pair.got(number).matches("Connection: close").count(), 1);
+    assert!(pair.lingers(number));
+    let _ = id;
+}
+
+#[test]
+fn bodies_are_left_out_where_there_are_none() {
+    for (request, status, set, says) in [
+        (HEAD, 200, None, Some("Content-Length: 3\r\n")),
+        (&get("/wait")[..], 204, None, None),
+        (&get("/wait"), 304, Some("9"), None),
+        (&get("/wait"), 205, None, Some("Content-Length: 0\r\n")),
+    ] {
+        let mut pair = Pair::new();
+        let (number, id) = waits(&mut pair, request);
+        if let Some(length) = set {
+            let draft = pair.server.draft(id).unwrap();
+            draft.set(b"Content-Length", length.as_bytes()).unwrap();
+        }
+        respond(&mut pair, id, status, Kind::Text, b"abc");
+        pair.server.end(id, End::Kept);
+        pair.run();
+        let text = pair.got(number);
+        assert!(text.ends_with("\r\n\r\n"), "{text}");
+        assert_eq!(text.contains("Content-Length"), says.is_some(), "{text}");
+        assert!(says.is_none_or(|says| text.contains(says)), "{text}");
+        pair.send(number, &get("/"));
+        assert!(pair.got(number).ends_with('/'));
+    }
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, HEAD);
+    pair.server
+        .draft(id)
+        .unwrap()
+        .set(b"Content-Length", b"77")
+        .unwrap();
+    respond(&mut pair, id, 200, Kind::Text, b"");
+    pair.server.end(id, End::Kept);
+    pair.run();
+    assert!(pair.got(number).contains("Content-Length: 77\r\n"));
+}
+
+#[test]
+fn pieces_are_framed_as_the_version_allows() {
+    for (request, pieces, expected) in [
+        (
+            &get("/wait")[..],
+            Pieces::Chunked,
+            "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+        ),
+        (OLD, Pieces::UntilClose, "abc"),
+        (HEAD, Pieces::None, ""),
+    ] {
+        let mut pair = Pair::new();
+        let (number, id) = waits(&mut pair, request);
+        let started = pair.server.start(id, 200, Kind::Given(b"a/b"), pair.clock);
+        assert_eq!(started, Some(pieces));
+        assert_eq!(pair.server.start(id, 200, Kind::None, pair.clock), None);
+        pair.server.chunk(id, b"ab").expect("begun");
+        pair.run();
+        assert!(
+            pair.got(number).contains("Content-Type: a/b\r\n"),
+            "flushed"
+        );
+        pair.server.chunk(id, b"c").expect("begun");
+        pair.server
+            .chunk(id, b"")
+            .expect("an empty one ends nothing");
+        pair.server.finish(id, b"").expect("begun");
+        assert_eq!(pair.server.chunk(id, b"d"), None);
+        pair.server.end(id, End::Kept);
+        pair.run();
+        let rest = pair.got(number);
+        assert!(expected.ends_with(&rest), "{rest}");
+        let closes = pieces == Pieces::UntilClose;
+        assert_eq!(pair.lingers(number), closes);
+    }
+}
+
+#[test]
+fn pieces_of_a_set_length_go_out_as_they_are() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, OLD);
+    pair.server
+        .draft(id)
+        .unwrap()
+        .set(b"Content-Length", b"2")
+        .unwrap();
+    let started = pair.server.start(id, 200, Kind::None, pair.clock);
+    assert_eq!(started, Some(Pieces::Length(2)));
+    pair.server.chunk(id, b"ab");
+    pair.server.finish(id, b"X: y\r\n");
+    pair.server.end(id, End::Kept);
+    pair.run();
+    assert!(pair.got(number).ends_with("\r\n\r\nab"));
+    assert!(!pair.lingers(number));
+}
+
+#[test]
+fn trailers_follow_chunks() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.server.start(id, 200, Kind::None, pair.clock);
+    pair.server.chunk(id, b"a");
+    pair.server.finish(id, b"X: y\r\n");
+    pair.server.end(id, End::Kept);
+    pair.run();
+    assert!(pair.got(number).ends_with("1\r\na\r\n0\r\nX: y\r\n\r\n"));
+}
+
+#[test]
+fn an_answer_that_is_not_finished_closes_the_connection() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.server.start(id, 200, Kind::None, pair.clock);
+    pair.server.chunk(id, b"a");
+    pair.server.end(id, End::Cut);
+    pair.run();
+    assert!(
+        pair.got(number).ends_with("1\r\na\r\n"),
+        "what came before goes out"
+    );
+    assert!(pair.lingers(number));
+}
+
+#[test]
+fn a_long_body_is_sent_from_where_it_is() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.take(number, 50_000);
+    let body = pattern(1_000_000);
+    let Responded::Rest(mut taken) = respond(&mut pair, id, 200, Kind::Text, &body) else {
+        panic!("copied");
+    };
+    assert_eq!(pair.server.queued(id).map(|queued| queued.bytes), Some(0));
+    let (mut text, mut waits) = (pair.got(number), 0);
+    loop {
+        match pair.server.send(id, &body, &mut taken) {
+            Sending::All => break,
+            Sending::Pending => {
+                let armed = pair.server.wait(id, Await::Writable, pair.clock);
+                assert_eq!(armed, Awaited::Armed);
+                pair.take(number, 90_000);
+                waits += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+        text += &pair.got(number);
+    }
+    pair.waiting.clear();
+    pair.server.end(id, End::Kept);
+    pair.run();
+    text += &pair.got(number);
+    assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
+    assert_eq!(
+        pair.log.iter().filter(|line| *line == "Writable").count(),
+        waits
+    );
+}
+
+#[test]
+fn what_is_left_of_a_shorter_body_is_copied() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.take(number, 20_000);
+    pair.send(number, &get("/len/200000"));
+    assert!(pair.waiting.is_empty());
+    let mut text = pair.got(number);
+    for _ in 0..10 {
+        pair.take(number, 20_000);
+        text += &pair.got(number);
+    }
+    assert!(answers(text.as_bytes(), &[]) == [(200, pattern(200_000))]);
+}
+
+#[test]
+fn a_peer_that_takes_nothing_stops_the_requests_behind() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.take(number, 1);
+    let requests: Vec<u8> = (0..100).flat_map(|_| get("/len/15000")).collect();
+    pair.send(number, &requests);
+    let begun = pair.log.len();
+    assert!(begun < 10, "{begun} were begun");
+    let slot = pair.wires[number].0.slot();
+    let queued = pair.server.connections[slot].queued();
+    assert!(queued < settings::QUEUE_MOST + 16_000, "{queued}");
+    let mut text = pair.got(number);
+    while pair.log.len() < 100 {
+        pair.take(number, 40_000);
+        text += &pair.got(number);
+    }
+    pair.wires[number].1.take_all();
+    pair.events(number);
+    text += &pair.got(number);
+    assert_eq!(answers(text.as_bytes(), &[]).len(), 100);
+}
+
+#[test]
+fn one_that_pipelines_without_end_gives_way() {
+    let mut pair = Pair::new();
+    let (one, other) = (pair.connect(), pair.connect());
+    let requests: Vec<u8> = (0..200).flat_map(|_| get("/")).collect();
+    pair.wires[one].1.deliver(&requests);
+    pair.wires[other].1.deliver(&get("/len/1"));
+    for number in [one, other] {
+        let (id, events) = (pair.wires[number].0, pair.wires[number].1.events());
+        pair.server.ready(id, events, pair.clock);
+    }
+    pair.run();
+    assert_eq!(
+        pair.log.iter().position(|line| line == "GET /len/1"),
+        Some(64)
+    );
+    while pair.log.len() < 201 {
+        pair.events(one);
+    }
+    assert_eq!(answers(pair.got(one).as_bytes(), &[]).len(), 200);
+}
+
+#[test]
+fn one_body_stands_in_many_queues() {
+    let mut pair = Pair::new();
+    let body = Bytes::from(pattern(50_000));
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        let (number, id) = waits(&mut pair, &get("/wait"));
+        pair.take(number, 100);
+        let response = Response {
+            status: 200,
+            kind: Kind::Given(b"a/b"),
+            body: Body::Shared(body.clone()),
+        };
+        assert_eq!(
+            pair.server.respond(id, response, pair.clock),
+            Responded::Done
+        );
+        pair.server.end(id, End::Kept);
+        numbers.push(number);
+    }
+    pair.run();
+    for number in numbers {
+        let mut text = pair.got(number);
+        pair.take(number, 100_000);
+        text += &pair.got(number);
+        assert!(answers(text.as_bytes(), &[]) == [(200, body.to_vec())]);
+    }
+}
+
+#[test]
+fn ranges_of_files_go_out_behind_their_heads() {
+    let mut pair = Pair::new();
+    let file = Rc::new(pattern(700_000));
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    let response = Response {
+        status: 206,
+        kind: Kind::Given(b"a/b"),
+        body: Body::File {
+            file: file.clone(),
+            offset: 1000,
+            length: 650_000,
+        },
+    };
+    pair.server.respond(id, response, pair.clock);
+    pair.server.end(id, End::Kept);
+    pair.waiting.clear();
+    pair.run();
+    let text = pair.got(number);
+    let first = text.len();
+    assert!((524_288..530_000).contains(&first), "a turn: {first}");
+    pair.events(number);
+    let text = text + &pair.got(number);
+    assert!(answers(text.as_bytes(), &[]) == [(206, file[1000..651_000].to_vec())]);
+
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.server
+        .draft(id)
+        .unwrap()
+        .set(b"Content-Length", b"10")
+        .unwrap();
+    pair.server.start(id, 200, Kind::None, pair.clock);
+    assert!(pair.server.push_file(id, file, 699_995, 10));
+    let mut taken = 0;
+    let mut sent = pair.server.send(id, b"", &mut taken);
+    if sent == Sending::Pending {
+        sent = pair.server.send(id, b"", &mut taken);
+    }
+    assert_eq!(sent, Sending::Short, "the file has less");
+    pair.server.end(id, End::Cut);
+    assert!(pair.is_closed(number));
+}
+
+#[test]
+fn what_was_sent_is_counted_behind_the_head() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.take(number, 1000);
+    assert_eq!(pair.server.sent(id, Count::Queued), 0);
+    respond(&mut pair, id, 200, Kind::Text, &pattern(5000));
+    assert_eq!(pair.server.sent(id, Count::Queued), 5000);
+    assert_eq!(pair.server.sent(id, Count::Sent), 0);
+    pair.waiting.clear();
+    pair.server.end(id, End::Kept);
+    pair.run();
+    assert!((800..1000).contains(&pair.server.sent(id, Count::Sent)));
+    pair.take(number, 10_000);
+    assert_eq!(pair.server.sent(id, Count::Sent), 5000);
+    pair.send(number, &get("/"));
+    assert_eq!(
+        pair.server.sent(id, Count::Sent),
+        0,
+        "that of another request"
+    );
+}
+
+#[test]
+fn a_failed_send_is_learnt_by_the_next_piece() {
+    let mut pair = Pair::new();
+    let (number, id) = waits(&mut pair, &get("/wait"));
+    pair.server.start(id, 200, Kind::None, pair.clock);
+    pair.server.chunk(id, b"a");
+    pair.wires[number].1.break_off();
+    pair.run();
+    let queued = pair.server.chunk(id, b"b").expect("begun");
+    assert!(queued.failed && queued.bytes == 0);
+    assert_eq!(pair.server.send(id, b"c", &mut 0), Sending::Closed);
+    pair.server.end(id, End::Cut);
+    assert!(pair.is_closed(number));
+    assert_eq!(pair.server.count(), 0);
+}
+
+#[test]
+fn what_a_handler_has_done_only_grows() {
+    let mut pair = Pair::new();
+    let (_, id) = waits(&mut pair, &get("/wait"));
+    assert_eq!(pair.server.intent(id), Some(Intent::Plain));
+    assert!(pair.server.touch(id, Intent::Special));
+    assert!(pair.server.touch(id, Intent::Set));
+    assert_eq!(pair.server.intent(id), Some(Intent::Special));
+    respond(&mut pair, id, 200, Kind::Text, b"");
+    assert!(!pair.server.touch(id, Intent::Set));
+    assert!(pair.server.is_answered(id));
+    assert_eq!(
+        respond(&mut pair, id, 200, Kind::Text, b""),
+        Responded::Late
+    );
+}

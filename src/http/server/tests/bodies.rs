@@ -1,0 +1,208 @@
+//! Bodies of requests: read, refused, skipped.
+
+use super::*;
+
+fn chunked(path: &str, chunks: &[&[u8]], end: &str) -> Vec<u8> {
+    let mut all = format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .into_bytes();
+    for chunk in chunks {
+        crate::codec::http1::write::chunk(&mut all, chunk);
+    }
+    all.extend_from_slice(end.as_bytes());
+    all
+}
+
+#[test]
+fn a_whole_body_is_given_when_it_is_there() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &[post("/echo", b"hello"), get("/len/1")].concat());
+    let text = pair.got(number);
+    let found = answers(text.as_bytes(), &[]);
+    assert_eq!(found, [(200, b"hello".to_vec()), (200, b"a".to_vec())]);
+    let text = pair.exchange(&post("/echo", b""));
+    assert_eq!(answers(text.as_bytes(), &[]), [(200, Vec::new())]);
+}
+
+#[test]
+fn a_body_that_comes_later_is_waited_for() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let body = pattern(200_000);
+    let all = post("/echo", &body);
+    for piece in all.chunks(30_000) {
+        pair.send(number, piece);
+        if !pair.waiting.is_empty() {
+            pair.echo_on();
+        }
+    }
+    let text = pair.got(number);
+    assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
+    assert_eq!(
+        pair.log.iter().filter(|line| *line == "Readable").count(),
+        6
+    );
+}
+
+#[test]
+fn chunks_are_put_together_with_their_trailers() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let all = chunked("/wait", &[b"hel", b"lo"], "0\r\nX-Sum: 5\r\n\r\n");
+    pair.send(number, &[all, get("/")].concat());
+    let id = pair.waiting[0];
+    assert_eq!(pair.server.trailers(id), b"");
+    let mut body = Vec::new();
+    let read = pair.server.read_body(id, 100, How::Whole, &mut body);
+    assert_eq!((read, &body[..]), (Read::Data, &b"hello"[..]));
+    assert_eq!(pair.server.trailers(id), b"X-Sum: 5\r\n\r\n");
+    let read = pair.server.read_body(id, 100, How::Piece, &mut body);
+    assert_eq!((read, body.len()), (Read::End, 0));
+    pair.answer_first(b"x");
+    assert!(pair.got(number).ends_with('/'));
+    assert_eq!(
+        pair.server.trailers(id),
+        b"",
+        "the next request has its own"
+    );
+}
+
+#[test]
+fn pieces_are_given_as_they_come() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let all = post("/wait", b"abcdef");
+    pair.send(number, &all[..all.len() - 4]);
+    let (id, mut out) = (pair.waiting[0], Vec::new());
+    let mut read = |pair: &mut Pair| {
+        let read = pair.server.read_body(id, 100, How::Piece, &mut out);
+        (read, String::from_utf8_lossy(&out).into_owned())
+    };
+    assert_eq!(read(&mut pair), (Read::Data, "ab".to_string()));
+    assert_eq!(read(&mut pair), (Read::Pending, String::new()));
+    pair.send(number, b"cd");
+    assert_eq!(read(&mut pair), (Read::Data, "cd".to_string()));
+    pair.end(number);
+    assert_eq!(read(&mut pair), (Read::Truncated, String::new()));
+    assert!(pair.server.has_unread_body(id));
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_before_it_has_come() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(
+        number,
+        b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n",
+    );
+    let (id, mut out) = (pair.waiting[0], Vec::new());
+    let Read::Refused(reject) = pair.server.read_body(id, 100, How::Whole, &mut out) else {
+        panic!("taken");
+    };
+    assert_eq!(reject.status, 413);
+    pair.answer_first(b"too long");
+    assert!(pair.got(number).contains("Connection: close\r\n"));
+    assert!(pair.lingers(number));
+
+    let number = pair.connect();
+    pair.send(number, &chunked("/wait", &[&[b'a'; 60]], "3c\r\n"));
+    let id = pair.waiting[0];
+    let read = pair.server.read_body(id, 100, How::Whole, &mut out);
+    assert!(matches!(read, Read::Refused(_)), "by the size of the chunk");
+}
+
+#[test]
+fn broken_chunks_are_refused() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &chunked("/echo", &[b"a"], "x\r\n"));
+    assert!(pair.log[1].contains("400"), "{:?}", pair.log);
+    assert!(pair.got(number).contains("Connection: close"));
+    let number = pair.connect();
+    pair.send(number, &chunked("/skip", &[b"a"], "x\r\n"));
+    assert_eq!(answers(pair.got(number).as_bytes(), &[]).len(), 1);
+    assert!(pair.lingers(number), "in a body that nobody read");
+}
+
+const EXPECTS: &[u8] =
+    b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+
+#[test]
+fn a_client_is_told_to_go_on_when_its_body_is_asked_for() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, EXPECTS);
+    assert_eq!(pair.got(number), "");
+    pair.echo(pair.waiting[0]);
+    assert_eq!(pair.got(number), "HTTP/1.1 100 Continue\r\n\r\n");
+    pair.send(number, b"hello");
+    pair.echo_on();
+    let text = pair.got(number);
+    assert_eq!(answers(text.as_bytes(), &[]), [(200, b"hello".to_vec())]);
+    assert!(!text.contains("Connection: close"));
+}
+
+#[test]
+fn a_client_is_not_told_to_go_on_with_what_has_come_or_nobody_wants() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &[EXPECTS, b"hello"].concat());
+    pair.echo_on();
+    assert!(pair.got(number).starts_with("HTTP/1.1 200"));
+    let number = pair.connect();
+    pair.send(number, EXPECTS);
+    pair.answer_first(b"no");
+    let text = pair.got(number);
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("Connection: close"));
+}
+
+#[test]
+fn an_unread_body_is_skipped_as_it_comes() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let all = [post("/skip", &pattern(100_000)), get("/len/1")].concat();
+    for piece in all.chunks(7_000) {
+        pair.send(number, piece);
+    }
+    let text = pair.got(number);
+    assert_eq!(answers(text.as_bytes(), &[]).len(), 2);
+    assert_eq!(pair.log, ["POST /skip", "GET /len/1"]);
+}
+
+#[test]
+fn too_much_of_an_unread_body_closes_the_connection() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(
+        number,
+        b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n",
+    );
+    assert!(pair.got(number).contains("Connection: close"));
+    assert!(pair.lingers(number));
+    let number = pair.connect();
+    let chunk = pattern(10_000);
+    pair.send(number, &chunked("/skip", &[&chunk], ""));
+    assert!(!pair.got(number).contains("Connection: close"));
+    for _ in 0..30 {
+        let mut more = Vec::new();
+        crate::codec::http1::write::chunk(&mut more, &chunk);
+        pair.send(number, &more);
+    }
+    assert!(pair.lingers(number));
+}
+
+#[test]
+fn a_refused_upload_can_still_read_its_answer() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(
+        number,
+        b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n",
+    );
+    for _ in 0..20 {
+        pair.send(number, &pattern(50_000));
+        assert!(pair.lingers(number));
+    }
+    pair.end(number);
+    assert!(pair.is_closed(number));
+}

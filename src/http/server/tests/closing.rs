@@ -1,0 +1,205 @@
+//! How connections end: gently, handed over, abandoned, by a stop.
+
+use super::*;
+
+#[test]
+fn a_client_that_sends_no_more_is_closed_at_once() {
+    let mut pair = Pair::new();
+    pair.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(pair.is_closed(0) && pair.server.count() == 0);
+}
+
+#[test]
+fn a_client_that_may_go_on_is_heard_out_for_a_moment() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, b"x\r\n\r\n");
+    assert!(pair.lingers(number));
+    pair.send(number, &pattern(10_000));
+    pair.advance(2 * SECOND - 1);
+    assert!(pair.lingers(number));
+    pair.advance(1);
+    assert!(pair.is_closed(number));
+    assert_eq!(pair.got(number).matches("HTTP/1.1").count(), 1);
+}
+
+#[test]
+fn what_is_queued_goes_out_before_a_connection_lingers() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.take(number, 10);
+    pair.send(number, b"x\r\n\r\n");
+    assert!(!pair.lingers(number));
+    pair.take(number, 1000);
+    assert!(pair.lingers(number));
+}
+
+#[test]
+fn a_connection_is_handed_over_with_what_it_has() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.take(number, 0);
+    pair.send(number, &[get("/"), get("/wait"), b"raw".to_vec()].concat());
+    let id = pair.waiting[0];
+    pair.server.tell_end(id);
+    let handed = pair.server.hand_over(id).expect("it is its own");
+    assert_eq!(handed.input, b"raw");
+    assert!(handed.output.ends_with(b"\r\n\r\n/"));
+    assert!(!pair.is_closed(number));
+    assert_eq!(pair.server.count(), 0);
+    assert!(pair.server.hand_over(id).is_none());
+    pair.run();
+    assert_eq!(pair.log[2..], ["ended"]);
+    let adopted = pair
+        .server
+        .adopt(handed.transport, b"GET /len/2", b"before|")
+        .expect("a name");
+    pair.wires[number].0 = adopted;
+    pair.run();
+    pair.wires[number].1.take_all();
+    pair.send(number, b" HTTP/1.1\r\nHost: a\r\n\r\n");
+    let text = pair.got(number);
+    assert!(
+        text.starts_with("before|HTTP/1.1 200") && text.ends_with("ab"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_killed_task_takes_its_connection_along() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &get("/wait"));
+    let id = pair.waiting[0];
+    pair.server.tell_end(id);
+    pair.server.abandon(id);
+    pair.run();
+    assert!(pair.is_closed(number));
+    assert_eq!(pair.log[1..], ["ended"]);
+    pair.server.abandon(id);
+}
+
+#[test]
+fn the_end_of_the_peer_is_told_to_who_waits_for_it() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &get("/wait"));
+    let id = pair.waiting[0];
+    assert_eq!(pair.server.wait(id, Await::End, pair.clock), Awaited::Armed);
+    pair.end(number);
+    assert_eq!(pair.log[1..], ["PeerEnded"]);
+}
+
+#[test]
+fn a_stop_answers_what_has_arrived_and_only_the_last_answer_says_close() {
+    let mut pair = Pair::new();
+    let (busy, idle) = (pair.connect(), pair.connect());
+    pair.send(busy, &[get("/wait"), get("/"), get("/")].concat());
+    pair.server.stop();
+    pair.answer_first(b"x");
+    let text = pair.got(busy);
+    assert_eq!(answers(text.as_bytes(), &[]).len(), 3);
+    assert_eq!(text.matches("Connection: close").count(), 1);
+    assert!(text.rfind("Connection: close") > text.rfind("HTTP/1.1"));
+    assert!(!pair.is_closed(idle));
+    pair.send(idle, &get("/"));
+    assert!(pair.got(idle).contains("Connection: close"));
+}
+
+#[test]
+fn behind_a_stop_connections_close_as_they_fall_idle() {
+    let mut pair = Pair::new();
+    let (busy, idle, uploading) = (pair.connect(), pair.connect(), pair.connect());
+    pair.send(busy, &post("/wait", b"unread"));
+    let upload = post("/skip", &pattern(100));
+    pair.send(uploading, &upload[..upload.len() - 50]);
+    pair.server.stop();
+    pair.server.settle_down();
+    assert!(pair.is_closed(idle));
+    assert!(!pair.is_closed(busy) && !pair.is_closed(uploading));
+    pair.send(uploading, &upload[upload.len() - 50..]);
+    assert!(pair.is_closed(uploading));
+    pair.answer_first(b"x");
+    assert!(pair.got(busy).ends_with('x') && pair.is_closed(busy));
+}
+
+#[test]
+fn at_the_end_of_a_stop_all_are_closed_and_who_waits_is_told() {
+    let mut pair = Pair::new();
+    let (busy, partial) = (pair.connect(), pair.connect());
+    pair.send(busy, &get("/wait"));
+    pair.send(partial, b"GET");
+    let id = pair.waiting[0];
+    pair.server.wait(id, Await::Writable, pair.clock);
+    pair.server.close_all();
+    pair.run();
+    assert!(pair.is_closed(busy) && pair.is_closed(partial));
+    assert_eq!(pair.log[1..], ["Closed"]);
+    assert_eq!(pair.server.count(), 1, "until its handler is done");
+    pair.answer_first(b"x");
+    assert_eq!(pair.server.count(), 0);
+}
+
+#[test]
+fn a_name_from_the_past_changes_nothing() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &get("/wait"));
+    let old = pair.waiting[0];
+    pair.answer_first(b"x");
+    pair.got(number);
+    pair.send(number, &post("/wait", b"body"));
+    let current = pair.waiting[0];
+    assert_ne!(old, current);
+    let server = &mut pair.server;
+    let mut out = Vec::new();
+    assert_eq!(
+        server.respond(old, Response::text(b"y"), pair.clock),
+        Responded::Late
+    );
+    assert_eq!(server.start(old, 200, Kind::Text, pair.clock), None);
+    assert_eq!(server.chunk(old, b"y"), None);
+    assert_eq!(server.finish(old, b""), None);
+    assert!(server.draft(old).is_none() && server.head(old).is_none());
+    assert_eq!(server.read_body(old, 100, How::Whole, &mut out), Read::Late);
+    assert_eq!(server.send(old, b"y", &mut 0), Sending::Closed);
+    assert_eq!(server.wait(old, Await::Readable, pair.clock), Awaited::Over);
+    assert!(!server.touch(old, Intent::Special) && server.is_answered(old));
+    assert!(server.hand_over(old).is_none() && server.tell_end(old).is_none());
+    assert!(!server.push_file(old, Rc::new(Vec::new()), 0, 1));
+    server.close_after(old);
+    server.end(old, End::Cut);
+    server.abandon(old);
+    assert_eq!(server.sent(old, Count::Queued), 0);
+    assert_eq!(server.intent(current), Some(Intent::Plain));
+    assert_eq!(server.in_handling().collect::<Vec<_>>(), [current]);
+    pair.run();
+    assert_eq!(pair.got(number), "");
+    pair.echo(current);
+    pair.run();
+    let text = pair.got(number);
+    assert_eq!(answers(text.as_bytes(), &[]), [(200, b"body".to_vec())]);
+    assert!(!text.contains("close"));
+}
+
+#[test]
+fn events_of_a_connection_that_left_are_nobodys() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let old = pair.wires[number].0;
+    pair.end(number);
+    let other = pair.connect();
+    assert_eq!(
+        old.slot(),
+        pair.wires[other].0.slot(),
+        "the slot is used again"
+    );
+    let events = Readiness {
+        read: true,
+        ..Readiness::default()
+    };
+    pair.server.ready(old, events, pair.clock);
+    assert_eq!(pair.server.due(), 0);
+    assert_eq!(ConnectionId::from_number(old.number()), Some(old));
+    assert_eq!(RequestId::from_number(5), None);
+}

@@ -1,0 +1,233 @@
+//! Times and numbers that a connection must keep within.
+
+use super::*;
+
+#[test]
+fn a_head_has_its_time_from_its_first_byte_on() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.advance(30 * SECOND);
+    for byte in &get("/")[..9] {
+        pair.send(number, &[*byte]);
+        pair.advance(SECOND);
+    }
+    assert_eq!(pair.got(number), "");
+    pair.advance(SECOND - 1);
+    assert_eq!(pair.got(number), "");
+    pair.advance(1);
+    let text = pair.got(number);
+    assert!(text.starts_with("HTTP/1.1 408 "), "{text}");
+    assert!(text.contains("Connection: close"));
+    assert!(pair.lingers(number));
+}
+
+#[test]
+fn a_head_behind_another_request_has_a_time_of_its_own() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &[&get("/wait")[..], b"GET /"].concat());
+    pair.advance(100 * SECOND);
+    pair.answer_first(b"late");
+    pair.advance(10 * SECOND - 1);
+    assert!(pair.got(number).ends_with("late"));
+    pair.advance(1);
+    assert!(pair.got(number).starts_with("HTTP/1.1 408 "));
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.advance(59 * SECOND);
+    pair.send(number, &get("/"));
+    pair.got(number);
+    pair.advance(60 * SECOND - 1);
+    assert!(!pair.is_closed(number));
+    pair.advance(1);
+    assert!(pair.is_closed(number));
+    assert_eq!(pair.got(number), "");
+    assert_eq!(pair.server.count(), 0);
+}
+
+#[test]
+fn a_handler_has_all_the_time() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &get("/wait"));
+    for _ in 0..10 {
+        pair.advance(1000 * SECOND);
+    }
+    pair.answer_first(b"late");
+    assert!(pair.got(number).ends_with("late"));
+    pair.advance(59 * SECOND);
+    assert!(!pair.is_closed(number));
+    pair.advance(SECOND);
+    assert!(pair.is_closed(number));
+}
+
+#[test]
+fn going_from_request_to_request_moves_no_timer() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let first = pair.server.next_deadline();
+    for _ in 0..100 {
+        pair.clock.now += SECOND / 10;
+        pair.send(number, &get("/"));
+        assert_eq!(pair.server.next_deadline(), first);
+    }
+    assert_eq!(pair.server.deadlines.len(), 1);
+}
+
+#[test]
+fn an_unread_body_has_its_time() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let all = post("/skip", &pattern(1000));
+    pair.send(number, &all[..500]);
+    for at in 500..509 {
+        pair.advance(SECOND);
+        pair.send(number, &all[at..=at]);
+    }
+    assert!(!pair.is_closed(number));
+    pair.advance(SECOND);
+    assert!(pair.is_closed(number), "trickling wins no time");
+}
+
+#[test]
+fn a_body_that_is_waited_for_has_to_come_at_its_rate() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let all = post("/echo", &pattern(100_000));
+    pair.send(number, &all[..all.len() - 100_000 + 2400]);
+    // Ten seconds, and ten more for 2400 bytes at 240 a second.
+    pair.advance(20 * SECOND - 1);
+    assert_eq!(pair.log, ["POST /echo"]);
+    pair.advance(1);
+    assert_eq!(pair.log, ["POST /echo", "ReadTimeOut"]);
+}
+
+#[test]
+fn what_the_handler_does_in_between_is_not_the_clients_time() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    let all = post("/wait", &pattern(10));
+    pair.send(number, &all[..all.len() - 10]);
+    let (id, mut out) = (pair.waiting[0], Vec::new());
+    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.wait(id, Await::Readable, pair.clock);
+    pair.advance(6 * SECOND);
+    pair.send(number, b"a");
+    assert_eq!(pair.log[1..], ["Readable"]);
+    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.advance(1000 * SECOND);
+    pair.server.read_body(id, 100, How::Piece, &mut out);
+    pair.server.wait(id, Await::Readable, pair.clock);
+    pair.advance(4 * SECOND - 1);
+    assert_eq!(pair.log[1..], ["Readable"]);
+    pair.advance(SECOND);
+    assert_eq!(pair.log[1..], ["Readable", "ReadTimeOut"]);
+}
+
+#[test]
+fn a_peer_that_reads_nothing_is_let_go() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.take(number, 100);
+    pair.send(number, &get("/len/10000"));
+    pair.advance(30 * SECOND - 1);
+    assert!(!pair.is_closed(number));
+    pair.take(number, 100);
+    pair.advance(30 * SECOND - 1);
+    assert!(!pair.is_closed(number), "one that makes progress stays");
+    pair.advance(1);
+    assert!(pair.is_closed(number));
+}
+
+#[test]
+fn a_handler_learns_that_its_peer_reads_nothing() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &get("/wait"));
+    let id = pair.waiting[0];
+    pair.take(number, 0);
+    pair.server.start(id, 200, Kind::None, pair.clock);
+    pair.server.wait(id, Await::Writable, pair.clock);
+    pair.advance(30 * SECOND);
+    assert_eq!(pair.log[1..], ["WriteTimeOut"]);
+}
+
+#[test]
+fn the_last_request_of_a_connection_says_so() {
+    let mut pair = Pair::with(Settings {
+        requests: Some(2),
+        ..Settings::default()
+    });
+    let number = pair.connect();
+    pair.send(number, &get("/"));
+    assert!(!pair.got(number).contains("Connection"));
+    pair.send(number, &[get("/"), get("/")].concat());
+    let text = pair.got(number);
+    assert!(text.contains("Connection: close"));
+    assert_eq!(answers(text.as_bytes(), &[]).len(), 1);
+    assert!(pair.lingers(number));
+}
+
+#[test]
+fn a_server_is_full_until_a_connection_leaves() {
+    let mut pair = Pair::with(Settings {
+        connections: 2,
+        ..Settings::default()
+    });
+    let number = pair.connect();
+    assert!(!pair.server.is_full());
+    pair.connect();
+    assert!(pair.server.is_full());
+    pair.end(number);
+    assert!(pair.log.is_empty(), "nobody has asked");
+    let number = pair.connect();
+    pair.server.watch();
+    pair.end(number);
+    assert_eq!(pair.log, ["room"]);
+    assert!(!pair.server.is_full());
+}
+
+#[test]
+fn connections_that_were_idle_for_a_while_make_room() {
+    let mut pair = Pair::new();
+    let (fresh, served, busy) = (pair.connect(), pair.connect(), pair.connect());
+    pair.send(served, &get("/"));
+    pair.send(busy, &get("/wait"));
+    assert_eq!(pair.server.shed(pair.clock), 0);
+    pair.advance(2 * SECOND);
+    assert_eq!(pair.server.shed(pair.clock), 1);
+    assert!(pair.is_closed(served));
+    assert!(!pair.is_closed(fresh) && !pair.is_closed(busy));
+    for _ in 0..20 {
+        let number = pair.connect();
+        pair.send(number, &get("/"));
+    }
+    pair.advance(2 * SECOND);
+    assert_eq!(pair.server.shed(pair.clock), 16, "a few at a time");
+}
+
+#[test]
+fn a_connection_of_which_no_events_will_come_is_closed() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.wires[number].1.unwatch();
+    pair.send(number, &get("/"));
+    assert!(pair.got(number).ends_with('/'));
+    assert!(pair.is_closed(number));
+}
+
+#[test]
+fn an_idle_connection_owns_no_buffer_and_little_else() {
+    let mut pair = Pair::new();
+    let number = pair.connect();
+    pair.send(number, &post("/echo", &pattern(30_000)));
+    let slot = pair.wires[number].0.slot();
+    let connection = &pair.server.connections[slot];
+    assert!(connection.output.is_none() && connection.input.capacity() == 0);
+    let size = size_of::<Connection<Pipe>>();
+    assert!(size <= 288, "{size}");
+}

@@ -1,0 +1,207 @@
+//! A connection of memory: what the server sees of it, and what the test does at its other end.
+
+use super::super::{Interest, Readiness, Transport};
+use crate::stream::queue::{Moved, Sink};
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+
+#[derive(Default)]
+struct State {
+    /// What has come and was not read.
+    arrived: Vec<u8>,
+    client_ended: bool,
+    /// What was sent, and how much more the client takes; `None`: anything.
+    sent: Vec<u8>,
+    room: Option<usize>,
+    /// Whether a read may find something, as far as the server knows.
+    readable: bool,
+    /// What it has asked for.
+    asked: Vec<Interest>,
+    ended: bool,
+    closed: bool,
+    broken: bool,
+    unwatched: bool,
+    /// System calls.
+    calls: usize,
+}
+
+/// The test's end.
+#[derive(Clone)]
+pub(super) struct Wire(Rc<RefCell<State>>);
+
+/// The server's end.
+pub(super) struct Pipe(Rc<RefCell<State>>);
+
+pub(super) fn pair() -> (Wire, Pipe) {
+    let state = State {
+        readable: true,
+        ..State::default()
+    };
+    let state = Rc::new(RefCell::new(state));
+    (Wire(state.clone()), Pipe(state))
+}
+
+impl Wire {
+    pub(super) fn deliver(&self, bytes: &[u8]) {
+        let mut state = self.0.borrow_mut();
+        state.arrived.extend_from_slice(bytes);
+        state.readable = true;
+    }
+
+    pub(super) fn end(&self) {
+        let mut state = self.0.borrow_mut();
+        state.client_ended = true;
+        state.readable = true;
+    }
+
+    /// The client takes so many bytes more and then none.
+    pub(super) fn take(&self, count: usize) {
+        let mut state = self.0.borrow_mut();
+        state.room = Some(state.room.unwrap_or(0) + count);
+    }
+
+    /// The client takes what comes.
+    pub(super) fn take_all(&self) {
+        self.0.borrow_mut().room = None;
+    }
+
+    /// The next send fails.
+    pub(super) fn break_off(&self) {
+        self.0.borrow_mut().broken = true;
+    }
+
+    /// No selector tells of events.
+    pub(super) fn unwatch(&self) {
+        self.0.borrow_mut().unwatched = true;
+    }
+
+    /// What is reported of what was asked for, once.
+    pub(super) fn events(&self) -> Readiness {
+        let mut state = self.0.borrow_mut();
+        let readable = !state.arrived.is_empty() || state.client_ended;
+        let writable = state.room != Some(0) || state.broken;
+        let mut events = Readiness::default();
+        let over = state.client_ended || state.broken;
+        state.asked.retain(|interest| {
+            let due = match interest {
+                Interest::Read => readable,
+                Interest::Write => writable,
+                Interest::End => over,
+            };
+            match interest {
+                Interest::Read => events.read |= due,
+                Interest::Write => events.write |= due,
+                Interest::End => events.over |= due,
+            }
+            !due
+        });
+        if events != Readiness::default() {
+            events.over |= over;
+        }
+        events
+    }
+
+    pub(super) fn got(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.borrow_mut().sent)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.borrow().closed
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.0.borrow().ended
+    }
+
+    pub(super) fn calls(&self) -> usize {
+        self.0.borrow().calls
+    }
+}
+
+impl Pipe {
+    fn put(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        let mut state = self.0.borrow_mut();
+        state.calls += 1;
+        if state.broken || state.closed || state.ended {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let count = data.len().min(state.room.unwrap_or(usize::MAX));
+        if count == 0 && !data.is_empty() {
+            return Ok(Moved::WouldBlock);
+        }
+        state.room = state.room.map(|room| room - count);
+        state.sent.extend_from_slice(&data[..count]);
+        Ok(Moved::Done(count))
+    }
+}
+
+impl Sink for Pipe {
+    type File = Rc<Vec<u8>>;
+
+    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.put(data)
+    }
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.put(data)
+    }
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+        let all: Vec<u8> = pieces.iter().flat_map(|one| one.iter().copied()).collect();
+        self.put(&all)
+    }
+    fn send_file(
+        &mut self,
+        file: &Rc<Vec<u8>>,
+        offset: u64,
+        count: usize,
+    ) -> io::Result<Moved<usize>> {
+        let rest = &file[file.len().min(offset as usize)..];
+        self.put(&rest[..count.min(rest.len())])
+    }
+}
+
+impl Transport for Pipe {
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>> {
+        let mut state = self.0.borrow_mut();
+        state.calls += 1;
+        let count = state.arrived.len().min(room.len());
+        if count == 0 {
+            state.readable = state.client_ended;
+            return Ok(match state.client_ended {
+                true => Moved::Done(0),
+                false => Moved::WouldBlock,
+            });
+        }
+        room[..count].copy_from_slice(&state.arrived[..count]);
+        state.arrived.drain(..count);
+        // A short read says that nothing is left, unless an end follows.
+        state.readable = count == room.len() || state.client_ended;
+        Ok(Moved::Done(count))
+    }
+    fn may_receive(&self) -> bool {
+        self.0.borrow().readable
+    }
+    fn has_unread(&self) -> bool {
+        !self.0.borrow().arrived.is_empty()
+    }
+    fn arm(&mut self, interest: Interest) -> io::Result<()> {
+        let mut state = self.0.borrow_mut();
+        if !state.asked.contains(&interest) {
+            state.asked.push(interest);
+        }
+        Ok(())
+    }
+    fn is_watched(&self) -> bool {
+        !self.0.borrow().unwatched
+    }
+    fn is_over(&self) -> bool {
+        self.0.borrow().client_ended
+    }
+    fn end_sending(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().ended = true;
+        Ok(())
+    }
+    fn close(&mut self) {
+        self.0.borrow_mut().closed = true;
+    }
+}

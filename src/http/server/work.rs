@@ -1,0 +1,356 @@
+//! What is to be done next, from events and answers to requests.
+
+use super::connection::{Client, Handling, NextRequest, Peer, Place, State, Waits};
+use super::request::Look;
+use super::settings::{BURST, Clock, QUEUE_MOST, READS};
+use super::{ConnectionId, Interest, Phase, Readiness, RequestId, Server, Transport};
+use crate::codec::http1::body::Incoming;
+use crate::http::router::routes::{RouteId, Takes};
+use crate::stream::queue::{Moved, Sent};
+
+/// What whoever drives the server has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// A request is to be handled.
+    Dispatch { id: RequestId, plan: Plan },
+    /// A task that waits on a request is to go on.
+    Resume { id: RequestId, why: Why },
+    /// A connection is gone of which somebody keeps something; see [`Server::tell_end`].
+    Ended { id: ConnectionId },
+    /// A connection has left, for which somebody waits.
+    Room,
+    /// Nothing now.
+    Idle,
+}
+
+/// Who handles a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plan {
+    /// The route's own handler.
+    Handle { route: RouteId, takes: Takes },
+    /// That has to be found out: there is middleware, or the route alone does not tell.
+    Choose { route: Option<RouteId> },
+}
+
+/// Why a task goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Why {
+    Readable,
+    Writable,
+    /// The peer has ended its side.
+    PeerEnded,
+    /// The body has come in too slowly.
+    ReadTimeOut,
+    /// The peer has taken nothing for too long.
+    WriteTimeOut,
+    /// The connection is closed.
+    Closed,
+}
+
+/// What filling came to.
+pub(super) enum Filled {
+    Some,
+    End,
+    WouldBlock,
+    Failed(std::io::ErrorKind),
+}
+
+impl<T: Transport> Server<T> {
+    /// How many connections have something to do; about, since some may have ended since.
+    pub(crate) fn due(&self) -> usize {
+        self.due.len() + usize::from(self.current.is_some()) + self.told.len()
+    }
+
+    /// What is to be done next.
+    #[inline]
+    pub(crate) fn next(&mut self, clock: Clock) -> Work {
+        if !self.told.is_empty()
+            && let Some(work) = self.told.pop_front()
+        {
+            return work;
+        }
+        loop {
+            let slot = match self.current.take() {
+                Some(slot) => slot,
+                None => match self.due.pop_front() {
+                    Some(slot) => slot,
+                    None => break,
+                },
+            };
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            connection.place = Place::Waiting;
+            if let Some(work) = self.advance(slot, clock) {
+                return work;
+            }
+        }
+        self.told.pop_front().unwrap_or(Work::Idle)
+    }
+
+    /// The connection has something to do.
+    #[inline]
+    pub(super) fn enqueue(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.place == Place::Waiting {
+            connection.place = Place::Due;
+            self.due.push_back(slot);
+        }
+    }
+
+    /// A connection has events.
+    #[inline]
+    pub(crate) fn ready(&mut self, id: ConnectionId, events: Readiness, clock: Clock) {
+        let slot = id.slot();
+        let Some(connection) = self.connections.get_mut(slot) else {
+            return;
+        };
+        if connection.born != id.stamp() {
+            return;
+        }
+        match connection.state {
+            State::Handling(_) => self.wake(slot, events, clock),
+            _ => self.enqueue(slot),
+        }
+    }
+
+    /// Those that a handler's connection has events for go on.
+    #[cold]
+    fn wake(&mut self, slot: usize, events: Readiness, clock: Clock) {
+        let connection = &mut self.connections[slot];
+        let id = connection.request(slot);
+        let mut waits = Waits::default();
+        if let State::Handling(handling) = &mut connection.state {
+            waits = handling.waits();
+            if waits.read.is_some() && (events.read || events.over) {
+                handling.end_read_wait(clock.now);
+                let why = Why::Readable;
+                self.told.push_back(Work::Resume { id, why });
+            }
+            if waits.end && events.over {
+                handling.rare().waits.end = false;
+                let why = Why::PeerEnded;
+                self.told.push_back(Work::Resume { id, why });
+            }
+            if waits.write.is_some() && (events.write || events.over) {
+                handling.rare().waits.write = None;
+                let why = Why::Writable;
+                self.told.push_back(Work::Resume { id, why });
+            }
+        }
+        // Nobody waits, and what is queued goes on.
+        if waits.write.is_none() && events.write && !self.connections[slot].is_flushed() {
+            self.flush_handled(slot);
+        }
+        self.set_wait_deadline(slot);
+    }
+
+    /// Goes on with a connection that no handler works on, until there is a request, or it has to wait.
+    #[inline]
+    fn advance(&mut self, slot: usize, clock: Clock) -> Option<Work> {
+        loop {
+            let connection = &mut self.connections[slot];
+            match &mut connection.state {
+                State::Handling(_) => return None,
+                State::Lingering => {
+                    self.discard_rest(slot);
+                    return None;
+                }
+                State::Blocked { body } => {
+                    let body = std::mem::replace(body, Incoming::NONE);
+                    connection.state = State::after(body);
+                }
+                _ => {}
+            }
+            let looks = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
+            if looks {
+                // One that pipelines without end must not keep others from their turn.
+                if connection.burst >= BURST
+                    && !self.landing.bytes(slot, &connection.input).is_empty()
+                {
+                    connection.burst = 0;
+                    self.give_way(slot, clock);
+                    return None;
+                }
+                match self.look(slot, clock) {
+                    Look::Request(route) => return Some(self.dispatch(slot, route)),
+                    Look::Refused(reject) => self.refuse(slot, reject, clock),
+                    Look::Over => self.connections[slot].next = NextRequest::None,
+                    Look::More => {}
+                }
+            }
+            let connection = &mut self.connections[slot];
+            if connection.output.is_some() {
+                match self.flush_queue(slot) {
+                    Ok(Sent::All) => {}
+                    Ok(Sent::Blocked | Sent::Turn) => {
+                        self.block(slot, clock);
+                        return None;
+                    }
+                    Ok(Sent::Short) | Err(_) => {
+                        self.close(slot);
+                        return None;
+                    }
+                }
+            }
+            if self.connections[slot].next == NextRequest::None {
+                self.close_gently(slot, clock);
+                return None;
+            }
+            // A request may be among what was read already.
+            if !looks {
+                continue;
+            }
+            match self.fill(slot) {
+                Filled::Some => {}
+                Filled::WouldBlock => {
+                    self.rest(slot, clock);
+                    return None;
+                }
+                Filled::End => {
+                    self.connections[slot].peer = Peer::Ended;
+                    self.close(slot);
+                    return None;
+                }
+                Filled::Failed(_) => {
+                    self.close(slot);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Reads once, unless it is known that nothing is there, or others are to get their turn: then the connection is
+    /// armed for reading.
+    #[inline]
+    pub(super) fn fill(&mut self, slot: usize) -> Filled {
+        if let Some(other) = self.landing.other_owner(slot)
+            && let Some(owner) = self.connections.get_mut(other)
+        {
+            self.landing.spill(&mut owner.input);
+        }
+        let connection = &mut self.connections[slot];
+        match connection.peer {
+            Peer::Open => {}
+            Peer::Ended => return Filled::End,
+            Peer::Failed => return Filled::Failed(std::io::ErrorKind::NotConnected),
+        }
+        if connection.reads < READS && connection.transport.may_receive() {
+            connection.reads += 1;
+            let input = &mut connection.input;
+            match self.landing.fill(slot, input, &mut connection.transport) {
+                Ok(Moved::Done(0)) => {
+                    connection.peer = Peer::Ended;
+                    return Filled::End;
+                }
+                Ok(Moved::Done(_)) => return Filled::Some,
+                Ok(Moved::WouldBlock) => {}
+                Err(error) => return Filled::Failed(error.kind()),
+            }
+        }
+        connection.reads = 0;
+        match connection.transport.arm(Interest::Read) {
+            Ok(()) => Filled::WouldBlock,
+            Err(error) => Filled::Failed(error.kind()),
+        }
+    }
+
+    /// Nothing is to be done for the connection until it has events, which it is armed for.
+    #[inline]
+    fn rest(&mut self, slot: usize, clock: Clock) {
+        let settings = &self.settings;
+        let connection = &mut self.connections[slot];
+        connection.burst = 0;
+        let due = match &mut connection.state {
+            State::Idle => clock.now.saturating_add(settings.keep_alive_time),
+            State::Head { since, .. } => since.saturating_add(settings.header_time),
+            State::Discarding { since, .. } => since
+                .get_or_insert(clock.now)
+                .saturating_add(settings.body_time),
+            State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
+            State::Handling(_) | State::Lingering => return,
+        };
+        let falls_idle = self.phase == Phase::Settled && matches!(connection.state, State::Idle);
+        // The system may refuse to tell of its events: it would wait for ever.
+        if falls_idle || !connection.transport.is_watched() {
+            return self.close(slot);
+        }
+        self.act_by(slot, due);
+    }
+
+    /// Waits until the peer takes more.
+    fn block(&mut self, slot: usize, clock: Clock) {
+        let connection = &mut self.connections[slot];
+        let body = match &mut connection.state {
+            State::Discarding { body, .. } => std::mem::replace(body, Incoming::NONE),
+            _ => Incoming::NONE,
+        };
+        connection.state = State::Blocked { body };
+        match connection.transport.arm(Interest::Write) {
+            Ok(()) => self.rest(slot, clock),
+            Err(_) => self.close(slot),
+        }
+    }
+
+    /// Sends what is queued, and goes on in the next round.
+    fn give_way(&mut self, slot: usize, clock: Clock) {
+        match self.flush_queue(slot) {
+            Ok(Sent::Short) | Err(_) => self.close(slot),
+            Ok(_) => self.block(slot, clock),
+        }
+    }
+
+    /// Begins the request that was found.
+    #[inline]
+    fn dispatch(&mut self, slot: usize, route: Option<RouteId>) -> Work {
+        let stamp = self.stamp();
+        let head = &self.head;
+        let connection = &mut self.connections[slot];
+        let id = RequestId::new(slot, stamp);
+        self.parsed = Some(id);
+        connection.current = stamp;
+        connection.body_from = None;
+        connection.burst += 1;
+        connection.requests = connection.requests.saturating_add(1);
+        let mut handling = Handling::of(head, route);
+        connection.client = match head.keep_alive {
+            true => Client::MayGoOn,
+            false => Client::SendsNoMore,
+        };
+        if self
+            .settings
+            .requests
+            .is_some_and(|most| connection.requests >= most)
+        {
+            handling.next = NextRequest::None;
+        }
+        let queued = connection.output.is_some();
+        connection.state = State::Handling(handling);
+        if queued {
+            self.note_unflushed(slot);
+        }
+        if self.phase >= Phase::Stopping {
+            self.end_with_last(slot);
+        }
+        let routes = self.routes.borrow();
+        let plan = match route {
+            Some(route) if !routes.is_wrapped() => Plan::Handle {
+                route,
+                takes: routes.takes(route),
+            },
+            route => Plan::Choose { route },
+        };
+        Work::Dispatch { id, plan }
+    }
+}
+
+impl State {
+    /// That of a connection whose request is answered, of whose body that is left.
+    #[inline]
+    pub(super) fn after(body: Incoming) -> State {
+        match body.is_done() {
+            true => State::Idle,
+            false => State::Discarding { body, since: None },
+        }
+    }
+}

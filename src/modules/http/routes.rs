@@ -1,0 +1,100 @@
+//! `http.routes()`: the routes of an app, as Lua adds them. Ids count from 1.
+
+use crate::http::router::routes::{RouteId, Routes, Takes};
+use crate::lua::object::Object;
+use crate::lua::{Call, Fault, Function, New, Nil, Value, results};
+use std::cell::RefCell;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+/// The routes of an app, which its servers share.
+#[derive(Default)]
+pub(crate) struct AppRoutes(pub(crate) Rc<RefCell<Routes>>);
+
+impl Object for AppRoutes {
+    const NAME: &'static CStr = c"lio.http.routes";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"add", Function::new(add)),
+        (c"method", Function::new(method)),
+        (c"constraints", Function::new(constraints)),
+        (c"takes", Function::new(takes)),
+        (c"wrapped", Function::new(wrapped)),
+    ];
+}
+
+/// `http.routes()` → an empty table of routes.
+fn new(_: &mut Call<'_>) -> Result<New<AppRoutes>, Fault> {
+    Ok(New::of(AppRoutes::default()))
+}
+
+pub(crate) const NEW: Function = Function::new(new);
+
+/// `routes:add(method, pattern)` → id. `method` `""`: any. Raises for a malformed pattern.
+fn add(call: &mut Call<'_>) -> Result<i64, Fault> {
+    let routes = call.object::<AppRoutes>(1)?;
+    let (method, pattern) = (call.bytes(2)?, call.utf8(3)?);
+    let added = routes.0.borrow_mut().add(method, pattern);
+    added.map(RouteId::number).map_err(Fault::message)
+}
+
+/// The routes, and the one that argument 2 names.
+fn route<'c>(call: &'c Call<'_>) -> Result<(&'c RefCell<Routes>, RouteId), Fault> {
+    let routes = &call.object::<AppRoutes>(1)?.0;
+    let id = RouteId::from_number(call.integer(2)?);
+    let known = id.filter(|id| routes.borrow().route(*id).is_some());
+    let id = known.ok_or_else(|| Fault::argument(2, "no such route"))?;
+    Ok((routes, id))
+}
+
+/// `routes:method(id)` → the route's method, `""` for any.
+fn method(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
+    let (routes, id) = route(call)?;
+    let routes = routes.borrow();
+    Ok(routes
+        .route(id)
+        .map_or(Vec::new(), |route| route.method().to_vec()))
+}
+
+results! {
+    enum Constraints {
+        Some(Value),
+        None(Nil),
+    }
+}
+
+/// `routes:constraints(id)` → table of parameter name to Lua pattern, or nil when there is none.
+fn constraints(call: &mut Call<'_>) -> Result<Constraints, Fault> {
+    let (routes, id) = route(call)?;
+    let routes = routes.borrow();
+    let Some(route) = routes.route(id) else {
+        return Ok(Constraints::None(Nil));
+    };
+    let named = route.names().iter().zip(route.constraints());
+    let found: Vec<_> = named
+        .filter_map(|(name, pattern)| Some((name.clone(), pattern.clone()?)))
+        .map(|(name, pattern)| (name.into_bytes(), Value::String(pattern.into_bytes())))
+        .collect();
+    Ok(match found.is_empty() {
+        true => Constraints::None(Nil),
+        false => Constraints::Some(Value::Map(found)),
+    })
+}
+
+/// `routes:takes(id, count)`: the handler of this route takes so many of request and response; what it does not take
+/// is not made for it.
+fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
+    let takes = match call.integer_in(3, 0..=2, "count")? {
+        0 => Takes::Nothing,
+        1 => Takes::Request,
+        _ => Takes::Both,
+    };
+    let (routes, id) = route(call)?;
+    routes.borrow_mut().set_takes(id, takes);
+    Ok(())
+}
+
+/// `routes:wrapped()`: from now on there is middleware, so that handlers are chosen by Lua.
+fn wrapped(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.object::<AppRoutes>(1)?.0.borrow_mut().wrap();
+    Ok(())
+}
