@@ -1,30 +1,61 @@
-//! lio: an event loop, sockets, streams and HTTP for Lua 5.4 and 5.5.
+//! An event loop, networking, HTTP servers and an actor scheduler for Lua 5.4 and 5.5.
 //!
-//! This crate is used in two ways: as a shared object that a stock Lua loads by `require "lio"`, and as
-//! the `lio` executable, which has Lua built in. A folder is a topic:
+//! lio is used in three ways: as the `lio` executable, which has Lua built in; as a shared object that a stock Lua loads
+//! by `require "lio"`; and as this crate, by Rust programs that embed Lua by [mlua]. What Lua gets is the same each time
+//! and is described in the repository's `docs/`; a Rust program calls one function, [`install`]:
 //!
-//! - `raw`: the few helpers for raw Lua functions; the modules that are built in
-//! - `selector`: mio's poll, with readiness kept level-triggered
-//! - `socket`: sockets, endpoints, options
-//! - `file`: files for serving
-//! - `stream`: one connection's buffers
-//! - `http`: request head and body framing, response writer, routes
-//! - `compress`: content codings
-//! - `timer`: the timer queue
-//! - `ltask`: the scheduler
-//! - `task`: the task core: coroutines that wait on tokens
-//! - `watched`: what a program and the `lio --watch` that runs it tell each other
+//! ```no_run
+//! # #[cfg(feature = "vendored")]
+//! # fn main() -> mlua::Result<()> {
+//! let lua = mlua::Lua::new();
+//! lio::install(&lua)?;
+//! lua.load(
+//!     r#"
+//!     local app = require "lio.webserver".new()
+//!     app:get("/", function() return "Hello from Lua in Rust!\n" end)
+//!     app:run(8080)
+//!     "#,
+//! )
+//! .exec()
+//! # }
+//! # #[cfg(not(feature = "vendored"))]
+//! # fn main() {}
+//! ```
 //!
-//! Dependencies run one way: selector ← socket, file ← stream ← http; the files of `lualib/` tie them.
+//! ```toml
+//! [dependencies]
+//! lio = { version = "0.1", default-features = false, features = ["lua54"] }
+//! mlua = { version = "0.12", features = ["lua54", "vendored"] }
+//! ```
 //!
-//! Public here are only Lua's entry points, which the C side of Lua calls, and what the executable needs.
+//! `examples/embed.rs` is a whole program.
+//!
+//! # What to know
+//!
+//! - A VM runs on one thread at a time. While `loop.run` or `app:run` runs, that thread is in it: give it a thread of its
+//!   own, and as many VMs as you like. The VM's limits of memory and its hooks hold inside as well.
+//! - Functions of Rust that handlers call run to their end: they cannot wait for I/O of lio.
+//! - SIGINT and SIGTERM end a running loop gracefully, as `loop.stop()` does. A VM that is dropped closes what it has open.
+//! - Lua's `debug` library is not needed, nor are C modules: `Lua::new()` is enough.
+//!
+//! # Features
+//!
+//! | feature | what it does |
+//! |---|---|
+//! | `lua54` (default), `lua55` | the version of Lua; one of them |
+//! | `vendored` (default) | the executable, and Lua built from source |
+//! | `module` | the shared object for a stock Lua, with no Lua inside |
+//!
+//! A program that embeds Lua needs neither of the last two: how mlua finds Lua is said by mlua's own features.
+//!
+//! # For those who change lio
+//!
+//! `docs/architecture.md` has the layers of `src/`, and which files may have `unsafe`.
 
 #![deny(unsafe_code)]
 
 #[cfg(not(any(feature = "lua54", feature = "lua55")))]
 compile_error!("choose one of the features `lua54` and `lua55`");
-#[cfg(not(any(feature = "vendored", feature = "module")))]
-compile_error!("choose one of the features `vendored` (executable) and `module` (shared object)");
 
 mod codec;
 mod event;

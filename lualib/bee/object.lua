@@ -1,7 +1,7 @@
 -- Gives lio's objects bee's methods, for bee.select, bee.epoll and bee.socket. An object stays what it is to lio: its
 -- type lies in its memory, not in its metatable.
 
-local debug = debug
+local debug <const> = debug or require "lio.debug"
 
 -- `object(name, methods)` returns a function that gives an object bee's methods and returns it. `methods` has the name
 -- in lio of each of bee's methods. All objects given to one such function are of one type.

@@ -2,6 +2,7 @@
 -- `fd` takes any descriptor, `bind` removes a stale unix socket, and an unknown protocol is an invalid option. Older
 -- versions of bee call the module itself: `socket "tcp"`.
 
+local debug <const> = debug or require "lio.debug"
 local socket = require "lio.socket"
 local object = require "bee.object"
 

@@ -4,6 +4,7 @@
 -- `loop.run(f)` runs `f` as a task and then whatever was forked, until all have ended, `loop.stop` is
 -- called, or SIGINT or SIGTERM asks for an end. Times are seconds, fractions allowed.
 
+local debug <const> = debug or require "lio.debug"
 local lio = require "lio"
 local task = require "lio.task"
 local misuse = require "lio.misuse"

@@ -1,6 +1,7 @@
 -- Errors of the program that calls the library: raised at the program's line, with the name of the call. Used by every
 -- file of the library that checks arguments. Costs nothing until an error is raised.
 
+local debug <const> = debug or require "lio.debug"
 local M = {}
 
 -- "@lio/", or "@/folder/lualib/lio/" where the files are found by `package.path`.

@@ -1,5 +1,6 @@
 -- `lio.tasks()`: what each task of this VM is doing. For people who look after a program, not for its logic.
 
+local debug <const> = debug or require "lio.debug"
 local task = require "lio.task"
 
 local function traceback(members)

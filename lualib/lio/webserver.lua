@@ -8,6 +8,7 @@
 -- An app is a table of routes and middleware. Each connection is one task that answers its requests in
 -- turn (web/connection.lua); handlers get a request (web/request.lua) and a response (web/response.lua).
 
+local debug <const> = debug or require "lio.debug"
 local http = require "lio.http"
 local connection = require "lio.web.connection"
 local misuse = require "lio.misuse"

@@ -3,6 +3,7 @@
 -- Both generations of the table are accepted and brought into one form here; what is wrong with it is said
 -- before anything starts. Root and logger need not be named.
 
+local debug <const> = debug or require "lio.debug"
 local boot = require "ltask.bootstrap"
 local core = require "ltask.core"
 local misuse = require "lio.misuse"

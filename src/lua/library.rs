@@ -163,6 +163,29 @@ pub(crate) unsafe fn push_compiled(state: *mut lua_State, module: &str) {
     }
 }
 
+/// Opens what the library uses of Lua's debug library, for programs that do without that: these functions only read.
+pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
+
+struct ReadOnlyDebug;
+
+impl Sealed for ReadOnlyDebug {}
+impl Push for ReadOnlyDebug {
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: Lua opens its own library, into a table; nobody else has that table yet.
+        unsafe {
+            ffi::lua_pushcfunction(state, ffi::luaopen_debug);
+            ffi::lua_call(state, 0, 1);
+            ffi::lua_createtable(state, 0, 3);
+            for name in [c"getinfo", c"getmetatable", c"traceback"] {
+                ffi::lua_getfield(state, -2, name.as_ptr());
+                ffi::lua_setfield(state, -2, name.as_ptr());
+            }
+            ffi::lua_replace(state, -2);
+        }
+    }
+}
+
 /// Precompiled library files, with the lines and names that tracebacks show, by module: made at first use, kept for good.
 static COMPILED: Mutex<Option<FxHashMap<&'static str, &'static [u8]>>> = Mutex::new(None);
 

@@ -13,7 +13,7 @@ pub(crate) mod timer;
 
 use crate::function;
 use crate::lua::Function;
-use crate::lua::library::{Library, OPEN_COMPILED};
+use crate::lua::library::{Library, OPEN_COMPILED, OPEN_DEBUG};
 
 /// All that is built in.
 pub(crate) struct Builtin;
@@ -27,6 +27,7 @@ impl Library for Builtin {
             "lio.coroutine",
             function!(crate::task::coroutine::open_module),
         ),
+        ("lio.debug", OPEN_DEBUG),
         ("lio.file", file::OPEN),
         ("lio.http", function!(crate::http::lua::open_module)),
         ("lio.json", function!(crate::http::json::open_module)),

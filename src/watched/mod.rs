@@ -5,7 +5,7 @@
 //! - `fingerprint.rs`: what tells that a file has changed, used by both sides
 //! - `lua.rs`: `lio.watch`, and `require "lio.watched"`, which `lio.net` calls
 //!
-//! Without a supervisor nothing here costs anything: [`is_watched`] is read once, when a module loads. With
+//! Without a supervisor nothing here costs anything: `is_watched` is read once, when a module loads. With
 //! one that has died the program goes on as without.
 
 pub mod fingerprint;

@@ -6,6 +6,7 @@
 -- is there and the socket is armed, else nil, message, code; `admit(selector, c)`; `release(c)`; `count()`;
 -- `is_full()`; `watch()`: its `left` is called when the next connection leaves; `stop()` when a stop begins; `close()`.
 
+local debug <const> = debug or require "lio.debug"
 -- How long accepting rests after a failure that is not about descriptors, so that it cannot spin.
 local PAUSE <const> = 0.1
 

@@ -2,6 +2,7 @@
 -- called by the service that owns the loop. Invariant: a connection has one owner at each moment, as its
 -- socket and bytes travel under a number that can be taken once (src/stream/parcel.rs).
 
+local debug <const> = debug or require "lio.debug"
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 

@@ -2,6 +2,7 @@
 -- to standard output and not to the log, and an error is told with its traceback. Called by the services that
 -- own a loop, in a task.
 
+local debug <const> = debug or require "lio.debug"
 local M = {}
 
 -- A script's output is its own, not the log's.

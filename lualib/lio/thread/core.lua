@@ -9,6 +9,7 @@
 -- its end until it is reaped. Who waits on the thread itself came first; the others have tickets, in order. A thread
 -- with a collector has no other reference: its end calls the collector, and leaves no result to reap.
 
+local debug <const> = debug or require "lio.debug"
 local task = require "lio.task"
 
 local wait <const>, wakeup <const> = task.wait, task.wakeup

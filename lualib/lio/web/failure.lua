@@ -3,6 +3,7 @@
 -- Called by web/connection.lua for the outermost function of a request, and by web/middleware.lua for what
 -- `next()` runs. Invariant: the log has one entry per error; values in it cannot begin a line of their own.
 
+local debug <const> = debug or require "lio.debug"
 local frames = require "lio.web.frame"
 
 local M = {}

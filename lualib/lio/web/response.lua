@@ -4,6 +4,7 @@
 -- Fields: `code` (status or nil), `fields` (flat list of header names and values or nil), `body`, `kind`
 -- (content type when no header names one; false for none).
 
+local debug <const> = debug or require "lio.debug"
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
