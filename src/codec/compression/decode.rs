@@ -99,9 +99,8 @@ impl Work for DecompressorWriter<Sink> {
 }
 
 enum State {
-    /// The first two bytes tell zlib's format from the bare one, which some servers send
-    /// (RFC 9110 section 8.4.1.2).
-    Sniff(Vec<u8>),
+    /// What came first, as long as it does not tell the decoder.
+    First(Vec<u8>),
     Work(Box<dyn Work>),
     Failed(Failure),
 }
@@ -112,25 +111,17 @@ pub(crate) struct Decoder {
     state: State,
     out: Vec<u8>,
     limit: usize,
-    started: bool,
     finished: bool,
 }
 
 impl Decoder {
     /// `limit`: bytes that one `write` may let out, at least 1.
     pub(crate) fn new(coding: Coding, limit: usize) -> Self {
-        let sink = Sink::new(limit);
-        let state = match coding {
-            Coding::Gzip => State::Work(Box::new(GzDecoder::new(sink))),
-            Coding::Deflate => State::Sniff(Vec::new()),
-            Coding::Brotli => State::Work(Box::new(DecompressorWriter::new(sink, ROOM))),
-        };
         Decoder {
             coding,
-            state,
+            state: State::First(Vec::new()),
             out: Vec::new(),
             limit,
-            started: false,
             finished: false,
         }
     }
@@ -152,7 +143,6 @@ impl Decoder {
         if data.is_empty() {
             return Ok(());
         }
-        self.started = true;
         self.decode(data).inspect_err(|&failure| {
             self.state = State::Failed(failure);
             self.out = Vec::new();
@@ -162,24 +152,19 @@ impl Decoder {
     fn decode(&mut self, piece: &[u8]) -> Result<(), Failure> {
         let (first, mut data);
         data = piece;
-        if let State::Sniff(bytes) = &mut self.state {
+        if let State::First(bytes) = &mut self.state {
             bytes.extend_from_slice(piece);
-            let [head, next, ..] = bytes[..] else {
+            let Some(work) = begin(self.coding, bytes, Sink::new(self.limit))? else {
                 return Ok(());
             };
             first = std::mem::take(bytes);
             data = &first;
-            let is_zlib = head & 15 == 8 && u16::from_be_bytes([head, next]).is_multiple_of(31);
-            let sink = Sink::new(self.limit);
-            self.state = State::Work(match is_zlib {
-                true => Box::new(ZlibDecoder::new(sink)),
-                false => Box::new(DeflateDecoder::new(sink)),
-            });
+            self.state = State::Work(work);
         }
         let work = match &mut self.state {
             State::Work(work) => work,
             State::Failed(failure) => return Err(*failure),
-            State::Sniff(_) => return Ok(()),
+            State::First(_) => return Ok(()),
         };
         work.sink().out = std::mem::take(&mut self.out);
         decode(self.coding, work, data).map_err(|_| work.sink().failure())?;
@@ -192,8 +177,8 @@ impl Decoder {
         self.finished = true;
         match &mut self.state {
             State::Failed(failure) => Err(*failure),
-            _ if !self.started => Ok(()),
-            State::Sniff(_) => Err(Failure::Truncated),
+            State::First(bytes) if bytes.is_empty() => Ok(()),
+            State::First(_) => Err(Failure::Truncated),
             // At its end it takes no byte more.
             State::Work(work) => match work.write(&[0]) {
                 Ok(0) => work.check().map_err(|_| work.sink().failure()),
@@ -201,6 +186,24 @@ impl Decoder {
             },
         }
     }
+}
+
+/// The decoder for a body that begins with these bytes, at least one; `None` when they are too few.
+fn begin(coding: Coding, first: &[u8], sink: Sink) -> Result<Option<Box<dyn Work>>, Failure> {
+    Ok(Some(match (coding, first) {
+        (Coding::Gzip, [MEMBER, ..]) => Box::new(GzDecoder::new(sink)),
+        (Coding::Gzip, _) => return Err(Failure::Corrupt),
+        (Coding::Brotli, _) => Box::new(DecompressorWriter::new(sink, ROOM)),
+        // The first two bytes tell zlib's format from the bare one, which some servers send
+        // (RFC 9110 section 8.4.1.2).
+        (Coding::Deflate, &[head, next, ..]) => {
+            match head & 15 == 8 && u16::from_be_bytes([head, next]).is_multiple_of(31) {
+                true => Box::new(ZlibDecoder::new(sink)),
+                false => Box::new(DeflateDecoder::new(sink)),
+            }
+        }
+        (Coding::Deflate, _) => return Ok(None),
+    }))
 }
 
 /// Decodes all of `data`. Behind a member of gzip there may be another one.

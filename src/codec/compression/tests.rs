@@ -137,6 +137,14 @@ fn gzip_headers_with_all_their_fields_are_read() {
 }
 
 #[test]
+fn what_does_not_begin_as_gzip_is_refused_however_short_it_is() {
+    for piece in [1, 100] {
+        let got = decoded(Coding::Gzip, b"nonsense", piece, 100);
+        assert_eq!(got, Err(Failure::Corrupt), "in pieces of {piece}");
+    }
+}
+
+#[test]
 fn a_wrong_sum_or_length_of_gzip_is_found() {
     let good = encoded(Coding::Gzip, b"body");
     for place in good.len() - 8..good.len() {
