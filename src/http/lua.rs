@@ -2,7 +2,7 @@
 
 use super::connection::{exchange, workspace};
 use super::{
-    answer, client, due, intake, keeper, list, precompressed, request, select, serve, site, tools,
+    answer, due, intake, keeper, list, precompressed, request, select, serve, site, tools,
 };
 use crate::codec::http1::status::reason;
 use crate::codec::uri;
@@ -85,7 +85,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"exchange", exchange),
                 (c"routes", |state| crate::modules::http::routes::NEW
                     .run(state)),
-                (c"answers", client::answers),
+                (c"answers", |state| crate::modules::http::client::NEW
+                    .run(state)),
                 (c"pairs", pairs),
                 (c"multipart", |state| crate::modules::http::form::NEW
                     .run(state)),

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`router`] | patterns to routes | |
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
-//! | `client` | the other side: answers as a client reads them | 9112 sections 4, 6 |
+//! | `client` | the other side: responses as a client reads them | 9112 sections 4, 6 |
 //! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
 //! | `keeper`, `gate`, `life` | a server's connections: how they come, wait and go | |
@@ -14,7 +14,7 @@
 //! | `request`, `routes`, `select`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
-mod client;
+pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod due;
 pub(crate) mod exchange;

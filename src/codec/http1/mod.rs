@@ -8,6 +8,7 @@
 //! | [`head`] | request line, header section, framing decision | 9112 sections 2, 3, 6, 9 |
 //! | [`reply`] | heads of responses, as a client reads them | 9112 sections 4, 6.3 |
 //! | [`fields`] | strict field lines, shared by heads and trailers | 9112 section 5 |
+//! | [`section`] | fields of a section that is kept as its bytes | 9112 section 5 |
 //! | [`body`] | a body as it comes in, whatever its framing | 9112 section 6 |
 //! | [`chunked`] | chunked transfer coding, decoding | 9112 section 7.1 |
 //! | [`write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
@@ -19,6 +20,7 @@ pub(crate) mod chunked;
 pub(crate) mod fields;
 pub(crate) mod head;
 pub(crate) mod reply;
+pub(crate) mod section;
 pub(crate) mod status;
 #[allow(dead_code)] // As for `body`.
 pub(crate) mod write;

@@ -1,0 +1,74 @@
+//! The fields of a section that was parsed before and is kept as its bytes: read by line, without a table.
+
+/// Names and values in order, as sent. `section` was accepted by [`super::fields::parse_section`]; it may lack its
+/// blank line.
+pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    let lines = section.split(|&byte| byte == b'\n');
+    lines.filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
+}
+
+/// The values of a field, in order; names are case-blind.
+pub(crate) fn values<'s>(
+    section: &'s [u8],
+    name: &'s [u8],
+) -> impl Iterator<Item = &'s [u8]> + Clone {
+    let fields = fields(section).filter(move |(known, _)| known.eq_ignore_ascii_case(name));
+    fields.map(|(_, value)| value)
+}
+
+/// All values of a field as one, separated by commas (`Cookie`: semicolons); `None` when it is not there.
+pub(crate) fn joined(section: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    let mut values = values(section, name);
+    let mut all = values.next()?.to_vec();
+    for value in values {
+        all.extend_from_slice(match name.eq_ignore_ascii_case(b"cookie") {
+            true => b"; ",
+            false => b", ",
+        });
+        all.extend_from_slice(value);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::{NO_FIELDS, Section, parse_section};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_found_by_any_case_and_joined() {
+        let section = b"A: 1\r\nb:\t2 \r\na:  3:4\r\nEmpty:\r\n\r\n";
+        let all: Vec<_> = values(section, b"a").collect();
+        assert_eq!(all, [&b"1"[..], b"3:4"]);
+        assert_eq!(joined(section, b"A").as_deref(), Some(&b"1, 3:4"[..]));
+        assert_eq!(joined(section, b"B").as_deref(), Some(&b"2"[..]));
+        assert_eq!(joined(section, b"empty").as_deref(), Some(&b""[..]));
+        assert_eq!(joined(section, b"c"), None);
+        let cookies = joined(b"Cookie: a=1\r\ncookie: b=2\r\n", b"cookie");
+        assert_eq!(cookies.as_deref(), Some(&b"a=1; b=2"[..]));
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_what_the_parser_found(
+            lines in prop::collection::vec("[A-Za-z-]{1,9}:[ \t]{0,2}[!-~\u{80}-\u{ff} \t:]{0,12}[ \t]{0,2}", 0..6)
+        ) {
+            let mut section = lines.iter().map(|line| format!("{line}\r\n")).collect::<String>();
+            section.push_str("\r\n");
+            let section = section.as_bytes();
+            let mut table = NO_FIELDS;
+            if let Ok(Section::Complete { count, .. }) =
+                parse_section(section, 0, 1 << 16, 256, &mut table)
+            {
+                let known = table[..count].iter();
+                let known: Vec<_> =
+                    known.map(|field| (field.name.of(section), field.value.of(section))).collect();
+                prop_assert_eq!(fields(section).collect::<Vec<_>>(), known);
+            }
+        }
+    }
+}

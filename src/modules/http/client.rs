@@ -1,0 +1,261 @@
+//! `http.answers`: the responses of a stream as `lualib/lio/http/client` reads them, and their heads. Nothing
+//! here waits: a call that would block returns `false` with the stream armed for reading.
+
+use crate::codec::http1::fields::MAX_FIELDS;
+use crate::codec::http1::reply::Asked;
+use crate::codec::http1::section;
+use crate::codec::http1::status::Reject;
+use crate::http::client::responses::{Data, Found, ResponseHead, Responses};
+use crate::lua::{
+    Call, Failure, Fault, Field, Function, Lent, Made, Message, NewWith, Nil, Object, Source,
+    Value, results,
+};
+use crate::stream::Stream;
+use std::ffi::CStr;
+use std::io;
+
+impl Object for Responses {
+    const NAME: &'static CStr = c"lio.http.answers";
+    const USER_VALUES: i32 = 1;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"expect", Function::new(expect)),
+        (c"head", Function::new(head)),
+        (c"piece", Function::new(piece)),
+        (c"body", Function::new(body)),
+        (c"trailers", Function::new(trailers)),
+        (c"has_begun", Function::new(has_begun)),
+        (c"is_complete", Function::new(is_complete)),
+        (c"is_reusable", Function::new(is_reusable)),
+        (c"is_quiet", Function::new(is_quiet)),
+    ];
+}
+
+/// The stream that they come from.
+const STREAM: Field<Responses> = Field::new(1);
+
+/// A head as Lua holds it; its bytes lie behind it.
+#[derive(Clone, Copy)]
+pub(crate) struct KeptHead {
+    version: u8,
+}
+
+impl Object for KeptHead {
+    const NAME: &'static CStr = c"lio.http.answer";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"reason", Function::new(reason)),
+        (c"version", Function::new(version)),
+        (c"field", Function::new(field)),
+        (c"field_all", Function::new(field_all)),
+        (c"fields", Function::new(fields)),
+        (c"list", Function::new(list)),
+    ];
+}
+
+impl Source for ResponseHead {
+    type Object = KeptHead;
+    fn size(&self) -> usize {
+        self.bytes.len()
+    }
+    fn make(&mut self, bytes: &mut [u8]) -> Option<KeptHead> {
+        bytes.copy_from_slice(&self.bytes);
+        let version = self.version;
+        Some(KeptHead { version })
+    }
+}
+
+results! {
+    /// What reading comes to.
+    enum Reply {
+        Head((i64, Made<ResponseHead, 0>)),
+        Lent(Lent<Stream>),
+        Bytes(Vec<u8>),
+        End(Nil),
+        WouldBlock(bool),
+        Refused((Nil, &'static str, &'static str)),
+        Failed((Nil, Message, &'static str)),
+    }
+}
+
+/// What is no data: `false`, `nil`, or `nil, message, code`.
+fn reply<T>(found: io::Result<Found<T>>) -> Reply {
+    let (message, code) = match found {
+        Ok(Found::There(_) | Found::End) => return Reply::End(Nil),
+        Ok(Found::WouldBlock) => return Reply::WouldBlock(false),
+        Ok(Found::Truncated) => ("the connection ended within the answer", "truncated"),
+        Ok(Found::Refused(Reject { status, reason })) => match status {
+            413 | 431 => (reason, "too long"),
+            _ => (reason, "protocol"),
+        },
+        Err(error) => {
+            let failure = Failure::io("recv", &error);
+            let code = failure.code();
+            return Reply::Failed((Nil, failure.message(), code));
+        }
+    };
+    Reply::Refused((Nil, message, code))
+}
+
+/// `http.answers(stream, bytes, fields)` → the responses of a stream, with these limits of a header
+/// section: its bytes and its number of fields (256 at most).
+pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
+    call.object::<Stream>(1)?;
+    let bytes = call.integer_in(2, 1..=1 << 30, "header limit")? as usize;
+    let fields = call.integer_in(3, 1..=MAX_FIELDS as i64, "fields limit")? as usize;
+    Ok(NewWith::new(Responses::new((bytes, fields)), [(STREAM, 1)]))
+});
+
+/// The responses at argument 1, their stream, and where that lies on the stack.
+fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
+    call.object::<Responses>(1)?;
+    let index = call.field(1, STREAM)?;
+    match call.pair::<Responses, Stream>(1, index) {
+        Ok((responses, stream)) => Ok((responses, stream, index)),
+        Err(_) => Err(Fault::message("the stream of the answers is gone")),
+    }
+}
+
+/// `x:expect(is_head)`: a request goes out, HEAD or another.
+fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
+    let asked = match call.is_true(2) {
+        true => Asked::Head,
+        false => Asked::Other,
+    };
+    parts(call)?.0.expect(asked);
+    Ok(())
+}
+
+/// `x:head()` → status, head: of the next response, interim ones included; `false` would block;
+/// `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a word of the system's.
+fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let (responses, stream, _) = parts(call)?;
+    Ok(match responses.head(stream) {
+        Ok(Found::There(source)) => {
+            let fields = [];
+            Reply::Head((source.status.into(), Made { source, fields }))
+        }
+        other => reply(other),
+    })
+}
+
+fn limit(call: &Call<'_>) -> Result<u64, Fault> {
+    match call.is_none(2) {
+        true => Ok(i64::MAX as u64),
+        false => Ok(call.integer_in(2, 0..=i64::MAX, "limit")? as u64),
+    }
+}
+
+/// Hands body data over.
+fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply {
+    stream.consume(data.start);
+    stream.lend(data.len(), consume - data.start);
+    Reply::Lent(Lent::by(index))
+}
+
+/// `x:piece([limit])` → the next piece of the body; `nil` at its end; `false` would block; `nil, message,
+/// code` as for `head`, `"too long"` when the body has or announces more than `limit` bytes.
+fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let limit = limit(call)?;
+    let (responses, stream, index) = parts(call)?;
+    Ok(match responses.piece(stream, limit) {
+        Ok(Found::There(data)) => lend(stream, index, data),
+        other => reply(other),
+    })
+}
+
+/// `x:body([limit])` → the rest of the body as one string; else as for `piece`.
+fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let limit = limit(call)?;
+    let (responses, stream, index) = parts(call)?;
+    Ok(match responses.whole(stream, limit) {
+        Ok(Found::There(data)) => lend(stream, index, data),
+        Ok(Found::End) => Reply::Bytes(responses.take_collected()),
+        other => reply(other),
+    })
+}
+
+/// `x:trailers()` → table of lower-case name to value of the fields behind a chunked body, once it was
+/// read; repeated ones joined.
+fn trailers(call: &mut Call<'_>) -> Result<Value, Fault> {
+    Ok(table(parts(call)?.0.trailers()))
+}
+
+/// `x:has_begun()` → whether bytes of a response have come since `expect`.
+fn has_begun(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let (responses, stream, _) = parts(call)?;
+    Ok(responses.has_begun(stream))
+}
+
+/// `x:is_complete()` → whether the final response has come and its body was read to the end.
+fn is_complete(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(parts(call)?.0.is_complete())
+}
+
+/// `x:is_reusable()` → whether another request may be sent.
+fn is_reusable(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let (responses, stream, _) = parts(call)?;
+    Ok(responses.is_reusable(stream))
+}
+
+/// `x:is_quiet()` → whether the peer has neither sent anything nor ended its side, as the system knows; the
+/// stream is armed for reading then.
+fn is_quiet(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let (_, stream, _) = parts(call)?;
+    Ok(!stream.is_closed() && stream.is_quiet())
+}
+
+/// The reason phrase of the head at argument 1, and its header section.
+fn kept<'c>(call: &'c Call<'_>) -> Result<(&'c [u8], &'c [u8]), Fault> {
+    let (_, bytes) = call.tail::<KeptHead>(1)?;
+    let end = memchr::memchr(b'\r', bytes).unwrap_or(bytes.len());
+    Ok((&bytes[..end], &bytes[end..]))
+}
+
+/// Lower-case name to value; repeated ones joined.
+fn table(fields: &[u8]) -> Value {
+    let named = section::fields(fields).map(|(name, _)| {
+        let value = section::joined(fields, name).unwrap_or_default();
+        (name.to_ascii_lowercase(), Value::String(value))
+    });
+    Value::Map(named.collect())
+}
+
+/// A list of strings.
+fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
+    Value::List(values.map(|value| Value::String(value.to_vec())).collect())
+}
+
+/// `head:reason()` → the reason phrase, which may be empty.
+fn reason(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
+    Ok(kept(call)?.0.to_vec())
+}
+
+/// `head:version()` → `"1.0"` or `"1.1"`.
+fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
+    Ok(match call.object::<KeptHead>(1)?.version {
+        10 => "1.0",
+        _ => "1.1",
+    })
+}
+
+/// `head:field(name)` → the value, several joined by `, `, or nil. Case-blind.
+fn field(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    let name = call.bytes(2)?;
+    Ok(section::joined(kept(call)?.1, name))
+}
+
+/// `head:field_all(name)` → list of the values, in order.
+fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
+    let name = call.bytes(2)?;
+    Ok(strings(section::values(kept(call)?.1, name)))
+}
+
+/// `head:fields()` → table of lower-case name to value; repeated ones joined.
+fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
+    Ok(table(kept(call)?.1))
+}
+
+/// `head:list()` → flat list of names and values, as sent and in order.
+fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
+    let fields = section::fields(kept(call)?.1);
+    Ok(strings(fields.flat_map(|(name, value)| [name, value])))
+}
