@@ -166,7 +166,7 @@ local instances, seen
 -- The names in the lists of Rust functions that make up `ltask`: its table fills as they are used.
 local NATIVE <const> = {
   { "ltask/lua/ltask.rs", "FUNCTIONS" }, { "ltask/lua/time.rs", "FUNCTIONS" }, { "ltask/lua/event.rs", "FUNCTIONS" },
-  { "ltask/pack/functions.rs", "FUNCTIONS" }, { "ltask/lua/calls.rs", "PUBLIC" }, { "ltask/lua/library.rs", "PUBLIC" },
+  { "modules/pack/mod.rs", "FUNCTIONS" }, { "ltask/lua/calls.rs", "PUBLIC" }, { "ltask/lua/library.rs", "PUBLIC" },
   { "ltask/lua/library.rs", "TASK" },
 }
 

@@ -8,6 +8,8 @@
 //! |---|---|---|
 //! | [`http1`] | heads, fields and bodies of HTTP/1 | 9112 |
 //! | [`multipart`] | forms with files, decoding | 2046 section 5.1, 7578 |
+//! | [`json`] | JSON, by `serde_json` | 8259 |
+//! | [`pack`] | Lua values between VMs | |
 //! | [`compression`] | gzip, deflate and brotli in pieces, both ways | 1950 to 1952, 7932 |
 //! | [`date`] | the `Date` value, formatted once a second | 9110 section 5.6.7 |
 //! | [`conditional`] | conditional requests | 9110 section 13 |
@@ -23,8 +25,10 @@ pub(crate) mod compression;
 pub(crate) mod conditional;
 pub(crate) mod date;
 pub(crate) mod http1;
+pub(crate) mod json;
 pub(crate) mod media;
 pub(crate) mod multipart;
+pub(crate) mod pack;
 pub(crate) mod range;
 pub(crate) mod uri;
 

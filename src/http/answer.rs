@@ -10,7 +10,6 @@ use field::{Seen, Writer};
 
 use super::connection::{Connection, check};
 use super::exchange::{Exchange, Workspace, unix_seconds};
-use super::json;
 use crate::codec::date::DateCache;
 use crate::codec::http1::write::{self, Kind, Persistence};
 use crate::raw::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
@@ -258,8 +257,12 @@ pub(super) unsafe extern "C-unwind" fn touched(state: *mut lua_State) -> c_int {
 /// Fills `scratch` with the value at `index` as JSON; false when that is long or not to be had.
 unsafe fn json_text(scratch: &mut Vec<u8>, state: *mut lua_State, index: c_int) -> bool {
     scratch.clear();
-    // SAFETY: as for `returned`, inside `guard`.
-    let made = unsafe { json::append(state, index, scratch) } && scratch.len() <= INLINE;
+    // SAFETY: as for `returned`, inside `guard`. // bridge
+    let made = unsafe {
+        crate::lua::Call::bridge(state, |call| {
+            crate::modules::json::append(call, index, scratch)
+        })
+    } && scratch.len() <= INLINE;
     if !made {
         // A large text is sent from a string, and its memory is not kept here.
         *scratch = Vec::new();

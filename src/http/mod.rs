@@ -6,7 +6,6 @@
 //! | [`router`] | patterns to routes | |
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
 //! | `client` | the other side: responses as a client reads them | 9112 sections 4, 6 |
-//! | `json` | Lua values to JSON text and back: `lio.json` | 8259 |
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
 //! | `keeper`, `gate`, `life` | a server's connections: how they come, wait and go | |
 //! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
@@ -21,7 +20,6 @@ pub(crate) mod exchange;
 mod finish;
 mod gate;
 mod intake;
-pub(crate) mod json;
 mod keeper;
 mod life;
 mod list;

@@ -9,9 +9,9 @@
 //! pushed is queued, counted in `repeats`, or counted in `dropped`.
 
 use super::message::{Payload, SYSTEM, ServiceId};
-use super::pack::{self, Value};
 use super::service::Card;
 use super::system::lock;
+use crate::codec::pack::Value;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ impl Entry {
     }
 
     fn text(service: ServiceId, card: Option<Arc<Card>>, level: &[u8], text: &str) -> Entry {
-        let payload = pack::payload(&[Value::String(level), Value::String(text.as_bytes())]);
+        let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
         Entry::new(service, card, payload)
     }
 
@@ -100,7 +100,7 @@ impl Known {
         if repeats == 0 {
             return None;
         }
-        let info = pack::payload(&[Value::String(b"info")]);
+        let info = Payload::of(&[Value::String(b"info")]);
         let level: &[u8] = match self.line.starts_with(info.as_slice()) {
             true => b"info",
             false => b"error",
@@ -321,7 +321,7 @@ mod tests {
     }
 
     fn say_as(log: &Log, service: u32, text: &str, repetition: Repetition, now: u64) -> Pushed {
-        let payload = pack::payload(&[Value::String(b"error"), Value::String(text.as_bytes())]);
+        let payload = Payload::of(&[Value::String(b"error"), Value::String(text.as_bytes())]);
         log.push(service, None, payload, repetition, now)
     }
 
@@ -334,7 +334,7 @@ mod tests {
     }
 
     fn text_of(entry: &Entry) -> String {
-        let head = pack::payload(&[Value::String(b"error")]);
+        let head = Payload::of(&[Value::String(b"error")]);
         let bytes = entry.payload.as_slice();
         let rest = bytes.strip_prefix(head.as_slice()).expect("an error");
         let text = String::from_utf8_lossy(rest);

@@ -13,7 +13,7 @@ use mlua::ffi::{self, lua_State};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// How many kinds of objects are told apart.
 pub(crate) const KINDS: usize = 8;
@@ -39,8 +39,6 @@ pub(crate) struct Memory {
     peak: AtomicUsize,
     limit: AtomicUsize,
     counts: [AtomicU64; KINDS],
-    /// A block of libc's that must not be lost should Lua raise; null when there is none.
-    parked: AtomicPtr<c_void>,
     arena: UnsafeCell<Arena>,
 }
 
@@ -59,7 +57,6 @@ impl Memory {
             peak: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
             counts: [const { AtomicU64::new(0) }; KINDS],
-            parked: AtomicPtr::new(ptr::null_mut()),
             arena: UnsafeCell::new(Arena::new()),
         })
     }
@@ -94,21 +91,6 @@ impl Memory {
     /// the parts of objects: arrays, stacks and such. Lua does not say what it frees, so these only grow.
     pub(crate) fn counts(&self) -> [u64; KINDS] {
         std::array::from_fn(|kind| self.counts[kind].load(Relaxed))
-    }
-
-    /// Takes care of a block of libc's malloc until [`Memory::unpark`], or frees it with the VM. False
-    /// when there is one already. Called on the thread that runs the VM.
-    pub(crate) fn park(&self, block: *mut c_void) -> bool {
-        let free = self.parked.load(Relaxed).is_null();
-        if free {
-            self.parked.store(block, Relaxed);
-        }
-        free
-    }
-
-    /// Ends the care; the block is the caller's again.
-    pub(crate) fn unpark(&self) {
-        self.parked.store(ptr::null_mut(), Relaxed);
     }
 
     /// Whether Lua may hold `more` bytes beyond what it does.
@@ -155,13 +137,6 @@ impl Memory {
             self.book(old, new);
         }
         block
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: null, or a block that nobody else has.
-        unsafe { libc::free(*self.parked.get_mut()) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What services send each other. A message owns its payload, a block of libc's `malloc`, so that C code
 //! and other service libraries can make and free it.
 
+use crate::codec::pack::{Value, Writer};
 use std::os::raw::c_void;
 
 /// A service's number; 0 is the system, 1 is root.
@@ -40,7 +41,11 @@ pub(crate) mod receipt {
 
 /// A block of libc's `malloc`, or nothing. Freed when dropped.
 #[derive(Debug)]
-pub(crate) struct Payload {
+pub(crate) struct Payload(Borrowed);
+
+/// A block that is somebody else's, or nothing.
+#[derive(Debug)]
+pub(crate) struct Borrowed {
     pointer: *mut c_void,
     size: usize,
 }
@@ -48,35 +53,95 @@ pub(crate) struct Payload {
 // SAFETY: the block has one owner, which is this value.
 unsafe impl Send for Payload {}
 
+impl Borrowed {
+    /// The block at an address that a Lua program gives. That there is one of this size, until the call is over, is the
+    /// program's promise, as for all of `ltask` that takes pointers.
+    pub(crate) fn new(address: usize, size: usize) -> Borrowed {
+        let pointer = std::ptr::with_exposed_provenance_mut(address);
+        Borrowed { pointer, size }
+    }
+}
+
+impl AsRef<[u8]> for Borrowed {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        if self.pointer.is_null() {
+            return &[];
+        }
+        // SAFETY: a block with at least `size` bytes, by the promise that it was made with; nobody writes to one.
+        unsafe { std::slice::from_raw_parts(self.pointer.cast_const().cast(), self.size) }
+    }
+}
+
+impl AsRef<[u8]> for Payload {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
 impl Payload {
-    pub(crate) const EMPTY: Payload = Payload {
+    pub(crate) const EMPTY: Payload = Payload(Borrowed {
         pointer: std::ptr::null_mut(),
         size: 0,
-    };
+    });
+
+    /// A copy of the bytes; `None` without memory.
+    #[inline]
+    pub(crate) fn copy(bytes: &[u8]) -> Option<Payload> {
+        let size = bytes.len();
+        if size == 0 {
+            return Some(Payload::EMPTY);
+        }
+        // SAFETY: a fresh block of that size, or none.
+        unsafe {
+            let pointer = libc::malloc(size);
+            if pointer.is_null() {
+                return None;
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer.cast(), size);
+            Some(Payload(Borrowed { pointer, size }))
+        }
+    }
+
+    /// The values; nothing without memory.
+    pub(crate) fn of(values: &[Value<'_>]) -> Payload {
+        let mut writer = Writer::default();
+        let written = values.iter().try_for_each(|value| writer.value(*value));
+        let payload = written.ok().and_then(|()| Payload::copy(writer.bytes()));
+        payload.unwrap_or(Payload::EMPTY)
+    }
+
+    /// The block at an address that a Lua program gives away: as for [`Borrowed::new`], and it is of `malloc`.
+    pub(crate) fn adopt(address: usize, size: usize) -> Payload {
+        Payload(Borrowed::new(address, size))
+    }
+
+    /// Gives the block away. → its address, to be freed by `free` or by [`Payload::adopt`], and its size
+    pub(crate) fn give(self) -> (usize, usize) {
+        let (pointer, size) = self.into_raw();
+        (pointer.expose_provenance(), size)
+    }
 
     /// # Safety
     /// `pointer` is null or a block of `malloc` with at least `size` bytes, and now belongs to the payload.
     pub(crate) unsafe fn from_raw(pointer: *mut c_void, size: usize) -> Payload {
-        Payload { pointer, size }
+        Payload(Borrowed { pointer, size })
     }
 
     /// Where the bytes are, and how many.
     pub(crate) fn bytes(&self) -> (*const u8, usize) {
-        (self.pointer.cast_const().cast(), self.size)
+        (self.0.pointer.cast_const().cast(), self.0.size)
     }
 
     /// The bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
-        if self.pointer.is_null() {
-            return &[];
-        }
-        // SAFETY: not null, so a block with at least `size` bytes, by `from_raw`; it is ours until `self` goes.
-        unsafe { std::slice::from_raw_parts(self.pointer.cast_const().cast(), self.size) }
+        self.0.as_ref()
     }
 
     /// Gives the block away.
     pub(crate) fn into_raw(self) -> (*mut c_void, usize) {
-        let raw = (self.pointer, self.size);
+        let raw = (self.0.pointer, self.0.size);
         std::mem::forget(self);
         raw
     }
@@ -84,8 +149,8 @@ impl Payload {
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        // SAFETY: null, or ours by `from_raw`.
-        unsafe { libc::free(self.pointer) };
+        // SAFETY: null, or a block of `malloc` that is this value's.
+        unsafe { libc::free(self.0.pointer) };
     }
 }
 

@@ -8,7 +8,6 @@ use super::event::Event;
 use super::log::{Log, Pushed, Repetition};
 use super::mailbox::{Place, Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
-use super::pack::{self, Value};
 use super::preinit::Early;
 use super::ready::Ready;
 use super::service::{Body, Card};
@@ -17,6 +16,7 @@ use super::slots::Slots;
 use super::timekeeper::Timekeeper;
 use super::watch::Watch;
 use super::worker::Worker;
+use crate::codec::pack::Value;
 use crate::event::clock::monotonic_nanos;
 use crossbeam_deque::Worker as Deque;
 use std::collections::{HashMap, VecDeque};
@@ -230,7 +230,7 @@ impl System {
             to: from,
             session,
             kind: kind::ERROR,
-            payload: pack::payload(&[Value::String(text.as_bytes())]),
+            payload: Payload::of(&[Value::String(text.as_bytes())]),
         };
         // Who asked may be dead as well.
         let _ = self.post(message, 0, worker);
@@ -259,7 +259,10 @@ impl System {
             to: ROOT,
             session: 0,
             kind: kind::REQUEST,
-            payload: pack::payload(&[Value::String(b"external"), Value::Pointer(data)]),
+            payload: Payload::of(&[
+                Value::String(b"external"),
+                Value::Pointer(data.expose_provenance()),
+            ]),
         };
         let taken = self.post(message, 0, None).is_ok();
         if !taken {
@@ -296,7 +299,7 @@ impl System {
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
-        let payload = pack::payload(&[Value::String(level), Value::String(text.as_bytes())]);
+        let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
         self.add_to_log(service, card, payload, Repetition::Counted, None);
     }
 
@@ -341,7 +344,7 @@ impl System {
             to: reader,
             session: 0,
             kind: kind::SYSTEM,
-            payload: pack::payload(&[Value::String(b"log_ready")]),
+            payload: Payload::of(&[Value::String(b"log_ready")]),
         };
         // A full mailbox wakes the logger as well.
         let _ = self.post(message, 0, worker);
@@ -376,7 +379,7 @@ impl System {
             to: reader,
             session: 0,
             kind: kind::SYSTEM,
-            payload: pack::payload(&values),
+            payload: Payload::of(&values),
         };
         // One that has died wants nothing any more.
         let _ = self.post(message, 0, None);

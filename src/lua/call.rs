@@ -46,6 +46,21 @@ impl Call<'_> {
         }
     }
 
+    /// A call of a raw function that is left. // bridge
+    ///
+    /// # Safety
+    /// As for a step of the function that runs.
+    pub(crate) unsafe fn bridge<R>(
+        state: *mut lua_State,
+        step: impl FnOnce(&mut Call<'_>) -> R,
+    ) -> R {
+        // SAFETY: asks for room; without it a step has none.
+        step(&mut unsafe {
+            let room = 20 * ffi::lua_checkstack(state, 20);
+            Call::new(state, room)
+        })
+    }
+
     /// The state, for raw functions that are left.
     pub(crate) fn state(&self) -> *mut lua_State {
         self.stack.state

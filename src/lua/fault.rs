@@ -73,6 +73,15 @@ impl Fault {
         self
     }
 
+    /// Raises it from a raw function that is left. // bridge
+    ///
+    /// # Safety
+    /// As for a raise of that function.
+    pub(crate) unsafe fn raise_raw(self, state: *mut lua_State) -> ! {
+        // SAFETY: a raw function raises as its last act.
+        unsafe { self.raise(state) }
+    }
+
     /// The error value at an index of the stack.
     #[cold]
     pub(super) fn value(index: c_int) -> Fault {
@@ -156,6 +165,16 @@ impl Fault {
             }
             ffi::lua_concat(state, 2);
             ffi::lua_error(state)
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Cause::Argument(_, text) | Cause::Message(text) => to.write_str(text),
+            Cause::Expected(_, what) => write!(to, "{what} expected"),
+            Cause::Value(_) | Cause::Convert(_) => to.write_str("error"),
         }
     }
 }

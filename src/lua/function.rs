@@ -68,6 +68,14 @@ impl Flow {
     pub(super) fn returns(count: c_int) -> Flow {
         Flow(Kind::Return(count))
     }
+
+    /// How many values the function ends with. // bridge
+    pub(super) fn count(self) -> c_int {
+        match self.0 {
+            Kind::Return(count) => count,
+            _ => 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -82,6 +90,8 @@ enum Kind {
         results: c_int,
         then: &'static Then,
         kept: u32,
+        /// Whether it may yield.
+        yields: bool,
     },
     /// The same; an error of it is given to the next step, as the message handler at `handler` changes it (0: none).
     Protected {
@@ -131,6 +141,18 @@ impl<R> Next<R> {
             results: ffi::LUA_MULTRET,
             then,
             kept,
+            yields: true,
+        })))
+    }
+
+    /// The same of a function that must not yield: that is an error of it.
+    pub(crate) fn call_whole(arguments: c_int, then: &'static Then, kept: u32) -> Self {
+        Next(Doing::Flow(Flow(Kind::Call {
+            arguments,
+            results: ffi::LUA_MULTRET,
+            then,
+            kept,
+            yields: false,
         })))
     }
 
@@ -366,9 +388,11 @@ unsafe fn drive(state: *mut lua_State, mut flow: Flow) -> c_int {
                     results,
                     then,
                     kept,
+                    yields,
                 } => {
                     let context = context(function(state, arguments), kept);
-                    ffi::lua_callk(state, arguments, results, context, Some(then.entry));
+                    let entry = yields.then_some(then.entry);
+                    ffi::lua_callk(state, arguments, results, context, entry);
                     (then.step)(state, ffi::LUA_OK, context)
                 }
                 Kind::Protected {

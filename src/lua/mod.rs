@@ -25,6 +25,9 @@
 //! | `build` | tables, modules, functions with upvalues |
 //! | `standard_file` | files of the standard library |
 //! | `values` | values on the stack, and in tables |
+//! | `walk` | what is in tables, to any depth |
+//! | `events` | values that a decoder gives |
+//! | `kept` | values that a VM keeps; code in Lua |
 //! | `protected` | what takes memory in the middle of a step |
 //! | `scratch` | bytes of the thread, on their way to Lua |
 //! | `object` | Rust values that Lua holds |
@@ -33,10 +36,12 @@
 
 mod build;
 mod call;
+mod events;
 mod failure;
 mod fault;
 mod fields;
 mod function;
+mod kept;
 pub(crate) mod library;
 mod new;
 pub(crate) mod object;
@@ -46,22 +51,28 @@ mod scratch;
 mod stack;
 mod standard_file;
 pub(crate) mod store;
+#[cfg(all(test, feature = "vendored"))]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod values;
+mod walk;
 
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
+pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, Message};
 pub(crate) use fault::Fault;
 pub(crate) use fields::Field;
 pub use function::Function;
 pub(crate) use function::{Flow, Next, Outcome, Then, then};
+pub(crate) use kept::{Code, Keep, Kept};
 pub(crate) use new::{Lender, Lent, Made, New, NewWith, Source};
 pub(crate) use object::Object;
 pub(crate) use returns::{
-    Argument, Bytes, Many, Nil, Push, Pusher, Pushing, Returns, Values, results,
+    Argument, Bytes, Many, Nil, Push, Pusher, Pushing, Returns, Values, give, results,
 };
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
 pub(crate) use values::{Light, Plain};
+pub(crate) use walk::{Elements, Pairs, Read, Walk};

@@ -22,6 +22,25 @@ pub(crate) enum Kind {
     Thread,
 }
 
+impl Kind {
+    /// Of a type of Lua's.
+    #[inline]
+    pub(super) fn of(kind: c_int) -> Kind {
+        match kind {
+            ffi::LUA_TNIL => Kind::Nil,
+            ffi::LUA_TBOOLEAN => Kind::Boolean,
+            ffi::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
+            ffi::LUA_TNUMBER => Kind::Number,
+            ffi::LUA_TSTRING => Kind::String,
+            ffi::LUA_TTABLE => Kind::Table,
+            ffi::LUA_TFUNCTION => Kind::Function,
+            ffi::LUA_TUSERDATA => Kind::Userdata,
+            ffi::LUA_TTHREAD => Kind::Thread,
+            _ => Kind::None,
+        }
+    }
+}
+
 /// The values of the running function: its arguments, by their number from 1, and what was pushed since. One that is out
 /// of range reads as no value. No method here runs Lua code, takes memory of Lua's or raises: so it may be used beside
 /// a borrow of an object, see [`Call::split`](super::Call::split).
@@ -54,18 +73,7 @@ impl Stack {
     #[inline]
     pub(crate) fn kind(&self, index: c_int) -> Kind {
         // SAFETY: any positive index, and that of an upvalue, can be asked for.
-        match unsafe { ffi::lua_type(self.state, at(index)) } {
-            ffi::LUA_TNIL => Kind::Nil,
-            ffi::LUA_TBOOLEAN => Kind::Boolean,
-            ffi::LUA_TLIGHTUSERDATA => Kind::LightUserdata,
-            ffi::LUA_TNUMBER => Kind::Number,
-            ffi::LUA_TSTRING => Kind::String,
-            ffi::LUA_TTABLE => Kind::Table,
-            ffi::LUA_TFUNCTION => Kind::Function,
-            ffi::LUA_TUSERDATA => Kind::Userdata,
-            ffi::LUA_TTHREAD => Kind::Thread,
-            _ => Kind::None,
-        }
+        Kind::of(unsafe { ffi::lua_type(self.state, at(index)) })
     }
 
     /// Whether there is no value at `index`, or nil.

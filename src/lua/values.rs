@@ -168,6 +168,23 @@ impl Stack {
         }
     }
 
+    /// Gives the table at `index` the table at `metatable` as its metatable.
+    pub(crate) fn set_metatable(&mut self, index: c_int, metatable: c_int) -> Result<(), Fault> {
+        for index in [index, metatable] {
+            if self.kind(index) != super::Kind::Table {
+                return Err(Fault::expected(index, "table"));
+            }
+        }
+        self.reserve(1)?;
+        // SAFETY: both are tables. An assignment takes no memory, and leaves the stack as it was.
+        unsafe {
+            ffi::lua_pushvalue(self.state, metatable);
+            ffi::lua_setmetatable(self.state, index);
+        }
+        self.room += 1;
+        Ok(())
+    }
+
     /// The light userdata at `index`.
     pub(crate) fn light(&self, index: c_int) -> Option<Light> {
         // SAFETY: asks for the address only.

@@ -4,7 +4,9 @@ pub(crate) mod compress;
 pub(crate) mod entries;
 pub(crate) mod file;
 pub(crate) mod http;
+pub(crate) mod json;
 pub(crate) mod outlet;
+pub(crate) mod pack;
 pub(crate) mod resolver;
 pub(crate) mod socket;
 #[allow(unsafe_code)] // bridge
@@ -30,7 +32,7 @@ impl Library for Builtin {
         ("lio.debug", OPEN_DEBUG),
         ("lio.file", file::OPEN),
         ("lio.http", function!(crate::http::lua::open_module)),
-        ("lio.json", function!(crate::http::json::open_module)),
+        ("lio.json", json::OPEN),
         ("lio.outlet", outlet::OPEN),
         ("lio.resolver", resolver::OPEN),
         (

@@ -75,6 +75,8 @@ const FILE_LINES: usize = 500;
 const THREADS: &[(&str, &str)] = &[
     ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),
+    ("src/modules/json/mod.rs", "memory for a text"),
+    ("src/modules/pack/mod.rs", "memory for messages"),
     ("src/ltask/watch.rs", "the slice that runs on this thread"),
     ("src/event/pause.rs", "a function pointer"),
 ];

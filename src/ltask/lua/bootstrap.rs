@@ -8,7 +8,7 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
 use crate::ltask::preinit::Early;
 use crate::ltask::service::Service;
 use crate::ltask::system::{System, lock};
-use crate::ltask::{crash, pack, run, worker};
+use crate::ltask::{crash, run, worker};
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, functions, guard, module, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -533,7 +533,7 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
             );
         }
         module::push(state, FUNCTIONS);
-        module::add(state, pack::FUNCTIONS);
+        module::add(state, crate::modules::pack::FUNCTIONS);
         1
     }
 }

@@ -59,7 +59,7 @@ fn post(service: &mut Service, tag: Tag, kind: u8, payload: Payload) {
 }
 
 fn text_payload(text: &[u8]) -> Payload {
-    pack::payload(&[Value::String(text)])
+    Payload::of(&[Value::String(text)])
 }
 
 /// A request's task returned: its results are the answer.
@@ -82,8 +82,7 @@ unsafe fn finished(
         let packed = pack::try_pack(state, top + 1);
         let service = &mut *data.cast::<Service>();
         match packed {
-            Ok((pointer, size)) => {
-                let payload = Payload::from_raw(pointer, size);
+            Ok(payload) => {
                 post(service, tag, kind::RESPONSE, payload);
             }
             Err(text) => {
@@ -135,7 +134,7 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
             }
         } else if tag.session != 0 {
             let payload = match pack::try_pack(state, top + 1) {
-                Ok((pointer, size)) => Payload::from_raw(pointer, size),
+                Ok(payload) => payload,
                 Err(text) => text_payload(text.as_bytes()),
             };
             post(service, tag, kind::ERROR, payload);

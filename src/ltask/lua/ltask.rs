@@ -5,7 +5,6 @@ use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::{Place, Refusal};
 use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
-use crate::ltask::pack;
 use crate::ltask::service::{Receipt, Service};
 use crate::raw::{Function, Text, args, function, functions, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
@@ -17,7 +16,7 @@ pub(super) const LISTS: &[&[(&CStr, Function)]] = &[
     FUNCTIONS,
     super::time::FUNCTIONS,
     super::event::FUNCTIONS,
-    pack::FUNCTIONS,
+    crate::modules::pack::FUNCTIONS,
 ];
 
 const FUNCTIONS: &[(&CStr, Function)] = functions![

@@ -1,16 +1,14 @@
 //! What `json_test.lua` cannot bring about: Lua runs out of memory in the middle of a call.
 
-use super::open_module;
-use mlua::{Function, Lua, Table};
+use super::OPEN;
+use crate::lua::testing;
+use mlua::Function;
 
 /// Sets the limit to each of a range of amounts above what is in use, so that every allocation of a call
 /// fails once; the call must raise, or give its result, and work again afterwards.
 #[test]
 fn a_call_survives_lua_running_out_of_memory_anywhere() {
-    let lua = Lua::new();
-    // SAFETY: the function is what `require` would call.
-    let open: Function = unsafe { lua.create_c_function(open_module) }.expect("memory is there");
-    let json: Table = open.call(()).expect("the module opens");
+    let (lua, json) = testing::vm(OPEN);
     let check: Function = lua
         .load(
             r#"

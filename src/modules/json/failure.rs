@@ -1,5 +1,5 @@
 //! Why a value has no JSON text, and where in it: `cannot encode a function at .users[3].name`. Made by
-//! `encode.rs` on its way out of the tables; owns memory, so it is turned into a `Text` before Lua raises.
+//! `encode.rs` on its way out of the tables.
 
 use std::fmt;
 

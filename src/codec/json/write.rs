@@ -1,0 +1,99 @@
+//! The text of a string or a number, appended to a buffer.
+
+/// The first byte (from 1) of a string that is not UTF-8.
+#[derive(Debug, PartialEq)]
+pub(crate) struct NotUtf8(pub(crate) usize);
+
+/// Appends an integer.
+#[inline]
+pub(crate) fn put_integer(text: &mut Vec<u8>, value: i64) {
+    text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends a finite number, as short as it can be, and recognisable as a float.
+pub(crate) fn put_float(text: &mut Vec<u8>, value: f64) {
+    text.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
+}
+
+/// Appends a string in quotation marks.
+#[inline]
+pub(crate) fn put_string(text: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotUtf8> {
+    text.reserve(bytes.len() + 2);
+    text.push(b'"');
+    match bytes.iter().position(|byte| !PLAIN[usize::from(*byte)]) {
+        None => text.extend_from_slice(bytes),
+        Some(plain) => {
+            if let Err(error) = std::str::from_utf8(&bytes[plain..]) {
+                return Err(NotUtf8(plain + error.valid_up_to() + 1));
+            }
+            escape(text, bytes);
+        }
+    }
+    text.push(b'"');
+    Ok(())
+}
+
+/// Section 7: quotation mark, backslash and control characters are escaped, nothing else is.
+fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Some(at) = rest
+        .iter()
+        .position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\')
+    {
+        text.extend_from_slice(&rest[..at]);
+        let byte = rest[at];
+        let short = match byte {
+            0x08 => b'b',
+            0x09 => b't',
+            0x0a => b'n',
+            0x0c => b'f',
+            0x0d => b'r',
+            b'"' | b'\\' => byte,
+            _ => b'u',
+        };
+        text.extend_from_slice(&[b'\\', short]);
+        if short == b'u' {
+            let digits = b"0123456789abcdef";
+            let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+            text.extend_from_slice(&[b'0', b'0', digits[high], digits[low]]);
+        }
+        rest = &rest[at + 1..];
+    }
+    text.extend_from_slice(rest);
+}
+
+/// The bytes that stand for themselves and are ASCII.
+static PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x80 {
+        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    plain
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_string_that_is_not_utf_8_is_refused_by_the_byte() {
+        let mut text = Vec::new();
+        assert_eq!(put_string(&mut text, b"ab\xc3(c"), Err(NotUtf8(3)));
+        assert_eq!(put_string(&mut text, b"a\"\xff"), Err(NotUtf8(3)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_what_serde_json_writes_and_reads(value in any::<String>(), number in any::<i64>()) {
+            let mut text = Vec::new();
+            put_string(&mut text, value.as_bytes()).expect("it is UTF-8");
+            prop_assert_eq!(serde_json::from_slice::<String>(&text).expect("a string"), value);
+            text.clear();
+            put_integer(&mut text, number);
+            prop_assert_eq!(serde_json::from_slice::<i64>(&text).expect("a number"), number);
+        }
+    }
+}

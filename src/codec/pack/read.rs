@@ -1,0 +1,248 @@
+//! Bytes to values.
+//!
+//! Trusts nothing: every read is checked against the end, and all tables together are made no larger than the bytes could
+//! fill. What it cannot check is what a pointer points to: hence a string, which anybody may have made, holds none.
+
+use super::format::*;
+
+/// What is wrong with the bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Corrupt {
+    Tag,
+    CutOff,
+    Depth,
+    Integer,
+    Reference,
+    Content,
+    ForeignFunction,
+    ForeignPointer,
+}
+
+impl Corrupt {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Corrupt::Tag => "unknown tag",
+            Corrupt::CutOff => "the bytes are cut off",
+            Corrupt::Depth => "nested too deeply",
+            Corrupt::Integer => "integer expected",
+            Corrupt::Reference => "reference to nothing",
+            Corrupt::Content => "content without a table",
+            Corrupt::ForeignFunction => {
+                "a string with a C function in it; only a pointer and a size may hold one"
+            }
+            Corrupt::ForeignPointer => {
+                "a string with a light userdata in it; only a pointer and a size may hold one"
+            }
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, Corrupt>;
+
+/// Who has made the bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Origin {
+    /// A writer, in this process: addresses are what they were.
+    Message,
+    /// Anybody: no item may hold an address.
+    Text,
+}
+
+/// A value, or what is to be done next.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Item<'b> {
+    /// As a key: the table has no further pair.
+    Nil,
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    String(&'b [u8]),
+    /// A light userdata.
+    Pointer(usize),
+    /// A C function, by its number.
+    Function(u64),
+    /// A table, whose content follows. If it has a name, a [`Item::Known`] may ask for it.
+    Table(Shape, Option<i64>),
+    /// A table, whose content comes with this number; named like one above.
+    Later(i64, Option<i64>),
+    /// The content of a table that was announced by [`Item::Later`].
+    Body(i64, Shape),
+    /// The table of this name.
+    Known(i64),
+    /// There is no further value.
+    End,
+}
+
+/// What is in a table: `items` values, of which some may be nil; then, if `pairs`, keys and values until a key is nil.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) items: u64,
+    pub(crate) pairs: bool,
+    /// For how many items and pairs room is made.
+    pub(crate) room: (u32, u32),
+}
+
+/// Reads a message.
+pub(crate) struct Reader<B> {
+    bytes: B,
+    at: usize,
+    later: i64,
+    bodies: i64,
+    /// For so many entries more tables may be made beforehand. An entry takes a byte at least, one with a key two,
+    /// and the hint of keys is less than twice their number: what a writer made never runs out of it.
+    spare: u64,
+    origin: Origin,
+}
+
+impl<B: AsRef<[u8]>> Reader<B> {
+    pub(crate) fn new(bytes: B, origin: Origin) -> Reader<B> {
+        let spare = bytes.as_ref().len() as u64;
+        Reader {
+            bytes,
+            at: 0,
+            later: 0,
+            bodies: 0,
+            spare,
+            origin,
+        }
+    }
+
+    /// The next item, which `depth` tables are around: 0 outside of all.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, depth: u32) -> Result<Item<'_>> {
+        let Some(&tag) = self.bytes.as_ref().get(self.at) else {
+            return self.end(depth);
+        };
+        self.at += 1;
+        if tag < INTEGER_END {
+            return Ok(Item::Integer(i64::from(tag) - INTEGER_BIAS));
+        }
+        if tag < NIL {
+            return self.string((tag - STRING).into());
+        }
+        self.tagged(tag, depth)
+    }
+
+    fn end(&self, depth: u32) -> Result<Item<'_>> {
+        match depth == 0 && self.bodies == self.later {
+            true => Ok(Item::End),
+            false => Err(Corrupt::CutOff),
+        }
+    }
+
+    fn tagged(&mut self, tag: u8, depth: u32) -> Result<Item<'_>> {
+        Ok(match tag {
+            NIL => Item::Nil,
+            FALSE => Item::Boolean(false),
+            TRUE => Item::Boolean(true),
+            INTEGER_8..=INTEGER_64 => Item::Integer(self.integer(tag)?),
+            FLOAT => Item::Float(f64::from_ne_bytes(self.array()?)),
+            STRING_8 => {
+                let length = u8::from_ne_bytes(self.array()?);
+                return self.string(length.into());
+            }
+            STRING_32 => {
+                let length = u32::from_ne_bytes(self.array()?);
+                return self.string(length.into());
+            }
+            STRING_64 => {
+                let length = u64::from_ne_bytes(self.array()?);
+                return self.string(length);
+            }
+            POINTER if self.origin == Origin::Text => return Err(Corrupt::ForeignPointer),
+            POINTER => Item::Pointer(usize::from_ne_bytes(self.array()?)),
+            FUNCTION if self.origin == Origin::Text => return Err(Corrupt::ForeignFunction),
+            FUNCTION => Item::Function(u64::from_ne_bytes(self.array()?)),
+            TABLE | TABLE_SHARED if depth == MAX_DEPTH => return Err(Corrupt::Depth),
+            TABLE => Item::Table(self.shape()?, None),
+            TABLE_SHARED => {
+                let name = Some(self.at as i64 - 1);
+                Item::Table(self.shape()?, name)
+            }
+            LATER | LATER_SHARED => {
+                self.later += 1;
+                let name = (tag == LATER_SHARED).then_some(self.at as i64 - 1);
+                Item::Later(self.later, name)
+            }
+            BODY if depth == 0 => {
+                self.bodies += 1;
+                if self.bodies > self.later {
+                    return Err(Corrupt::Content);
+                }
+                Item::Body(self.bodies, self.shape()?)
+            }
+            REFERENCE => {
+                let [tag] = self.array()?;
+                match self.integer(tag)? {
+                    ..0 => return Err(Corrupt::Reference),
+                    offset => Item::Known(offset),
+                }
+            }
+            _ => return Err(Corrupt::Tag),
+        })
+    }
+
+    /// The next bytes, whose number the compiler knows.
+    #[inline(always)]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let rest = self.bytes.as_ref().get(self.at..);
+        let bytes = rest.and_then(|rest| rest.first_chunk::<N>());
+        self.at += N;
+        bytes.copied().ok_or(Corrupt::CutOff)
+    }
+
+    #[inline(always)]
+    fn string(&mut self, length: u64) -> Result<Item<'_>> {
+        let bytes = self.bytes.as_ref();
+        let rest = &bytes[self.at.min(bytes.len())..];
+        if length > rest.len() as u64 {
+            return Err(Corrupt::CutOff);
+        }
+        self.at += length as usize;
+        Ok(Item::String(&rest[..length as usize]))
+    }
+
+    fn integer(&mut self, tag: u8) -> Result<i64> {
+        Ok(match tag {
+            0..INTEGER_END => i64::from(tag) - INTEGER_BIAS,
+            INTEGER_8 => i8::from_ne_bytes(self.array()?).into(),
+            INTEGER_16 => i16::from_ne_bytes(self.array()?).into(),
+            INTEGER_32 => i32::from_ne_bytes(self.array()?).into(),
+            INTEGER_64 => i64::from_ne_bytes(self.array()?),
+            _ => return Err(Corrupt::Integer),
+        })
+    }
+
+    fn shape(&mut self) -> Result<Shape> {
+        let [shape] = self.array()?;
+        let items = match shape & SHAPE_WIDTH {
+            0 => 0,
+            WIDTH_8 => u8::from_ne_bytes(self.array()?).into(),
+            WIDTH_32 => u32::from_ne_bytes(self.array()?).into(),
+            _ => u64::from_ne_bytes(self.array()?),
+        };
+        let rest = self.bytes.as_ref().len().saturating_sub(self.at);
+        if items > rest as u64 {
+            return Err(Corrupt::CutOff);
+        }
+        let pairs = match shape & SHAPE_KEYS {
+            0 => 0,
+            class => 1 << (class - 1),
+        };
+        Ok(Shape {
+            items,
+            pairs: pairs != 0,
+            room: (self.grant(items), self.grant(pairs)),
+        })
+    }
+
+    /// For how many of the promised entries room is made. More come into a table as it grows.
+    #[inline(always)]
+    fn grant(&mut self, promised: u64) -> u32 {
+        if promised > self.spare.min(1 << 26) {
+            return 0;
+        }
+        self.spare -= promised;
+        promised as u32
+    }
+}

@@ -1,0 +1,47 @@
+//! Where in the message each table begins, to find a table that comes a second time. Used by `write`.
+//!
+//! Most messages have a handful of tables: those are searched one by one, the rest by a hash.
+
+use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
+
+const FEW: usize = 16;
+
+#[derive(Default)]
+pub(super) struct Seen {
+    few: [(usize, usize); FEW],
+    count: usize,
+    many: FxHashMap<usize, usize>,
+}
+
+impl Seen {
+    pub(super) fn clear(&mut self) {
+        if self.count > FEW {
+            // Clearing costs as much as the map is large, so a large one does not stay.
+            match self.many.capacity() {
+                0..=1024 => self.many.clear(),
+                _ => self.many = FxHashMap::default(),
+            }
+        }
+        self.count = 0;
+    }
+
+    /// The offset that the table was entered with, or nothing: then it is entered with this one.
+    #[inline]
+    pub(super) fn enter(&mut self, identity: usize, offset: usize) -> Option<usize> {
+        let few = &mut self.few[..self.count.min(FEW)];
+        if let Some((_, first)) = few.iter().find(|(known, _)| *known == identity) {
+            return Some(*first);
+        }
+        if self.count < FEW {
+            self.few[self.count] = (identity, offset);
+        } else {
+            match self.many.entry(identity) {
+                Entry::Occupied(entry) => return Some(*entry.get()),
+                Entry::Vacant(entry) => entry.insert(offset),
+            };
+        }
+        self.count += 1;
+        None
+    }
+}

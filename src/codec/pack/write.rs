@@ -1,0 +1,290 @@
+//! Values to bytes.
+
+use super::format::*;
+use super::seen::Seen;
+
+/// No memory for a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Exhausted;
+
+type Result<T = ()> = std::result::Result<T, Exhausted>;
+
+/// A value that is no table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Nil,
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    String(&'a [u8]),
+    /// A light userdata.
+    Pointer(usize),
+    /// A C function, by a number from 1 that both ends know.
+    Function(u64),
+}
+
+/// Writes one message after the other. The content of a table is written when [`Writer::table`] asks for it.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// The first `length` bytes are the message; behind them is room.
+    bytes: Vec<u8>,
+    length: usize,
+    seen: Seen,
+    later: i64,
+}
+
+/// What the writer makes of a table.
+pub(crate) enum Found {
+    /// Its content comes now, from [`Writer::array`] to [`Writer::end`].
+    New,
+    /// It has been written before.
+    Known,
+    /// Its content comes later: after the values, in the order of these numbers from 1, each after [`Writer::body`].
+    Later(i64),
+}
+
+/// An array that is being written: what comes first in a table.
+pub(crate) struct Array {
+    shape: usize,
+    width: u8,
+    /// The length that the table pretends to have.
+    length: u64,
+    count: u64,
+}
+
+const FIRST: usize = 512;
+/// How many bytes are kept for the next message.
+const KEPT: usize = 64 * 1024;
+/// How far apart two keys may be that both go into the array.
+const GAP: u64 = 64;
+
+impl Writer {
+    /// The message so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Begins another message.
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+        self.later = 0;
+        self.seen.clear();
+        if self.bytes.len() > KEPT {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// The next `count` bytes, to be written.
+    #[inline(always)]
+    fn next(&mut self, count: usize) -> Result<&mut [u8]> {
+        let (start, end) = (self.length, self.length + count);
+        if end > self.bytes.len() {
+            self.grow(end)?;
+        }
+        self.length = end;
+        Ok(&mut self.bytes[start..end])
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, needed: usize) -> Result {
+        let size = needed.max(self.bytes.len() * 2).max(FIRST);
+        let more = size - self.bytes.len();
+        self.bytes.try_reserve_exact(more).map_err(|_| Exhausted)?;
+        self.bytes.resize(size, 0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn byte(&mut self, byte: u8) -> Result {
+        self.next(1)?[0] = byte;
+        Ok(())
+    }
+
+    /// A tag and a number behind it.
+    #[inline(always)]
+    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> Result {
+        let next = self.next(N + 1)?;
+        next[0] = tag;
+        next[1..].copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Writes an integer in its shortest form.
+    #[inline]
+    pub(crate) fn integer(&mut self, value: i64) -> Result {
+        let small = value.wrapping_add(INTEGER_BIAS);
+        if (0..INTEGER_END.into()).contains(&small) {
+            self.byte(small as u8)
+        } else if let Ok(value) = i8::try_from(value) {
+            self.tagged(INTEGER_8, value.to_ne_bytes())
+        } else if let Ok(value) = i16::try_from(value) {
+            self.tagged(INTEGER_16, value.to_ne_bytes())
+        } else if let Ok(value) = i32::try_from(value) {
+            self.tagged(INTEGER_32, value.to_ne_bytes())
+        } else {
+            self.tagged(INTEGER_64, value.to_ne_bytes())
+        }
+    }
+
+    /// Writes a string.
+    #[inline(always)]
+    pub(crate) fn string(&mut self, bytes: &[u8]) -> Result {
+        let length = bytes.len();
+        if length < STRING_END {
+            let next = self.next(length + 1)?;
+            next[0] = STRING | length as u8;
+            copy_short(&mut next[1..], bytes);
+            return Ok(());
+        }
+        self.long_string(bytes)
+    }
+
+    fn long_string(&mut self, bytes: &[u8]) -> Result {
+        if let Ok(length) = u8::try_from(bytes.len()) {
+            self.tagged(STRING_8, length.to_ne_bytes())?;
+        } else if let Ok(length) = u32::try_from(bytes.len()) {
+            self.tagged(STRING_32, length.to_ne_bytes())?;
+        } else {
+            self.tagged(STRING_64, (bytes.len() as u64).to_ne_bytes())?;
+        }
+        self.next(bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes a value.
+    pub(crate) fn value(&mut self, value: Value<'_>) -> Result {
+        match value {
+            Value::Nil => self.byte(NIL),
+            Value::Boolean(false) => self.byte(FALSE),
+            Value::Boolean(true) => self.byte(TRUE),
+            Value::Integer(value) => self.integer(value),
+            Value::Float(value) => self.tagged(FLOAT, value.to_ne_bytes()),
+            Value::String(bytes) => self.string(bytes),
+            Value::Pointer(address) => self.tagged(POINTER, address.to_ne_bytes()),
+            Value::Function(number) => self.tagged(FUNCTION, number.to_ne_bytes()),
+        }
+    }
+
+    /// Writes a table that `depth` others are around; no two tables of a message have the same identity.
+    pub(crate) fn table(&mut self, identity: usize, depth: u32) -> Result<Found> {
+        let offset = self.length;
+        if let Some(first) = self.seen.enter(identity, offset) {
+            let tag = &mut self.bytes[first];
+            *tag = match *tag {
+                TABLE => TABLE_SHARED,
+                LATER => LATER_SHARED,
+                shared => shared,
+            };
+            self.byte(REFERENCE)?;
+            self.integer(first as i64)?;
+            return Ok(Found::Known);
+        }
+        if depth < MAX_DEPTH {
+            self.byte(TABLE)?;
+            return Ok(Found::New);
+        }
+        self.byte(LATER)?;
+        self.later += 1;
+        Ok(Found::Later(self.later))
+    }
+
+    /// Begins the content of the next table that comes later; `None` when there is no further one. → its number
+    pub(crate) fn body(&mut self, done: i64) -> Result<Option<i64>> {
+        if done == self.later {
+            return Ok(None);
+        }
+        self.byte(BODY)?;
+        Ok(Some(done + 1))
+    }
+
+    /// Begins the content of a table, whose length, as Lua tells it, is `length`: 0 if it has no array.
+    pub(crate) fn array(&mut self, length: u64) -> Result<Array> {
+        let shape = self.length;
+        let (width, size) = match length {
+            0 => (0, 0),
+            1..=0xff => (WIDTH_8, 1),
+            0x100..=0xffff_ffff => (WIDTH_32, 4),
+            _ => (WIDTH_64, 8),
+        };
+        self.next(1 + size)?;
+        Ok(Array {
+            shape,
+            width,
+            length,
+            count: 0,
+        })
+    }
+
+    /// Whether the value of this key, which follows those before it, is the array's next one. Small gaps become nil, where
+    /// they are within the table's length. That may be any border: a few values can pretend to be an array of 2^40.
+    #[inline(always)]
+    pub(crate) fn item(&mut self, array: &mut Array, key: i64) -> Result<bool> {
+        let next = key as u64;
+        if next != array.count.wrapping_add(1) && !self.fill(array, next)? {
+            return Ok(false);
+        }
+        array.count = next;
+        Ok(true)
+    }
+
+    fn fill(&mut self, array: &Array, next: u64) -> Result<bool> {
+        if next <= array.count || next > array.length || next - array.count > GAP {
+            return Ok(false);
+        }
+        for _ in array.count + 1..next {
+            self.byte(NIL)?;
+        }
+        Ok(true)
+    }
+
+    /// Ends the items of an array. From here on come keys and values.
+    pub(crate) fn end_items(&mut self, array: &Array) {
+        let at = array.shape + 1;
+        match array.width {
+            0 => {}
+            // At most the length that the width was chosen for.
+            WIDTH_8 => self.bytes[at] = array.count as u8,
+            WIDTH_32 => {
+                self.bytes[at..at + 4].copy_from_slice(&(array.count as u32).to_ne_bytes());
+            }
+            _ => self.bytes[at..at + 8].copy_from_slice(&array.count.to_ne_bytes()),
+        }
+    }
+
+    /// Ends the content of a table with this many pairs behind its array.
+    pub(crate) fn end(&mut self, array: Array, pairs: u64) -> Result {
+        self.bytes[array.shape] = array.width | keys_class(pairs);
+        match pairs {
+            0 => Ok(()),
+            _ => self.byte(NIL),
+        }
+    }
+}
+
+/// Copies few bytes without a call: most strings are names. Both are as long.
+#[inline(always)]
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    if from.len() > 16 {
+        to.copy_from_slice(from);
+    } else if !overlap::<8>(to, from) && !overlap::<4>(to, from) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    }
+}
+
+/// Copies `N` to `2 * N` bytes as two words that overlap.
+#[inline(always)]
+fn overlap<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
+        return false;
+    };
+    if let Some(to) = to.first_chunk_mut() {
+        *to = *first;
+    }
+    if let Some(to) = to.last_chunk_mut() {
+        *to = *last;
+    }
+    true
+}

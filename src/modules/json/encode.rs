@@ -1,0 +1,271 @@
+//! A Lua value as JSON text, appended to a buffer. Tables are read raw: metamethods do not count.
+
+use super::failure::{Failure, Step, Written, fail, quoted};
+use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
+use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
+
+/// The metatable that marks arrays: one in each VM, so that a table that was marked before the module was loaded again is
+/// still known.
+pub(super) static MARK: Kept = Kept::new();
+
+/// `json.null`: the same value in every VM, and one that a `lightuserdata` of C compares equal to.
+pub(super) const NULL: Light = Light(0);
+
+/// In which order an object's fields are written.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Order {
+    /// As `next` finds them.
+    Found,
+    /// By the bytes of their keys.
+    Sorted,
+}
+
+/// Appends the value at `index` to `text`. The error names what cannot be encoded, and where.
+pub(super) fn write(
+    stack: &mut Stack,
+    index: i32,
+    text: &mut Vec<u8>,
+    order: Order,
+) -> Result<(), String> {
+    let mark = stack.kept_identity(&MARK);
+    let mut encoder = Encoder { text, mark, order };
+    let written = stack.walk(|values| encoder.value(values, index, 0));
+    written.map_err(|failure| {
+        let mut message = format!("json: {failure}");
+        let end = (0..=MESSAGE).rev().find(|at| message.is_char_boundary(*at));
+        message.truncate(end.unwrap_or(0));
+        message
+    })
+}
+
+/// A message has at most so many bytes, however long the way to the value is.
+const MESSAGE: usize = 400;
+
+/// Appends the value at `index` to `text`, as `json.encode` writes it without options. False, with `text` as it was,
+/// when it cannot be encoded.
+pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool {
+    let begin = text.len();
+    let written = write(stack, index, text, Order::Found).is_ok();
+    if !written {
+        text.truncate(begin);
+    }
+    written
+}
+
+struct Encoder<'t> {
+    text: &'t mut Vec<u8>,
+    /// The identity of the metatable of arrays; 0 when there is none.
+    mark: usize,
+    order: Order,
+}
+
+/// One field of an object that is to be sorted: its key, and where its text begins and ends.
+struct Field {
+    key: Vec<u8>,
+    begin: usize,
+    end: usize,
+}
+
+impl Encoder<'_> {
+    /// Writes the value at `index`, which `depth` tables enclose.
+    fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
+        match values.read(index) {
+            Read::String(bytes) => self.string(bytes),
+            Read::Integer(integer) => {
+                put_integer(self.text, integer);
+                Ok(())
+            }
+            Read::Table => self.table(values, index, depth),
+            Read::Other(kind) => self.other(values, index, kind),
+        }
+    }
+
+    fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> Written {
+        match kind {
+            Kind::Number => match values.number(index) {
+                Ok(number) if number.is_finite() => {
+                    put_float(self.text, number);
+                    Ok(())
+                }
+                Ok(number) if !number.is_nan() => fail("cannot encode infinity"),
+                _ => fail("cannot encode NaN"),
+            },
+            Kind::Boolean if values.is_true(index) => self.literal(b"true"),
+            Kind::Boolean => self.literal(b"false"),
+            Kind::Nil => self.literal(b"null"),
+            Kind::LightUserdata if values.light(index) == Some(NULL) => self.literal(b"null"),
+            kind => fail(format!("cannot encode a {}", type_name(kind))),
+        }
+    }
+
+    fn literal(&mut self, text: &[u8]) -> Written {
+        self.text.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn string(&mut self, bytes: &[u8]) -> Written {
+        put_string(self.text, bytes).or_else(|NotUtf8(byte)| {
+            fail(format!(
+                "cannot encode a string that is not UTF-8 (byte {byte})"
+            ))
+        })
+    }
+
+    fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
+        if depth == DEPTH {
+            return fail(format!(
+                "excessive nesting, more than {DEPTH} tables (a cycle?)"
+            ));
+        }
+        let metatable = values.metatable(index);
+        let marked = metatable != 0 && metatable == self.mark;
+        let Some(mut pairs) = values.pairs(index) else {
+            return fail("the Lua stack is full");
+        };
+        if !pairs.next() {
+            return self.literal(if marked { b"[]" } else { b"{}" });
+        }
+        if pairs.integer_key().is_some() {
+            return self.array(pairs, index, depth);
+        }
+        let key = pairs.key();
+        match pairs.walk().string(key) {
+            Some(name) if marked => fail(format!(
+                "cannot encode an array with the key {}",
+                quoted(name)
+            )),
+            Some(_) => self.object(pairs, depth),
+            None => bad_key(&mut pairs),
+        }
+    }
+
+    /// Writes an object, of which a first pair was found.
+    fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> Written {
+        let begin = self.text.len();
+        let mut fields = Vec::new();
+        self.text.push(b'{');
+        let (key, value) = (pairs.key(), pairs.value());
+        loop {
+            let from = self.text.len();
+            let values = pairs.walk();
+            let Some(name) = values.string(key) else {
+                return bad_key(&mut pairs);
+            };
+            let written = self.string(name).and_then(|()| {
+                self.text.push(b':');
+                self.value(values, value, depth + 1)
+            });
+            if let Err(failure) = written {
+                let name = values.string(key).unwrap_or_default();
+                return Err(failure.inside(Step::Field(name.to_vec())));
+            }
+            if self.order == Order::Sorted {
+                fields.push(Field {
+                    key: values.string(key).unwrap_or_default().to_vec(),
+                    begin: from,
+                    end: self.text.len(),
+                });
+            }
+            if !pairs.next() {
+                break;
+            }
+            self.text.push(b',');
+        }
+        if self.order == Order::Sorted {
+            self.sort(begin + 1, fields);
+        }
+        self.literal(b"}")
+    }
+
+    /// Puts the fields that were written from `begin` on in the order of their keys.
+    fn sort(&mut self, begin: usize, mut fields: Vec<Field>) {
+        fields.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let found = self.text.split_off(begin);
+        for (count, field) in fields.iter().enumerate() {
+            if count > 0 {
+                self.text.push(b',');
+            }
+            self.text
+                .extend_from_slice(&found[field.begin - begin..field.end - begin]);
+        }
+    }
+
+    /// Writes an array, of which a first pair with some integer key was found. Elements are written as the pairs come while
+    /// they come in order, which they do unless a part of the table is hashed.
+    fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> Written {
+        self.text.push(b'[');
+        let value = pairs.value();
+        let mut written = 0;
+        while pairs.integer_key() == Some(written + 1) {
+            written += 1;
+            self.element(pairs.walk(), value, written, depth)?;
+            if !pairs.next() {
+                return self.literal(b"]");
+            }
+        }
+        let values = pairs.walk();
+        let length = count(values, table)?;
+        for number in written + 1..=length {
+            let Some(mut elements) = values.elements(table) else {
+                return fail("the Lua stack is full");
+            };
+            let element = elements.get(number);
+            if elements.walk().is_none(element) {
+                return fail(format!(
+                    "cannot encode a sparse array ({length} integer keys, but no [{number}])"
+                ));
+            }
+            self.element(elements.walk(), element, number, depth)?;
+        }
+        self.literal(b"]")
+    }
+
+    fn element(&mut self, values: &mut Walk, index: i32, number: i64, depth: u32) -> Written {
+        if number > 1 {
+            self.text.push(b',');
+        }
+        let written = self.value(values, index, depth + 1);
+        written.map_err(|failure| failure.inside(Step::Element(number)))
+    }
+}
+
+/// The failure for a key that no JSON text has, or not beside the keys before it.
+fn bad_key(pairs: &mut Pairs<'_>) -> Written {
+    let key = pairs.key();
+    match pairs.walk().read(key) {
+        Read::String(_) | Read::Integer(_) => {
+            fail("cannot encode a table with both integer and string keys")
+        }
+        Read::Table => fail("cannot encode a table with a table as key"),
+        Read::Other(kind) => {
+            let name = type_name(kind);
+            fail(format!("cannot encode a table with a {name} as key"))
+        }
+    }
+}
+
+/// How many keys the table has, all of which must be integers.
+fn count(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
+    let mut count = 0;
+    if let Some(mut pairs) = values.pairs(table) {
+        while pairs.next() {
+            if pairs.integer_key().is_none() {
+                bad_key(&mut pairs)?;
+            }
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Lua's name of a type that has no JSON text, with its article left to the caller.
+fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Boolean => "boolean",
+        Kind::Number => "float",
+        Kind::Function => "function",
+        Kind::Thread => "thread",
+        Kind::LightUserdata => "light userdata",
+        _ => "userdata",
+    }
+}

@@ -1,0 +1,198 @@
+//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` sends with it a table that a handler returns, and
+//! reads with it what `req:json()` gives.
+
+mod encode;
+mod failure;
+#[cfg(all(test, feature = "vendored"))]
+mod tests;
+
+use crate::codec::json::{self, Node, Nodes};
+use crate::lua::{
+    Argument, Call, Decoded, Event, Events, Fault, Function, Keep, Kind, ModuleWith, Nil, SCRATCH,
+    Scratched, Table, Value, results, scratch,
+};
+use encode::{MARK, NULL, Order};
+use std::cell::Cell;
+use std::ffi::CStr;
+
+pub(crate) use encode::append;
+
+/// A text longer than this is not kept in memory for the next call.
+const KEPT: usize = 1 << 20;
+
+thread_local! {
+    /// The memory of the text that is being written.
+    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Whether argument 2 is a table of options; it may be absent or nil.
+fn has_options(call: &Call<'_>) -> Result<bool, Fault> {
+    match call.kind(2) {
+        Kind::Table => Ok(true),
+        Kind::None | Kind::Nil => Ok(false),
+        _ => Err(Fault::expected(2, "table")),
+    }
+}
+
+results! {
+    enum Text {
+        Short(Scratched),
+        Long(Vec<u8>),
+    }
+}
+
+/// `json.encode(value [, options])` → string; raises a string that names the place in the value.
+///
+/// A table with the keys 1 to n is an array, one with string keys an object, an empty one `{}` unless
+/// `json.array` marked it. `options.sort` (true): keys in the order of their bytes.
+fn encode(call: &mut Call<'_>) -> Result<Text, Fault> {
+    call.any(1)?;
+    let mut order = Order::Found;
+    if has_options(call)? {
+        let sort = call.raw_field(2, "sort")?;
+        if call.is_true(sort) {
+            order = Order::Sorted;
+        }
+    }
+    let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
+    text.clear();
+    encode::write(call, 1, &mut text, order).map_err(Fault::message)?;
+    if text.len() > SCRATCH {
+        return Ok(Text::Long(text));
+    }
+    let size = scratch(text.len(), |bytes| {
+        bytes.copy_from_slice(&text);
+        bytes.len()
+    });
+    if text.capacity() <= KEPT {
+        let _ = TEXT.try_with(|place| place.set(text));
+    }
+    Ok(Text::Short(Scratched(size)))
+}
+
+results! {
+    enum Decoding {
+        Value(Decoded<Reader>),
+        Bad((Nil, String, &'static str)),
+    }
+}
+
+/// Nodes as the values that they mean.
+struct Reader {
+    nodes: Nodes,
+    /// How many nodes and bytes are read.
+    at: usize,
+    bytes: usize,
+    /// The indexes of what stands for null, and of the mark.
+    null: i32,
+    mark: i32,
+}
+
+impl Events for Reader {
+    const CALL: &'static str = "json";
+
+    fn next(&mut self, _: u32) -> Event<'_> {
+        let Some(node) = self.nodes.nodes.get(self.at) else {
+            return Event::End;
+        };
+        self.at += 1;
+        match *node {
+            Node::Null => Event::Argument(self.null),
+            Node::Boolean(value) => Event::Boolean(value),
+            Node::Integer(value) => Event::Integer(value),
+            Node::Float(value) => Event::Number(value),
+            Node::String(size) => {
+                let rest = &self.nodes.bytes[self.bytes..];
+                self.bytes += size;
+                Event::String(&rest[..size])
+            }
+            Node::Array(count) => Event::Table(Table {
+                items: count as u64,
+                room: (hint(count), 0),
+                metatable: self.mark,
+                ..Table::default()
+            }),
+            Node::Object(count) => Event::Table(Table {
+                pairs: true,
+                room: (0, hint(count)),
+                ..Table::default()
+            }),
+            Node::End => Event::Nil,
+        }
+    }
+}
+
+/// A count for a table.
+fn hint(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// `json.decode(text [, options])` → value, or `nil, message, code` for a text that is not JSON: code
+/// `"truncated"` when it ends too early, else `"invalid"`. The message has line and column, in bytes.
+///
+/// An object is a plain table, an array one that `json.array` would have marked. Of equal keys the last counts. An
+/// integer of 64 bits is a Lua integer; a larger one, or one with a fraction or an exponent, is a float. `null` is
+/// `json.null`, or `options.null`: any value but nil; `false` makes it test like an absent field.
+fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
+    call.bytes(1)?;
+    let mut null = match has_options(call)? {
+        true => call.raw_field(2, "null")?,
+        false => 0,
+    };
+    if null == 0 || call.is_none(null) {
+        null = call.push(NULL)?;
+    }
+    let mark = call.kept(&MARK)?;
+    Ok(match json::parse(call.bytes(1)?) {
+        Ok(nodes) => Decoding::Value(Decoded(Reader {
+            nodes,
+            at: 0,
+            bytes: 0,
+            null,
+            mark,
+        })),
+        Err(bad) => Decoding::Bad((Nil, bad.message, bad.code)),
+    })
+}
+
+/// `json.array([t])` → `t`, or a new table, marked as an array: `[]` when it is empty. The mark is the
+/// metatable `json.array_mt`; a table that has another metatable is refused.
+fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let table = match call.kind(1) {
+        Kind::None => call.create(Value::List(Vec::new()))?,
+        Kind::Table => 1,
+        _ => return Err(Fault::expected(1, "table")),
+    };
+    let mark = call.kept(&MARK)?;
+    let own = call.metatable(table)?;
+    if own != 0 && own != call.identity(mark) {
+        return Err(Fault::argument(1, "the table has a metatable of its own"));
+    }
+    call.set_metatable(table, mark)?;
+    Ok(Argument(table))
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"encode", Function::new(encode)),
+    (c"decode", Function::new(decode)),
+    (c"array", Function::new(array)),
+];
+
+/// Opens `lio.json`: `encode`, `decode`, `array`, `array_mt`, `null`.
+pub(crate) const OPEN: Function = Function::new(open);
+
+fn open(call: &mut Call<'_>) -> Result<ModuleWith, Fault> {
+    let mut mark = call.kept(&MARK)?;
+    if call.kind(mark) != Kind::Table {
+        let name = ("__name", Value::Name("lio.json.array"));
+        mark = call.create(Keep(&MARK, Value::Record(vec![name])))?;
+    }
+    let null = call.push(NULL)?;
+    Ok(ModuleWith {
+        functions: FUNCTIONS,
+        values: vec![
+            ("array_mt", Value::Argument(mark)),
+            ("null", Value::Argument(null)),
+        ],
+    })
+}
