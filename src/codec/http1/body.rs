@@ -7,7 +7,7 @@
 
 use super::chunked::Chunked;
 use super::head;
-use super::reply;
+use super::response_head;
 use super::status::Reject;
 use std::ops::Range;
 
@@ -73,12 +73,12 @@ impl Incoming {
     }
 
     /// That of an answer.
-    pub(crate) fn of_reply(ends: reply::Ends) -> Self {
+    pub(crate) fn of_response(ends: response_head::Ends) -> Self {
         Self::new(match ends {
-            reply::Ends::None | reply::Ends::Length(0) => Framing::Done,
-            reply::Ends::Length(length) => Framing::Length(length),
-            reply::Ends::Chunked => Framing::Chunked(Box::new(Chunked::new())),
-            reply::Ends::Close => Framing::Close,
+            response_head::Ends::None | response_head::Ends::Length(0) => Framing::Done,
+            response_head::Ends::Length(length) => Framing::Length(length),
+            response_head::Ends::Chunked => Framing::Chunked(Box::new(Chunked::new())),
+            response_head::Ends::Close => Framing::Close,
         })
     }
 
@@ -241,12 +241,12 @@ mod tests {
 
     #[test]
     fn an_end_completes_only_what_has_no_other_end() {
-        let mut body = Incoming::of_reply(reply::Ends::Close);
+        let mut body = Incoming::of_response(response_head::Ends::Close);
         let (data, ..) = feed(&mut body, b"all of it", &[3]).expect("right");
         assert_eq!(data, b"all of it");
         assert!(!body.is_done() && body.end());
-        assert!(!Incoming::of_reply(reply::Ends::Length(1)).end());
-        assert!(!Incoming::of_reply(reply::Ends::Chunked).end());
+        assert!(!Incoming::of_response(response_head::Ends::Length(1)).end());
+        assert!(!Incoming::of_response(response_head::Ends::Chunked).end());
         assert!(Incoming::NONE.is_done());
     }
 

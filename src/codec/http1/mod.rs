@@ -6,7 +6,7 @@
 //! | file | topic | RFC |
 //! |---|---|---|
 //! | [`head`] | request line, header section, framing decision | 9112 sections 2, 3, 6, 9 |
-//! | [`reply`] | heads of responses, as a client reads them | 9112 sections 4, 6.3 |
+//! | [`response_head`] | heads of responses, as a client reads them | 9112 sections 4, 6.3 |
 //! | [`fields`] | strict field lines, shared by heads and trailers | 9112 section 5 |
 //! | [`section`] | fields of a section that is kept as its bytes | 9112 section 5 |
 //! | [`body`] | a body as it comes in, whatever its framing | 9112 section 6 |
@@ -14,12 +14,12 @@
 //! | [`write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
 //! | [`status`] | reason phrases, and why a request is refused | 9110 section 15 |
 
-#[allow(dead_code)] // The server and the client are not switched to it yet.
+#[allow(dead_code)] // The server is not switched to it yet.
 pub(crate) mod body;
 pub(crate) mod chunked;
 pub(crate) mod fields;
 pub(crate) mod head;
-pub(crate) mod reply;
+pub(crate) mod response_head;
 pub(crate) mod section;
 pub(crate) mod status;
 #[allow(dead_code)] // As for `body`.

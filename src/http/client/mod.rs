@@ -2,7 +2,7 @@
 //!
 //! - `responses.rs`: one response after another on a connection, body by body
 //!
-//! Heads are `codec::http1::reply`'s, bodies `codec::http1::body`'s.
+//! Heads are `codec::http1::response_head`'s, bodies `codec::http1::body`'s.
 
 pub(crate) mod responses;
 #[cfg(test)]

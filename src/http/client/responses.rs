@@ -6,7 +6,7 @@
 use super::Input;
 use crate::codec::http1::body::{self, Run};
 use crate::codec::http1::fields::NO_FIELDS;
-use crate::codec::http1::reply::{self, Asked, Head, Progress};
+use crate::codec::http1::response_head::{self, Asked, Head, Progress};
 use crate::codec::http1::status::Reject;
 use crate::stream::Filled;
 use std::io;
@@ -99,7 +99,7 @@ impl Responses {
                 self.begun = true;
                 let mut table = NO_FIELDS;
                 let (progress, limits) = (&mut self.progress, self.limits);
-                match reply::parse(buffered, self.asked, limits, progress, &mut table) {
+                match response_head::parse(buffered, self.asked, limits, progress, &mut table) {
                     Ok(Some(head)) => return Ok(Found::There(self.take(input, &head))),
                     Ok(None) => {}
                     Err(reject) => return Ok(self.refuse(reject)),
@@ -129,7 +129,7 @@ impl Responses {
         if head.status >= 200 || head.status == 101 {
             self.awaits_head = false;
             self.keep_alive &= head.keep_alive && head.status != 101;
-            self.body = body::Incoming::of_reply(head.ends);
+            self.body = body::Incoming::of_response(head.ends);
         }
         taken
     }

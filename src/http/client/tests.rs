@@ -2,7 +2,7 @@
 
 use super::Input;
 use super::responses::{Found, Responses};
-use crate::codec::http1::reply::Asked;
+use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
 use crate::stream::Filled;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 //! here waits: a call that would block returns `false` with the stream armed for reading.
 
 use crate::codec::http1::fields::MAX_FIELDS;
-use crate::codec::http1::reply::Asked;
+use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
 use crate::http::client::responses::{Data, Found, ResponseHead, Responses};

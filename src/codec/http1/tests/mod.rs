@@ -8,7 +8,7 @@ mod head_accepts;
 mod head_framing;
 mod head_properties;
 mod head_refuses;
-mod reply;
+mod response_head;
 mod write;
 
 use super::fields::{Fields, NO_FIELDS};

@@ -12,7 +12,7 @@ mod wire;
 use super::*;
 use crate::codec::http1::body::{Incoming, Run};
 use crate::codec::http1::fields::NO_FIELDS;
-use crate::codec::http1::reply::{self, Asked, Progress};
+use crate::codec::http1::response_head::{self, Asked, Progress};
 use wire::{Pipe, Wire};
 
 const SECOND: u64 = 1_000_000_000;
@@ -246,13 +246,13 @@ fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
         };
         let mut fields = Box::new(NO_FIELDS);
         let (limits, mut progress) = ((1 << 16, 100), Progress::default());
-        let parsed = reply::parse(bytes, asked, limits, &mut progress, &mut fields);
+        let parsed = response_head::parse(bytes, asked, limits, &mut progress, &mut fields);
         let head = parsed.expect("a right answer").expect("a whole head");
         bytes = &bytes[head.head_len..];
         if head.status == 100 {
             continue;
         }
-        let (mut body, mut data) = (Incoming::of_reply(head.ends), Vec::new());
+        let (mut body, mut data) = (Incoming::of_response(head.ends), Vec::new());
         loop {
             match body.next(bytes).expect("a right body") {
                 Run::Data { data: run, consume } => {

@@ -1,6 +1,6 @@
 //! The head of an answer: from the bytes at the start of a stream's buffer to plain data.
 //!
-//! Called by `incoming` whenever bytes came in. Invariant: the outcome does not depend on how the bytes
+//! Called by `http/client` whenever bytes came in. Invariant: the outcome does not depend on how the bytes
 //! were split, and two readers that follow RFC 9112 section 6.3 cannot disagree with us on where the body
 //! ends.
 

@@ -1,7 +1,7 @@
 //! Heads of answers: what is taken, what is refused, and that splits change nothing.
 
 use super::super::fields::NO_FIELDS;
-use super::super::reply::{Asked, Ends, Head, Progress, parse};
+use super::super::response_head::{Asked, Ends, Head, Progress, parse};
 use super::super::status::Reject;
 
 fn read(text: &[u8], asked: Asked) -> Result<Option<Head>, Reject> {
