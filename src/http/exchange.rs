@@ -9,7 +9,7 @@ use super::due::Due;
 use crate::codec::date::DateCache;
 use crate::codec::http1::chunked::Chunked;
 use crate::codec::http1::fields::{Fields, NO_FIELDS};
-use crate::codec::http1::head::{self, Framing, Head, Limits, Method, Progress};
+use crate::codec::http1::head::{Framing, Head, Limits, Method, Parser, Progress};
 use crate::codec::http1::status::Reject;
 use crate::codec::http1::write;
 use crate::event::WRITE;
@@ -33,8 +33,10 @@ const QUEUE_MOST: usize = 64 * 1024;
 
 /// What the codec needs once per VM.
 pub(crate) struct Workspace {
+    /// For heads of answers.
     pub(crate) fields: Fields,
-    /// The head that was parsed last, whose fields those are.
+    pub(crate) parser: Parser,
+    /// The head that the parser has found last.
     pub(crate) head: Head,
     pub(crate) date: DateCache,
     /// For decoding; what it holds is valid until the next use.
@@ -51,6 +53,7 @@ impl Workspace {
     pub(crate) fn new() -> Self {
         Workspace {
             fields: NO_FIELDS,
+            parser: Parser::new(),
             head: Head::default(),
             date: DateCache::new(),
             scratch: Vec::new(),
@@ -234,12 +237,8 @@ impl Exchange {
         if !self.drain(stream) || stream.buffered().is_empty() {
             return None;
         }
-        let parsed = head::parse(
-            stream.buffered(),
-            &self.limits,
-            &mut self.progress,
-            &mut workspace.fields,
-        );
+        let (bytes, progress) = (stream.buffered(), &mut self.progress);
+        let parsed = workspace.parser.parse(bytes, &self.limits, progress);
         match parsed {
             Ok(None) => None,
             Ok(Some(head)) => {
@@ -302,8 +301,10 @@ impl Exchange {
     pub(crate) fn parse_again(&mut self, stream: &Stream, workspace: &mut Workspace) -> bool {
         let mut progress = Progress::default();
         let buffered = stream.buffered();
-        let fields = &mut workspace.fields;
-        match head::parse(buffered, &self.limits, &mut progress, fields) {
+        let parsed = workspace
+            .parser
+            .parse(buffered, &self.limits, &mut progress);
+        match parsed {
             Ok(Some(head)) => {
                 workspace.head = head;
                 true

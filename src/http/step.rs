@@ -7,6 +7,7 @@
 use super::connection::{Connection, GONE, Wait, check};
 use super::exchange::{Next, Workspace};
 use super::request::{self, Request};
+use crate::codec::http1::fields::Field;
 use crate::codec::http1::head::Head;
 use crate::codec::http1::status::Reject;
 use crate::codec::uri;
@@ -163,7 +164,7 @@ unsafe fn push_head(state: *mut lua_State, connection: *mut Connection, metatabl
             let unchanged = (*connection).is_whole() && (*stream).changes() == changes;
             unchanged.then(|| (*stream).buffered().as_ptr())
         };
-        let fields = &raw const (&(*space).fields)[..head.field_count];
+        let fields: *const [Field] = (*space).parser.fields();
         let route = (*connection).route;
         request::push(state, head, fields, route, metatable, still)
     }

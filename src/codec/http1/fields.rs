@@ -58,7 +58,7 @@ pub(crate) struct Field {
 /// A fixed table of fields, for one head at a time; keep one per loop, not one per connection.
 pub(crate) type Fields = [Field; MAX_FIELDS];
 
-/// An empty table for [`super::head::parse`].
+/// An empty table.
 pub(crate) const NO_FIELDS: Fields = [Field {
     name: Span { start: 0, end: 0 },
     value: Span { start: 0, end: 0 },

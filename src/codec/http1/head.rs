@@ -1,6 +1,6 @@
 //! A request head: from the bytes at the start of a connection's read buffer to plain data.
 //!
-//! The HTTP glue calls [`parse`] whenever bytes came in and no head is complete. Most heads arrive
+//! The HTTP glue calls [`Parser::parse`] whenever bytes came in and no head is complete. Most heads arrive
 //! whole, so the first call parses at once; later ones first look for the blank line in the new
 //! bytes only. Invariant: the outcome does not depend on how the bytes were split, and bytes that
 //! trickle in one by one cost O(n) in total. Nothing is allocated.
@@ -28,7 +28,7 @@ const MAX_LEADING_CRLF: usize = 2;
 const MAX_LIMIT: usize = 1 << 30;
 
 /// How large a head may be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Bytes of the request line without its CRLF; beyond it 414.
     pub(crate) request_line: usize,
@@ -131,15 +131,8 @@ impl Head {
     }
 }
 
-/// Parses the request head at the start of `buf`; `None` when more bytes are needed.
-///
-/// `progress` is the default at the first call for a head and then belongs to it; `buf` may move
-/// but only grow meanwhile. After `Some`, reset `progress` and consume `head_len` bytes.
-///
-/// # Errors
-/// The status to answer with before closing: 400, 414, 417, 431, 501 or 505. Faults in the
-/// request line, bare line feeds and passed limits are found before the head is complete; other
-/// malformed fields when the buffer has doubled since the last look, or at the blank line.
+/// [`Parser::parse`] without a memory, which finds the same.
+#[cfg(test)]
 pub(crate) fn parse(
     buf: &[u8],
     limits: &Limits,
@@ -226,13 +219,15 @@ impl Line {
 const REMEMBERED: usize = 2048;
 
 /// A parser with the fields of the head that it parsed last. Clients repeat their fields: a section with the bytes of the
-/// one before is known, and only compared. One set of limits belongs to each parser.
+/// one before is known, and only compared.
 pub(crate) struct Parser {
     fields: Box<Fields>,
     /// The section that `fields` and `parsed` are of, with its blank line; empty: none. It began at `start`.
     section: Vec<u8>,
     start: usize,
     version: u8,
+    /// What they were parsed within.
+    limits: Limits,
     parsed: Parsed,
 }
 
@@ -243,6 +238,7 @@ impl Parser {
             section: Vec::new(),
             start: 0,
             version: 0,
+            limits: Limits::default(),
             parsed: Parsed {
                 facts: Facts::default(),
                 count: 0,
@@ -256,10 +252,15 @@ impl Parser {
         &self.fields[..self.parsed.count]
     }
 
-    /// As [`parse`].
+    /// Parses the request head at the start of `buf`; `None` when more bytes are needed.
+    ///
+    /// `progress` is the default at the first call for a head and then belongs to it; `buf` may move
+    /// but only grow meanwhile. After `Some`, reset `progress` and consume `head_len` bytes.
     ///
     /// # Errors
-    /// As for [`parse`].
+    /// The status to answer with before closing: 400, 414, 417, 431, 501 or 505. Faults in the
+    /// request line, bare line feeds and passed limits are found before the head is complete; other
+    /// malformed fields when the buffer has doubled since the last look, or at the blank line.
     #[inline]
     pub(crate) fn parse(
         &mut self,
@@ -271,6 +272,7 @@ impl Parser {
             return Ok(None);
         };
         let is_known = line.version == self.version
+            && *limits == self.limits
             && !self.section.is_empty()
             && buf[line.end..].starts_with(&self.section);
         if !is_known {
@@ -299,6 +301,7 @@ impl Parser {
             self.section.extend_from_slice(section);
         }
         (self.start, self.version, self.parsed) = (line.end, line.version, parsed);
+        self.limits = *limits;
         Ok(Some(line.with(target, &parsed)))
     }
 

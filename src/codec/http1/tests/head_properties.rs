@@ -215,10 +215,14 @@ proptest! {
             ),
             1..12,
         ),
+        small in prop::collection::vec(any::<bool>(), 12),
     ) {
-        let limits = Limits::default();
         let mut parser = Parser::new();
-        for (line, version, section) in requests {
+        for ((line, version, section), small) in requests.into_iter().zip(small) {
+            let limits = Limits {
+                fields: if small { 1 } else { 100 },
+                ..Limits::default()
+            };
             let text = format!("{line}{version}{section}GET /behind");
             let bytes = text.as_bytes();
             let mut fields = NO_FIELDS;
