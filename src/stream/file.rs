@@ -1,7 +1,6 @@
 //! Files on a stream: what is queued goes out first, then the file, by the kernel, a turn at a time.
 
 use super::{Stream, buffer::SIZE};
-use crate::event::WRITE;
 use crate::file::read_at;
 use crate::socket::Moved;
 use std::io;
@@ -43,7 +42,7 @@ impl Stream {
                 continue;
             }
             if *sent >= length {
-                self.messages = self.messages.saturating_add(1);
+                self.end_message(0);
                 return Ok(Turn::Done);
             }
             if *sent >= until {
@@ -65,9 +64,7 @@ impl Stream {
     }
 
     fn go_on_later(&mut self) -> io::Result<Turn> {
-        self.messages = 0;
-        self.arm(WRITE)?;
-        Ok(Turn::Later)
+        self.write_later().map(|_| Turn::Later)
     }
 
     /// Sends what is queued, with `more` to follow at once. False when it would block, the stream being

@@ -278,12 +278,10 @@ impl Stream {
     /// Whether another message may be sent now. False when it is time to let others run: the stream is
     /// armed for writing then, and due in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
-        if self.messages < BURST {
-            return Ok(true);
+        match self.messages < BURST {
+            true => Ok(true),
+            false => self.write_later(),
         }
-        self.messages = 0;
-        self.transport.arm(WRITE)?;
-        Ok(false)
     }
 
     /// The write queue: what is appended goes out ahead of what is sent next.
@@ -310,10 +308,45 @@ impl Stream {
 
     /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
     /// True when all is taken by the system; false when it would block, the stream being armed.
+    #[inline]
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
-        let result = self.send_now(pieces, sent);
+        let result = match pieces {
+            [only] if !only.is_empty() && *sent == 0 && self.queued() == 0 => {
+                self.send_only(only, sent)
+            }
+            _ => self.send_all(pieces, sent),
+        };
         self.send_failed = result.is_err();
         result
+    }
+
+    /// [`Stream::send`] of one piece, of which nothing is gone, without a queue.
+    #[inline]
+    fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
+        let count = match self.transport.send(data)? {
+            Moved::Done(count) => count,
+            Moved::WouldBlock => 0,
+        };
+        self.written += count as u64;
+        *sent = count;
+        match count == data.len() {
+            true => Ok(self.end_message(count)),
+            false => self.write_later(),
+        }
+    }
+
+    /// A message of that length is sent.
+    #[inline]
+    fn end_message(&mut self, length: usize) -> bool {
+        let weight = u32::try_from(1 + length / QUANTUM).unwrap_or(BURST);
+        self.messages = self.messages.saturating_add(weight);
+        true
+    }
+
+    fn write_later(&mut self) -> io::Result<bool> {
+        self.messages = 0;
+        self.transport.arm(WRITE)?;
+        Ok(false)
     }
 
     /// Whether the last send failed. Who queues bytes for others to send learns it here.
@@ -321,29 +354,23 @@ impl Stream {
         self.send_failed
     }
 
-    fn send_now(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
+    fn send_all(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         loop {
             // `sent` comes from Lua: beyond the end is at the end.
             if self.queued() == 0 && *sent >= total {
-                let weight = u32::try_from(1 + total / QUANTUM).unwrap_or(BURST);
-                self.messages = self.messages.saturating_add(weight);
-                return Ok(true);
+                return Ok(self.end_message(total));
             }
             let (moved, asked) = self.send_once(pieces, *sent)?;
             let Moved::Done(count) = moved else {
-                self.messages = 0;
-                self.transport.arm(WRITE)?;
-                return Ok(false);
+                return self.write_later();
             };
             self.written += count as u64;
             let of_queue = count.min(self.queued());
             self.took(of_queue);
             *sent += count - of_queue;
             if count < asked {
-                self.messages = 0;
-                self.transport.arm(WRITE)?;
-                return Ok(false);
+                return self.write_later();
             }
         }
     }

@@ -38,9 +38,29 @@ pub(crate) enum Received {
 
 impl Stream {
     /// Tries to receive; reads as long as that brings the result nearer and something is there.
+    #[inline]
     pub(crate) fn receive(&mut self, form: Form<'_>) -> io::Result<Received> {
+        match form {
+            Form::Any => self.receive_any(),
+            form => self.receive_form(form),
+        }
+    }
+
+    #[inline]
+    fn receive_any(&mut self) -> io::Result<Received> {
+        if self.input.is_empty() {
+            match self.fill(0)? {
+                Filled::Some => {}
+                Filled::WouldBlock => return Ok(Received::WouldBlock),
+                Filled::End => return Ok(Received::Ended),
+            }
+        }
+        Ok(whole(self.buffered().len()))
+    }
+
+    fn receive_form(&mut self, form: Form<'_>) -> io::Result<Received> {
         loop {
-            if let Some(received) = self.look(form) {
+            if let Some(received) = self.find(form) {
                 return Ok(received);
             }
             let there = self.buffered().len();
@@ -65,18 +85,18 @@ impl Stream {
     }
 
     /// What the buffer alone tells.
-    fn look(&mut self, form: Form<'_>) -> Option<Received> {
+    fn find(&mut self, form: Form<'_>) -> Option<Received> {
         let there = self.buffered().len();
         match form {
             Form::Any => (there > 0).then(|| whole(there)),
             Form::Exactly(count) => (there >= count).then(|| whole(count)),
             Form::All { limit } => (there > limit).then_some(Received::TooLong),
-            Form::Line { limit } => self.look_for(b"\n", limit, true),
-            Form::Until { delimiter, limit } => self.look_for(delimiter, limit, false),
+            Form::Line { limit } => self.search(b"\n", limit, true),
+            Form::Until { delimiter, limit } => self.search(delimiter, limit, false),
         }
     }
 
-    fn look_for(&mut self, delimiter: &[u8], limit: usize, line: bool) -> Option<Received> {
+    fn search(&mut self, delimiter: &[u8], limit: usize, line: bool) -> Option<Received> {
         if self.searched > 0 && self.sought != delimiter {
             self.searched = 0;
         }
