@@ -8,7 +8,6 @@ use super::connection::Connection;
 use super::due::Due;
 use crate::codec::date::DateCache;
 use crate::codec::http1::chunked::Chunked;
-use crate::codec::http1::fields::{Fields, NO_FIELDS};
 use crate::codec::http1::head::{Framing, Head, Limits, Method, Parser, Progress};
 use crate::codec::http1::status::Reject;
 use crate::codec::http1::write;
@@ -33,8 +32,6 @@ const QUEUE_MOST: usize = 64 * 1024;
 
 /// What the codec needs once per VM.
 pub(crate) struct Workspace {
-    /// For heads of answers.
-    pub(crate) fields: Fields,
     pub(crate) parser: Parser,
     /// The head that the parser has found last.
     pub(crate) head: Head,
@@ -52,7 +49,6 @@ pub(crate) struct Workspace {
 impl Workspace {
     pub(crate) fn new() -> Self {
         Workspace {
-            fields: NO_FIELDS,
             parser: Parser::new(),
             head: Head::default(),
             date: DateCache::new(),
