@@ -70,8 +70,6 @@ mod lua;
 mod modules;
 #[allow(unsafe_code)]
 mod raw;
-#[allow(unsafe_code)]
-mod selector;
 mod socket;
 mod stream;
 #[allow(unsafe_code)]

@@ -6,6 +6,7 @@
 //! - `verify.rs`: the second look at what is believed ready
 //! - `waker.rs`: wakers for other threads; `pause.rs`: the observer of a thread's waits
 //! - `adopt.rs`: descriptors of raw numbers
+//! - `signals.rs`: signals as readiness of a pipe
 //! - `clock.rs`, `timers.rs`: the monotonic clock, and timers by due time
 //!
 //! How edges become levels. A registration remembers what the system last reported (`ready`). The calls of a
@@ -23,6 +24,7 @@ mod interest;
 pub(crate) mod pause;
 mod registration;
 mod selector;
+pub(crate) mod signals;
 mod source;
 pub(crate) mod timers;
 mod verify;

@@ -110,7 +110,7 @@ unsafe fn welcome(
         ffi::lua_getiuservalue(state, at, STREAM);
         ffi::lua_pushvalue(state, at);
         let attached =
-            crate::selector::attach_later(state, selector, at + 1, descriptor, Mode::Once);
+            crate::raw::selector::attach_later(state, selector, at + 1, descriptor, Mode::Once);
         if let Err(fault) = attached {
             let (_, stream) = (*connection).parts();
             settle(state, guard(|| Ok(stream.close())));
@@ -215,7 +215,7 @@ pub(super) unsafe extern "C-unwind" fn admit(state: *mut lua_State) -> c_int {
             raise(state, Text::new(connection::GONE));
         }
         let descriptor = (*stream).transport.socket().descriptor();
-        if !crate::selector::replace_udata(state, 2, descriptor, 4) {
+        if !crate::raw::selector::replace_udata(state, 2, descriptor, 4) {
             raise(
                 state,
                 Text::format(format_args!(

@@ -32,10 +32,12 @@
 //! | `scratch` | bytes of the thread, on their way to Lua |
 //! | `object` | Rust values that Lua holds |
 //! | `fields` | values of Lua that those keep |
+//! | `coroutine` | the coroutine that runs, and others |
 //! | `library` | the modules that are built in, and entry points |
 
 mod build;
 mod call;
+mod coroutine;
 mod events;
 mod failure;
 mod fault;
@@ -60,6 +62,7 @@ mod walk;
 
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
+pub(crate) use coroutine::Running;
 pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, Message};
 pub(crate) use fault::Fault;
@@ -74,5 +77,5 @@ pub(crate) use returns::{
 };
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
-pub(crate) use values::{Light, Plain};
+pub(crate) use values::{INDEX, Light, Plain};
 pub(crate) use walk::{Elements, Pairs, Read, Walk};

@@ -190,10 +190,19 @@ impl Stack {
 
     /// A time-out in seconds: no value, nil or a negative one is for ever, as is one of more than 30 years.
     pub(crate) fn timeout(&self, index: c_int) -> Result<Option<Duration>, Fault> {
+        self.timeout_in(index, 1.0)
+    }
+
+    /// The same in units of which there are so many in a second.
+    pub(crate) fn timeout_in(
+        &self,
+        index: c_int,
+        per_second: f64,
+    ) -> Result<Option<Duration>, Fault> {
         if self.is_none(index) {
             return Ok(None);
         }
-        let seconds = self.number(index)?;
+        let seconds = self.number(index)? / per_second;
         if seconds.is_nan() {
             return Err(Fault::argument(index, "time-out is not a number"));
         }

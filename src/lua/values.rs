@@ -200,3 +200,22 @@ impl Stack {
         unsafe { ffi::lua_rawequal(self.state, at(one), at(other)) != 0 }
     }
 }
+
+/// (value, key): what the value has for the key, as Lua code would find it; nothing when a userdata has no fields.
+pub(crate) const INDEX: Function = {
+    unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
+        // SAFETY: raises what an `__index` raises, with nothing owned.
+        unsafe {
+            let is_userdata = ffi::lua_type(state, 1) == ffi::LUA_TUSERDATA;
+            if is_userdata && ffi::luaL_getmetafield(state, 1, c"__index".as_ptr()) == ffi::LUA_TNIL
+            {
+                return 0;
+            }
+            ffi::lua_settop(state, 2);
+            ffi::lua_gettable(state, 1);
+        }
+        1
+    }
+    // SAFETY: it has no frame that a panic could pass.
+    unsafe { Function::foreign(index) }
+};

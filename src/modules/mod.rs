@@ -1,17 +1,22 @@
 //! The modules that Lua gets from `require`: thin bindings, one file for each, and the list of them.
 
 pub(crate) mod compress;
+pub(crate) mod descriptor;
 pub(crate) mod entries;
 pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod json;
+pub(crate) mod lio;
 pub(crate) mod outlet;
 pub(crate) mod pack;
 pub(crate) mod resolver;
+pub(crate) mod selector;
+pub(crate) mod signal;
 pub(crate) mod socket;
 #[allow(unsafe_code)] // bridge
 pub(crate) mod stream;
 pub(crate) mod timer;
+pub(crate) mod waker;
 
 use crate::function;
 use crate::lua::Function;
@@ -23,7 +28,7 @@ pub(crate) struct Builtin;
 #[allow(unsafe_code)] // bridge
 impl Library for Builtin {
     const NATIVES: &'static [(&'static str, Function)] = &[
-        ("lio", function!(crate::selector::lua::open_module)),
+        ("lio", self::lio::OPEN),
         ("lio.compress", compress::OPEN),
         (
             "lio.coroutine",
@@ -35,10 +40,7 @@ impl Library for Builtin {
         ("lio.json", json::OPEN),
         ("lio.outlet", outlet::OPEN),
         ("lio.resolver", resolver::OPEN),
-        (
-            "lio.signal",
-            function!(crate::selector::signal::open_module),
-        ),
+        ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
         ("lio.stream", stream::OPEN),
         ("lio.task.core", function!(crate::task::lua::open_module)),

@@ -17,7 +17,7 @@ impl Object for Resolver {
 
 /// `resolver.new(waker)` → a resolver whose answers wake the selector of `waker`.
 fn new(call: &mut Call<'_>) -> Result<New<Resolver>, Fault> {
-    let waker = crate::selector::waker_argument(call, 1)?;
+    let waker = super::waker::argument(call, 1)?;
     Ok(New::of(Resolver::new(waker)))
 }
 

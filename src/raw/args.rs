@@ -4,7 +4,6 @@ use super::{Text, push_bytes};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
-use std::time::Duration;
 
 /// Raises `bad argument #index to 'call' (message)`.
 ///
@@ -108,34 +107,4 @@ pub(crate) unsafe fn integer_in(
 pub(crate) unsafe fn is_none(state: *mut lua_State, index: c_int) -> bool {
     // SAFETY: reads a type tag.
     unsafe { ffi::lua_type(state, index) <= ffi::LUA_TNIL }
-}
-
-/// A time-out in `unit`s per second: absent, nil or negative is `None`, that is for ever.
-///
-/// # Safety
-/// As for [`argument_error`].
-pub(crate) unsafe fn timeout(
-    state: *mut lua_State,
-    index: c_int,
-    units_per_second: f64,
-) -> Option<Duration> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if is_none(state, index) {
-            return None;
-        }
-        let value = ffi::luaL_checknumber(state, index);
-        if value.is_nan() {
-            argument_error(state, index, Text::new("time-out is not a number"));
-        }
-        duration(value / units_per_second)
-    }
-}
-
-/// Seconds as a duration; negative, or more than 30 years, is for ever.
-pub(crate) fn duration(seconds: f64) -> Option<Duration> {
-    if !(0.0..1e9).contains(&seconds) {
-        return None;
-    }
-    Some(Duration::from_secs_f64(seconds))
 }

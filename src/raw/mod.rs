@@ -17,6 +17,7 @@ pub(crate) mod embed;
 pub(crate) mod fault;
 pub(crate) mod file;
 pub(crate) mod module;
+pub(crate) mod selector;
 pub(crate) mod stream;
 pub(crate) mod text;
 pub(crate) mod timer;

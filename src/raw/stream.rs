@@ -6,8 +6,7 @@
 use super::object::{self, Key, Object};
 use super::{Fault, Function, Text, args, guard, raise, settle};
 use crate::event::{Mode, READ};
-use crate::selector::attach;
-use crate::selector::descriptor::{self, Descriptor};
+use crate::raw::selector::{self as descriptor, Descriptor, attach};
 use crate::socket::{Moved, Socket};
 use crate::stream::{Pool, Stream, Transport};
 use mlua::ffi::{self, lua_State};

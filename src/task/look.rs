@@ -9,8 +9,11 @@ use crate::event::clock::thread_nanos;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
+/// `lio.tasks`. // bridge
+pub(crate) const TASKS: crate::raw::Function = crate::raw::function!(tasks);
+
 /// `lio.tasks()` → what each task of this VM is doing: see lualib/lio/tasks.lua.
-pub(crate) unsafe extern "C-unwind" fn tasks(state: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn tasks(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_settop(state, 0);

@@ -36,7 +36,7 @@ mod run;
 mod token;
 
 pub(crate) use self::core::{Core, Errand, Host, How, Slot, Tag};
-pub(crate) use look::tasks;
+pub(crate) use look::TASKS;
 pub(crate) use lua::this;
 pub(crate) use refuse::raise_cannot_wait;
 pub(crate) use token::Token;

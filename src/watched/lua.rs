@@ -3,8 +3,8 @@
 
 use super::wire;
 use crate::raw::object;
+use crate::raw::selector as descriptor;
 use crate::raw::{Fault, Function, Text, args, embed, function, functions, guard, module, settle};
-use crate::selector::descriptor;
 use crate::socket::Socket;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char};
@@ -30,6 +30,9 @@ pub(crate) unsafe extern "C-unwind" fn watch(state: *mut lua_State) -> c_int {
         1
     }
 }
+
+/// `lio.watch`. // bridge
+pub(crate) const WATCH: Function = function!(watch);
 
 /// `misses(path)`: `require` has looked for a module in this file, and it is not there.
 unsafe extern "C-unwind" fn misses(state: *mut lua_State) -> c_int {

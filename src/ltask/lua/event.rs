@@ -3,8 +3,8 @@
 use super::service;
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
+use crate::raw::selector as descriptor;
 use crate::raw::{Fault, Function, Text, function, functions, raise};
-use crate::selector::descriptor;
 use crate::socket::Table;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;

@@ -6,8 +6,7 @@ use crate::event::READ;
 use crate::http::due;
 use crate::raw::function;
 use crate::raw::object::{self, Block};
-use crate::selector::iterator::{Loop, next_ready, push_guard, push_udatas};
-use crate::selector::lua::Selector;
+use crate::raw::selector::{Loop, Selector, next_ready, push_guard, push_udatas};
 use crate::stream::Stream;
 use crate::task::{Core, How, Token, this};
 use mlua::ffi::{self, lua_State};
@@ -46,7 +45,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
         let udatas = ffi::lua_gettop(state);
         let mut list = 0;
         while let Some(event) = next_ready(state, selector, udatas - 1, Loop::Guarded) {
-            let kind = ffi::lua_rawgeti(state, udatas, event.slot as i64 + 1);
+            let kind = ffi::lua_rawgeti(state, udatas, event.place as i64);
             if kind == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
                 continue;

@@ -1,0 +1,164 @@
+//! What counts as a descriptor among Lua values.
+//!
+//! A socket or stream of ours, a lightuserdata that holds the number (bee's and ltask's convention), an integer, a Lua
+//! `file*`, or a table or userdata with a `handle`, `fileno` or `getfd` method that returns one of these. A raw number
+//! that belongs to a socket of ours in this VM is treated as that socket, so that handing out handles keeps the fast path.
+
+use crate::event::{Source, Target};
+use crate::lua::{
+    Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Returns, results, then,
+};
+use crate::socket::{Socket, Table};
+use crate::stream::Stream;
+use std::os::fd::{AsRawFd, RawFd};
+use std::rc::Rc;
+
+/// A descriptor, with its source when that is ours.
+pub(crate) enum Descriptor {
+    Own(Rc<Source>),
+    Foreign(RawFd),
+}
+
+impl Descriptor {
+    pub(crate) fn number(&self) -> RawFd {
+        match self {
+            Descriptor::Own(source) => source.as_raw_fd(),
+            Descriptor::Foreign(number) => *number,
+        }
+    }
+
+    pub(crate) fn target(&self) -> Target<'_> {
+        match self {
+            Descriptor::Own(source) => Target::Own(source),
+            Descriptor::Foreign(number) => Target::Foreign(*number),
+        }
+    }
+}
+
+/// The socket of the socket or stream at `index`.
+fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
+    let stream = || Some(call.as_object::<Stream>(index)?.transport.socket());
+    call.as_object::<Socket>(index).or_else(stream)
+}
+
+/// Whether Lua code, a method of the value at `index`, has to tell which descriptor it means.
+fn is_indirect(call: &Call<'_>, index: i32) -> bool {
+    match call.kind(index) {
+        Kind::Table => true,
+        Kind::Userdata => socket(call, index).is_none() && call.standard_file(index).is_none(),
+        _ => false,
+    }
+}
+
+/// The descriptor that the value at `index` means, which is argument `argument`; `None` when it is closed.
+fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Descriptor>, Fault> {
+    if let Some(socket) = socket(call, index) {
+        return Ok(socket.source().cloned().map(Descriptor::Own));
+    }
+    if let Some(file) = call.standard_file(index) {
+        return Ok(file.map(|file| Descriptor::Foreign(file.as_raw_fd())));
+    }
+    let number = match call.kind(index) {
+        Kind::LightUserdata => call.light(index).map(|light| light.0 as isize as i64),
+        Kind::Number => call.integer(index).ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| Fault::expected(argument, "descriptor"))?;
+    let number = u32::try_from(number)
+        .ok()
+        .and_then(|number| RawFd::try_from(number).ok())
+        .ok_or_else(|| Fault::argument(argument, format_args!("{number} is not a descriptor")))?;
+    let known = call.shared::<Table>()?.find(number);
+    Ok(Some(
+        known.map_or(Descriptor::Foreign(number), Descriptor::Own),
+    ))
+}
+
+/// Runs `step` with the descriptor that argument 2 means, `None` when that is closed. When Lua code has to tell which, that
+/// runs before, and the step finds at least `arguments` arguments then.
+pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
+where
+    F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
+    R: Returns,
+{
+    if !is_indirect(call, 2) {
+        let descriptor = resolve(call, 2, 2)?;
+        return step(call, descriptor).map(Next::returns);
+    }
+    while call.count() < arguments {
+        call.push(Nil)?;
+    }
+    call.push(FIND)?;
+    call.push(Argument(2))?;
+    call.push(1i64)?;
+    let go_on = then(move |call: &mut Call<'_>, outcome: Outcome| {
+        let descriptor = match call.kind(outcome.first) {
+            // The error names what the caller has given.
+            Kind::None => return Err(Fault::expected(2, "descriptor")),
+            _ => resolve(call, outcome.first, 2)?,
+        };
+        step(call, descriptor)
+    });
+    Ok(Next::call(2, go_on, 0))
+}
+
+/// The methods that may return a descriptor.
+const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
+
+/// So many methods may return an object with such a method.
+const DEPTH: i64 = 4;
+
+results! {
+    enum Found {
+        Value(Argument),
+        Nothing(()),
+    }
+}
+
+/// (value, depth): what the value's method returns if that is a descriptor without more of Lua code, else nothing.
+const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
+
+/// Fetches the value's method of this number.
+fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Found>, Fault> {
+    let Some(name) = METHODS.get(number as usize) else {
+        return Ok(Next::returns(Found::Nothing(())));
+    };
+    call.push(INDEX)?;
+    call.push(Argument(1))?;
+    call.create(*name)?;
+    Ok(Next::call(2, then(fetched), number))
+}
+
+/// Calls the method, or fetches the next.
+fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Found>, Fault> {
+    if call.kind(outcome.first) != Kind::Function {
+        call.drop_to(2);
+        return find(call, outcome.kept + 1);
+    }
+    call.push(Argument(outcome.first))?;
+    call.push(Argument(1))?;
+    Ok(Next::call(1, then(answered), 0))
+}
+
+/// What the method has returned may be an object with a method.
+fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Found>, Fault> {
+    if !is_indirect(call, outcome.first) {
+        return Ok(Next::returns(found(call, outcome)));
+    }
+    let depth = call.integer(2)?;
+    if depth >= DEPTH {
+        return Ok(Next::returns(Found::Nothing(())));
+    }
+    call.push(FIND)?;
+    call.push(Argument(outcome.first))?;
+    call.push(depth + 1)?;
+    let last = then(|call: &mut Call<'_>, outcome: Outcome| Ok(found(call, outcome)));
+    Ok(Next::call(2, last, 0))
+}
+
+fn found(call: &Call<'_>, outcome: Outcome) -> Found {
+    match call.kind(outcome.first) {
+        Kind::None => Found::Nothing(()),
+        _ => Found::Value(Argument(outcome.first)),
+    }
+}

@@ -1,0 +1,93 @@
+//! The methods of `bee.select` and `bee.epoll`, where bee's results differ from lio's. The files of `lualib/bee` give
+//! them to selectors under bee's names; they are functions of Lua's C API, so that errors name the user's line.
+//!
+//! Invariant: a closed selector has no lists until `reopen` makes new ones. Iterators from before see neither.
+
+use super::interest::{self, Done};
+use super::iterator::{NOTHING_TO_WAIT_FOR, Unit, wait};
+use super::state::{Selector, close, open, reopen};
+use crate::lua::{Call, Failure, Fault, Function, Next};
+use crate::modules::descriptor::with;
+use rustix::io::Errno;
+
+/// `s:event_add(fd, events [, udata = fd])`: registers a descriptor, or replaces events and udata of a registered one.
+/// `true`, or `nil, message, code`.
+pub(super) const SELECT_ADD: Function = Function::new(|call: &mut Call<'_>| {
+    reopen(call)?;
+    interest::add_level::<true>(call)
+});
+
+/// `s:event_mod(fd, events [, udata])` → `true`, or `nil, message, code` for a descriptor that is not registered.
+pub(super) const SELECT_MOD: Function = Function::new(|call: &mut Call<'_>| {
+    reopen(call)?;
+    interest::event_mod(call)
+});
+
+/// `s:event_del(fd)` → `true`, registered or not.
+pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
+    if is_closed(call)? {
+        return Ok(Next::returns(true));
+    }
+    with(call, 2, |call: &mut Call<'_>, descriptor| {
+        interest::delete(call, descriptor).map(|_| true)
+    })
+});
+
+/// `for udata, events in s:wait([milliseconds]) do`. Without a time-out it raises when no registration asks for anything.
+pub(super) const SELECT_WAIT: Function = Function::new(|call: &mut Call<'_>| {
+    reopen(call)?;
+    let timeout = Unit::Milliseconds.timeout(call)?;
+    if timeout.is_none() && open(call)?.1.asks_nothing() {
+        return Err(Fault::message(NOTHING_TO_WAIT_FOR));
+    }
+    wait(call, Unit::Milliseconds)
+});
+
+fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
+    Ok(call.object::<Selector>(1)?.inner.is_none())
+}
+
+/// What every call on a closed epoll returns.
+fn closed(call: &'static str) -> Failure {
+    Failure::io(call, &Errno::BADF.into())
+}
+
+/// A call on registrations of an epoll.
+fn of_epoll(
+    call: &mut Call<'_>,
+    name: &'static str,
+    then: fn(&mut Call<'_>) -> Result<Next<Done>, Fault>,
+) -> Result<Next<Done>, Fault> {
+    match is_closed(call)? {
+        true => Ok(Next::returns(Err(closed(name)))),
+        false => then(call),
+    }
+}
+
+/// `e:event_add(fd, events [, udata = fd])` → `true`, or `nil, message, code`.
+pub(super) const EPOLL_ADD: Function =
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_add", interest::epoll_add));
+
+/// `e:event_mod(fd, events [, udata])` → `true`, or `nil, message, code`.
+pub(super) const EPOLL_MOD: Function =
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_mod", interest::epoll_mod));
+
+/// `e:event_del(fd)` → `true`, or `nil, message, code`.
+pub(super) const EPOLL_DEL: Function =
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_del", interest::event_del));
+
+/// `for udata, events in e:wait([milliseconds]) do`; `nil, message, code` when the epoll is closed.
+pub(super) const EPOLL_WAIT: Function = Function::new(|call: &mut Call<'_>| {
+    Ok(match is_closed(call)? {
+        true => Err(closed("wait")),
+        false => Ok(wait(call, Unit::Milliseconds)?),
+    })
+});
+
+/// `e:close()` → `true`; `nil, message, code` when it is closed already.
+pub(super) const EPOLL_CLOSE: Function = Function::new(|call: &mut Call<'_>| {
+    Ok(match is_closed(call)? {
+        true => Err(closed("close")),
+        false => Ok(close(call)?),
+    })
+});

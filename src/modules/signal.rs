@@ -1,0 +1,87 @@
+//! `lio.signal`: signals as readiness of a descriptor. `lualib/lio/loop.lua` waits for it.
+
+use crate::event::signals::{Set, Signals};
+use crate::lua::{Call, Failure, Fault, Function, Light, Many, Module, New, Object};
+use std::ffi::CStr;
+
+/// A watcher, until it is closed.
+struct Watcher(Option<Signals>);
+
+impl Object for Watcher {
+    const NAME: &'static CStr = c"lio.signals";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"take", Function::new(take)),
+        (c"handle", Function::new(handle)),
+        (c"close", Function::new(close)),
+    ];
+    const META: &'static [(&'static CStr, Function)] = &[(c"__close", Function::new(close))];
+}
+
+/// The signal that argument `index` names.
+fn signal(call: &Call<'_>, index: i32) -> Result<Set, Fault> {
+    let name = call.bytes(index)?;
+    Set::named(name).ok_or_else(|| {
+        let name = std::str::from_utf8(name).unwrap_or("?");
+        Fault::argument(index, format_args!("unknown signal '{name}'"))
+    })
+}
+
+fn watch(call: &mut Call<'_>, holds: bool) -> Result<Result<New<Watcher>, Failure>, Fault> {
+    let mut wanted = Set::default();
+    for index in 1..=call.count() {
+        wanted = wanted.with(signal(call, index)?);
+    }
+    if wanted.is_empty() {
+        return Err(Fault::argument(1, "signal name expected"));
+    }
+    Ok(match Signals::open(wanted, holds) {
+        Ok(signals) => Ok(New::of(Watcher(Some(signals)))),
+        Err(error) => Err(Failure::io("signal", &error)),
+    })
+}
+
+/// `watcher:take()` → the names of the signals that came since the last call, as several results.
+fn take(call: &mut Call<'_>) -> Result<Many<&'static str>, Fault> {
+    let watcher = call.object_mut::<Watcher>(1)?;
+    let caught = watcher.0.as_mut().map(Signals::take);
+    Ok(Many(caught.unwrap_or_default().names().collect()))
+}
+
+/// `watcher:handle()` → the descriptor that is readable when a signal came.
+fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
+    let watcher = call.object::<Watcher>(1)?;
+    let number = watcher.0.as_ref().map_or(-1, Signals::number);
+    Ok(Light(number as isize as usize))
+}
+
+/// `watcher:close()`: the host's dispositions come back. Idempotent.
+fn close(call: &mut Call<'_>) -> Result<(), Fault> {
+    call.object_mut::<Watcher>(1)?.0 = None;
+    Ok(())
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    // `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs. Returns the
+    // watcher, or `nil, message, code`.
+    (
+        c"open",
+        Function::new(|call: &mut Call<'_>| watch(call, false)),
+    ),
+    // `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
+    // opened before this one closes gets the signals that came since.
+    (
+        c"hold",
+        Function::new(|call: &mut Call<'_>| watch(call, true)),
+    ),
+    // `signal.raise(name)`: sends the signal to this process (for tests).
+    (
+        c"raise",
+        Function::new(|call: &mut Call<'_>| {
+            let _ = signal(call, 1)?.send();
+            Ok(())
+        }),
+    ),
+];
+
+/// Opens `lio.signal`.
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));

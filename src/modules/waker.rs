@@ -1,0 +1,56 @@
+//! Wakers as objects: what makes a selector's wait return, from any thread.
+
+use super::selector::state::open;
+use crate::event;
+use crate::event::waker::{handle_of, of_handle};
+use crate::lua::{Call, Failure, Fault, Function, Light, New, Object};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+struct Waker(Arc<event::Waker>);
+
+impl Object for Waker {
+    const NAME: &'static CStr = c"lio.waker";
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"wake", Function::new(wake)),
+        (c"handle", Function::new(handle)),
+    ];
+}
+
+/// `sel:waker()` → an object whose `wake()` makes a blocked or the next wait return, from any thread.
+pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
+    let (_, inner) = open(call)?;
+    Ok(match inner.waker() {
+        Ok(waker) => Ok(New::of(Waker(waker))),
+        Err(error) => Err(Failure::io("waker", &error)),
+    })
+});
+
+/// `lio.waker(handle)` → a waker of another VM's selector, or `nil, message, code` when that is gone.
+pub(super) const OF_HANDLE: Function = Function::new(|call: &mut Call<'_>| {
+    let Some(Light(handle)) = call.light(1) else {
+        return Err(Fault::expected(1, "userdata"));
+    };
+    let gone = || Failure::word("waker", "its selector is gone", "closed");
+    let waker = of_handle(handle).ok_or_else(gone);
+    Ok(waker.map(|waker| New::of(Waker(waker))))
+});
+
+/// The waker at argument `index`.
+pub(crate) fn argument(call: &Call<'_>, index: i32) -> Result<Arc<event::Waker>, Fault> {
+    Ok(call.object::<Waker>(index)?.0.clone())
+}
+
+/// `waker:wake()` → `true`. Many wakes in a row cost one system call.
+fn wake(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+    let woken = call.object::<Waker>(1)?.0.wake();
+    Ok(match woken {
+        Ok(()) => Ok(true),
+        Err(error) => Err(Failure::io("wake", &error)),
+    })
+}
+
+/// `waker:handle()` → a lightuserdata that `lio.waker` in any VM of the process turns into a waker.
+fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
+    Ok(Light(handle_of(&call.object::<Waker>(1)?.0)))
+}
