@@ -4,6 +4,7 @@
 //! | file | topic | RFC |
 //! |---|---|---|
 //! | [`router`] | patterns to routes | |
+//! | [`server`] | the web server as a state machine, which the files below move to | 9112 |
 //! | `exchange` | one connection's requests and answers on its stream | 9112 section 9 |
 //! | `client` | the other side: responses as a client reads them | 9112 sections 4, 6 |
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
