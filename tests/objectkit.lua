@@ -1,0 +1,222 @@
+-- An object of each kind that the library has, in a state in which its methods have work to do: for the generated suites
+-- (panics, reentry_generated), which find the methods by themselves. A kind without a maker fails them.
+
+local t = require "tests.kit"
+local k = require "tests.reentrykit"
+local compress = require "lio.compress"
+local file = require "lio.file"
+local http = require "lio.http"
+local lio = require "lio"
+local outlet = require "lio.outlet"
+local resolver = require "lio.resolver"
+local signal = require "lio.signal"
+local socket = require "lio.socket"
+local timer = require "lio.timer"
+
+local M = {}
+
+-- The userdata of this kind that can be reached from `root`.
+local function reachable(root, kind)
+  local seen, open = { [root] = true }, { root }
+  local function note(value)
+    local is_open = type(value) == "table" or type(value) == "function" or type(value) == "userdata"
+    if is_open and not seen[value] then
+      seen[value] = true
+      open[#open + 1] = value
+    end
+  end
+  while open[1] do
+    local one = table.remove(open)
+    local metatable = debug.getmetatable(one)
+    if type(one) == "userdata" then
+      if metatable and metatable.__name == kind then return one end
+    elseif type(one) == "table" then
+      for key, value in next, one do note(key) note(value) end
+    else
+      for i = 1, 255 do
+        local name, value = debug.getupvalue(one, i)
+        if not name then break end
+        note(value)
+      end
+    end
+  end
+  error("no " .. kind .. " can be reached")
+end
+
+local REQUEST <const> = "POST /a%20b?c=d HTTP/1.1\r\nHost: a\r\nCookie: e=f\r\nTransfer-Encoding: chunked\r\n\r\n"
+  .. "5\r\nhello\r\n0\r\nTrailer: g\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+local function exchange()
+  local routes = http.routes()
+  routes:add("POST", "/:name")
+  local x, s, far, sel = k.exchange(routes, REQUEST)
+  return x, function() k.close(s, far, sel) end
+end
+
+local function answers()
+  local s, far, sel = k.connection()
+  far:send "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
+  local a = http.answers(s, 100000, 100)
+  a:expect(false)
+  return a, function() k.close(s, far, sel) end
+end
+
+local dir
+local function folder()
+  if not dir then
+    dir = t.tmp()
+    t.write(dir .. "/a", ("text"):rep(1000))
+  end
+  return dir
+end
+
+-- By the name of the kind: a function that returns an object, and one that closes what it needs.
+M.makers = {
+  ["lio.compress.encoder"] = function() return compress.encoder "gzip" end,
+  ["lio.compress.decoder"] = function()
+    local decoder = compress.decoder "gzip"
+    decoder:write(compress.encoder "gzip":finish(("text"):rep(1000)))
+    return decoder
+  end,
+  ["lio.connection"] = function()
+    local s, far, sel = k.connection()
+    far:send(("line\n"):rep(1000))
+    return s, function() k.close(s, far, sel) end
+  end,
+  ["lio.endpoint"] = function() return socket.endpoint("inet", "127.0.0.1", 80) end,
+  ["lio.file"] = function() return assert(file.open(folder() .. "/a")) end,
+  ["lio.folder"] = function() return assert(file.folder(folder())) end,
+  ["lio.http.answer"] = function()
+    local a, close = answers()
+    return select(2, a:head()), close
+  end,
+  ["lio.http.answers"] = answers,
+  ["lio.http.exchange"] = exchange,
+  ["lio.http.head"] = function()
+    local x, close = exchange()
+    return assert(x:next()), close
+  end,
+  ["lio.http.keeper"] = function() return reachable(require "lio.webserver".new():server(), "lio.http.keeper") end,
+  ["lio.http.multipart"] = function()
+    local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
+    for name in ("one two"):gmatch "%a+" do
+      m:feed("--b\r\nContent-Disposition: form-data; name=" .. name .. "\r\nX: y\r\n\r\n" .. ("z"):rep(1000) .. "\r\n")
+    end
+    m:feed "--b--\r\n"
+    m:finish()
+    return m
+  end,
+  ["lio.http.routes"] = function()
+    local routes = http.routes()
+    routes:add("GET", "/:a<%d+>/:b")
+    return routes
+  end,
+  ["lio.http.site"] = function() return http.site(file.folder(folder()), false, true, "max-age=1") end,
+  ["lio.http.spool"] = function()
+    local spool = http.spool(folder())
+    spool:write(("x"):rep(1000))
+    return spool
+  end,
+  ["lio.outlet"] = function()
+    local s, far, sel = k.connection()
+    return outlet.find(s:outlet()), function() k.close(s, far, sel) end
+  end,
+  ["lio.resolver"] = function()
+    local sel = lio.create()
+    local r = resolver.new(sel:waker())
+    for i = 1, 2 do
+      r:query("127.0.0." .. i)
+      for _ in sel:wait(10) do end -- luacheck: ignore 542
+    end
+    return r, function() sel:close() end
+  end,
+  ["lio.selector"] = function()
+    local sel = lio.create()
+    local near, far = socket.pair()
+    far:send "x"
+    sel:event_add(near, 1, { "udata" })
+    return sel, function() k.close(near, far, sel) end
+  end,
+  ["lio.selector loop"] = function()
+    local sel = lio.create()
+    local near, far = socket.pair()
+    far:send "x"
+    sel:event_add(near, 1)
+    -- Loops over its waits have a guard from then on.
+    local function leave() for _ in sel:wait(1) do break end end
+    local guard
+    for _ = 1, 3 do
+      leave()
+      guard = select(4, sel:wait(0))
+    end
+    return guard, function() k.close(near, far, sel) end
+  end,
+  ["lio.signals"] = function()
+    local signals = signal.open "SIGUSR2"
+    return signals, function() signals:close() end
+  end,
+  ["lio.socket"] = function()
+    local near, far = socket.pair()
+    far:send(("x"):rep(1000))
+    return near, function() k.close(near, far) end
+  end,
+  ["lio.timers"] = function()
+    local timers = timer.new()
+    for i = 1, 4 do timers:add(0, i) end
+    return timers
+  end,
+  ["lio.waker"] = function()
+    local sel = lio.create()
+    return sel:waker(), function() sel:close() end
+  end,
+}
+
+-- Kinds whose objects Lua never gets: what a VM keeps for itself.
+M.internal = {
+  ["lio.buffers of this VM"] = true,
+  ["lio.http workspace of this VM"] = true,
+  ["lio.json.scratch"] = true,
+  ["lio.sockets of this VM"] = true,
+  ["lio.store"] = true,
+  ["lio.task.core"] = true,
+  ["lio.task.guard"] = true,
+  ["ltask.system"] = true,
+}
+
+-- The names of the kinds, as the sources declare them.
+function M.kinds()
+  local names, list = {}, io.popen("grep -rhA1 --include=*.rs \"const NAME: &'static CStr\" " .. t.quote(t.root .. "src"))
+  local text = list:read "a":gsub("%s*\n%s*", " ")
+  list:close()
+  for name in text:gmatch "CStr = c\"([^\"]+)\"" do
+    -- Those of the core's own tests have other names.
+    if name:find "^lio" or name:find "^ltask" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+-- Makes one of each kind, and gives `visit(name, make, methods)` its methods and metamethods by name.
+function M.each(visit)
+  for _, name in ipairs(M.kinds()) do
+    local make = M.makers[name]
+    if make then
+      local object, close = make()
+      local metatable = debug.getmetatable(object)
+      assert(metatable and metatable.__name == name, name)
+      local methods = {}
+      if type(metatable.__index) == "table" then
+        for key, f in pairs(metatable.__index) do
+          if type(f) == "function" and debug.getinfo(f, "S").what == "C" then methods[key] = f end
+        end
+      end
+      for key, f in pairs(metatable) do
+        if type(f) == "function" and debug.getinfo(f, "S").what == "C" then methods[key] = f end
+      end
+      visit(name, make, methods)
+      if close then close() end
+    end
+  end
+end
+
+return M

@@ -1,0 +1,130 @@
+-- Every method of every kind of object, with a finalizer that calls all methods of the same object at each allocation:
+-- whatever they do, memory stays whole (`make sanitize ONLY=reentry`), and errors are errors. Nothing here is picked by
+-- hand: methods come from the metatables, arguments from a list, kinds from the sources.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+local objects = require "tests.objectkit"
+
+-- What a call is tried with; `self` stands for the object, `far` for one of another kind.
+local ARGUMENTS <const> = {
+  {},
+  { 1 },
+  { 3, "text" },
+  { "line" },
+  { "text", "a", "b", "c" },
+  { 12345.5, 67.5 },
+  { 200, "text/plain", "body", { "A", "1", "B", 2 } },
+  { "GET", "/x/:y", { 1, 2 } },
+  { "self", 1, "self" },
+  { {}, {}, {} },
+  { function() return 1 end, function() return 2 end },
+}
+
+-- Calls that would block the thread, or end the process, and what is asked of them instead.
+local ONLY <const> = {
+  wait = { { 0 } },
+  recvfrom = { { 10 } },
+  detach = {},
+}
+
+local function arguments(name, object)
+  local list = {}
+  for i, one in ipairs(ONLY[name] or ARGUMENTS) do
+    local copy = { n = #one }
+    for j, value in ipairs(one) do copy[j] = value == "self" and object or value end
+    list[i] = copy
+  end
+  return list
+end
+
+-- Calls `f` while `final` runs as a finalizer at each allocation inside. Returns how often it has.
+local function under_pressure(final, f, ...)
+  local runs, armed = 0, true
+  local function arm()
+    setmetatable({}, { __gc = function()
+      if not armed or runs > 20 then return end
+      runs = runs + 1
+      final()
+      arm()
+    end })
+  end
+  collectgarbage()
+  collectgarbage "stop"
+  if _VERSION == "Lua 5.4" then
+    collectgarbage("incremental", 1, 400, 40)
+  else
+    collectgarbage("param", "pause", 0)
+    collectgarbage("param", "stepmul", 0)
+  end
+  arm()
+  collectgarbage "restart"
+  local done, message = pcall(f, ...)
+  armed = false
+  if _VERSION == "Lua 5.4" then
+    collectgarbage("incremental", 200, 100, 13)
+  else
+    collectgarbage("param", "pause", 200)
+    collectgarbage("param", "stepmul", 200)
+  end
+  return runs, done, message
+end
+
+t.test("each kind of object that the sources declare has a maker, or is no object of Lua's", function()
+  local known = {}
+  for _, name in ipairs(objects.kinds()) do
+    known[name] = true
+    t.ok(objects.makers[name] or objects.internal[name], "tests/objectkit.lua makes no " .. name)
+  end
+  t.ok(#objects.kinds() > 20)
+  for name in pairs(objects.makers) do t.ok(known[name], "there is no " .. name) end
+  for name in pairs(objects.internal) do t.ok(known[name], "there is no " .. name) end
+end)
+
+local allocating, calls = 0, 0
+
+objects.each(function(name, make, methods)
+  local sorted = {}
+  for method in pairs(methods) do sorted[#sorted + 1] = method end
+  table.sort(sorted)
+  t.test(name .. ": " .. #sorted .. " methods, each with all of them inside", function()
+    for _, method in ipairs(sorted) do
+      local allocates = false
+      for number = 1, #arguments(method) do
+        -- Inside, first all but what drops the object's value, then that as well.
+        for _, drops in ipairs { false, true } do
+          local object, close = make()
+          local given = arguments(method, object)[number]
+          local turn = 0
+          local function inner()
+            turn = turn + 1
+            for _, other in ipairs(sorted) do
+              if drops or not other:find "^__" and other ~= "close" and other ~= "release" then
+                local list = arguments(other, object)
+                if #list > 0 then
+                  local one = list[turn % #list + 1]
+                  local _, message = pcall(methods[other], object, table.unpack(one, 1, one.n))
+                  if type(message) == "string" then t.ok(not message:find "internal error", message) end
+                  calls = calls + 1
+                end
+              end
+            end
+          end
+          local runs, _, message = under_pressure(inner, methods[method], object, table.unpack(given, 1, given.n))
+          if type(message) == "string" then t.ok(not message:find "internal error", method .. ": " .. message) end
+          allocates = allocates or runs > 0
+          if close then pcall(close) end
+        end
+      end
+      if allocates then allocating = allocating + 1 end
+    end
+    collectgarbage()
+  end, { leaks = true })
+end)
+
+t.test("many methods allocate, and were called in", function()
+  t.ok(allocating > 50, allocating)
+  t.ok(calls > 10000, calls)
+end)
+
+t.finish()
