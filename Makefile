@@ -37,7 +37,7 @@ LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
-.PHONY: build module rock test suites checked sanitize loom test-long bench install lint tools clean help
+.PHONY: build module rock test suites checked sanitize panics loom test-long bench install lint tools clean help
 
 build: ## the executable: target/release/lio
 	$(CARGO) build --release --bin lio $(VENDORED)
@@ -88,11 +88,22 @@ sanitize: tools ## every Lua suite in the executable, built with AddressSanitize
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS='-fsanitize=address -fno-omit-frame-pointer' \
 	  $(CARGO) build --profile checked --bin lio --target '$(HOST)' --target-dir '$(SANITIZED)' \
 	  --no-default-features --features $(FEATURE)$(,)vendored$(,)plain_malloc
-	@# Also a child process's report, which its suite may not see, fails the run.
-	@ASAN_OPTIONS=detect_leaks=0:log_path='$(REPORTS)/asan' LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600 \
+	@# Also a child process's report, which its suite may not see, fails the run. Locals stay on the real stack, whose
+	@# addresses tell the core which of its frames have ended (src/lua/store.rs).
+	@ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:log_path='$(REPORTS)/asan' LIO_TEST_SANITIZER=address LIO_TEST_SECONDS=600 \
 	  LIO_BIN='$(SANITIZED)/$(HOST)/checked/lio' STOCK= bash tests/run.sh '$(ONLY)'; status=$$?; \
 	  if [ -n "$$(ls -A '$(REPORTS)')" ]; then cat '$(REPORTS)'/*; echo 'AddressSanitizer reported errors'; exit 1; fi; \
 	  exit $$status
+
+# A build that nothing else uses: functions panic when the test says so.
+PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
+
+panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua gets, in both hosts
+	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features --features $(FEATURE)$(,)vendored$(,)panics
+	$(CARGO) build --lib --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE)$(,)module$(,)panics
+	@mkdir -p '$(PANICS)' && cp '$(MODULE_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
+	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
+	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua
 
 # In this order also under `make -j`: they share the machine and the target folders.
 test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
@@ -100,6 +111,7 @@ test: ## lint, Rust tests, loom's models, and every Lua suite in both hosts
 	$(CARGO) test --release $(VENDORED)
 	@# The last step of a build is one thread's work; the models fill the other core meanwhile.
 	@$(MAKE) --no-print-directory -j2 --output-sync=target loom build module
+	@$(MAKE) --no-print-directory panics
 	@$(MAKE) --no-print-directory suites
 
 loom: ## the models of mailbox, workers and sleep protocol, about two minutes

@@ -1,5 +1,5 @@
--- An object of each kind that the library has, in a state in which its methods have work to do: for the generated suites
--- (panics, reentry_generated), which find the methods by themselves. A kind without a maker fails them.
+-- An object of each kind that the library has, in a state in which its methods have work to do: for the generated
+-- suites (panics, reentry_generated), which find the methods by themselves. A kind without a maker fails them.
 
 local t = require "tests.kit"
 local k = require "tests.reentrykit"
@@ -185,7 +185,8 @@ M.internal = {
 
 -- The names of the kinds, as the sources declare them.
 function M.kinds()
-  local names, list = {}, io.popen("grep -rhA1 --include=*.rs \"const NAME: &'static CStr\" " .. t.quote(t.root .. "src"))
+  local names, sources = {}, t.quote(t.root .. "src")
+  local list = io.popen("grep -rhA1 --include=*.rs \"const NAME: &'static CStr\" " .. sources)
   local text = list:read "a":gsub("%s*\n%s*", " ")
   list:close()
   for name in text:gmatch "CStr = c\"([^\"]+)\"" do

@@ -290,6 +290,8 @@ where
     loop {
         // SAFETY: the running function's state, with room for 20 values.
         let mut call = unsafe { Call::new(state, 20) };
+        #[cfg(feature = "panics")]
+        super::panics::count();
         match step(&mut call) {
             // SAFETY: the step is over, and all that is left are its results, which are parked. So a raise skips nothing.
             Ok(results) => return results.give(unsafe { Pusher::new(state) }),
@@ -321,6 +323,8 @@ where
             Fault::message("stack overflow").raise(state);
         }
         let mut call = Call::new(state, 20 - FEW);
+        #[cfg(feature = "panics")]
+        super::panics::count();
         match only::<F>()(&mut call, outcome) {
             Ok(results) => results.give(Pusher::new(state)),
             // It may have acted upon what came with it: so it is not run again for a conversion.

@@ -47,6 +47,8 @@ mod kept;
 pub(crate) mod library;
 mod new;
 pub(crate) mod object;
+#[cfg(feature = "panics")]
+pub(crate) mod panics;
 mod protected;
 mod returns;
 mod scratch;

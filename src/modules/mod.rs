@@ -39,6 +39,8 @@ impl Library for Builtin {
         ("lio.http", function!(crate::http::lua::open_module)),
         ("lio.json", json::OPEN),
         ("lio.outlet", outlet::OPEN),
+        #[cfg(feature = "panics")]
+        ("lio.panics", crate::lua::panics::open::<Builtin>()),
         ("lio.resolver", resolver::OPEN),
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),

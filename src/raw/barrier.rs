@@ -32,11 +32,19 @@ fn only<F: Copy>() -> F {
     unsafe { NonNull::<F>::dangling().read() }
 }
 
+/// Runs `f`, which counts for the switch of `make panics`.
+#[inline(always)]
+fn counted<T>(f: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "panics")]
+    crate::lua::panics::count();
+    f()
+}
+
 /// What Lua calls for the function `F`.
 unsafe extern "C-unwind" fn enter<F: Fn(*mut lua_State) -> c_int + Copy>(
     state: *mut lua_State,
 ) -> c_int {
-    match catch_unwind(AssertUnwindSafe(|| only::<F>()(state))) {
+    match catch_unwind(AssertUnwindSafe(|| counted(|| only::<F>()(state)))) {
         Ok(results) => results,
         // SAFETY: the stack is that of this function, which is over.
         Err(panic) => unsafe { raise_panic(state, panic) },
@@ -53,7 +61,9 @@ pub(crate) unsafe extern "C-unwind" fn go_on<F>(
 where
     F: Fn(*mut lua_State, c_int, lua_KContext) -> c_int + Copy,
 {
-    match catch_unwind(AssertUnwindSafe(|| only::<F>()(state, status, context))) {
+    match catch_unwind(AssertUnwindSafe(|| {
+        counted(|| only::<F>()(state, status, context))
+    })) {
         Ok(results) => results,
         // SAFETY: as for `enter`.
         Err(panic) => unsafe { raise_panic(state, panic) },

@@ -1,0 +1,149 @@
+-- A panic in each function that the library binds is a Lua error, and the VM goes on. Run by `make panics`, in a build
+-- whose functions panic on demand (src/lua/panics.rs). The functions come from the modules' tables, from the metatables
+-- of every kind of object, and from the searchers.
+
+package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
+local t = require "tests.kit"
+require "lio"
+local panics = require "lio.panics"
+
+-- What the panic of the next function that is entered becomes, when `f` is that.
+local function broken(f, ...)
+  panics.after(1)
+  local done, message = pcall(f, ...)
+  -- Nothing was entered: then this is, and panics.
+  if not pcall(panics.after, 0) then
+    panics.after(0)
+    return nil, done, message
+  end
+  return message
+end
+
+local function is_panic(message)
+  return type(message) == "string" and message:find "internal error: on purpose" ~= nil
+end
+
+-- Functions of Lua's own.
+local plain = {}
+for _, name in ipairs { "_G", "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
+  for _, value in pairs(package.loaded[name]) do
+    if type(value) == "function" then plain[value] = true end
+  end
+end
+
+local function is_bound(f) return type(f) == "function" and not plain[f] and debug.getinfo(f, "S").what == "C" end
+
+local count = 0
+
+-- Each bound function in `list`, and in the tables in it, fails by its panic.
+local function check(where, list, depth)
+  local names = {}
+  for name in pairs(list) do
+    if type(name) == "string" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local value = list[name]
+    if is_bound(value) then
+      local message = broken(value)
+      t.ok(is_panic(message), ("%s.%s: %s"):format(where, name, tostring(message)))
+      count = count + 1
+    elseif type(value) == "table" and depth > 0 and value ~= list then
+      check(where .. "." .. name, value, depth - 1)
+    end
+  end
+end
+
+-- Modules whose opening is a service's; their functions are in a table all the same where a service opens them.
+local opened = {}
+for _, name in ipairs { panics.modules() } do
+  if name ~= "lio.panics" and name ~= "lio.debug" then
+    t.test(name .. " and its functions", function()
+      local done, module = pcall(require, name)
+      if done then
+        opened[#opened + 1] = name
+        if type(module) == "table" then check(name, module, 2) end
+      else
+        t.ok(not tostring(module):find "internal error", module)
+      end
+    end, { leaks = true })
+  end
+end
+
+t.test("what opens a module", function()
+  for _, name in ipairs { panics.modules() } do
+    local loader
+    for _, search in ipairs(package.searchers) do
+      local found, place = search(name)
+      if type(found) == "function" and (place == ":built-in:" or is_bound(found)) then loader = found end
+    end
+    t.ok(loader, name)
+    t.ok(is_panic(broken(loader, name)), name)
+    count = count + 1
+  end
+end, { leaks = true })
+
+t.test("what finds a module", function()
+  local found = 0
+  for _, search in ipairs(package.searchers) do
+    if is_panic(broken(search, "lio.net")) then found = found + 1 end
+  end
+  t.ok(found >= 1)
+end)
+
+t.test("the methods of each kind of object", function()
+  local objects = require "tests.objectkit"
+  objects.each(function(name, make, methods)
+    for method, f in pairs(methods) do
+      local object, close = make()
+      local message, done, result = broken(f, object)
+      -- The collector's call drops the value: there is no function of the library in it.
+      if method ~= "__gc" then
+        t.ok(is_panic(message), ("%s:%s: %s %s %s"):format(name, method, message, done, result))
+        count = count + 1
+      end
+      if close then close() end
+    end
+  end)
+end, { leaks = true })
+
+-- A step that follows another panics as well: each function that is entered in a whole exchange, one after the other.
+t.test("each step of a server's work", function()
+  local socket, lio = require "lio.socket", require "lio"
+  local loop, web, net = require "lio.loop", require "lio.webserver", require "lio.net"
+  local log = {}
+  local function exchange(n)
+    local app = web.new()
+    app:on_error(function() end)
+    app:post("/:id", function(req) return { id = req.params.id, body = req:body(), q = req.query.q } end)
+    local body
+    local done, message = pcall(loop.run, function()
+      local _ <close> = setmetatable({}, { __close = function() loop.stop() end })
+      local near, other = socket.pair()
+      local server = app:server()
+      server:admit(net.wrap(near))
+      local client = net.wrap(other)
+      panics.after(n)
+      client:send "POST /7?q=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+      local id = loop.timeout(0.2, function() client:close() end)
+      body = client:recv "all"
+      loop.cancel(id)
+      pcall(panics.after, 0)
+    end)
+    if not pcall(panics.after, 0) then pcall(panics.after, 0) end
+    log[#log + 1] = tostring(message)
+    return done and body and tostring(body):find '"id":"7"' ~= nil
+  end
+  t.ok(exchange(0), log[#log])
+  local whole = 0
+  for n = 1, 60 do
+    if exchange(n) then whole = whole + 1 end
+    t.ok(lio.now() > 0)
+  end
+  t.ok(exchange(0), log[#log])
+  t.ok(whole > 0 and whole < 60, whole)
+end, { leaks = true })
+
+t.test("many functions were broken", function() t.ok(count > 250, count) end)
+
+t.finish()
