@@ -175,7 +175,6 @@ M.makers = {
 M.internal = {
   ["lio.buffers of this VM"] = true,
   ["lio.http workspace of this VM"] = true,
-  ["lio.json.scratch"] = true,
   ["lio.sockets of this VM"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
