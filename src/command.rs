@@ -3,6 +3,8 @@
 //! Options follow the stock `lua` program. What stands behind the script, or behind a
 //! subcommand's name, is that one's alone: nothing here reads it.
 
+use lio::cli::script::{Piece, Script};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 
@@ -57,6 +59,30 @@ impl Program {
 }
 
 impl Command {
+    /// What is to be run.
+    pub(crate) fn into_script(self) -> Script {
+        let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
+        // The scheduler's first argument is the script itself.
+        let own = usize::from(self.program != Program::Service);
+        let first = self
+            .script
+            .map_or(self.arguments.len(), |index| index + own);
+        let name = self.script.map(|index| self.arguments[index].clone());
+        match self.program.module() {
+            Some(module) => pieces.push_back(Piece::Embedded(module, first)),
+            None if self.script.is_some() || pieces.is_empty() => {
+                let name = name.filter(|name| name.as_c_str() != c"-");
+                pieces.push_back(Piece::File(name, first));
+            }
+            None => {}
+        }
+        Script {
+            position: self.script.unwrap_or(0),
+            arguments: self.arguments,
+            pieces,
+        }
+    }
+
     /// Whether there is a script, and not standard input.
     pub(crate) fn names_script(&self) -> bool {
         self.script

@@ -57,6 +57,9 @@
 #[cfg(not(any(feature = "lua54", feature = "lua55")))]
 compile_error!("choose one of the features `lua54` and `lua55`");
 
+#[cfg(feature = "vendored")]
+#[doc(hidden)]
+pub mod cli;
 mod codec;
 mod event;
 mod file;
@@ -67,6 +70,7 @@ mod ltask;
 // The folders move onto it one by one.
 #[allow(dead_code, unused_imports, unsafe_code)]
 mod lua;
+mod memory;
 mod modules;
 #[allow(unsafe_code)]
 mod raw;
@@ -110,4 +114,13 @@ pub mod private {
             watched::lua::install(state);
         }
     }
+
+    /// The same as a function, for a VM of our own. // bridge
+    #[cfg(feature = "vendored")]
+    #[allow(unsafe_code)]
+    pub(crate) const INSTALL: crate::Function = crate::Function::barred(|state| {
+        // SAFETY: runs in the frame of a function, with room for 20 values, once the standard library is open.
+        unsafe { install(state) };
+        0
+    });
 }

@@ -4,22 +4,17 @@
 //! message and traceback go to standard error, or what `os.exit` says.
 //!
 //! - `command.rs`: what the command line asks for
-//! - `script.rs`: runs it in a VM; `vm.rs`: makes that
+//! - `lio::cli::script`: runs it in a VM
 //! - `watch`: runs it in a process of its own, again when its files change
 
 #![deny(unsafe_code)]
 
 mod command;
 #[allow(unsafe_code)]
-mod script;
-#[allow(unsafe_code)]
-mod vm;
-#[allow(unsafe_code)]
 mod watch;
 
 use command::{Command, Program, USAGE};
-use mlua::ffi;
-use std::ffi::CStr;
+use lio::cli::script;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -28,7 +23,7 @@ fn main() -> ExitCode {
     // Rust ignores SIGPIPE; a script's output into a closed pipe ends it, as with any Lua.
     // SAFETY: sets a disposition before any thread is started.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let mut command = match Command::parse(std::env::args_os().collect()) {
+    let command = match Command::parse(std::env::args_os().collect()) {
         Ok(command) => command,
         Err(message) => {
             complain(format_args!("lio: {message}\n{USAGE}"));
@@ -71,7 +66,7 @@ fn main() -> ExitCode {
     {
         lio::watched::loads(command.arguments[script].as_bytes());
     }
-    match script::run(&mut command) {
+    match script::run(command.into_script()) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
@@ -91,20 +86,9 @@ pub(crate) fn complain(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_fmt(text);
 }
 
-#[allow(unsafe_code)]
-fn lua_version() -> String {
-    // SAFETY: a fresh state, used and closed here.
-    unsafe {
-        let state = ffi::luaL_newstate();
-        if state.is_null() {
-            return "Lua".into();
-        }
-        ffi::luaL_openlibs(state);
-        ffi::lua_getglobal(state, c"_VERSION".as_ptr());
-        let version = CStr::from_ptr(ffi::lua_tostring(state, -1))
-            .to_string_lossy()
-            .into_owned();
-        ffi::lua_close(state);
-        version
+fn lua_version() -> &'static str {
+    match cfg!(feature = "lua55") {
+        true => "Lua 5.5",
+        false => "Lua 5.4",
     }
 }

@@ -2,6 +2,7 @@
 //! what waits for room in a full mailbox.
 
 use super::message::{Message, ServiceId};
+use crate::memory::Memory;
 use crate::task::{Core, Slot};
 use std::collections::{HashMap, VecDeque};
 
@@ -39,8 +40,10 @@ impl Name {
 
 /// See the file's head.
 pub(crate) struct Fast {
-    /// The VM's task core; null in a service with another library.
+    /// The VM's task core; null in a service with another library. // bridge
     pub(crate) core: *mut Core,
+    /// The VM's memory, once there is a task core. // bridge
+    pub(crate) memory: *const Memory,
     /// The last session that was given out.
     session: i64,
     /// The message at hand, until its payload is on the Lua stack. An error in between leaves it here.
@@ -67,10 +70,14 @@ pub(crate) struct Fast {
     pub(crate) ended: bool,
 }
 
+// SAFETY: both pointers are of the VM that owns this, and move with it. // bridge
+unsafe impl Send for Fast {}
+
 impl Default for Fast {
     fn default() -> Self {
         Fast {
             core: std::ptr::null_mut(),
+            memory: std::ptr::null(),
             session: 0,
             current: None,
             names: Vec::new(),

@@ -4,37 +4,27 @@
 //! senders are told), what was unread and unanswered is noted for root, timers go, the VM is closed, and
 //! then root gets its signal. Root answers what was noted and frees the number.
 
+use super::body::Body;
 use super::mailbox::Place;
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind};
 use super::service::Service;
 use super::system::System;
-use super::worker::Worker;
-use std::ffi::CStr;
+use crate::lua::Chunk;
+use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-
-/// Where a service's main function comes from.
-pub(crate) enum Source<'a> {
-    /// Lua text or a precompiled chunk, with its name.
-    Text(&'a [u8], &'a CStr),
-    File(&'a CStr),
-}
 
 /// Makes a service in a place that was opened for it. On failure the place is freed; the error is a
 /// message.
 pub(crate) fn make(
-    system: &System,
+    system: &Arc<System>,
     id: ServiceId,
     label: &str,
-    source: Option<Source<'_>>,
-) -> Result<Box<Service>, String> {
-    let made = Service::new(system, id, label).and_then(|mut service| {
-        match source {
-            Some(Source::Text(text, name)) => service.load(text, name)?,
-            Some(Source::File(path)) => service.load_file(path)?,
-            None => {}
-        }
-        Ok(service)
+    main: Chunk<'_>,
+) -> Result<Body, String> {
+    let made = Body::new(system, id, label).and_then(|mut body| {
+        body.set_main(main)?;
+        Ok(body)
     });
     if made.is_err() {
         discard(system, id);
@@ -48,7 +38,7 @@ pub(crate) fn discard(system: &System, id: ServiceId) {
         let mut left = Vec::new();
         if slot.mailbox.seize(id, &mut left).is_some() {
             for message in &left {
-                refuse(system, message, None);
+                refuse(system, message);
             }
             system.slots().free(id);
         }
@@ -56,28 +46,23 @@ pub(crate) fn discard(system: &System, id: ServiceId) {
 }
 
 /// Lets a service be scheduled.
-pub(crate) fn install(
-    system: &System,
-    mut service: Box<Service>,
-    place: Place,
-    worker: Option<&Worker>,
-) {
+pub(crate) fn install(system: &System, mut service: Body, place: Place) {
     let id = service.id;
     service.place = place;
     if let Some(slot) = system.slots().get(id) {
         let wake = slot.mailbox.install(service, place);
-        system.wake(id, wake, worker);
+        system.wake(id, wake);
     }
 }
 
-fn refuse(system: &System, message: &Message, worker: Option<&Worker>) {
+fn refuse(system: &System, message: &Message) {
     if message.wants_answer() {
-        system.refuse(message, worker);
+        system.refuse(message);
     }
 }
 
 /// Ends a service whose main function has ended, or that root closes.
-pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&Worker>) {
+pub(crate) fn bury(system: &System, mut service: Body) {
     let id = service.id;
     let failed = service.failed && !system.is_quitting();
     let Some(slot) = system.slots().get(id) else {
@@ -87,7 +72,7 @@ pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&W
     for message in std::mem::take(&mut service.sending) {
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
             // Accepted, and still behind others: it has room in any mailbox.
-            let _ = system.post(message, 0, worker);
+            let _ = system.post(message, 0);
         }
     }
     let mut left: Vec<Message> = service.batch.drain(..).collect();
@@ -98,9 +83,9 @@ pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&W
     drop(left);
     system.keeper.timers.forget(id);
     for waiting in refused {
-        system.tell_one(id, waiting, worker);
+        system.tell_one(id, waiting);
     }
-    service.close();
+    service.end();
     card.memory.store(0, Ordering::Relaxed);
     if id == ROOT {
         if failed {
@@ -109,10 +94,10 @@ pub(crate) fn bury(system: &System, mut service: Box<Service>, worker: Option<&W
         return system.quit();
     }
     let signal = Message::bare(id, ROOT, 0, kind::SIGNAL);
-    if system.post(signal, 0, worker).is_err() {
+    if system.post(signal, 0).is_err() {
         // No root that could do it.
         for (from, session) in remains(system, id) {
-            system.answer_dead(id, from, session, worker);
+            system.answer_dead(id, from, session);
         }
         system.slots().free(id);
     }
@@ -157,14 +142,14 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     };
     system.keeper.timers.forget(id);
     for waiting in refused {
-        system.tell_one(id, waiting, None);
+        system.tell_one(id, waiting);
     }
     match service {
         Some(mut service) => {
             service.dead = true;
             left.extend(service.batch.drain(..));
             note_remains(&mut service, &left);
-            service.close();
+            service.end();
             remains(system, id)
         }
         None => left
@@ -185,7 +170,7 @@ fn doom(system: &System, id: ServiceId) {
     {
         card.doomed.store(true, Ordering::SeqCst);
         // Its slice may have ended just now: this brings another one.
-        system.tell_one(SYSTEM, id, None);
+        system.tell_one(SYSTEM, id);
         system.touch(id);
     }
 }

@@ -9,7 +9,7 @@
 //! pushed is queued, counted in `repeats`, or counted in `dropped`.
 
 use super::message::{Payload, SYSTEM, ServiceId};
-use super::service::Card;
+use super::statistics::Card;
 use super::system::lock;
 use crate::codec::pack::Value;
 use std::collections::VecDeque;

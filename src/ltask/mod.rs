@@ -67,6 +67,7 @@
 //! `watch`, `crash`, `event`, `message`; the scheduling itself (`mailbox`, `ready`, `queue`, `sleep`, `slots`,
 //! `timers`, `timekeeper`, `worker`, `life`) is safe code.
 
+pub(crate) mod body;
 pub(crate) mod config;
 pub(crate) mod crash;
 pub(crate) mod event;
@@ -75,7 +76,6 @@ pub(crate) mod life;
 pub(crate) mod log;
 pub(crate) mod lua;
 pub(crate) mod mailbox;
-pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod pack;
 pub(crate) mod pending;
@@ -86,6 +86,7 @@ pub(crate) mod run;
 pub(crate) mod service;
 pub(crate) mod sleep;
 pub(crate) mod slots;
+pub(crate) mod statistics;
 mod sync;
 pub(crate) mod system;
 pub(crate) mod timekeeper;

@@ -1,11 +1,11 @@
 //! A VM that runs before its system does, on a thread of its own (G1), and then becomes a service.
 
-use super::life::{self, Source};
+use super::body::{Body, Outcome};
+use super::life;
 use super::message::ServiceId;
-use super::service::{Outcome, Service};
 use super::slots::Slots;
 use super::system::{System, lock};
-use std::os::raw::c_void;
+use crate::lua::{Chunk, Light};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
@@ -13,29 +13,25 @@ use std::thread::{Builder, JoinHandle};
 /// See the file's head.
 pub(crate) struct Early {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(Box<Service>, Outcome)>,
+    thread: JoinHandle<(Body, Outcome)>,
 }
-
-/// What the thread needs of the system: it outlives the thread, which `finish` joins.
-struct Shared(Box<Service>, Arc<System>);
 
 impl Early {
     /// Starts the VM. The error is a message.
-    pub(crate) fn start(system: &Arc<System>, source: Source<'_>) -> Result<Early, String> {
-        let service = life::make(system, 0, "preinit", Some(source))?;
+    pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Early, String> {
+        let mut service = life::make(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
-        let shared = Shared(service, system.clone());
+        let system = system.clone();
         let thread = Builder::new()
             .name("lio-preinit".into())
             .spawn(move || {
-                let Shared(mut service, system) = shared;
                 let mut outcome = Outcome::Yielded;
                 while outcome == Outcome::Yielded
                     && !seen.load(Ordering::Acquire)
                     && !system.is_quitting()
                 {
-                    outcome = service.resume(true);
+                    outcome = service.run_slice(Some(true));
                 }
                 (service, outcome)
             })
@@ -44,15 +40,15 @@ impl Early {
     }
 
     /// Keeps it in the system; its name there, for Lua.
-    pub(crate) fn keep(self, system: &System) -> *mut c_void {
+    pub(crate) fn keep(self, system: &System) -> Light {
         let mut early = lock(&system.early);
         let name = early.keys().max().map_or(1, |most| most + 1);
         early.insert(name, self);
-        name as *mut c_void
+        Light(name)
     }
 
     /// Stops the thread after its present step.
-    fn stop(self) -> Option<(Box<Service>, Outcome)> {
+    fn stop(self) -> Option<(Body, Outcome)> {
         self.stop.store(true, Ordering::Release);
         self.thread.join().ok()
     }
@@ -60,11 +56,11 @@ impl Early {
     /// Stops the thread of `name`; the VM is service `id` now.
     pub(crate) fn finish(
         system: &System,
-        name: *mut c_void,
+        Light(name): Light,
         id: ServiceId,
         label: &str,
-    ) -> Result<Box<Service>, String> {
-        let Some(early) = lock(&system.early).remove(&name.addr()) else {
+    ) -> Result<Body, String> {
+        let Some(early) = lock(&system.early).remove(&name) else {
             return Err("preinit: there is no such VM".into());
         };
         let Some((mut service, outcome)) = early.stop() else {

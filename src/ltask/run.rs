@@ -1,13 +1,14 @@
 //! The threads of a system: workers, timekeeper, and one for each service that needs its own.
 
+use super::body::{Body, Outcome};
 use super::event::Event;
 use super::message::{Message, SYSTEM, kind};
-use super::service::{Outcome, Service};
 use super::system::{System, lock};
 use super::watch::{self, Watch};
 use super::worker::Worker;
 use super::{life, timekeeper};
 use crate::event::clock::monotonic_nanos;
+use crate::lua::interrupt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::Builder;
@@ -74,7 +75,7 @@ fn must(system: &Arc<System>, started: Result<(), String>) -> bool {
 
 /// Starts all threads.
 pub(crate) fn start(system: &Arc<System>) {
-    watch::install();
+    interrupt::install();
     for number in 0..system.config.worker {
         if let Some(worker) = Worker::new(system, number) {
             let name = format!("lio-worker-{number}");
@@ -121,7 +122,7 @@ pub(crate) fn stand_in(system: &Arc<System>) {
 }
 
 /// A service that got an event descriptor goes on on a thread of its own.
-pub(crate) fn detach(system: &Arc<System>, mut service: Box<Service>) {
+pub(crate) fn detach(system: &Arc<System>, mut service: Body) {
     service.detach = false;
     if let (Some(slot), Some(event)) = (system.slots().get(service.id), service.event.clone()) {
         slot.mailbox.own(event);
@@ -129,7 +130,7 @@ pub(crate) fn detach(system: &Arc<System>, mut service: Box<Service>) {
     own_thread(system, service);
 }
 
-fn own_thread(system: &Arc<System>, service: Box<Service>) {
+fn own_thread(system: &Arc<System>, service: Body) {
     let name = format!("lio-{}", service.card.label());
     let id = service.id;
     // Where the service is found again when there is no thread for it.
@@ -153,21 +154,20 @@ fn own_thread(system: &Arc<System>, service: Box<Service>) {
     if let Err(message) = started {
         system.log_text(id, &message);
         if let Some(service) = lock(&place).take() {
-            life::bury(system, service, None);
+            life::bury(system, service);
         }
     }
 }
 
 /// Runs one service until it ends or the system does. It blocks by itself; an exclusive one (G1) is
 /// resumed right after each yield, one with an event descriptor (G2) is told when it has nothing to do.
-fn live(system: &Arc<System>, mut service: Box<Service>, watch: &Watch) {
+fn live(system: &Arc<System>, mut service: Body, watch: &Watch) {
     let exclusive = service.card.exclusive.load(Ordering::Relaxed);
     loop {
         if system.is_quitting() {
             lock(&system.retired).push(service);
             return;
         }
-        service.worker = std::ptr::null();
         let again = std::mem::take(&mut service.again);
         if !again && service.batch.is_empty() && !service.refill() && !exclusive {
             let id = service.id;
@@ -176,13 +176,13 @@ fn live(system: &Arc<System>, mut service: Box<Service>, watch: &Watch) {
                 .push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
         }
         service.began = monotonic_nanos();
-        watch.begin(&mut service);
-        let outcome = service.resume(false);
+        watch.begin(service.id);
+        let outcome = service.run_slice(None);
         watch.end();
         let nanos = monotonic_nanos() - service.began;
         service.account(nanos);
         if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
-            return life::bury(system, service, None);
+            return life::bury(system, service);
         }
     }
 }
@@ -211,7 +211,7 @@ pub(crate) fn finish(system: &Arc<System>) -> i32 {
         // A thread that panicked has said so on standard error.
         let _ = thread.join();
     }
-    watch::uninstall();
+    interrupt::uninstall();
     close_all(system);
     system.exit_code.load(Ordering::SeqCst)
 }
@@ -225,7 +225,7 @@ pub(crate) fn close_all(system: &Arc<System>) {
     }
     left.sort_by_key(|service| std::cmp::Reverse(service.id));
     for service in left {
-        service.close();
+        service.end();
     }
     for slot in system.slots().all() {
         drop(slot.mailbox.empty());

@@ -1,11 +1,13 @@
 //! What a panic does that unwinds a service's VM: the service dies, and nothing else.
 
 use crate::ltask::config::Config;
-use crate::ltask::life::{self, Source};
+use crate::ltask::life;
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::run;
+use crate::ltask::service::Service;
 use crate::ltask::system::System;
+use crate::lua::Chunk;
 use crate::raw::{Function, function};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -27,7 +29,7 @@ unsafe extern "C-unwind" fn end(state: *mut lua_State) -> c_int {
     // SAFETY: the VM is a service's.
     unsafe {
         let code = ffi::luaL_checkinteger(state, 1);
-        let service = super::Service::of(state).expect("a service");
+        let service = Service::of(state).expect("a service");
         service
             .system()
             .exit_code
@@ -40,11 +42,11 @@ unsafe extern "C-unwind" fn end(state: *mut lua_State) -> c_int {
 /// A service whose main function is `code`, with the functions above as globals.
 fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     let id = system.slots().open(0).expect("a place");
-    let source = Some(Source::Text(code.as_bytes(), c"=code"));
+    let source = Chunk::Text(code.as_bytes(), c"=code");
     let service = life::make(system, id, label, source).expect("a service");
     // SAFETY: the VM is idle.
     unsafe {
-        let state = service.base;
+        let state = service.state();
         Function::foreign(break_through).push(state, 0);
         ffi::lua_setglobal(state, c"break_through".as_ptr());
         function!(break_inside).push(state, 0);
@@ -52,7 +54,7 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
         function!(end).push(state, 0);
         ffi::lua_setglobal(state, c"finish".as_ptr());
     }
-    life::install(system, service, Place::Any, None);
+    life::install(system, service, Place::Any);
     id
 }
 
@@ -125,7 +127,7 @@ fn ends_alone(code: &str) {
     );
     for session in [5, 6] {
         let request = Message::bare(asker, victim, session, kind::REQUEST);
-        assert!(system.post(request, 0, None).is_ok());
+        assert!(system.post(request, 0).is_ok());
     }
     run::start(&system);
     assert_eq!(run::wait(&system, || false), 42);

@@ -5,10 +5,11 @@
 //! another number: the message is refused, it cannot reach a newcomer. A place rests in a queue behind
 //! many others before it is used again, so that a number comes back only after all generations of it.
 
+use super::body::Body;
 use super::event::Event;
 use super::mailbox::{Letter, Mailbox};
 use super::message::{Message, ServiceId};
-use super::service::{Card, Service};
+use super::statistics::Card;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -19,7 +20,7 @@ impl Letter for Message {
 }
 
 /// The mailbox of a service.
-pub(crate) type Box_ = Mailbox<Message, Box<Service>, Arc<Event>>;
+pub(crate) type Box_ = Mailbox<Message, Body, Arc<Event>>;
 
 /// One place.
 pub(crate) struct Slot {

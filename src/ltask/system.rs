@@ -3,6 +3,7 @@
 //! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `life.rs`,
 //! the threads in `run.rs`.
 
+use super::body::Body;
 use super::config::{Config, Full, STAND_INS};
 use super::event::Event;
 use super::log::{Log, Pushed, Repetition};
@@ -10,12 +11,12 @@ use super::mailbox::{Place, Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::preinit::Early;
 use super::ready::Ready;
-use super::service::{Body, Card};
 use super::sleep::Sleepers;
 use super::slots::Slots;
+use super::statistics::Card;
 use super::timekeeper::Timekeeper;
 use super::watch::Watch;
-use super::worker::Worker;
+use super::worker;
 use crate::codec::pack::Value;
 use crate::event::clock::monotonic_nanos;
 use crossbeam_deque::Worker as Deque;
@@ -141,44 +142,43 @@ impl System {
     }
 
     /// Posts a message. One that is refused comes back; when that is for want of room, `sender` (if not
-    /// 0) gets a ROOM message as soon as there is some. `worker` is the calling thread, if it is one.
+    /// 0) gets a ROOM message as soon as there is some.
     pub(crate) fn post(
         &self,
         message: Message,
         sender: ServiceId,
-        worker: Option<&Worker>,
     ) -> Result<(), (Message, Refusal)> {
         let to = message.to;
         let Some(slot) = self.slots.get(to) else {
             return Err((message, Refusal::Missing));
         };
         let wake = slot.mailbox.push(to, message, sender)?;
-        self.wake(to, wake, worker);
+        self.wake(to, wake);
         Ok(())
     }
 
     /// Does what a push asked for.
-    pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>, worker: Option<&Worker>) {
+    pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>) {
         match wake {
             Wake::None => {}
-            Wake::Schedule(place) => self.schedule(id, place, worker),
+            Wake::Schedule(place) => self.schedule(id, place),
             Wake::Ring(event) => event.ring(),
         }
     }
 
-    /// Puts a service that became ready into a queue.
-    pub(crate) fn schedule(&self, id: ServiceId, place: Place, worker: Option<&Worker>) {
-        match (place, worker) {
-            (Place::Any, Some(worker)) => worker.hand_off(self, id),
-            (Place::Any, None) => {
+    /// Puts a service that became ready into a queue: one that a worker's slice made ready runs next there.
+    pub(crate) fn schedule(&self, id: ServiceId, place: Place) {
+        match place {
+            Place::Any if worker::hand_off(self, id) => {}
+            Place::Any => {
                 self.ready.inject(id);
                 self.sleepers.notify();
             }
-            (Place::Worker(number), _) => {
+            Place::Worker(number) => {
                 self.ready.bind(number, id);
                 self.sleepers.notify_one(number);
             }
-            (Place::Main, _) => {
+            Place::Main => {
                 lock(&self.main.services).push_back(id);
                 self.main.arrived.touch();
             }
@@ -186,44 +186,38 @@ impl System {
     }
 
     /// Tells those whose message service `id` had no room for that there is some.
-    pub(crate) fn tell_room(&self, id: ServiceId, worker: Option<&Worker>) {
+    pub(crate) fn tell_room(&self, id: ServiceId) {
         let Some(slot) = self.slots.get(id) else {
             return;
         };
         for waiting in slot.mailbox.room() {
-            self.tell_one(id, waiting, worker);
+            self.tell_one(id, waiting);
         }
     }
 
     /// The same, by a receiver that found nothing more: a sender that was refused just before it looked is
     /// seen now.
-    pub(crate) fn tell_if_wanted(&self, id: ServiceId, worker: Option<&Worker>) {
+    pub(crate) fn tell_if_wanted(&self, id: ServiceId) {
         if let Some(slot) = self.slots.get(id)
             && slot.mailbox.is_wanted()
         {
-            self.tell_room(id, worker);
+            self.tell_room(id);
         }
     }
 
     /// Tells one of them.
-    pub(crate) fn tell_one(&self, id: ServiceId, waiting: ServiceId, worker: Option<&Worker>) {
+    pub(crate) fn tell_one(&self, id: ServiceId, waiting: ServiceId) {
         // One that has died wants nothing any more.
-        let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0, worker);
+        let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0);
     }
 
     /// Answers a request to a service that is not there.
-    pub(crate) fn refuse(&self, request: &Message, worker: Option<&Worker>) {
-        self.answer_dead(request.to, request.from, request.session, worker);
+    pub(crate) fn refuse(&self, request: &Message) {
+        self.answer_dead(request.to, request.from, request.session);
     }
 
     /// Answers `from`'s request that died with service `dead`.
-    pub(crate) fn answer_dead(
-        &self,
-        dead: ServiceId,
-        from: ServiceId,
-        session: i64,
-        worker: Option<&Worker>,
-    ) {
+    pub(crate) fn answer_dead(&self, dead: ServiceId, from: ServiceId, session: i64) {
         let text = format!("{{service:{dead}}} is dead");
         let message = Message {
             from: dead,
@@ -233,7 +227,7 @@ impl System {
             payload: Payload::of(&[Value::String(text.as_bytes())]),
         };
         // Who asked may be dead as well.
-        let _ = self.post(message, 0, worker);
+        let _ = self.post(message, 0);
     }
 
     /// Wakes a service that waits on its event descriptor. False when there is none of that number.
@@ -264,7 +258,7 @@ impl System {
                 Value::Pointer(data.expose_provenance()),
             ]),
         };
-        let taken = self.post(message, 0, None).is_ok();
+        let taken = self.post(message, 0).is_ok();
         if !taken {
             self.external_taken();
         }
@@ -300,18 +294,12 @@ impl System {
             return;
         }
         let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
-        self.add_to_log(service, card, payload, Repetition::Counted, None);
+        self.add_to_log(service, card, payload, Repetition::Counted);
     }
 
     /// Adds an entry to the log, which may count or drop it, and tells the logger.
-    pub(crate) fn push_log(
-        &self,
-        service: ServiceId,
-        payload: Payload,
-        repetition: Repetition,
-        worker: Option<&Worker>,
-    ) {
-        self.add_to_log(service, self.card(service), payload, repetition, worker);
+    pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, repetition: Repetition) {
+        self.add_to_log(service, self.card(service), payload, repetition);
     }
 
     fn add_to_log(
@@ -320,21 +308,20 @@ impl System {
         card: Option<Arc<Card>>,
         payload: Payload,
         repetition: Repetition,
-        worker: Option<&Worker>,
     ) {
         let now = monotonic_nanos();
         let pushed = self.log.push(service, card, payload, repetition, now);
-        self.tell_logger(pushed, worker);
+        self.tell_logger(pushed);
     }
 
     /// Logs how often lines were repeated, when it is time to.
     pub(crate) fn flush_log(&self, now: u64) {
         if self.log.due() <= now {
-            self.tell_logger(self.log.flush(now), None);
+            self.tell_logger(self.log.flush(now));
         }
     }
 
-    fn tell_logger(&self, pushed: Pushed, worker: Option<&Worker>) {
+    fn tell_logger(&self, pushed: Pushed) {
         if pushed.is_due {
             self.keeper.wake();
         }
@@ -347,7 +334,7 @@ impl System {
             payload: Payload::of(&[Value::String(b"log_ready")]),
         };
         // A full mailbox wakes the logger as well.
-        let _ = self.post(message, 0, worker);
+        let _ = self.post(message, 0);
     }
 
     /// The system cannot start, for this reason: the exit code is 1, and who started it is told.
@@ -382,7 +369,7 @@ impl System {
             payload: Payload::of(&values),
         };
         // One that has died wants nothing any more.
-        let _ = self.post(message, 0, None);
+        let _ = self.post(message, 0);
     }
 
     /// Writes a line to the debug log, if there is one.

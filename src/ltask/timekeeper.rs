@@ -7,7 +7,7 @@
 
 use super::message::{Message, SYSTEM, ServiceId, kind};
 use super::queue;
-use super::service::Card;
+use super::statistics::Card;
 use super::system::{System, lock};
 use super::timers::{Due, Timers};
 use super::watch::{Watch, clock_nanos};
@@ -177,7 +177,7 @@ fn deliver(system: &System, now: u64, due: &mut Vec<Due>) {
         for one in due.iter() {
             let message = Message::bare(SYSTEM, one.service, one.session, kind::RESPONSE);
             // A service that has just died needs it no more.
-            let _ = system.post(message, 0, None);
+            let _ = system.post(message, 0);
         }
         if due.len() < 256 {
             return;

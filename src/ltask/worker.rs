@@ -1,16 +1,41 @@
 //! A worker: takes a ready service, runs its slice, and decides what it does next.
 
+use super::body::{Body, Outcome};
 use super::message::ServiceId;
 use super::queue::Queue;
-use super::service::{Outcome, Service};
 use super::system::System;
 use crate::event::clock::monotonic_nanos;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+thread_local! {
+    /// The worker that this thread is. Empty when the thread ends: a destructor would cost each access.
+    static CURRENT: ManuallyDrop<RefCell<Option<Rc<Worker>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
+}
+
+/// A service that became ready runs next on the calling thread, if that is a worker of the system. → whether it is
+pub(crate) fn hand_off(system: &System, id: ServiceId) -> bool {
+    CURRENT.with(|worker| match &*worker.borrow() {
+        Some(worker) if std::ptr::eq(&*worker.system, system) => {
+            worker.queue.hand_off(&system.ready, &system.sleepers, id);
+            true
+        }
+        _ => false,
+    })
+}
+
+/// The number of the worker that the calling thread is, from 0; stand-ins come behind the others.
+pub(crate) fn number() -> Option<usize> {
+    CURRENT.with(|worker| worker.borrow().as_ref().map(|worker| worker.number()))
+}
+
 /// What a worker's thread owns.
 pub(crate) struct Worker {
+    system: Arc<System>,
     /// What it runs next.
     queue: Queue,
     /// When the last slice ended, if nothing that takes time came behind it; else 0.
@@ -21,27 +46,35 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Worker `number`, whose deque has not been taken yet.
-    pub(crate) fn new(system: &System, number: usize) -> Option<Worker> {
+    pub(crate) fn new(system: &Arc<System>, number: usize) -> Option<Worker> {
         let deque = super::system::lock(&system.deques)[number].take()?;
         Some(Worker {
+            system: system.clone(),
             queue: Queue::new(number, deque),
             ended: Cell::new(0),
             stand_in: number >= system.config.worker,
         })
     }
 
-    /// Its number, from 0; stand-ins come behind the others.
-    pub(crate) fn number(&self) -> usize {
+    fn number(&self) -> usize {
         self.queue.number
     }
 
-    /// A service that this worker's slice made ready: it runs next here.
-    pub(crate) fn hand_off(&self, system: &System, id: ServiceId) {
-        self.queue.hand_off(&system.ready, &system.sleepers, id);
+    /// Runs services until the system ends; its deque is there for another worker then.
+    pub(crate) fn run(self, system: &Arc<System>) {
+        let number = self.number();
+        let worker = Rc::new(self);
+        let current = |worker| CURRENT.with(|current| current.replace(worker));
+        current(Some(worker.clone()));
+        worker.run_slices(system);
+        current(None);
+        if let Some(worker) = Rc::into_inner(worker) {
+            let deque = worker.queue.leave(&system.ready, &system.sleepers);
+            super::system::lock(&system.deques)[number] = Some(deque);
+        }
     }
 
-    /// Runs services until the system ends. Returns its deque, empty or not.
-    pub(crate) fn run(self, system: &Arc<System>) {
+    fn run_slices(&self, system: &Arc<System>) {
         let (ready, sleepers) = (&system.ready, &system.sleepers);
         let watch = &system.watches[self.number()];
         watch.enter();
@@ -59,9 +92,6 @@ impl Worker {
             }
         }
         watch.leave();
-        let number = self.number();
-        let deque = self.queue.leave(ready, sleepers);
-        super::system::lock(&system.deques)[number] = Some(deque);
     }
 
     /// Out of work: takes from others, or sleeps until there is some.
@@ -91,15 +121,14 @@ impl Worker {
             return super::run::detach(system, service);
         }
         let watch = &system.watches[self.number()];
-        service.worker = self;
         service.watch_level();
         // One slice begins when another ends: reading the clock costs as much as a small one.
         service.began = match self.ended.get() {
             0 => monotonic_nanos(),
             ended => ended,
         };
-        watch.begin(&mut service);
-        let outcome = service.resume(false);
+        watch.begin(id);
+        let outcome = service.run_slice(None);
         watch.end();
         let ended = monotonic_nanos();
         service.account(ended - service.began);
@@ -107,13 +136,12 @@ impl Worker {
         self.settle(system, service, outcome);
     }
 
-    fn settle(&self, system: &Arc<System>, mut service: Box<Service>, outcome: Outcome) {
+    fn settle(&self, system: &Arc<System>, mut service: Body, outcome: Outcome) {
         let id = service.id;
         if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
             self.ended.set(0);
-            return super::life::bury(system, service, Some(self));
+            return super::life::bury(system, service);
         }
-        service.worker = std::ptr::null();
         if service.detach {
             self.ended.set(0);
             return super::run::detach(system, service);
@@ -123,13 +151,13 @@ impl Worker {
         };
         let (unread, place) = (service.unread(), service.place);
         let Some(place) = slot.mailbox.end(service, unread, place) else {
-            return system.tell_if_wanted(id, Some(self));
+            return system.tell_if_wanted(id);
         };
         match place {
             super::mailbox::Place::Any => {
                 self.queue.go_on(&system.ready, &system.sleepers, id);
             }
-            _ => system.schedule(id, place, Some(self)),
+            _ => system.schedule(id, place),
         }
     }
 }
@@ -146,21 +174,21 @@ pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
     service.began = monotonic_nanos();
     let watch = &system.main.watch;
     watch.enter();
-    watch.begin(&mut service);
-    let outcome = service.resume(false);
+    watch.begin(id);
+    let outcome = service.run_slice(None);
     watch.end();
     watch.leave();
     let nanos = monotonic_nanos() - service.began;
     service.account(nanos);
     if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
-        return super::life::bury(system, service, None);
+        return super::life::bury(system, service);
     }
     if service.detach {
         return super::run::detach(system, service);
     }
     let (unread, place) = (service.unread(), service.place);
     match slot.mailbox.end(service, unread, place) {
-        Some(place) => system.schedule(id, place, None),
-        None => system.tell_if_wanted(id, None),
+        Some(place) => system.schedule(id, place),
+        None => system.tell_if_wanted(id),
     }
 }

@@ -105,17 +105,7 @@ impl Fault {
     /// The message of a panic, which ends here.
     #[cold]
     pub(super) fn panic(panic: Box<dyn Any + Send>) -> Fault {
-        let what = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("unknown cause");
-        let fault = Fault::message(format_args!("internal error: {what}"));
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            // A payload that panics when it is dropped.
-            std::mem::forget(another);
-        }
-        fault
+        Fault::message(panic_message(panic))
     }
 
     /// Raises it.
@@ -177,6 +167,22 @@ impl fmt::Display for Fault {
             Cause::Value(_) | Cause::Convert(_) => to.write_str("error"),
         }
     }
+}
+
+/// The message of a panic, which ends here.
+#[cold]
+pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let what = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("unknown cause");
+    let message = format!("internal error: {what}");
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // A payload that panics when it is dropped.
+        std::mem::forget(another);
+    }
+    message
 }
 
 /// Pushes the message of a cause.

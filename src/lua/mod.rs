@@ -34,15 +34,24 @@
 //! | `fields` | values of Lua that those keep |
 //! | `coroutine` | the coroutine that runs, and others |
 //! | `library` | the modules that are built in, and entry points |
+//! | `vm` | VMs of our own, with their data and main function |
+//! | `home` | what those have beside Lua's own, and how it is found |
+//! | `chunk` | Lua code |
+//! | `interrupt` | what another thread has a VM do |
+//! | `traceback` | where a coroutine is |
+//! | `warning` | what a VM of our own writes to standard error |
 
 mod build;
 mod call;
+mod chunk;
 mod coroutine;
 mod events;
 mod failure;
 mod fault;
 mod fields;
 mod function;
+pub(crate) mod home;
+pub(crate) mod interrupt;
 mod kept;
 pub(crate) mod library;
 mod new;
@@ -59,11 +68,17 @@ pub(crate) mod store;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod traceback;
 mod values;
+pub(crate) mod vm;
+#[cfg(test)]
+mod vm_tests;
 mod walk;
+mod warning;
 
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
+pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;
 pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, Message};
@@ -79,5 +94,7 @@ pub(crate) use returns::{
 };
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
+pub(crate) use traceback::Traceback;
 pub(crate) use values::{INDEX, Light, Plain};
+pub(crate) use vm::{Broken, OPEN_LIBRARIES, Slice, Vm};
 pub(crate) use walk::{Elements, Pairs, Read, Walk};

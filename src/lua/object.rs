@@ -38,10 +38,16 @@ pub(crate) trait Object: Sized + 'static {
 #[inline(always)]
 fn identity<T: 'static>() -> *const c_void {
     static ANCHOR: Key = Key::new(0);
+    let offset = type_number::<T>() as usize;
+    std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
+}
+
+/// Tells the types of this library apart.
+#[inline(always)]
+pub(super) fn type_number<T: 'static>() -> u64 {
     // SAFETY: a `TypeId` is plain data of this size.
     let id: [u64; 2] = unsafe { std::mem::transmute(TypeId::of::<T>()) };
-    let offset = (id[0] ^ id[1].rotate_left(32)) as usize;
-    std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
+    id[0] ^ id[1].rotate_left(32)
 }
 
 /// Where the registry has what holds the value of type `T` that a VM shares.

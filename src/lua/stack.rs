@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use mlua::ffi::{self, lua_State};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -74,6 +74,13 @@ impl Stack {
     pub(crate) fn kind(&self, index: c_int) -> Kind {
         // SAFETY: any positive index, and that of an upvalue, can be asked for.
         Kind::of(unsafe { ffi::lua_type(self.state, at(index)) })
+    }
+
+    /// What Lua calls the type of the value at `index`.
+    pub(crate) fn type_name(&self, index: c_int) -> &'static str {
+        // SAFETY: as for `kind`; the names are static.
+        let name = unsafe { CStr::from_ptr(ffi::luaL_typename(self.state, at(index))) };
+        name.to_str().unwrap_or("?")
     }
 
     /// Whether there is no value at `index`, or nil.

@@ -3,7 +3,8 @@
 //! A memory error in the giving of a value skips the frames of the core; what they owned would leak. So it is parked here
 //! meanwhile, and what an error has left behind is dropped by whoever parks something next.
 //!
-//! The store is never freed before the process ends: a script can call its finalizer when it likes, which only closes it.
+//! A VM of ours has its store where its allocator finds it, see `vm`. Any other has it in the registry; that one is never
+//! freed before the process ends: a script can call its finalizer when it likes, which only closes it.
 
 use super::object::{self, Key, Object};
 use mlua::ffi::{self, lua_State};
@@ -49,8 +50,20 @@ impl Drop for Place {
 ///
 /// # Safety
 /// `state` is valid, with a free stack slot.
+#[inline]
 pub(super) unsafe fn of(state: *mut lua_State) -> Option<&'static Store> {
-    // SAFETY: what is there is asked for its type; the store is never freed.
+    // SAFETY: a store lives as long as the VM, longer than any frame that uses it.
+    match unsafe { super::home::of(state) } {
+        Some(home) => Some(&home.store),
+        // SAFETY: the state is valid, with a free stack slot, as promised.
+        None => unsafe { in_registry(state) },
+    }
+}
+
+/// The store of a VM that is not ours.
+#[inline(never)]
+unsafe fn in_registry(state: *mut lua_State) -> Option<&'static Store> {
+    // SAFETY: what is there is asked for its type; such a store is never freed.
     unsafe {
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, object::shared_key::<Store>());
         let place = object::test::<Place>(state, -1).map(|place| (*place).0);

@@ -2,15 +2,15 @@
 //! unwound that do not expect it. A panic becomes the Lua error `internal error: …`.
 //!
 //! Each function that Lua gets is a [`Function`], which only [`function!`](crate::raw::function) makes: it wraps what
-//! it is given, a type without a size, in an entry point of its own. Continuations and hooks have the same by
-//! `continuation!` and `hook!`. The good path pays nothing.
+//! it is given, a type without a size, in an entry point of its own. Continuations have the same by
+//! `continuation!`. The good path pays nothing.
 //!
 //! Invariant: `lua_error` and `lua_yieldk` longjmp through an entry point, so its frame owns nothing that needs
 //! `Drop` while the inner function runs; a caught panic is dropped before its message is raised.
 
 use super::{Text, raise};
 use crate::lua::Function;
-use mlua::ffi::{self, lua_Debug, lua_KContext, lua_State};
+use mlua::ffi::{self, lua_KContext, lua_State};
 use std::any::Any;
 use std::os::raw::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,37 +70,12 @@ where
     }
 }
 
-/// What Lua calls for the hook `F`.
-#[doc(hidden)]
-pub(crate) unsafe extern "C-unwind" fn interrupt<F>(state: *mut lua_State, frame: *mut lua_Debug)
-where
-    F: Fn(*mut lua_State, *mut lua_Debug) + Copy,
-{
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| only::<F>()(state, frame))) {
-        let message = text_of(panic);
-        // SAFETY: nothing is alive but the message. The values below are those of the interrupted function.
-        unsafe {
-            if ffi::lua_checkstack(state, 4) != 0 {
-                raise(state, message);
-            }
-        }
-    }
-}
-
 /// The continuation that is `F`; see `continuation!`.
 pub(crate) const fn continuation_of<F>(_: F) -> ffi::lua_KFunction
 where
     F: Fn(*mut lua_State, c_int, lua_KContext) -> c_int + Copy,
 {
     go_on::<F>
-}
-
-/// The hook that is `F`; see `hook!`.
-pub(crate) const fn hook_of<F>(_: F) -> ffi::lua_Hook
-where
-    F: Fn(*mut lua_State, *mut lua_Debug) + Copy,
-{
-    interrupt::<F>
 }
 
 /// Raises the message of a panic in a function, whose stack is cleared.
@@ -162,19 +137,7 @@ macro_rules! continuation {
     }};
 }
 
-/// `hook!(f)`: what `lua_sethook` takes, for the function `f` of that kind.
-macro_rules! hook {
-    ($function:expr) => {{
-        // SAFETY: Lua calls it with a valid state.
-        #[allow(unused_unsafe)]
-        let call = |state: *mut ::mlua::ffi::lua_State, frame: *mut ::mlua::ffi::lua_Debug| unsafe {
-            $function(state, frame)
-        };
-        $crate::raw::barrier::hook_of(call)
-    }};
-}
-
-pub(crate) use {continuation, functions, hook};
+pub(crate) use {continuation, functions};
 
 #[cfg(test)]
 #[path = "barrier_tests.rs"]

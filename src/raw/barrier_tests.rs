@@ -1,7 +1,7 @@
 //! That a panic becomes a Lua error wherever Lua calls this crate, and that nothing goes round the barrier.
 
 use crate::raw::{Function, module};
-use mlua::ffi::{self, lua_Debug, lua_KContext, lua_State};
+use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::CStr;
 use std::fs;
 use std::os::raw::c_int;
@@ -53,25 +53,12 @@ unsafe extern "C-unwind" fn break_later(_: *mut lua_State, _: c_int, _: lua_KCon
     panic!("after a wait")
 }
 
-unsafe extern "C-unwind" fn set_hook(state: *mut lua_State) -> c_int {
-    // SAFETY: the state runs.
-    unsafe { ffi::lua_sethook(state, Some(hook!(break_in_hook)), ffi::LUA_MASKCOUNT, 1) };
-    0
-}
-
-unsafe extern "C-unwind" fn break_in_hook(state: *mut lua_State, _: *mut lua_Debug) {
-    // SAFETY: as for `set_hook`.
-    unsafe { ffi::lua_sethook(state, None, 0, 0) };
-    panic!("in a hook")
-}
-
 const BREAK: &[(&CStr, Function)] = functions![
     (c"plainly", break_plainly),
     (c"with_values", break_with_values),
     (c"in_lua", break_in_lua),
     (c"oddly", break_oddly),
     (c"wait", wait),
-    (c"hook", set_hook),
 ];
 
 /// Runs a chunk with the table of functions as its argument; its result or its error, as a text.
@@ -144,20 +131,6 @@ fn a_panic_in_a_continuation_is_an_error() {
         run(code),
         "true false code:2: internal error: after a wait dead"
     );
-}
-
-#[test]
-fn a_panic_in_a_hook_is_an_error_of_the_interrupted_function() {
-    let code = "local b = ...
-        local function busy(n)
-          b.hook()
-          local sum = 0
-          for i = 1, n do sum = sum + i end
-          return sum
-        end
-        local ok, text = pcall(busy, 10)
-        return tostring(ok) .. ' ' .. text:gsub('^code:%d+: ', '')";
-    assert_eq!(run(code), "false internal error: in a hook");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(crate) use crate::function;
 pub use crate::lua::Function;
 pub(crate) use crate::lua::object;
 pub(crate) use barrier::text_of;
-pub(crate) use barrier::{continuation, functions, hook};
+pub(crate) use barrier::{continuation, functions};
 pub(crate) use fault::Fault;
 pub(crate) use text::Text;
 

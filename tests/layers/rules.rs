@@ -5,28 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The folders of `src/`, from the top down. A file imports files of its own folder, and of folders with a lower rank.
 const RANKS: &[(&str, u32)] = &[
-    ("src/lib.rs", 11),
-    ("src/main.rs", 11),
-    ("src/cli/", 10),
-    ("src/modules/", 9),
-    ("src/http/server/", 8),
-    ("src/http/client/", 8),
-    ("src/http/router/", 7),
-    ("src/ltask/", 6),
-    ("src/task/", 5),
-    ("src/stream/", 4),
-    ("src/socket/", 3),
-    ("src/file/", 3),
-    ("src/event/", 2),
-    ("src/codec/", 1),
-    ("src/lua/", 0),
+    ("src/lib.rs", 12),
+    ("src/main.rs", 12),
+    ("src/cli/", 11),
+    ("src/modules/", 10),
+    ("src/http/server/", 9),
+    ("src/http/client/", 9),
+    ("src/http/router/", 8),
+    ("src/ltask/", 7),
+    ("src/task/", 6),
+    ("src/stream/", 5),
+    ("src/socket/", 4),
+    ("src/file/", 4),
+    ("src/event/", 3),
+    ("src/codec/", 2),
+    ("src/lua/", 1),
+    ("src/memory/", 0),
 ];
 
 /// Places that files have still to leave, and the folder that they belong to.
 const OLD: &[(&str, &str)] = &[
     ("src/command.rs", "src/cli/"),
-    ("src/script.rs", "src/cli/"),
-    ("src/vm.rs", "src/cli/"),
     ("src/watch/", "src/cli/"),
     ("src/compress/", "src/modules/"),
     ("src/http/", "src/http/server/"),
@@ -40,16 +39,12 @@ const OLD: &[(&str, &str)] = &[
 /// `docs/architecture.md`.
 pub const UNSAFE: &[(&str, &str)] = &[
     (
-        "src/cli/allocator.rs",
-        "Lua's allocator over mimalloc and malloc",
-    ),
-    (
         "src/event/adopt.rs",
         "descriptors that are handed over as numbers",
     ),
     ("src/event/signals.rs", "signal handlers and dispositions"),
     ("src/ltask/crash.rs", "the handler of fatal signals"),
-    ("src/ltask/memory/arena.rs", "the memory of a service's VM"),
+    ("src/memory/arena.rs", "the memory of VMs"),
     (
         "src/ltask/message.rs",
         "blocks of malloc that C code may free",
@@ -77,7 +72,9 @@ const THREADS: &[(&str, &str)] = &[
     ("src/lua/store.rs", "an address that tells threads apart"),
     ("src/modules/json/mod.rs", "memory for a text"),
     ("src/modules/pack/mod.rs", "memory for messages"),
+    ("src/lua/interrupt.rs", "the VM that runs on this thread"),
     ("src/ltask/watch.rs", "the slice that runs on this thread"),
+    ("src/ltask/worker.rs", "the worker that this thread is"),
     ("src/event/pause.rs", "a function pointer"),
 ];
 

@@ -1,7 +1,7 @@
 //! Module `ltask.bootstrap`: builds a system, runs it, and takes it down, in the VM that starts it.
 
 use super::{config, raise_top};
-use crate::ltask::life::{self, Source};
+use crate::ltask::life;
 use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
@@ -9,6 +9,7 @@ use crate::ltask::preinit::Early;
 use crate::ltask::service::Service;
 use crate::ltask::system::{System, lock};
 use crate::ltask::{crash, run, worker};
+use crate::lua::{Chunk, Light};
 use crate::raw::object::{self, Key, Object};
 use crate::raw::{Function, Text, args, functions, guard, module, raise, settle};
 use mlua::ffi::{self, lua_State};
@@ -160,9 +161,7 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
         let (pointer, size) = super::block(state, 1);
         let handle = handle(state);
         let payload = Payload::from_raw(pointer, size);
-        handle
-            .system
-            .push_log(SYSTEM, payload, Repetition::Counted, None);
+        handle.system.push_log(SYSTEM, payload, Repetition::Counted);
         0
     }
 }
@@ -239,7 +238,7 @@ unsafe fn make(
     system: &Arc<System>,
     wanted: ServiceId,
     label: &str,
-    source: Source<'_>,
+    source: Chunk<'_>,
     place: Place,
 ) -> Option<ServiceId> {
     // SAFETY: as for `push_owned`.
@@ -248,9 +247,9 @@ unsafe fn make(
             push_no_place(state, wanted);
             return None;
         };
-        match life::make(system, id, label, Some(source)) {
+        match life::make(system, id, label, source) {
             Ok(service) => {
-                life::install(system, service, place, None);
+                life::install(system, service, place);
                 Some(id)
             }
             Err(message) => {
@@ -300,7 +299,8 @@ unsafe extern "C-unwind" fn preinit(state: *mut lua_State) -> c_int {
         let handle = handle(state);
         match Early::start(&handle.system, source) {
             Ok(early) => {
-                ffi::lua_pushlightuserdata(state, early.keep(&handle.system));
+                let Light(name) = early.keep(&handle.system);
+                ffi::lua_pushlightuserdata(state, name as *mut c_void);
                 1
             }
             Err(message) => {
@@ -325,8 +325,13 @@ unsafe extern "C-unwind" fn new_service_preinit(state: *mut lua_State) -> c_int 
             push_no_place(state, wanted);
             raise_top(state);
         };
-        match Early::finish(&handle.system, ffi::lua_touserdata(state, 3), id, label) {
-            Ok(service) => life::install(&handle.system, service, Place::Any, None),
+        match Early::finish(
+            &handle.system,
+            Light(ffi::lua_touserdata(state, 3).addr()),
+            id,
+            label,
+        ) {
+            Ok(service) => life::install(&handle.system, service, Place::Any),
             Err(message) => {
                 life::discard(&handle.system, id);
                 super::push_owned(state, message);
@@ -361,7 +366,7 @@ unsafe extern "C-unwind" fn post_message(state: *mut lua_State) -> c_int {
                 kind,
                 payload: Payload::from_raw(pointer, size),
             };
-            handle.system.post(message, 0, None).is_ok()
+            handle.system.post(message, 0).is_ok()
         };
         if !posted {
             raise(state, Text::new("push message failed"));
@@ -503,7 +508,7 @@ unsafe extern "C" fn send_log(system: *mut c_void, data: *mut c_void, size: usiz
         let system = &*system.cast::<System>();
         let entry = Payload::from_raw(data, size);
         // The panic has been reported on standard error; the C code has nobody to tell.
-        let _ = crate::raw::guard(|| Ok(system.push_log(SYSTEM, entry, Repetition::Counted, None)));
+        let _ = crate::raw::guard(|| Ok(system.push_log(SYSTEM, entry, Repetition::Counted)));
     }
 }
 

@@ -89,7 +89,7 @@ fn deliver(service: &mut Service, message: Message, ticket: i64, wait: bool) -> 
         return Posted::Queued;
     }
     let sender = if wait { service.id } else { 0 };
-    match service.system().post(message, sender, service.worker()) {
+    match service.system().post(message, sender) {
         Ok(()) => Posted::Done,
         Err((_, Refusal::Missing)) => Posted::Missing,
         Err((message, Refusal::Full)) if wait => {

@@ -70,7 +70,7 @@ unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
         let service = service(state);
         let payload = Payload::from_raw(pointer, size);
         let system = service.system();
-        system.push_log(service.id, payload, Repetition::Counted, service.worker());
+        system.push_log(service.id, payload, Repetition::Counted);
         0
     }
 }

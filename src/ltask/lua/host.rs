@@ -37,7 +37,7 @@ unsafe fn cancelled(data: *mut c_void, errand: Errand) {
 /// Sets how much memory the VM may have, 0 for any; returns the limit before.
 unsafe fn set_limit(data: *mut c_void, limit: usize) -> usize {
     // SAFETY: the host's contract.
-    unsafe { (*data.cast::<Service>()).memory().set_limit(limit) }
+    unsafe { (*(*data.cast::<Service>()).fast.memory).set_limit(limit) }
 }
 
 /// The core is gone: finalizers that still run must not find it.
@@ -111,14 +111,14 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
             service.fast.ended = true;
         }
         // The description needs memory, also of a service that has used up its own.
-        let limit = service.memory().set_limit(0);
+        let limit = (*service.fast.memory).set_limit(0);
         function!(describe).push(state, 0);
         ffi::lua_pushlightuserdata(state, co.cast());
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pushinteger(state, tag.session);
         let described = ffi::lua_pcall(state, 3, 1, 0);
         let service = &mut *data.cast::<Service>();
-        service.memory().set_limit(limit);
+        (*service.fast.memory).set_limit(limit);
         if described != ffi::LUA_OK {
             let mut length = 0;
             let text = ffi::lua_tolstring(state, -1, &mut length);

@@ -3,7 +3,7 @@
 
 use super::library::{add_handlers, push_module};
 use super::service;
-use crate::ltask::service::start_collector;
+use crate::lua::vm::restart_collector;
 use crate::raw::{Text, continuation, embed, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -16,7 +16,7 @@ pub(super) unsafe extern "C-unwind" fn init(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work; the call is the last act, and may yield.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
-        start_collector(state);
+        restart_collector(state);
         ffi::lua_settop(state, 1);
         set_path(state, c"lua_path", c"path");
         set_path(state, c"lua_cpath", c"cpath");

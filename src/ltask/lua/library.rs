@@ -7,6 +7,7 @@ use super::{dispatch, host, init};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::pack;
+use crate::lua::home;
 use crate::raw::object::Key;
 use crate::raw::{Function, args, continuation, embed, function, functions, module, push_bytes};
 use crate::task::coroutine;
@@ -126,6 +127,12 @@ pub(super) unsafe fn push_hook(state: *mut lua_State, name: &CStr) {
     }
 }
 
+/// Sets how much memory the VM may have, 0 for any; returns the limit before.
+unsafe fn set_limit(state: *mut lua_State, limit: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { home::memory_of(state).map_or(0, |memory| memory.set_limit(limit)) }
+}
+
 /// `core.setup()`: this VM has our service library from now on.
 pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work; the service knows the core when all is there.
@@ -149,6 +156,8 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
         let core = coroutine::install(state);
         let service = service(state);
         service.fast.core = core;
+        home::set_tasks(state, core);
+        service.fast.memory = home::memory_of(state).map_or(std::ptr::null(), std::ptr::from_ref);
         service.fast.starting = true;
         service.fast.wait_when_full = service.system().waits_when_full();
         (*core).set_host(host::host(service));
@@ -167,7 +176,7 @@ pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
             return 1;
         }
         // A service that has used up its memory must still be able to say so.
-        let limit = service(state).memory().set_limit(0);
+        let limit = set_limit(state, 0);
         function!(call_recover).push(state, 0);
         ffi::lua_pushvalue(state, 2);
         if ffi::lua_pcall(state, 1, 0, 0) != ffi::LUA_OK {
@@ -176,7 +185,7 @@ pub(super) unsafe extern "C-unwind" fn serve(state: *mut lua_State) -> c_int {
                 .system()
                 .log_text(service.id, "error while an error was handled");
         }
-        service(state).memory().set_limit(limit);
+        set_limit(state, limit);
         ffi::lua_pushboolean(state, 0);
         1
     }
@@ -327,9 +336,9 @@ unsafe extern "C-unwind" fn quit(state: *mut lua_State) -> c_int {
             return 0;
         }
         // A service that has used up its memory must still be able to end.
-        let limit = service(state).memory().set_limit(0);
+        let limit = set_limit(state, 0);
         embed::push_compiled(state, "ltask.quit");
-        service(state).memory().set_limit(limit);
+        set_limit(state, limit);
         ffi::lua_call(state, 0, 0);
         0
     }
@@ -432,7 +441,7 @@ unsafe extern "C-unwind" fn print(state: *mut lua_State) -> c_int {
         let service = service(state);
         let payload = Payload::from_raw(pointer, size);
         let system = service.system();
-        system.push_log(service.id, payload, Repetition::Written, service.worker());
+        system.push_log(service.id, payload, Repetition::Written);
         0
     }
 }

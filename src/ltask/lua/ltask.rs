@@ -3,9 +3,10 @@
 use super::{message, push_payload, service, service_id};
 use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::{Place, Refusal};
-use crate::ltask::memory::KIND_NAMES;
 use crate::ltask::message::{Message, Payload, ROOT, SYSTEM, kind, receipt, schedule};
 use crate::ltask::service::{Receipt, Service};
+use crate::lua::home;
+use crate::memory::KIND_NAMES;
 use crate::raw::{Function, Text, args, function, functions, module, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -53,7 +54,7 @@ pub(super) fn post(service: &mut Service, message: Message) -> Receipt {
         }
         service.pending.remove(message.to, message.session);
     }
-    match service.system().post(message, 0, service.worker()) {
+    match service.system().post(message, 0) {
         Ok(()) => done(),
         Err((message, refusal)) => Receipt {
             kind: match refusal {
@@ -205,8 +206,9 @@ unsafe extern "C-unwind" fn label(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn worker_id(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        match service(state).worker() {
-            Some(worker) => ffi::lua_pushinteger(state, worker.number() as i64),
+        service(state);
+        match crate::ltask::worker::number() {
+            Some(number) => ffi::lua_pushinteger(state, number as i64),
             None => ffi::lua_pushnil(state),
         }
         1
@@ -237,7 +239,7 @@ unsafe extern "C-unwind" fn pushlog(state: *mut lua_State) -> c_int {
         let (pointer, size) = super::block(state, 1);
         let payload = Payload::from_raw(pointer, size);
         let (system, id) = (service.system(), service.id);
-        system.push_log(id, payload, Repetition::Counted, service.worker());
+        system.push_log(id, payload, Repetition::Counted);
         0
     }
 }
@@ -260,7 +262,7 @@ unsafe extern "C" fn log_from_c(system: *mut c_void, id: u32, data: *mut c_void,
         let system = &*system.cast::<crate::ltask::system::System>();
         let entry = Payload::from_raw(data, size);
         // The panic has been reported on standard error; the C code has nobody to tell.
-        let _ = crate::raw::guard(|| Ok(system.push_log(id, entry, Repetition::Counted, None)));
+        let _ = crate::raw::guard(|| Ok(system.push_log(id, entry, Repetition::Counted)));
     }
 }
 
@@ -280,7 +282,10 @@ unsafe extern "C-unwind" fn get_pushlog(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn mem_limit(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let memory = service(state).memory();
+        service(state);
+        let Some(memory) = home::memory_of(state) else {
+            return 0;
+        };
         let before = if args::is_none(state, 1) {
             memory.limit()
         } else {
@@ -303,9 +308,10 @@ unsafe extern "C-unwind" fn mem_count(state: *mut lua_State) -> c_int {
             ffi::lua_settop(state, 0);
             ffi::lua_createtable(state, 0, 8);
         }
-        let (counts, used) = {
-            let memory = service(state).memory();
-            (memory.counts(), memory.used())
+        let Some((counts, used)) =
+            home::memory_of(state).map(|memory| (memory.counts(), memory.used()))
+        else {
+            return 0;
         };
         // The first is no object, the last two are Lua's own.
         for (name, count) in KIND_NAMES.iter().zip(counts).skip(1).take(5) {
@@ -335,7 +341,10 @@ unsafe extern "C-unwind" fn touch_service(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn backtrace(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let main = service(state).main_state();
+        service(state);
+        let Some(main) = home::main_of(state) else {
+            return 0;
+        };
         ffi::luaL_traceback(state, main, std::ptr::null(), 0);
         1
     }

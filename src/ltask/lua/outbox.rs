@@ -14,10 +14,7 @@ pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
     };
     while let Some(waiting) = queue.pop_front() {
         let (ticket, session) = (waiting.ticket, waiting.message.session);
-        match service
-            .system()
-            .post(waiting.message, service.id, service.worker())
-        {
+        match service.system().post(waiting.message, service.id) {
             Ok(()) => wake(service, ticket, true),
             Err((message, Refusal::Full)) => {
                 queue.push_front(Waiting { message, ticket });
@@ -28,7 +25,7 @@ pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
                 wake(service, ticket, false);
                 let system = service.system();
                 if session != 0 {
-                    system.answer_dead(to, service.id, session, service.worker());
+                    system.answer_dead(to, service.id, session);
                 }
             }
         }

@@ -1,10 +1,11 @@
 //! Module `ltask.root`: what root alone may do.
 
 use super::{raise_top, service, service_id};
-use crate::ltask::life::{self, Source};
+use crate::ltask::life;
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::ROOT;
 use crate::ltask::service::Service;
+use crate::lua::Chunk;
 use crate::raw::{Function, Text, args, functions, module, raise};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
@@ -31,7 +32,7 @@ unsafe fn root<'a>(state: *mut lua_State) -> &'a mut Service {
 /// What `new_service` and `init_service` have in common: label, source [, chunkname] and worker from
 /// argument `index` on.
 pub(super) struct Order {
-    pub(super) source: Source<'static>,
+    pub(super) source: Chunk<'static>,
     pub(super) label: &'static str,
     pub(super) place: Place,
 }
@@ -41,15 +42,15 @@ pub(super) unsafe fn source(
     state: *mut lua_State,
     index: c_int,
     name: Option<&'static CStr>,
-) -> Source<'static> {
+) -> Chunk<'static> {
     // SAFETY: the caller's promise.
     unsafe {
         let text: &'static [u8] = args::bytes(state, index);
         if name.is_none() && text.first() == Some(&b'@') {
             // The string ends with a zero byte.
-            return Source::File(CStr::from_ptr(text.as_ptr().add(1).cast()));
+            return Chunk::File(Some(CStr::from_ptr(text.as_ptr().add(1).cast())));
         }
-        Source::Text(text, name.unwrap_or(c"=service"))
+        Chunk::Text(text, name.unwrap_or(c"=service"))
     }
 }
 
@@ -99,12 +100,12 @@ unsafe fn make(state: *mut lua_State, root: &mut Service, id: u32, order: Order)
     let system = root.system();
     let slot = system.slots().get(id);
     let made = match slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
-        true => life::make(system, id, order.label, Some(order.source)),
+        true => life::make(system, id, order.label, order.source),
         false => Err(format!("init_service: {id} is no new service")),
     };
     match made {
         Ok(service) => {
-            life::install(root.system(), service, order.place, root.worker());
+            life::install(root.system(), service, order.place);
             true
         }
         Err(message) => {

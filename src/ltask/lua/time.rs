@@ -31,7 +31,7 @@ pub(super) fn set_timer(service: &mut Service, session: i64, ticks: i64) -> Opti
     if ticks <= 0 {
         let message = Message::bare(SYSTEM, id, session, kind::RESPONSE);
         // Its own mailbox is there, and takes answers always.
-        let _ = system.post(message, 0, service.worker());
+        let _ = system.post(message, 0);
         return None;
     }
     let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
@@ -115,7 +115,7 @@ unsafe extern "C-unwind" fn cpucost(state: *mut lua_State) -> c_int {
     unsafe {
         let service = service(state);
         let mut busy = service.card.busy();
-        if service.worker().is_some() {
+        if crate::ltask::worker::number().is_some() {
             busy += monotonic_nanos() - service.began;
         }
         ffi::lua_pushnumber(state, busy as f64 / 1e9);

@@ -1,9 +1,13 @@
 //! The allocator against a model, inside a VM, and when the system has no memory.
 
+use super::usage::KINDS;
 use super::*;
+use crate::lua;
+use mlua::ffi;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::os::raw::c_int;
+use std::ptr;
 
 thread_local! {
     static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
@@ -16,7 +20,7 @@ pub(super) fn system_is_exhausted() -> bool {
 
 /// A memory and what it should hold: each block with its size and the byte that fills it.
 struct Model {
-    memory: Box<Memory>,
+    memory: Memory,
     blocks: Vec<(*mut u8, usize, u8)>,
     stamp: u8,
 }
@@ -24,16 +28,15 @@ struct Model {
 impl Model {
     fn new() -> Self {
         Model {
-            memory: Memory::new(ptr::null_mut()),
+            memory: Memory::default(),
             blocks: Vec::new(),
             stamp: 0,
         }
     }
 
     fn call(&mut self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
-        let memory: *mut Memory = &mut *self.memory;
         // SAFETY: the model knows each block's size.
-        unsafe { allocate(memory.cast(), block.cast(), old, new).cast() }
+        unsafe { self.memory.reallocate(block, old, new) }
     }
 
     fn fill(&mut self, block: *mut u8, from: usize, size: usize, stamp: u8) {
@@ -175,8 +178,7 @@ fn what_is_freed_is_used_again() {
             model.free(last);
         }
     }
-    // SAFETY: nobody allocates.
-    let (held, _) = unsafe { (*model.memory.arena.get()).idle() };
+    let (held, _) = model.memory.arena.idle();
     assert!(held < 200_000, "{held} bytes for 131,328");
 }
 
@@ -199,41 +201,39 @@ fn growing_beyond_the_limit_is_refused_and_shrinking_is_not() {
     model.end();
 }
 
-/// A VM on a memory of its own.
-struct Vm(*mut lua_State, Box<Memory>);
+/// A VM on a memory of its own, with Lua's libraries.
+struct Vm(lua::Vm<()>);
 
 impl Vm {
     fn new() -> Self {
-        let mut memory = Memory::new(ptr::dangling_mut::<u8>().cast());
-        let pointer: *mut Memory = &mut *memory;
-        // SAFETY: the memory outlives the VM.
+        let vm = lua::Vm::for_service((), |_| Ok(())).expect("memory");
+        // SAFETY: the VM is open, and nothing of it runs.
         unsafe {
-            #[cfg(feature = "lua55")]
-            let state = ffi::lua_newstate(allocate, pointer.cast(), 1);
-            #[cfg(not(feature = "lua55"))]
-            let state = ffi::lua_newstate(allocate, pointer.cast());
-            assert!(!state.is_null());
-            ffi::luaL_openlibs(state);
-            Vm(state, memory)
+            ffi::luaL_openlibs(vm.state());
+            ffi::lua_gc(vm.state(), ffi::LUA_GCRESTART);
         }
+        Vm(vm)
+    }
+
+    fn memory(&self) -> &Memory {
+        self.0.memory()
     }
 
     fn run(&self, code: &str) -> c_int {
         // SAFETY: the VM is open.
         unsafe {
             let text = std::ffi::CString::new(code).expect("no NUL in the code");
-            let loaded = ffi::luaL_loadstring(self.0, text.as_ptr());
+            let loaded = ffi::luaL_loadstring(self.0.state(), text.as_ptr());
             assert_eq!(loaded, ffi::LUA_OK, "{code}");
-            ffi::lua_pcall(self.0, 0, 0, 0)
+            ffi::lua_pcall(self.0.state(), 0, 0, 0)
         }
     }
 }
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // SAFETY: closed once; the memory is dropped after this.
-        unsafe { ffi::lua_close(self.0) }
-        assert_eq!(self.1.used(), 0, "something was lost at close");
+        assert!(self.0.close().is_ok());
+        assert_eq!(self.memory().used(), 0, "something was lost at close");
     }
 }
 
@@ -241,11 +241,11 @@ impl Drop for Vm {
 fn a_vm_counts_its_objects_and_returns_everything() {
     let vm = Vm::new();
     let counts_of = |rounds: u64| {
-        let before = vm.1.counts();
+        let before = vm.memory().counts();
         let code = "for i = 1, ROUNDS do local t, f = {i}, function() return i end end";
         let ran = vm.run(&code.replace("ROUNDS", &rounds.to_string()));
         assert_eq!(ran, ffi::LUA_OK);
-        let after = vm.1.counts();
+        let after = vm.memory().counts();
         std::array::from_fn::<u64, KINDS, _>(|kind| after[kind] - before[kind])
     };
     // The difference is without what the compiler makes.
@@ -266,7 +266,7 @@ fn a_vm_counts_its_objects_and_returns_everything() {
 #[test]
 fn a_vm_over_its_limit_gets_an_error_and_goes_on() {
     let vm = Vm::new();
-    vm.1.set_limit(vm.1.used() + 100_000);
+    vm.memory().set_limit(vm.memory().used() + 100_000);
     // Loaded at once: with everything in use there is no room for another chunk.
     let ran = vm.run(
         "local done, message = pcall(string.rep, 'x', 200000)
@@ -279,21 +279,7 @@ fn a_vm_over_its_limit_gets_an_error_and_goes_on() {
     );
     assert_eq!(ran, ffi::LUA_OK);
     assert_eq!(vm.run("x = ('x'):rep(200000)"), ffi::LUA_ERRMEM);
-    assert!(vm.1.peak() <= vm.1.limit());
-}
-
-#[test]
-fn the_memory_of_a_vm_is_found_and_no_other() {
-    let vm = Vm::new();
-    // SAFETY: both VMs are open.
-    unsafe {
-        let found = of(vm.0).expect("it was made with it");
-        assert!(ptr::eq(found, &*vm.1));
-        assert_eq!((*found).owner(), ptr::dangling_mut::<u8>().cast());
-        let other = ffi::luaL_newstate();
-        assert!(of(other).is_none());
-        ffi::lua_close(other);
-    }
+    assert!(vm.memory().peak() <= vm.memory().limit());
 }
 
 #[test]
@@ -301,8 +287,7 @@ fn an_idle_vm_wastes_less_than_2_kib() {
     let vm = Vm::new();
     let count = vm.run("collectgarbage() collectgarbage()");
     assert_eq!(count, ffi::LUA_OK);
-    // SAFETY: nobody allocates.
-    let (held, idle) = unsafe { (*vm.1.arena.get()).idle() };
-    println!("used {}, in chunks {held}, idle {idle}", vm.1.used());
+    let (held, idle) = vm.memory().arena.idle();
+    println!("used {}, in chunks {held}, idle {idle}", vm.memory().used());
     assert!(idle < 2048, "{idle} bytes of {held} are idle");
 }

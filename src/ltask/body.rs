@@ -1,0 +1,147 @@
+//! A service with its VM, as it moves between threads: the VM owns the service.
+
+use super::fast::Fast;
+use super::message::ServiceId;
+use super::service::Service;
+use super::statistics::Card;
+use super::system::System;
+use super::watch;
+use crate::lua::{Broken, Chunk, Slice, Vm};
+use crate::raw::{embed, function};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::sync::Arc;
+
+/// See the file's head.
+pub(crate) type Body = Vm<Service>;
+
+/// How a slice ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// The main function waits for more.
+    Yielded,
+    /// It returned.
+    Returned,
+    /// It raised; that was logged.
+    Failed,
+}
+
+impl Vm<Service> {
+    /// A service with a VM and no main function yet. The error is a message.
+    pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<Body, String> {
+        let card = Arc::new(Card::default());
+        card.set_label(label);
+        let service = Service::new(system.clone(), id, card.clone());
+        let mut body = Vm::for_service(service, watch::interrupted)
+            .ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
+        body.run(function!(set_up))?;
+        system.slots().describe(id, card);
+        Ok(body)
+    }
+
+    /// Sets the main function.
+    pub(crate) fn set_main(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
+        if let Chunk::File(Some(path)) = chunk {
+            crate::watched::loads(path.to_bytes());
+        }
+        self.load(chunk)?;
+        self.start_collector();
+        Ok(())
+    }
+
+    /// Runs one slice. `step` is what the main function is resumed with, if anything. A panic does not leave it:
+    /// the service has failed then.
+    pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
+        self.running_place = self.place;
+        match self.resume(step) {
+            Ok(Slice::Yielded) => Outcome::Yielded,
+            Ok(Slice::Returned) => Outcome::Returned,
+            // An error that the system's end has raised is no news.
+            Ok(Slice::Failed) if self.system().is_quitting() => Outcome::Failed,
+            Ok(Slice::Failed) => {
+                let reason = self.failure();
+                self.report_failure(&reason);
+                Outcome::Failed
+            }
+            Err(broken) => {
+                self.give_up(&broken);
+                Outcome::Failed
+            }
+        }
+    }
+
+    /// A panic came out of the VM, in the middle of a call: the VM is left as it is.
+    #[cold]
+    fn give_up(&mut self, Broken(reason): &Broken) {
+        self.fast = Fast::default();
+        self.report_failure(&format!("{reason}; its VM is given up"));
+    }
+
+    fn report_failure(&mut self, reason: &str) {
+        self.failed = true;
+        let text = format!(
+            "service {} ({}) error: {reason}",
+            self.id,
+            self.card.label()
+        );
+        self.system().log_text(self.id, &text);
+    }
+
+    /// Copies the figures that others may ask for to the card, after a slice of so many nanoseconds.
+    pub(crate) fn account(&mut self, nanos: u64) {
+        let (used, peak) = (self.memory().used(), self.memory().peak());
+        self.card.add_slice(nanos, used, peak);
+    }
+
+    /// Ends the service: pending `<close>` variables and finalizers run.
+    pub(crate) fn end(mut self) {
+        self.dead = true;
+        if !self.is_broken()
+            && let Err(message) = self.run_on_base(function!(close_coroutines))
+        {
+            // A finalizer of a foreign native module may panic as well.
+            match self.is_broken() {
+                true => self.give_up(&Broken(message)),
+                false => self.system().log_text(self.id, &message),
+            }
+        }
+        if let Err(broken) = self.close() {
+            self.give_up(&broken);
+        }
+    }
+}
+
+/// Opens the libraries.
+unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
+    // SAFETY: a fresh state.
+    unsafe {
+        ffi::luaL_openlibs(state);
+        embed::install(state, Some(3));
+        embed::install_first(state);
+        crate::watched::lua::install(state);
+        0
+    }
+}
+
+/// Closes the tasks, then the main function, which is the argument: their `<close>` variables run.
+unsafe extern "C-unwind" fn close_coroutines(state: *mut lua_State) -> c_int {
+    // SAFETY: runs in the idle main state.
+    unsafe {
+        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        if ffi::lua_getfield(state, -1, c"lio.task".as_ptr()) == ffi::LUA_TTABLE {
+            ffi::lua_getfield(state, -1, c"kill_all".as_ptr());
+            ffi::lua_call(state, 0, 0);
+        }
+        ffi::lua_settop(state, 2);
+        ffi::lua_getfield(state, -1, c"coroutine".as_ptr());
+        ffi::lua_getfield(state, -1, c"close".as_ptr());
+        ffi::lua_pushvalue(state, 1);
+        // The main function's own error was logged already; one of a `__close` is of no interest.
+        ffi::lua_call(state, 1, 0);
+        0
+    }
+}
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

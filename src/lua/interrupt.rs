@@ -1,0 +1,172 @@
+//! Interrupts: another thread has a VM run something between two instructions.
+//!
+//! The other thread sends a signal; its handler sets a hook in the VM that the thread runs, which `lua_sethook` allows (the
+//! stock interpreter does so for Ctrl-C), and the hook does the rest. The signal is SIGURG, which is ignored by default and
+//! which Go's runtime uses for the same purpose; where a program has a handler of its own for it, it is left alone, and
+//! nothing is interrupted.
+
+use super::call::Call;
+use super::fault::{Fault, panic_message};
+use super::home::{self, Home};
+use mlua::ffi::{self, lua_Debug, lua_State};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What runs when a VM is interrupted, in the place of the function that was. An error is raised there, and again wherever
+/// it is caught. It must not look at the values of the call: they are that function's.
+pub(crate) type OnInterrupt = fn(&mut Call<'_>) -> Result<(), Fault>;
+
+thread_local! {
+    /// The VM that this thread runs, for the signal's handler.
+    static RUNNING: Cell<*const Home> = const { Cell::new(ptr::null()) };
+}
+
+/// Names a VM as the one that this thread runs, as long as this lives.
+pub(super) struct Running(*const Home);
+
+impl Running {
+    pub(super) fn enter(home: *const Home) -> Running {
+        Running(RUNNING.replace(home))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}
+
+/// A thread that can be interrupted.
+#[derive(Default)]
+pub(crate) struct Target {
+    /// Its pthread_t, 0 when there is none.
+    thread: AtomicUsize,
+}
+
+/// How many have asked for the handler. Held while a signal is sent, so that none is sent to a thread that has gone.
+static INSTALLED: Mutex<usize> = Mutex::new(0);
+
+fn installed() -> MutexGuard<'static, usize> {
+    INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Target {
+    /// It is the calling thread, until [`Target::leave`] is called by it.
+    pub(crate) fn enter(&self) {
+        RUNNING.set(ptr::null());
+        // SAFETY: asks for the calling thread.
+        let thread = unsafe { libc::pthread_self() };
+        self.thread.store(thread as usize, Ordering::SeqCst);
+    }
+
+    /// The thread ends, or runs no VM for this any more.
+    pub(crate) fn leave(&self) {
+        let _guard = installed();
+        self.thread.store(0, Ordering::SeqCst);
+    }
+
+    /// Interrupts the VM that it runs, if it runs one.
+    pub(crate) fn interrupt(&self) {
+        let installed = installed();
+        let thread = self.thread.load(Ordering::SeqCst);
+        if thread != 0 && *installed > 0 {
+            // SAFETY: the thread is there: it takes the lock before it goes.
+            unsafe { libc::pthread_kill(thread as libc::pthread_t, libc::SIGURG) };
+        }
+    }
+}
+
+/// Installs the signal's handler, until [`uninstall`] has been called as often.
+pub(crate) fn install() {
+    let mut installed = installed();
+    // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe.
+    unsafe {
+        if *installed == 0 {
+            let mut present: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGURG, ptr::null(), &mut present);
+            if present.sa_sigaction != libc::SIG_DFL && present.sa_sigaction != libc::SIG_IGN {
+                return;
+            }
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGURG, &action, ptr::null_mut());
+        }
+    }
+    *installed += 1;
+}
+
+/// See [`install`].
+pub(crate) fn uninstall() {
+    let mut installed = installed();
+    if *installed == 0 {
+        return;
+    }
+    *installed -= 1;
+    if *installed == 0 {
+        // SAFETY: back to the default, which is to ignore.
+        unsafe { libc::signal(libc::SIGURG, libc::SIG_DFL) };
+    }
+}
+
+extern "C" fn on_signal(_: c_int) {
+    let home = RUNNING.get();
+    if home.is_null() {
+        return;
+    }
+    // SAFETY: this thread runs the VM, so its home is there; only plain fields are read, and `lua_sethook` may be called at
+    // any time by the thread that runs the VM.
+    unsafe {
+        set_hook((*home).main.get(), true);
+        let tasks = (*home).tasks.get();
+        if !tasks.is_null() && !(*tasks).running().is_null() {
+            set_hook((*tasks).running(), true);
+        }
+    }
+}
+
+/// Sets the hook of a coroutine, or takes it off.
+///
+/// # Safety
+/// This thread runs the VM of the state.
+unsafe fn set_hook(state: *mut lua_State, is_on: bool) {
+    // SAFETY: it is the running thread that sets the hook, as `lua_sethook` asks for.
+    unsafe {
+        match is_on {
+            true => ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, 1),
+            false => ffi::lua_sethook(state, None, 0, 0),
+        }
+    }
+}
+
+/// Between two instructions.
+unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: Lua calls it with a valid state, and room for 20 values; what is left of the step when its error is raised is
+    // the error. The values below are those of the interrupted function.
+    unsafe {
+        let Some(home) = home::of(state) else { return };
+        let Some(handler) = home.on_interrupt.get() else {
+            return;
+        };
+        set_hook(state, false);
+        set_hook(home.main.get(), false);
+        let top = ffi::lua_gettop(state);
+        let result = catch_unwind(AssertUnwindSafe(|| handler(&mut Call::new(state, 20))));
+        let fault = match result {
+            Ok(Ok(())) => return ffi::lua_settop(state, top),
+            Ok(Err(fault)) => fault,
+            Err(panic) => Fault::message(panic_message(panic)),
+        };
+        // What catches the error gets it again, and what has resumed this must not go on either.
+        set_hook(state, true);
+        set_hook(home.main.get(), true);
+        if let Some(tasks) = home.tasks.get().as_ref() {
+            tasks.for_each_link(|from, _| set_hook(from, true));
+        }
+        fault.raise(state)
+    }
+}

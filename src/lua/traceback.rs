@@ -1,0 +1,57 @@
+//! Where a coroutine is, as text.
+
+use super::call::Call;
+use super::returns::sealed::Sealed;
+use super::returns::{Push, Pusher};
+use super::stack::at;
+use mlua::ffi;
+use std::ffi::c_int;
+use std::ptr;
+
+/// The string at an index with a traceback of the running coroutine behind it, from a level on: 0 is the running function.
+pub(crate) struct Traceback {
+    pub(crate) message: c_int,
+    pub(crate) level: c_int,
+}
+
+impl Sealed for Traceback {}
+impl Push for Traceback {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: a string stays on the stack meanwhile, and nothing else is converted; a pusher has room.
+        unsafe {
+            let message = match ffi::lua_type(state, at(self.message)) {
+                ffi::LUA_TSTRING => ffi::lua_tostring(state, self.message),
+                _ => ptr::null(),
+            };
+            ffi::luaL_traceback(state, state, message, self.level);
+        }
+    }
+}
+
+/// A traceback alone.
+struct Here {
+    level: c_int,
+}
+
+impl Sealed for Here {}
+impl Push for Here {
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: a pusher has room.
+        unsafe { ffi::luaL_traceback(to.state(), to.state(), ptr::null(), self.level) }
+    }
+}
+
+impl Call<'_> {
+    /// Where the running coroutine is, from `level` on; `None` for want of memory.
+    pub(crate) fn traceback(&mut self, level: c_int) -> Option<String> {
+        let height = self.count();
+        // The function that pushes it is one level more.
+        let made = self.create(Here { level: level + 1 });
+        let text = made.ok().and_then(|index| self.string(index));
+        let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        self.drop_to(height);
+        text
+    }
+}

@@ -1,0 +1,437 @@
+//! VMs of our own: those of services, and the one of the executable.
+//!
+//! A VM owns a value of Rust's, its *data*. Whoever has the VM has it by `Deref`, as long as nothing of Lua's runs; a step
+//! has it by [`Call::data`]. Both borrow the only way to it mutably, so there are no two references.
+//!
+//! A service's VM runs its main function as a coroutine, which lies in the first slot of the main state. No Lua code runs
+//! on the main state before the VM ends, and the registry has that coroutine in its place: so no Lua value is the main
+//! state, and nothing can reach the slot, the debug library included.
+
+use super::call::Call;
+use super::chunk::{self, Chunk};
+use super::fault::Fault;
+use super::function::Function;
+use super::home::{ALLOCATORS, Home, data_of, kind_of, of};
+use super::interrupt::{self, OnInterrupt};
+use super::stack::Stack;
+use super::store::Store;
+use crate::memory::Memory;
+use mlua::ffi::{self, lua_State};
+use std::cell::{Cell, OnceCell};
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+/// A VM with its data.
+pub(crate) struct Vm<T>(NonNull<Home>, PhantomData<T>);
+
+// SAFETY: no state of Lua's is tied to a thread while nothing of it runs; what its objects share is reachable from this VM
+// only (see the head of `lua`), so it moves as a whole, and `T` with it.
+unsafe impl<T: Send> Send for Vm<T> {}
+
+/// How a slice of the main function ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slice {
+    /// It has yielded.
+    Yielded,
+    /// It has returned.
+    Returned,
+    /// It has raised: see [`Vm::failure`].
+    Failed,
+}
+
+/// A panic has unwound a call of the VM, with this message; only its data can still be used.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) String);
+
+impl<T: Send + 'static> Vm<T> {
+    /// A VM for one of many services, with a counted memory, where `on_interrupt` runs when its thread is interrupted; it
+    /// has no libraries yet, and its collector rests. `None` when there is not enough memory.
+    pub(crate) fn for_service(data: T, on_interrupt: OnInterrupt) -> Option<Vm<T>> {
+        let vm = Vm::with(ALLOCATORS[0], data)?;
+        let _ = vm.home().on_interrupt.set(on_interrupt);
+        // SAFETY: nothing but the libraries' preparation runs; a memory error is reported by the result.
+        let made = unsafe {
+            let base = vm.home().base.get();
+            ffi::lua_pushcfunction(base, new_main);
+            ffi::lua_pcall(base, 0, 1, 0) == ffi::LUA_OK
+        };
+        if !made {
+            return None;
+        }
+        // SAFETY: the coroutine lies on the main state.
+        let main = unsafe { ffi::lua_tothread(vm.home().base.get(), 1) };
+        vm.home().main.set(main);
+        Some(vm)
+    }
+
+    /// The VM of a program: as the stock interpreter's, but for mimalloc's memory. With `LIO_MALLOC=libc` in the
+    /// environment, or the feature `plain_malloc`, all memory comes from malloc(3), which memory checkers watch.
+    #[cfg(feature = "vendored")]
+    pub(crate) fn for_program(data: T) -> Option<Vm<T>> {
+        let libc = std::env::var_os("LIO_MALLOC").is_some_and(|name| name == "libc");
+        let allocator = match cfg!(feature = "plain_malloc") || libc {
+            true => ALLOCATORS[2],
+            false => {
+                crate::memory::general::prepare();
+                ALLOCATORS[1]
+            }
+        };
+        let vm = Vm::with(allocator, data)?;
+        vm.home().warn(vm.home().base.get());
+        Some(vm)
+    }
+
+    fn with(allocator: ffi::lua_Alloc, data: T) -> Option<Vm<T>> {
+        let home = Box::new(Home {
+            memory: Memory::default(),
+            store: Store::default(),
+            kind: Cell::new(kind_of::<T>()),
+            data: Box::into_raw(Box::new(data)).cast(),
+            base: Cell::new(ptr::null_mut()),
+            main: Cell::new(ptr::null_mut()),
+            is_broken: Cell::new(false),
+            on_interrupt: OnceCell::new(),
+            warnings: Default::default(),
+            tasks: Cell::new(ptr::null()),
+        });
+        let vm: Vm<T> = Vm(NonNull::from(Box::leak(home)), PhantomData);
+        // SAFETY: the home lives until the state is closed; a fresh state has no code that the collector could run.
+        unsafe {
+            let data = vm.0.as_ptr().cast();
+            #[cfg(feature = "lua55")]
+            let base = ffi::lua_newstate(allocator, data, seed());
+            #[cfg(not(feature = "lua55"))]
+            let base = ffi::lua_newstate(allocator, data);
+            if base.is_null() {
+                return None;
+            }
+            ffi::lua_atpanic(base, super::warning::report_panic);
+            ffi::lua_gc(base, ffi::LUA_GCSTOP);
+            vm.home().base.set(base);
+        }
+        Some(vm)
+    }
+
+    fn home(&self) -> &Home {
+        // SAFETY: freed with the VM; nobody has a mutable reference to it.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The main state, for tests that prepare a VM.
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> *mut lua_State {
+        self.home().base.get()
+    }
+
+    /// What Lua allocates from.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.home().memory
+    }
+
+    /// Whether a panic has unwound a call of the VM.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.home().is_broken.get()
+    }
+
+    /// Runs `function`, protected: in a service's VM the main function's coroutine runs it, and must not have begun. The
+    /// error is a message.
+    pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
+        match self.home().main.get().is_null() {
+            true => self.run_on_base(function),
+            false => self.run_on_main(|main| {
+                // SAFETY: the coroutine is idle, with room for 20 values.
+                unsafe { function.push(main, 0) }
+                0
+            }),
+        }
+    }
+
+    /// Sets the main function of a service. The error is a message.
+    pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
+        self.run_on_main(|main| {
+            // SAFETY: as for `run`; the chunk lives until the function has returned, which is before this does.
+            unsafe {
+                ffi::lua_pushcfunction(main, chunk::load_pointed);
+                ffi::lua_pushlightuserdata(main, (&raw const chunk).cast_mut().cast());
+            }
+            1
+        })
+    }
+
+    /// Runs what `push` has pushed on the idle coroutine; its results stay there.
+    fn run_on_main(&mut self, push: impl FnOnce(*mut lua_State) -> c_int) -> Result<(), String> {
+        let (base, main) = (self.home().base.get(), self.home().main.get());
+        let status = self.guarded(|| {
+            let arguments = push(main);
+            let mut results = 0;
+            // SAFETY: the coroutine has the function and its arguments; an error comes back as a status.
+            unsafe { ffi::lua_resume(main, base, arguments, &mut results) }
+        });
+        settle(status, main)
+    }
+
+    /// Runs `function` on the main state, protected, with the main function's coroutine as its argument if there is one.
+    /// In a service's VM this is the last act but [`Vm::close`]. The error is a message.
+    pub(crate) fn run_on_base(&mut self, function: Function) -> Result<(), String> {
+        let base = self.home().base.get();
+        let arguments = c_int::from(!self.home().main.get().is_null());
+        let status = self.guarded(|| {
+            // SAFETY: the main state is idle, with its first slot in use at most.
+            unsafe {
+                function.push(base, 0);
+                if arguments > 0 {
+                    ffi::lua_pushvalue(base, 1);
+                }
+                ffi::lua_pcall(base, arguments, 0, 0)
+            }
+        });
+        settle(status, base)
+    }
+
+    /// Resumes the main function, with `argument` if there is one. What it yields is dropped.
+    pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<Slice, Broken> {
+        let (base, main) = (self.home().base.get(), self.home().main.get());
+        let _running = interrupt::Running::enter(self.home());
+        self.guarded(|| {
+            let mut results = 0;
+            // SAFETY: this thread has the VM. The coroutine is suspended or fresh, with room for one value.
+            unsafe {
+                if let Some(argument) = argument {
+                    ffi::lua_pushboolean(main, argument.into());
+                }
+                let arguments = argument.is_some().into();
+                match ffi::lua_resume(main, base, arguments, &mut results) {
+                    ffi::LUA_YIELD => {
+                        ffi::lua_settop(main, -results - 1);
+                        Slice::Yielded
+                    }
+                    ffi::LUA_OK => Slice::Returned,
+                    _ => Slice::Failed,
+                }
+            }
+        })
+    }
+
+    /// Message and traceback of the main function's error, once it has failed. The VM runs nothing after that but what
+    /// closes it.
+    pub(crate) fn failure(&mut self) -> String {
+        let base = self.home().base.get();
+        let limit = self.memory().set_limit(0);
+        let text = self.guarded(|| {
+            // SAFETY: as for `run_on_base`; the error lies on top of the coroutine.
+            unsafe {
+                ffi::lua_pushcfunction(base, describe);
+                ffi::lua_pushvalue(base, 1);
+                ffi::lua_pcall(base, 1, 1, 0);
+                take_message(base)
+            }
+        });
+        self.memory().set_limit(limit);
+        text.unwrap_or_else(|Broken(message)| message)
+    }
+
+    /// Lets the collector run, in the mode of the VM: see [`Call::start_collector`]; a program's is generational, as in
+    /// the stock interpreter.
+    pub(crate) fn start_collector(&mut self) {
+        let base = self.home().base.get();
+        // SAFETY: no step runs; the collector raises nothing.
+        unsafe {
+            if self.home().main.get().is_null() || cfg!(feature = "lua55") {
+                ffi::lua_gc(base, ffi::LUA_GCRESTART);
+                #[cfg(feature = "lua55")]
+                ffi::lua_gc(base, ffi::LUA_GCGEN);
+                #[cfg(not(feature = "lua55"))]
+                ffi::lua_gc(base, ffi::LUA_GCGEN, 0 as c_int, 0 as c_int);
+            } else {
+                restart_collector(base);
+            }
+        }
+    }
+
+    /// Ends the VM: finalizers run. The data stays. A VM that is broken is left as it is.
+    pub(crate) fn close(&mut self) -> Result<(), Broken> {
+        let base = self.home().base.get();
+        if base.is_null() || self.is_broken() {
+            return Ok(());
+        }
+        // SAFETY: this thread has the VM, and nothing of it runs; it is closed once.
+        let closed = self.guarded(|| unsafe { ffi::lua_close(base) });
+        self.home().base.set(ptr::null_mut());
+        closed
+    }
+
+    /// Calls into the VM. A panic that comes out of it, from code of somebody else's, breaks it.
+    fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
+        if self.is_broken() {
+            return Err(Broken("the VM is broken".into()));
+        }
+        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+            self.home().is_broken.set(true);
+            Broken(super::fault::panic_message(panic))
+        })
+    }
+}
+
+impl<T> Deref for Vm<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: of this type, and dropped with the VM. Steps, which may borrow it too, run while the VM itself is
+        // borrowed mutably.
+        unsafe { &*self.0.as_ref().data.cast::<T>() }
+    }
+}
+
+impl<T> DerefMut for Vm<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the VM is borrowed mutably, and with it the only way to the data while nothing of Lua's runs.
+        unsafe { &mut *self.0.as_ref().data.cast::<T>() }
+    }
+}
+
+impl<T> Drop for Vm<T> {
+    fn drop(&mut self) {
+        // SAFETY: nobody has the VM any more; each part is freed once, the home after the state that allocates from it.
+        unsafe {
+            let home = self.0.as_ref();
+            let base = home.base.replace(ptr::null_mut());
+            if !base.is_null() && !home.is_broken.get() {
+                let closed = catch_unwind(|| ffi::lua_close(base));
+                home.is_broken.set(closed.is_err());
+            }
+            home.kind.set(0);
+            drop(Box::from_raw(home.data.cast::<T>()));
+            // The stack of a broken VM ends in calls that are no more, so not even its finalizers can run. It is lost,
+            // and its memory.
+            if !home.is_broken.get() {
+                drop(Box::from_raw(self.0.as_ptr()));
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The data of the VM, when it is one of ours with data of this type.
+    #[inline]
+    pub(crate) fn data<T: Send + 'static>(&mut self) -> Option<&mut T> {
+        self.data_and_stack().map(|(data, _)| data)
+    }
+
+    /// The data of the VM, and beside it the values of the call.
+    #[inline]
+    pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
+        // SAFETY: the call is borrowed as a whole, and with it the only way to the data while something of Lua's runs.
+        unsafe { Some((&mut *data_of::<T>(self.state)?.as_ptr(), &mut **self)) }
+    }
+
+    /// The VM's memory, when it is one of ours.
+    pub(crate) fn memory(&self) -> Option<&Memory> {
+        // SAFETY: the home lives as long as the VM.
+        unsafe { of(self.state).map(|home| &home.memory) }
+    }
+
+    /// Lets the collector of a service's VM run. Its first cycle begins when the VM has doubled, as by default each later
+    /// one does: what there is now stays, and to go through it would be a tenth of a short service's work.
+    pub(crate) fn start_collector(&mut self) {
+        // SAFETY: it does not run yet, so no finalizer can.
+        unsafe { restart_collector(self.state) }
+    }
+
+    /// Lets the collector rest: what is made from now on stays.
+    pub(crate) fn stop_collector(&mut self) {
+        // SAFETY: sets a flag.
+        unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSTOP) };
+    }
+}
+
+/// Opens Lua's own libraries.
+pub(crate) const OPEN_LIBRARIES: Function = {
+    unsafe extern "C-unwind" fn open(state: *mut lua_State) -> c_int {
+        // SAFETY: called by Lua, with room for 20 values.
+        unsafe { ffi::luaL_openlibs(state) };
+        0
+    }
+    // SAFETY: a C function that owns nothing, and does not panic.
+    unsafe { Function::foreign(open) }
+};
+
+/// What strings' hashes begin with: not to be guessed from outside.
+#[cfg(feature = "lua55")]
+fn seed() -> std::ffi::c_uint {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
+}
+
+/// See [`Call::start_collector`].
+///
+/// # Safety
+/// `state` is valid, and the collector at rest; or finalizers may run.
+pub(crate) unsafe fn restart_collector(state: *mut lua_State) {
+    // SAFETY: neither call raises or allocates.
+    unsafe {
+        ffi::lua_gc(state, ffi::LUA_GCRESTART);
+        // A step backwards is so much that may be allocated before the next. The incremental collector of Lua 5.5 falls
+        // behind a program that makes little but objects with finalizers, such as sockets: there it is the generational one.
+        #[cfg(not(feature = "lua55"))]
+        {
+            let kibibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT);
+            ffi::lua_gc(state, ffi::LUA_GCSTEP, -kibibytes);
+        }
+    }
+}
+
+/// Makes the main function's coroutine, which takes the place of the main state in the registry.
+unsafe extern "C-unwind" fn new_main(state: *mut lua_State) -> c_int {
+    // SAFETY: runs in a fresh state, protected; this frame owns nothing.
+    unsafe {
+        ffi::lua_newthread(state);
+        ffi::lua_pushvalue(state, -1);
+        ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
+        1
+    }
+}
+
+/// The message of the failed coroutine at 1, with its traceback.
+unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
+    // SAFETY: runs protected, with the coroutine as its argument, whose error lies on top of its stack.
+    unsafe {
+        let failed = ffi::lua_tothread(state, 1);
+        ffi::lua_xmove(failed, state, 1);
+        let text = ffi::luaL_tolstring(state, -1, ptr::null_mut());
+        ffi::luaL_traceback(state, failed, text, 0);
+        1
+    }
+}
+
+/// What a protected call came to, which has left its error on top of the stack if it failed.
+fn settle(status: Result<c_int, Broken>, state: *mut lua_State) -> Result<(), String> {
+    match status {
+        Ok(ffi::LUA_OK) => Ok(()),
+        // SAFETY: the error of the call lies on top.
+        Ok(_) => Err(unsafe { take_message(state) }),
+        Err(Broken(message)) => Err(message),
+    }
+}
+
+/// Takes the error on top of a stack.
+///
+/// # Safety
+/// There is one.
+pub(super) unsafe fn take_message(state: *mut lua_State) -> String {
+    // SAFETY: reads and pops the top; a string is not converted.
+    unsafe {
+        let mut length = 0;
+        let text = match ffi::lua_type(state, -1) {
+            ffi::LUA_TSTRING => {
+                let bytes = ffi::lua_tolstring(state, -1, &mut length);
+                let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+            _ => "(error object is not a string)".to_owned(),
+        };
+        ffi::lua_pop(state, 1);
+        text
+    }
+}

@@ -1,0 +1,241 @@
+//! VMs of our own: their data, their main function, what interrupts them, and what the debug library cannot do to them.
+
+use super::interrupt::{self, Target};
+use super::*;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the VMs of these tests have.
+#[derive(Default)]
+struct Notes {
+    lines: Vec<String>,
+    target: Arc<Target>,
+    /// What an interrupt raises.
+    raises: Option<&'static str>,
+}
+
+/// `note(text)`: adds a line to the data.
+fn note(call: &mut Call<'_>) -> Result<(), Fault> {
+    let line = call.utf8(1)?.to_owned();
+    let notes = call.data::<Notes>().expect("the data of the VM");
+    notes.lines.push(line);
+    Ok(())
+}
+
+/// `interrupt()`: as another thread does.
+fn interrupt_me(call: &mut Call<'_>) -> Result<(), Fault> {
+    let notes = call.data::<Notes>().expect("the data of the VM");
+    notes.target.interrupt();
+    Ok(())
+}
+
+/// `other()` → whether there is data of another type.
+fn other(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(call.data::<String>().is_some())
+}
+
+fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
+    let here = call.traceback(0).expect("memory");
+    let notes = call.data::<Notes>().expect("the data of the VM");
+    let line = here.lines().nth(1).unwrap_or_default().trim().to_owned();
+    notes.lines.push(line);
+    match notes.raises {
+        Some("panic") => panic!("in a hook"),
+        Some(text) => Err(Fault::message(text)),
+        None => Ok(()),
+    }
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"note", Function::new(note)),
+    (c"interrupt", Function::new(interrupt_me)),
+    (c"other", Function::new(other)),
+];
+
+use mlua::ffi;
+use std::ffi::CStr;
+
+/// A VM with the functions above as globals, and a main function.
+fn vm(notes: Notes, code: &str) -> Vm<Notes> {
+    let mut vm = Vm::for_service(notes, interrupted).expect("memory");
+    vm.run(OPEN_LIBRARIES).expect("the libraries");
+    // SAFETY: the VM is idle.
+    unsafe {
+        for (name, function) in FUNCTIONS {
+            function.push(vm.state(), 0);
+            ffi::lua_setglobal(vm.state(), name.as_ptr());
+        }
+    }
+    vm.load(Chunk::Text(code.as_bytes(), c"=main"))
+        .expect("good code");
+    vm.start_collector();
+    vm
+}
+
+/// Interrupts are of the process: one test at a time.
+fn with_interrupts(test: impl FnOnce(Arc<Target>)) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    interrupt::install();
+    let target = Arc::new(Target::default());
+    target.enter();
+    test(target.clone());
+    target.leave();
+    interrupt::uninstall();
+}
+
+#[test]
+fn a_main_function_yields_returns_and_fails() {
+    let code = "note 'one' local argument = coroutine.yield(1, 2, 3) note(tostring(argument)) coroutine.yield()
+        error { 'odd' }";
+    let mut vm = vm(Notes::default(), code);
+    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(Some(true)).unwrap(), Slice::Yielded);
+    vm.lines.push("mine".into());
+    assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+    assert!(vm.failure().starts_with("table: 0x"));
+    assert_eq!(vm.lines, ["one", "true", "mine"]);
+    let mut vm = self::vm(Notes::default(), "assert(not other())");
+    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+}
+
+#[test]
+fn what_does_not_load_or_run_is_a_message() {
+    let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
+    let wrong = vm.load(Chunk::Text(b"x =", c"=wrong")).unwrap_err();
+    assert_eq!(wrong, "wrong:1: unexpected symbol near <eof>");
+    let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
+    let missing = vm.load(Chunk::File(Some(c"/there/is/no.lua"))).unwrap_err();
+    assert!(
+        missing.starts_with("cannot open /there/is/no.lua"),
+        "{missing}"
+    );
+    let fails = const {
+        Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { Err(Fault::message("no")) })
+    };
+    let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
+    assert_eq!(vm.run(fails).unwrap_err(), "no");
+}
+
+// A script that clears the registry freed the coroutine under the scheduler, which resumed it then.
+#[test]
+fn the_debug_library_cannot_take_the_main_function_away() {
+    let code = "local threads = 0
+        local registry = debug.getregistry()
+        for key, value in pairs(registry) do
+          if type(value) == 'thread' then
+            threads = threads + 1
+            assert(value == coroutine.running(), 'the main state')
+            registry[key] = nil
+            assert(not pcall(coroutine.close, value) and not coroutine.resume(value))
+          end
+        end
+        assert(threads == 1)
+        local function busy() for i = 1, 1000 do local t = { i } end collectgarbage() end
+        coroutine.yield()
+        busy()
+        note(tostring(coroutine.isyieldable()))";
+    let mut vm = vm(Notes::default(), code);
+    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.lines, ["true"]);
+}
+
+// Finalizers run on whatever coroutine allocates: the main state must not be one, since a script could close it.
+#[test]
+fn no_finalizer_meets_the_main_state_before_the_vm_ends() {
+    let code = "local main = coroutine.running()
+        local function guard()
+          setmetatable({}, { __gc = function()
+            local running, is_main = coroutine.running()
+            note(is_main and 'main' or 'coroutine')
+          end })
+        end
+        guard() collectgarbage() coroutine.yield() guard() collectgarbage() coroutine.yield() guard()";
+    let mut vm = vm(Notes::default(), code);
+    while vm.resume(None).unwrap() == Slice::Yielded {}
+    assert_eq!(vm.lines, ["coroutine", "coroutine"]);
+    vm.close().unwrap();
+    assert_eq!(vm.lines, ["coroutine", "coroutine", "main"]);
+}
+
+#[test]
+fn an_interrupt_runs_once_and_the_function_goes_on() {
+    with_interrupts(|target| {
+        let notes = Notes {
+            target,
+            ..Notes::default()
+        };
+        let mut vm = vm(
+            notes,
+            "interrupt() local sum = 0 for i = 1, 100 do sum = sum + i end note(tostring(sum))",
+        );
+        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.lines, ["main:1: in main chunk", "5050"]);
+    });
+}
+
+#[test]
+fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
+    with_interrupts(|target| {
+        let raises = Some("enough");
+        let notes = Notes {
+            target,
+            raises,
+            ..Notes::default()
+        };
+        let mut vm = vm(
+            notes,
+            "for i = 1, 100 do pcall(function() interrupt() while true do end end) end note 'end'",
+        );
+        assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+        assert!(vm.failure().starts_with("enough"));
+        assert!(!vm.lines.iter().any(|line| line == "end"));
+    });
+}
+
+#[test]
+fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
+    with_interrupts(|target| {
+        let raises = Some("panic");
+        let notes = Notes {
+            target,
+            raises,
+            ..Notes::default()
+        };
+        let mut vm = vm(notes, "interrupt() while true do end");
+        assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+        let failure = vm.failure();
+        assert!(
+            failure.starts_with("internal error: in a hook\n"),
+            "{failure}"
+        );
+    });
+}
+
+#[test]
+fn a_vm_moves_between_threads_with_its_data() {
+    let mut vm = vm(
+        Notes::default(),
+        "note 'here' coroutine.yield() note 'there'",
+    );
+    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    let other = std::thread::spawn(move || {
+        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        vm.lines.clone()
+    });
+    assert_eq!(other.join().unwrap(), ["here", "there"]);
+}
+
+#[test]
+fn the_data_is_dropped_after_the_finalizers() {
+    let notes = Notes::default();
+    let target = notes.target.clone();
+    let code = "kept = setmetatable({}, { __gc = function() note 'late' end })";
+    let mut vm = vm(notes, code);
+    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    vm.close().unwrap();
+    assert_eq!(vm.lines, ["late"]);
+    assert_eq!(Arc::strong_count(&target), 2);
+    drop(vm);
+    assert_eq!(Arc::strong_count(&target), 1);
+}

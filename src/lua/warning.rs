@@ -1,0 +1,86 @@
+//! What a VM of ours writes to standard error by itself: warnings, in a program's VM; errors that nobody catches.
+
+use super::home::Home;
+use super::vm::take_message;
+use mlua::ffi::{self, lua_State};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
+
+/// Whether warnings are written.
+#[derive(Default)]
+pub(super) struct State(Cell<Warnings>);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Warnings {
+    /// Only `warn("@on")` counts. A new VM of Lua 5.4 begins so.
+    #[cfg_attr(not(feature = "lua55"), default)]
+    Off,
+    /// A new VM of Lua 5.5 begins so.
+    #[cfg_attr(feature = "lua55", default)]
+    On,
+    /// A piece of a warning was written, and more follows.
+    Continued,
+}
+
+impl Home {
+    /// Writes the warnings of the VM.
+    pub(super) fn warn(&self, state: *mut lua_State) {
+        // SAFETY: the VM's state; the home outlives it.
+        unsafe {
+            let home = std::ptr::from_ref(self).cast_mut().cast();
+            ffi::lua_setwarnf(state, Some(write_warning), home);
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn write_warning(
+    home: *mut c_void,
+    message: *const c_char,
+    continues: c_int,
+) {
+    // SAFETY: Lua passes the home, and a C string.
+    let (state, message) = unsafe {
+        let State(state) = &(*home.cast::<Home>()).warnings;
+        (state, CStr::from_ptr(message).to_bytes())
+    };
+    let continues = continues != 0;
+    let now = state.get();
+    // A control message comes in one piece.
+    let is_control = now != Warnings::Continued && !continues && message.starts_with(b"@");
+    if is_control {
+        match message {
+            b"@on" => state.set(Warnings::On),
+            b"@off" => state.set(Warnings::Off),
+            _ => {}
+        }
+        return;
+    }
+    if now == Warnings::Off {
+        return;
+    }
+    let mut out = std::io::stderr();
+    let start: &[u8] = match now {
+        Warnings::On => b"Lua warning: ",
+        _ => b"",
+    };
+    let end: &[u8] = if continues { b"" } else { b"\n" };
+    for piece in [start, message, end] {
+        let _ = out.write_all(piece);
+    }
+    state.set(match continues {
+        true => Warnings::Continued,
+        false => Warnings::On,
+    });
+}
+
+/// An error that nobody catches: Lua is about to abort the process.
+pub(super) unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
+    // SAFETY: Lua leaves the error object on top for the panic function.
+    let text = unsafe { take_message(state) };
+    let _ = writeln!(
+        std::io::stderr(),
+        "PANIC: unprotected error in call to Lua API ({text})"
+    );
+    0
+}
