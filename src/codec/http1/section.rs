@@ -3,10 +3,17 @@
 /// Names and values in order, as sent. `section` was accepted by [`super::fields::parse_section`]; it may lack its
 /// blank line.
 pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
-    let lines = section.split(|&byte| byte == b'\n');
-    lines.filter_map(|line| {
-        let colon = memchr::memchr(b':', line)?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    let mut rest = section;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len() - 1);
+            let line = &rest[..end];
+            rest = &rest[end + 1..];
+            if let Some(colon) = memchr::memchr(b':', line) {
+                return Some((&line[..colon], line[colon + 1..].trim_ascii()));
+            }
+        }
+        None
     })
 }
 

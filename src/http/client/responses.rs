@@ -5,7 +5,7 @@
 
 use super::Input;
 use crate::codec::http1::body::{self, Run};
-use crate::codec::http1::fields::NO_FIELDS;
+use crate::codec::http1::fields::Fields;
 use crate::codec::http1::response_head::{self, Asked, Head, Progress};
 use crate::codec::http1::status::Reject;
 use crate::stream::Filled;
@@ -88,18 +88,21 @@ impl Responses {
         };
     }
 
-    /// Reads the next head, of an interim response or of the final one.
+    /// Reads the next head, of an interim response or of the final one; `table` is used meanwhile.
     ///
     /// # Errors
     /// What the system says of the connection.
-    pub(crate) fn head(&mut self, input: &mut impl Input) -> io::Result<Found<ResponseHead>> {
+    pub(crate) fn head(
+        &mut self,
+        input: &mut impl Input,
+        table: &mut Fields,
+    ) -> io::Result<Found<ResponseHead>> {
         loop {
             let buffered = input.buffered();
             if !buffered.is_empty() {
                 self.begun = true;
-                let mut table = NO_FIELDS;
                 let (progress, limits) = (&mut self.progress, self.limits);
-                match response_head::parse(buffered, self.asked, limits, progress, &mut table) {
+                match response_head::parse(buffered, self.asked, limits, progress, table) {
                     Ok(Some(head)) => return Ok(Found::There(self.take(input, &head))),
                     Ok(None) => {}
                     Err(reject) => return Ok(self.refuse(reject)),

@@ -2,6 +2,7 @@
 
 use super::Input;
 use super::responses::{Found, Responses};
+use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
 use crate::stream::Filled;
@@ -55,9 +56,9 @@ const LIMITS: (usize, usize) = (1000, 10);
 fn read(input: &mut Pieces, limit: u64) -> (Vec<u16>, Result<Vec<u8>, String>, Responses) {
     let mut responses = Responses::new(LIMITS);
     responses.expect(Asked::Other);
-    let mut statuses = Vec::new();
+    let (mut statuses, mut table) = (Vec::new(), NO_FIELDS);
     while statuses.last().is_none_or(|&status| status < 200) {
-        match responses.head(input).expect("no error") {
+        match responses.head(input, &mut table).expect("no error") {
             Found::There(head) => statuses.push(head.status),
             other => return (statuses, Err(format!("{other:?}")), responses),
         }

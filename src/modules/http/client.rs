@@ -1,7 +1,7 @@
 //! `http.answers`: the responses of a stream as `lualib/lio/http/client` reads them, and their heads. Nothing
 //! here waits: a call that would block returns `false` with the stream armed for reading.
 
-use crate::codec::http1::fields::MAX_FIELDS;
+use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
 use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
@@ -11,6 +11,7 @@ use crate::lua::{
     Value, results,
 };
 use crate::stream::Stream;
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::io;
 
@@ -32,6 +33,15 @@ impl Object for Responses {
 
 /// The stream that they come from.
 const STREAM: Field<Responses> = Field::new(1);
+
+/// What heads are parsed with, one for a VM.
+struct Table(RefCell<Box<Fields>>);
+
+impl Default for Table {
+    fn default() -> Self {
+        Table(RefCell::new(Box::new(NO_FIELDS)))
+    }
+}
 
 /// A head as Lua holds it; its bytes lie behind it.
 #[derive(Clone, Copy)]
@@ -127,8 +137,9 @@ fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `x:head()` → status, head: of the next response, interim ones included; `false` would block;
 /// `nil, message, code`: `"truncated"`, `"protocol"`, `"too long"`, or a word of the system's.
 fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
+    let table = call.shared::<Table>()?;
     let (responses, stream, _) = parts(call)?;
-    Ok(match responses.head(stream) {
+    Ok(match responses.head(stream, &mut table.0.borrow_mut()) {
         Ok(Found::There(source)) => {
             let fields = [];
             Reply::Head((source.status.into(), Made { source, fields }))
