@@ -1,9 +1,10 @@
 //! The core as its users see it: steps of every shape, driven by Lua code.
 
 use super::{
-    Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, Keep, Kept,
-    Kind, Lender, Lent, List, Made, Many, Module, New, NewWith, Next, Object, Outcome, Pushing,
-    Read, Row, Scratched, Source, Table, Value, Walk, results, scratch, store, then,
+    Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, INDEX, Keep,
+    Kept, Kind, Lender, Lent, List, Made, Many, Module, New, NewWith, Next, Nil, Object, Outcome,
+    Pushing, Read, Row, Running, Scratched, Source, Table, Value, Walk, results, scratch, store,
+    then,
 };
 use mlua::ffi;
 use std::cell::Cell;
@@ -391,7 +392,28 @@ fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call_whole(count, all, 0))
 }
 
+/// `coroutines(thread, iterator)` → whether the coroutine is active, whether it iterates, and whether it is the running one.
+fn coroutines(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
+    let running = call.push(Running)?;
+    Ok((
+        call.is_active(1),
+        call.is_iterating(1, 2),
+        call.is_same(1, running),
+    ))
+}
+
+/// `emptied(function)` → the function, whose first upvalue is nil from now on.
+fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let nil = call.push(Nil)?;
+    call.set_upvalue(1, 1, nil)?;
+    call.set_upvalue(1, 200, nil)?;
+    Ok(Argument(1))
+}
+
 const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"index", INDEX),
+    (c"coroutines", Function::new(coroutines)),
+    (c"emptied", Function::new(emptied)),
     (c"new", Function::new(make)),
     (c"break_in_step", Function::new(break_in_step)),
     (c"break_in_value", Function::new(break_in_value)),
@@ -748,4 +770,43 @@ fn a_vm_keeps_values_and_runs_code() {
     let yields =
         "coroutine.wrap(function() return select(2, pcall(b.code, coroutine.yield)) end)()";
     assert_eq!(show(yields), "attempt to yield across a C-call boundary");
+}
+
+#[test]
+fn what_coroutines_do_can_be_asked() {
+    let code = "local it = function() end
+        local left = coroutine.create(function() for _ in it do end for _ in next, {1} do coroutine.yield() end end)
+        coroutine.resume(left)
+        local list = { show(b.coroutines(left, next)) }
+        local co
+        co = coroutine.create(function()
+          for _ in next, {1} do
+            list[#list + 1] = show(b.coroutines(co, next))
+            list[#list + 1] = show(b.coroutines(co, it))
+            list[#list + 1] = coroutine.wrap(function() return show(b.coroutines(co, next)) end)()
+          end
+          list[#list + 1] = show(b.coroutines(co, next))
+        end)
+        coroutine.resume(co)
+        list[#list + 1] = show(b.coroutines(1, next))
+        return table.concat(list, ' | ')";
+    assert_eq!(
+        run(&format!("{SHOW} {code}")),
+        "false false false | true true true | true false true | true true false | true false true \
+         | false false false"
+    );
+}
+
+#[test]
+fn upvalues_are_set_and_fields_are_found_as_lua_finds_them() {
+    let code = "(function() local x = 1 return b.emptied(function() return x end)() end)()";
+    assert_eq!(show(code), "nil");
+    assert_eq!(show("b.emptied(print) == print"), "true");
+    let code = "b.index(setmetatable({}, { __index = { a = 5 } }), 'a')";
+    assert_eq!(show(code), "5");
+    assert_eq!(
+        show("b.index(io.stdout, 'write') == io.stdout.write"),
+        "true"
+    );
+    assert_eq!(show("b.index(b.new(1), 'nothing')"), "nil");
 }
