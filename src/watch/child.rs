@@ -3,9 +3,10 @@
 
 use super::{Event, signals};
 use lio::watched::wire::{self, VARIABLE};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::ffi::OsString;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -69,7 +70,7 @@ impl Child {
         let process = command.spawn()?;
         drop(theirs);
         let reader = socket.try_clone()?;
-        let id = process.id();
+        let id = Pid::from_child(&process);
         let (said, ended) = (events.clone(), events.clone());
         thread::Builder::new().spawn(move || {
             while let Ok(Some(frame)) = wire::receive(&reader) {
@@ -100,8 +101,10 @@ impl Child {
 
     /// Sends a signal.
     pub(super) fn signal(&self, number: i32) {
-        // SAFETY: it has not been reaped, so the id is its own.
-        unsafe { libc::kill(self.process.id() as libc::pid_t, number) };
+        // It has not been reaped, so the id is its own.
+        if let Some(signal) = Signal::from_named_raw(number) {
+            let _ = kill_process(Pid::from_child(&self.process), signal);
+        }
     }
 
     /// Asks it to end, and gives it that much time.
@@ -170,20 +173,7 @@ fn end_with_parent(_: u32) -> io::Result<()> {
 }
 
 /// Waits until the process has ended, and leaves it to be reaped.
-fn wait(id: u32) {
-    let mut information = MaybeUninit::<libc::siginfo_t>::zeroed();
-    loop {
-        // SAFETY: the place is valid for the call.
-        let failed = unsafe {
-            libc::waitid(
-                libc::P_PID,
-                id,
-                information.as_mut_ptr(),
-                libc::WEXITED | libc::WNOWAIT,
-            )
-        };
-        if failed == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return;
-        }
-    }
+fn wait(id: Pid) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(Errno::INTR) = waitid(WaitId::Pid(id), options) {}
 }
