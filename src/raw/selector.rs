@@ -2,7 +2,7 @@
 
 use super::object::{self, Key, Object};
 use super::{Fault, guard, settle};
-use crate::event::{self, Mode, Registration, Source, Target};
+use crate::event::{self, Mode, Registration, Source};
 use crate::modules::selector::iterator::{Event, LoopGuard};
 pub(crate) use crate::modules::selector::state::{Loop, Selector};
 use crate::socket::{Socket, Table};
@@ -106,7 +106,7 @@ unsafe fn sweep(state: *mut lua_State, index: c_int, core: &event::Selector) {
 
 /// Pushes a list of the selector at `index`.
 unsafe fn push_list(state: *mut lua_State, index: c_int, list: c_int) {
-    // SAFETY: as for `attach`.
+    // SAFETY: as for `attach_later`.
     unsafe {
         if ffi::lua_getiuservalue(state, index, list) != ffi::LUA_TTABLE {
             ffi::lua_pop(state, 1);
@@ -117,34 +117,11 @@ unsafe fn push_list(state: *mut lua_State, index: c_int, list: c_int) {
     }
 }
 
-/// Registers `descriptor`, the object at `object`, with the value on top of the stack as udata (popped).
+/// Registers `descriptor`, the object at `object`, a socket of ours that is new, with the value on top of the stack as udata
+/// (popped): the system is told of it when something is asked for.
 ///
 /// # Safety
 /// A selector is at index `selector`; nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn attach(
-    state: *mut lua_State,
-    selector: c_int,
-    object: c_int,
-    descriptor: Descriptor,
-    asked: u8,
-    mode: Mode,
-) -> Result<(), Fault> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        attach_by(state, selector, object, descriptor, |core, source| {
-            let target = match source {
-                Some(source) => Target::Own(source),
-                None => Target::Foreign(descriptor.number),
-            };
-            target.join(core, asked, mode)
-        })
-    }
-}
-
-/// As [`attach`], for a socket of ours that is new: the system is told of it when something is asked for.
-///
-/// # Safety
-/// As for [`attach`].
 pub(crate) unsafe fn attach_later(
     state: *mut lua_State,
     selector: c_int,
@@ -199,7 +176,7 @@ unsafe fn attach_by(
 /// have it.
 ///
 /// # Safety
-/// As for [`attach`]; the indexes are absolute.
+/// As for [`attach_later`]; the indexes are absolute.
 pub(crate) unsafe fn replace_udata(
     state: *mut lua_State,
     selector: c_int,

@@ -6,6 +6,7 @@
 //! Failures are `nil, message, partial, code` where part of something was received or sent before.
 
 mod file;
+mod make;
 mod pump;
 mod transfer;
 mod turns;
@@ -16,7 +17,7 @@ use crate::lua::{
 };
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
-use crate::raw::{function, stream as raw}; // bridge
+use crate::raw::function; // bridge
 use crate::socket::address::Side;
 use crate::stream::Stream;
 use std::ffi::CStr;
@@ -143,11 +144,11 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
 }
 
 const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"new", function!(raw::new)),
-    (c"accept", function!(raw::accept)),
-    (c"watch", function!(raw::watch)),
-    (c"adopt", function!(raw::adopt)),
-    (c"take_back", function!(raw::take_back)),
+    (c"new", Function::new(make::new)),
+    (c"accept", Function::new(make::accept)),
+    (c"watch", Function::new(make::watch)),
+    (c"adopt", Function::new(make::adopt)),
+    (c"take_back", Function::new(make::take_back)),
     (c"pump", function!(pump::pump)),
     (c"waiting", Function::new(turns::waiting)),
     (c"set_turn", Function::new(turns::set_turn)),

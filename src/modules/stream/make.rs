@@ -1,0 +1,149 @@
+//! Connections that become objects: made of a socket, accepted, or sent off by another VM; and how a selector gets them.
+//!
+//! A connection is registered for nothing, and asks for one event at a time. The first step of a call gives the object;
+//! [`REGISTER`] or [`ADOPT`] then registers it.
+
+use crate::event::{Mode, READ, Source};
+use crate::lua::{
+    Argument, Call, Failure, Fault, Function, New, Next, Outcome, Pushing, results, then,
+};
+use crate::modules::selector::interest::attach;
+use crate::modules::selector::state::Selector;
+use crate::socket::{Moved, Socket, Table};
+use crate::stream::{Pool, Stream, Transport};
+use std::rc::Rc;
+
+/// What was done, or why not.
+type Tried<T> = Result<Result<T, Failure>, Fault>;
+
+/// Registers `source`, that of the object at `index`, with the selector at 1, which yields that object for it.
+fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Tried<()> {
+    let Some(source) = source else {
+        let failure = Failure::word("event_add", "descriptor is closed", "closed");
+        return Ok(Err(failure));
+    };
+    attach(call, 1, index, index, |selector| {
+        source.join(selector, 0, Mode::Once)
+    })
+}
+
+/// Registers the stream at 2, on which `refused` is called when that fails.
+fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Stream)) -> Tried<()> {
+    let source = call.object::<Stream>(2)?.socket().source().cloned();
+    let registered = register(call, 2, source);
+    if !matches!(registered, Ok(Ok(()))) {
+        refused(call.object_mut::<Stream>(2)?);
+    }
+    registered
+}
+
+/// (selector, stream) → the stream, registered. One that is refused is closed at once: nobody could wait on it.
+const REGISTER: Function = Function::new(|call: &mut Call<'_>| {
+    let registered = register_stream(call, Stream::close)?;
+    Ok(registered.map(|()| Argument(2)))
+});
+
+/// (selector, stream, number) → the same of a stream that was sent off by that number. One that is refused is there for
+/// the sender to take back.
+const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
+    let number = call.integer(3)? as u64;
+    let registered = register_stream(call, |stream| {
+        stream.send_off(number);
+    })?;
+    Ok(registered.map(|()| Argument(2)))
+});
+
+/// Has `function` called with the selector at 1, a new stream and `number`; its results are the call's.
+fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
+    let returned = |call: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> {
+        Ok(Next::pushed(call.count() + 1 - outcome.first))
+    };
+    Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(stream), number))
+}
+
+type Made = (Function, Argument, New<Stream>, i64);
+
+results! {
+    /// What is to be done with a connection that was made, or why there is none.
+    // Mostly there is a stream.
+    #[allow(clippy::large_enum_variant)]
+    pub(super) enum Making {
+        Stream(Pushing<Made>),
+        Nobody(bool),
+        Failed(Failure),
+    }
+}
+
+/// A misuse of a socket that is closed.
+fn open(call: &Call<'_>) -> Result<(), Fault> {
+    match call.object::<Socket>(2)?.is_closed() {
+        true => Err(Fault::argument(2, "socket is already closed")),
+        false => Ok(()),
+    }
+}
+
+/// `stream.watch(selector, socket)`: registers a listener, a datagram socket or one that is connecting,
+/// asking for nothing; `selector:arm` and `accept` ask for one event at a time. `true`, or
+/// `nil, message, code`.
+pub(super) fn watch(call: &mut Call<'_>) -> Tried<bool> {
+    open(call)?;
+    let source = call.object::<Socket>(2)?.source().cloned();
+    Ok(register(call, 2, source)?.map(|()| true))
+}
+
+/// `stream.new(selector, socket)` → a stream that has taken the socket over; the socket object reads as
+/// closed then. `nil, message, code` when the selector refuses it, which closes it.
+pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
+    open(call)?;
+    call.object::<Selector>(1)?;
+    let pool = call.shared::<Pool>()?;
+    let socket = call.object_mut::<Socket>(2)?;
+    if let Some(source) = socket.source() {
+        source.release(true);
+    }
+    let stream = Stream::new(Transport::Plain(socket.take()), &pool);
+    Ok(Making::Stream(hand_to(REGISTER, stream, 0)))
+}
+
+/// `stream.accept(selector, listener)` → a stream; `false` when nobody is there, the listener being
+/// armed; `nil, message, code` on failure.
+pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
+    let pool = call.shared::<Pool>()?;
+    let listener = call.object::<Socket>(2)?;
+    let accepted = match listener.accept() {
+        Ok(Moved::WouldBlock) => listener.arm(READ).map(|()| Moved::WouldBlock),
+        accepted => accepted,
+    };
+    Ok(match accepted {
+        Ok(Moved::Done(socket)) => {
+            let stream = Stream::new(Transport::Plain(socket), &pool);
+            Making::Stream(hand_to(REGISTER, stream, 0))
+        }
+        Ok(Moved::WouldBlock) => Making::Nobody(false),
+        Err(error) => Making::Failed(Failure::io("accept", &error)),
+    })
+}
+
+fn gone(call: &'static str) -> Failure {
+    Failure::word(call, "the connection is gone", "closed")
+}
+
+/// `stream.adopt(selector, number)` → the stream that was sent off; `nil, message, code` when somebody
+/// has taken it, or the selector refuses it: then it is there for the sender to take back.
+pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
+    let number = call.integer_in(2, 1..=i64::MAX, "number")?;
+    let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
+    Ok(match Stream::of_parcel(number as u64, &pool, &table) {
+        Some(stream) => Making::Stream(hand_to(ADOPT, stream, number)),
+        None => Making::Failed(gone("adopt")),
+    })
+}
+
+/// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;
+/// `nil, message, code` when somebody has taken it.
+pub(super) fn take_back(call: &mut Call<'_>) -> Tried<bool> {
+    if !call.object_mut::<Stream>(2)?.take_back() {
+        return Ok(Err(gone("take_back")));
+    }
+    Ok(register_stream(call, Stream::close)?.map(|()| true))
+}
