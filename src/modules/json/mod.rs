@@ -8,8 +8,8 @@ mod tests;
 
 use crate::codec::json::{self, Node, Nodes};
 use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, Function, Keep, Kind, ModuleWith, Nil, SCRATCH,
-    Scratched, Table, Value, results, scratch,
+    Argument, Call, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, ModuleWith, Nil,
+    SCRATCH, Scratched, Table, Value, results, scratch,
 };
 use encode::{MARK, NULL, Order};
 use std::cell::Cell;
@@ -25,11 +25,18 @@ thread_local! {
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Whether argument 2 is a table of options; it may be absent or nil.
-fn has_options(call: &Call<'_>) -> Result<bool, Fault> {
+/// The names of options, as strings.
+static SORT: Kept = Kept::new();
+static NULL_IS: Kept = Kept::new();
+
+/// The index of an option in the table at 2; `None` when there is no table.
+fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault> {
     match call.kind(2) {
-        Kind::Table => Ok(true),
-        Kind::None | Kind::Nil => Ok(false),
+        Kind::Table => {
+            let name = call.kept(name)?;
+            call.get(2, name).map(Some)
+        }
+        Kind::None | Kind::Nil => Ok(None),
         _ => Err(Fault::expected(2, "table")),
     }
 }
@@ -47,13 +54,10 @@ results! {
 /// `json.array` marked it. `options.sort` (true): keys in the order of their bytes.
 fn encode(call: &mut Call<'_>) -> Result<Text, Fault> {
     call.any(1)?;
-    let mut order = Order::Found;
-    if has_options(call)? {
-        let sort = call.raw_field(2, "sort")?;
-        if call.is_true(sort) {
-            order = Order::Sorted;
-        }
-    }
+    let order = match option(call, &SORT)? {
+        Some(sort) if call.is_true(sort) => Order::Sorted,
+        _ => Order::Found,
+    };
     let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
     text.clear();
     encode::write(call, 1, &mut text, order).map_err(Fault::message)?;
@@ -135,13 +139,10 @@ fn hint(count: usize) -> i32 {
 /// `json.null`, or `options.null`: any value but nil; `false` makes it test like an absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
-    let mut null = match has_options(call)? {
-        true => call.raw_field(2, "null")?,
-        false => 0,
+    let null = match option(call, &NULL_IS)? {
+        Some(null) if !call.is_none(null) => null,
+        _ => call.push(NULL)?,
     };
-    if null == 0 || call.is_none(null) {
-        null = call.push(NULL)?;
-    }
     let mark = call.kept(&MARK)?;
     Ok(match json::parse(call.bytes(1)?) {
         Ok(nodes) => Decoding::Value(Decoded(Reader {
@@ -187,6 +188,8 @@ fn open(call: &mut Call<'_>) -> Result<ModuleWith, Fault> {
         let name = ("__name", Value::Name("lio.json.array"));
         mark = call.create(Keep(&MARK, Value::Record(vec![name])))?;
     }
+    call.create(Keep(&SORT, "sort"))?;
+    call.create(Keep(&NULL_IS, "null"))?;
     let null = call.push(NULL)?;
     Ok(ModuleWith {
         functions: FUNCTIONS,
