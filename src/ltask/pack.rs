@@ -86,5 +86,5 @@ pub(crate) unsafe fn try_pack(state: *mut lua_State, first: c_int) -> Result<Pay
 pub(crate) unsafe fn unpack(state: *mut lua_State, bytes: *const u8, size: usize) -> c_int {
     let borrowed = Borrowed::new(bytes.expose_provenance(), size);
     // SAFETY: the caller's promise.
-    unsafe { crate::lua::give(state, pack::Unpacked::borrowed(borrowed)) }
+    unsafe { crate::lua::give(state, pack::borrowed(borrowed)) }
 }

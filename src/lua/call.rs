@@ -54,11 +54,8 @@ impl Call<'_> {
         state: *mut lua_State,
         step: impl FnOnce(&mut Call<'_>) -> R,
     ) -> R {
-        // SAFETY: asks for room; without it a step has none.
-        step(&mut unsafe {
-            let room = 20 * ffi::lua_checkstack(state, 20);
-            Call::new(state, room)
-        })
+        // SAFETY: without room of its own, a step asks for what it needs.
+        step(&mut unsafe { Call::new(state, 0) })
     }
 
     /// The state, for raw functions that are left.

@@ -205,13 +205,10 @@ fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
 /// Gives the results of a raw function that is left. // bridge → how many
 ///
 /// # Safety
-/// As for the results of a step of the function that runs.
+/// As for the results of a step of the function that runs, with room for 20 values.
 pub(crate) unsafe fn give<R: Returns>(state: *mut lua_State, results: R) -> c_int {
-    // SAFETY: asks for the room of a function's results; the caller owns nothing.
-    unsafe {
-        ffi::luaL_checkstack(state, 20, std::ptr::null());
-        results.give(Pusher::new(state)).count()
-    }
+    // SAFETY: the caller has the room of a function's results, and owns nothing.
+    unsafe { results.give(Pusher::new(state)).count() }
 }
 
 /// What follows a step that has values to push which take memory; see [`Next::pushing`].

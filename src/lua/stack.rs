@@ -10,16 +10,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// No value: behind the last argument.
-    None,
-    Nil,
-    Boolean,
-    LightUserdata,
-    Number,
-    String,
-    Table,
-    Function,
-    Userdata,
-    Thread,
+    None = ffi::LUA_TNONE as isize,
+    Nil = ffi::LUA_TNIL as isize,
+    Boolean = ffi::LUA_TBOOLEAN as isize,
+    LightUserdata = ffi::LUA_TLIGHTUSERDATA as isize,
+    Number = ffi::LUA_TNUMBER as isize,
+    String = ffi::LUA_TSTRING as isize,
+    Table = ffi::LUA_TTABLE as isize,
+    Function = ffi::LUA_TFUNCTION as isize,
+    Userdata = ffi::LUA_TUSERDATA as isize,
+    Thread = ffi::LUA_TTHREAD as isize,
 }
 
 impl Kind {

@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::function::Function;
+use super::kept::Kept;
 use super::protected::quiet;
 use super::stack::{Kind, Stack, at};
 use mlua::ffi::{self, lua_State};
@@ -124,11 +125,13 @@ impl Walk {
     #[inline(always)]
     pub(crate) fn pairs(&mut self, index: c_int) -> Option<Pairs<'_>> {
         let key = self.cursor(index)?;
-        // Its first step sets the key to nil.
+        // SAFETY: there is room. The key before the first one is nil.
+        unsafe { ffi::lua_pushnil(self.stack.state) };
         Some(Pairs {
             walk: self,
             table: index,
             key,
+            begun: false,
         })
     }
 
@@ -169,11 +172,7 @@ impl Walk {
 
     /// Whether the metatable of the value at `index` has a field with the name that the VM keeps as `name`; `None` when it
     /// keeps none.
-    pub(crate) fn has_metafield(
-        &mut self,
-        index: c_int,
-        name: &'static super::Kept,
-    ) -> Option<bool> {
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
         let state = self.stack.state;
         // SAFETY: as for `metatable`, with two slots; a metatable is a table, any key can be asked for.
         unsafe {
@@ -241,6 +240,7 @@ pub(crate) struct Pairs<'w> {
     walk: &'w mut Walk,
     table: c_int,
     key: c_int,
+    begun: bool,
 }
 
 impl Pairs<'_> {
@@ -251,7 +251,10 @@ impl Pairs<'_> {
         // SAFETY: the key is one that `lua_next` gave for the same table, or nil, since nothing but this cursor changes its
         // slot, and nobody takes a key from the table. It lies on top once what is above it is dropped.
         unsafe {
-            ffi::lua_settop(state, self.key);
+            if self.begun {
+                ffi::lua_settop(state, self.key);
+            }
+            self.begun = true;
             ffi::lua_next(state, self.table) != 0
         }
     }
@@ -277,7 +280,15 @@ impl Pairs<'_> {
     /// The values, to look into this one.
     #[inline(always)]
     pub(crate) fn walk(&mut self) -> &mut Walk {
+        // Another cursor may leave values above the key.
+        self.begun = true;
         self.walk
+    }
+
+    /// As [`Walk::has_metafield`].
+    #[inline(always)]
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
+        self.walk.has_metafield(index, name)
     }
 }
 

@@ -65,6 +65,7 @@ impl Writer {
     }
 
     /// Begins another message.
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         self.later = 0;

@@ -218,12 +218,12 @@ impl Packer<'_> {
     /// The content of the table at `index`: items as long as the keys come as 1, 2, …, which an array part's do, then keys
     /// and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
-        match values.has_metafield(index, &PAIRS) {
+        let mut pairs = values.pairs(index).ok_or(Failure::Stack)?;
+        match pairs.has_metafield(index, &PAIRS) {
             Some(false) => {}
             Some(true) => return Err(Failure::Pairs),
             None => return Err(Failure::Name),
         }
-        let mut pairs = values.pairs(index).ok_or(Failure::Stack)?;
         let (key, value) = (pairs.key(), pairs.value());
         let mut more = pairs.next();
         let mut number = pairs.integer_key();
@@ -375,6 +375,11 @@ results! {
     }
 }
 
+/// The values of a block that stays as it is until the step is over.
+pub(crate) fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
+    Decoded(Unpacker(Reader::new(block, Origin::Message)))
+}
+
 impl Unpacked {
     /// Of bytes that are copied, if they are few.
     fn short(bytes: &[u8], origin: Origin) -> Option<Unpacked> {
@@ -387,11 +392,6 @@ impl Unpacked {
 
     fn owned(payload: Payload, origin: Origin) -> Unpacked {
         Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
-    }
-
-    /// Of a block that stays as it is until the step is over.
-    pub(crate) fn borrowed(block: Borrowed) -> Unpacked {
-        Unpacked::Borrowed(Decoded(Unpacker(Reader::new(block, Origin::Message))))
     }
 
     /// Of a payload, which is freed.
@@ -447,7 +447,7 @@ fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
         };
     }
     Ok(match named(call)? {
-        Some((address, size)) => Unpacked::borrowed(Borrowed::new(address, size)),
+        Some((address, size)) => Unpacked::Borrowed(borrowed(Borrowed::new(address, size))),
         None => Unpacked::None(()),
     })
 }
