@@ -62,6 +62,19 @@ impl Stack {
         unsafe { ffi::lua_gc(self.state, ffi::LUA_GCISRUNNING) != 1 }
     }
 
+    /// Whether no function is active in the VM but this one, as when a finalizer runs because the VM closes.
+    pub(super) fn is_called_by_nobody(&mut self) -> Result<bool, Fault> {
+        self.reserve(1)?;
+        // SAFETY: a level is asked for, into a record that nobody reads; the thread is popped again.
+        unsafe {
+            let mut record: ffi::lua_Debug = std::mem::zeroed();
+            let is_main = ffi::lua_pushthread(self.state) == 1;
+            ffi::lua_settop(self.state, -2);
+            self.room += 1;
+            Ok(is_main && ffi::lua_getstack(self.state, 1, &mut record) == 0)
+        }
+    }
+
     /// How many values lie on the stack of the function: in its first step, how many arguments it has.
     #[inline]
     pub(crate) fn count(&self) -> c_int {

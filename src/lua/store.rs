@@ -6,6 +6,9 @@
 //! A VM of ours has its store where its allocator finds it, see `vm`. Any other has it in the registry; that one is never
 //! freed before the process ends: a script can call its finalizer when it likes, which only closes it.
 
+use super::call::Call;
+use super::fault::Fault;
+use super::function::Function;
 use super::object::{self, Key, Object};
 use mlua::ffi::{self, lua_State};
 use std::any::{Any, TypeId};
@@ -35,15 +38,22 @@ struct Place(&'static Store);
 
 impl Object for Place {
     const NAME: &'static CStr = c"lio.store";
-    const METHODS: &'static [(&'static CStr, super::Function)] = &[];
+    const METHODS: &'static [(&'static CStr, Function)] = &[];
+    const META: &'static [(&'static CStr, Function)] = &[(c"__gc", Function::new(close))];
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.closed.set(true);
-        // Others may hold them still.
-        drop(self.0.shared.take());
+/// The store's finalizer. When the VM closes, nobody else drops what a memory error has left here.
+fn close(call: &mut Call<'_>) -> Result<(), Fault> {
+    let Ok(&Place(store)) = call.object::<Place>(1) else {
+        return Ok(());
+    };
+    store.closed.set(true);
+    // Others may hold them still.
+    drop(store.shared.take());
+    if call.is_called_by_nobody()? {
+        store.leave(0);
     }
+    Ok(())
 }
 
 /// The store of the VM; `None` when it has none yet, or a script has taken it away.
