@@ -283,8 +283,11 @@ pub(crate) unsafe fn install<L: Library>(state: *mut lua_State, place: Place) {
 /// # Safety
 /// As for [`install`].
 pub(crate) unsafe fn install_for_service<L: Library>(state: *mut lua_State) {
-    // SAFETY: the caller keeps the promises of `insert`, which are those of `install`.
-    unsafe { insert(state, Function::new(search_for_service::<L>), Place::First) }
+    // SAFETY: the caller's promises are those of `install`, which calls the same two.
+    unsafe {
+        store::ensure(state);
+        insert(state, Function::new(search_for_service::<L>), Place::First);
+    }
 }
 
 /// Puts a searcher into `package.searchers`.

@@ -82,18 +82,19 @@ unsafe fn in_registry(state: *mut lua_State) -> Option<&'static Store> {
     }
 }
 
-/// Gives the VM a store, unless it has one.
+/// Gives the VM a store, unless it has one, and the name by which files are known.
 ///
 /// # Safety
 /// `state` is valid, with 8 free stack slots; may raise, so no frame between here and Lua owns anything.
 pub(crate) unsafe fn ensure(state: *mut lua_State) {
     // SAFETY: the caller's promise; made once Lua has a block for it.
     unsafe {
+        // Also a VM of our own, which has its store elsewhere, needs the name.
+        ffi::lua_pushstring(state, c"FILE*".as_ptr());
+        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
         if of(state).is_some() {
             return;
         }
-        ffi::lua_pushstring(state, c"FILE*".as_ptr());
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
         let made = object::push_new(state, || {
             Ok::<_, std::convert::Infallible>(Place(Box::leak(Box::default())))
         });
