@@ -44,6 +44,8 @@ results! {
         Blocked(bool),
         /// Nothing, or the part that came.
         Failed(Failed<Option<Lent<Stream>>>),
+        /// Nothing is left: the call that this one runs in, as a finalizer, is handing it over.
+        Overtaken(Failed<&'static str>),
     }
 }
 
@@ -146,11 +148,16 @@ fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
     }
 }
 
-/// What is buffered, handed over as the part of something that failed.
-fn rest(stream: &mut Stream) -> Option<Lent<Stream>> {
+/// A failure, which hands over what is buffered.
+#[cold]
+fn failed(stream: &mut Stream, why: Why) -> Reply {
+    if stream.has_lent() {
+        return Reply::Overtaken(Failed { why, part: "" });
+    }
     let length = stream.buffered().len();
     stream.lend(length, length);
-    Some(Lent::by(1))
+    let part = Some(Lent::by(1));
+    Reply::Failed(Failed { why, part })
 }
 
 #[inline]
@@ -165,9 +172,9 @@ fn received(stream: &mut Stream, form: Form<'_>) -> Reply {
         }
         Ok(Received::WouldBlock) => Reply::Blocked(false),
         Ok(Received::Ended) if matches!(form, Form::Any) => Reply::End(Nil),
-        Ok(Received::Ended) => Reply::Failed(Failed::word(Word::Closed, rest(stream))),
+        Ok(Received::Ended) => failed(stream, Why::Word(Word::Closed)),
         Ok(Received::TooLong) => Reply::Failed(Failed::word(Word::TooLong, None)),
-        Err(error) => Reply::Failed(Failed::system("recv", &error, rest(stream))),
+        Err(error) => failed(stream, Why::System(Failure::io("recv", &error))),
     }
 }
 
