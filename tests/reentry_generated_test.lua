@@ -4,6 +4,7 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
+local k = require "tests.reentrykit"
 local objects = require "tests.objectkit"
 
 -- What a call is tried with; `self` stands for the object, `far` for one of another kind.
@@ -49,24 +50,12 @@ local function under_pressure(final, f, ...)
       arm()
     end })
   end
-  collectgarbage()
-  collectgarbage "stop"
-  if _VERSION == "Lua 5.4" then
-    collectgarbage("incremental", 1, 400, 40)
-  else
-    collectgarbage("param", "pause", 0)
-    collectgarbage("param", "stepmul", 0)
-  end
+  k.collect_always()
   arm()
   collectgarbage "restart"
   local done, message = pcall(f, ...)
   armed = false
-  if _VERSION == "Lua 5.4" then
-    collectgarbage("incremental", 200, 100, 13)
-  else
-    collectgarbage("param", "pause", 200)
-    collectgarbage("param", "stepmul", 200)
-  end
+  k.collect_sometimes()
   return runs, done, message
 end
 

@@ -10,6 +10,29 @@ local is_54 <const> = _VERSION == "Lua 5.4"
 
 local kit = {}
 
+-- Sets the collector so tense that it runs at each allocation once it is restarted: a step is a whole cycle, and one
+-- follows the other.
+function kit.collect_always()
+  collectgarbage()
+  collectgarbage "stop"
+  if is_54 then
+    collectgarbage("incremental", 1, 400, 40)
+  else
+    collectgarbage("param", "pause", 0)
+    collectgarbage("param", "stepmul", 0)
+  end
+end
+
+-- Sets it back.
+function kit.collect_sometimes()
+  if is_54 then
+    collectgarbage("incremental", 200, 100, 13)
+  else
+    collectgarbage("param", "pause", 200)
+    collectgarbage("param", "stepmul", 200)
+  end
+end
+
 -- Calls `f` with the collector so tense that `final` runs, as a finalizer, at each allocation inside.
 function kit.with_finalizer(final, f, ...)
   local runs, armed, problem = 0, true, nil
@@ -26,25 +49,12 @@ function kit.with_finalizer(final, f, ...)
   end
   local function restore(...)
     armed = false
-    if is_54 then
-      collectgarbage("incremental", 200, 100, 13)
-    else
-      collectgarbage("param", "pause", 200)
-      collectgarbage("param", "stepmul", 200)
-    end
+    kit.collect_sometimes()
     t.ok(runs > 0, "the finalizer has run inside")
     t.is_nil(problem)
     return ...
   end
-  collectgarbage()
-  collectgarbage "stop"
-  -- A step is a whole cycle, and one follows the other.
-  if is_54 then
-    collectgarbage("incremental", 1, 400, 40)
-  else
-    collectgarbage("param", "pause", 0)
-    collectgarbage("param", "stepmul", 0)
-  end
+  kit.collect_always()
   arm()
   collectgarbage "restart"
   return restore(f(...))

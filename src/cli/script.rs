@@ -55,7 +55,7 @@ pub fn run(script: Script) -> bool {
 }
 
 fn report(message: &str) {
-    // There is nobody left to tell of a failure.
+    // A failure has no caller to go to any more.
     let _ = writeln!(std::io::stderr(), "lio: {message}");
 }
 

@@ -1,6 +1,6 @@
 //! Bytes to values and back: no Lua, no socket, no clock, no thread.
 //!
-//! What is here is called with slices of somebody's buffers. The invariant of the whole folder: whatever a peer sends, the
+//! Its functions get slices of the caller's buffers. The invariant of the whole folder: whatever a peer sends, the
 //! answer is a value or a refusal, never a panic, and the work done is linear in the bytes received, however they are
 //! split.
 //!

@@ -289,7 +289,7 @@ impl System {
         text: &str,
     ) {
         if !self.log.is_read() {
-            // There is nobody left to tell of a failure.
+            // A failure has no caller to go to any more.
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }

@@ -1,7 +1,7 @@
 //! HTTP/1: heads, fields and bodies, as a server and as a client read and write them (RFC 9112).
 //!
 //! As strict on one side as on the other: what could be read in two ways is refused and never guessed, since a misread
-//! message on a connection that is used again answers somebody else's request.
+//! message on a connection that is used again answers another client's request.
 //!
 //! | file | topic | RFC |
 //! |---|---|---|

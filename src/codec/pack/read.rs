@@ -39,7 +39,7 @@ impl Corrupt {
 
 type Result<T> = std::result::Result<T, Corrupt>;
 
-/// Who has made the bytes.
+/// Where the bytes come from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Origin {
     /// A writer, in this process: addresses are what they were.

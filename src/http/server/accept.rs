@@ -24,7 +24,7 @@ impl<T: Transport> Server<T> {
         Some(self.connections[slot].id(slot))
     }
 
-    /// The same for a connection that somebody else had: with what was read and not used, and what is to be sent first.
+    /// The same for a connection handed over by another server: with what was read and not used, and what is to be sent first.
     pub(crate) fn adopt(
         &mut self,
         transport: T,

@@ -147,14 +147,14 @@ impl<T: Transport> Server<T> {
         })
     }
 
-    /// The task that handled a request was killed: nobody would answer any more.
+    /// The task that handled a request was killed: its client would wait for ever.
     pub(crate) fn abandon(&mut self, id: RequestId) {
         if self.in_work(id).is_some() {
             self.remove(id.slot());
         }
     }
 
-    /// Somebody keeps something about the connection of a request, and is to be told of its end. → its name
+    /// Asks to be told of the end of the connection of a request. → its name
     pub(crate) fn tell_end(&mut self, id: RequestId) -> Option<ConnectionId> {
         let slot = self.slot_of(id)?;
         let connection = &mut self.connections[slot];

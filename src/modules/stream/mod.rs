@@ -1,7 +1,6 @@
 //! `lio.stream`: streams as `lualib/lio/net.lua` uses them. Nothing here waits but `recv` and `send` of `transfer.rs`: a
 //! call that would block returns `false` (or how much was sent) with the stream armed, and the Lua side waits and calls
 //! again.
-
 //!
 //! Failures are `nil, message, partial, code` where part of something was received or sent before.
 
