@@ -100,20 +100,26 @@ pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call,
 /// A wait whose time-out, argument 2, is counted in `unit`.
 pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     let timeout = unit.timeout(call)?;
-    open(call)?;
-    if is_inside_loop(call)? {
-        let message = "wait: called inside the loop over an earlier wait of the same selector";
-        return Err(Fault::message(message));
-    }
     let (selector, inner) = open(call)?;
+    let (inner, last) = (inner.clone(), selector.thread.get());
+    // After a loop that ran to its end nothing iterates.
+    let mut was_left = selector.was_left.get();
+    if selector.iterating.get() != Loop::None {
+        if is_inside_loop(call)? {
+            let message = "wait: called inside the loop over an earlier wait of the same selector";
+            return Err(Fault::message(message));
+        }
+        let selector = call.object::<Selector>(1)?;
+        selector.iterating.set(Loop::None);
+        was_left = selector.was_left.get();
+    }
     if timeout.is_none() && inner.count() == 0 && !inner.has_waker() {
         return Err(Fault::message(NOTHING_TO_WAIT_FOR));
     }
-    selector.iterating.set(Loop::None);
-    let (thread, inner) = (call.thread(), inner.clone());
-    if selector.thread.replace(thread) != thread {
+    if last != call.thread() {
         let running = call.push(Running)?;
         call.set_field(1, THREAD, running)?;
+        call.object::<Selector>(1)?.thread.set(call.thread());
     }
     sweep(call, 1, &inner)?;
     let hook = call.hook();
@@ -121,7 +127,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     let waited = inner.wait(timeout, || call.hook() != hook);
     waited.map_err(|error| Fault::message(format_args!("wait: {error}")))?;
     let iterator = Argument(iterator(call)?);
-    if !call.object::<Selector>(1)?.was_left.get() {
+    if !was_left {
         return Ok(Waited::Bare(iterator));
     }
     let mut guard = call.field(1, GUARD)?;
