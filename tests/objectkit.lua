@@ -92,7 +92,7 @@ M.makers = {
   end,
   ["lio.http.answers"] = answers,
   ["lio.http.exchange"] = exchange,
-  ["lio.http.head"] = function()
+  ["lio.request"] = function()
     local x, close = exchange()
     return assert(x:next()), close
   end,

@@ -38,8 +38,6 @@ pub(crate) struct Workspace {
     pub(crate) date: DateCache,
     /// For decoding; what it holds is valid until the next use.
     pub(crate) scratch: Vec<u8>,
-    /// The ids of the routes that match a path.
-    pub(crate) routes: Vec<i64>,
     /// The connections whose requests wait for their handlers.
     pub(crate) due: Due,
     /// The connection whose head is still in its stream's buffer, if that was the last one; else null.
@@ -53,7 +51,6 @@ impl Workspace {
             head: Head::default(),
             date: DateCache::new(),
             scratch: Vec::new(),
-            routes: Vec::new(),
             due: Due::new(),
             heavy: std::ptr::null_mut(),
         }

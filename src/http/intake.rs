@@ -86,7 +86,7 @@ pub(super) unsafe extern "C-unwind" fn body(state: *mut lua_State) -> c_int {
 pub(super) unsafe extern "C-unwind" fn body_of(state: *mut lua_State) -> c_int {
     // SAFETY: as for `body`.
     unsafe {
-        object::check::<request::Request>(state, 1);
+        object::check::<crate::modules::http::request::Request>(state, 1);
         ffi::lua_settop(state, 2);
         if request::push_body(state, 1) {
             return 1;
@@ -197,10 +197,28 @@ pub(super) unsafe extern "C-unwind" fn trailers(state: *mut lua_State) -> c_int 
         let count = settle(state, parsed);
         ffi::lua_createtable(state, 0, count as c_int);
         for field in &found[..count] {
-            request::push_lower(state, field.name.of(section));
+            push_lower(state, field.name.of(section));
             push_bytes(state, field.value.of(section));
             ffi::lua_rawset(state, -3);
         }
         1
+    }
+}
+
+/// Pushes a field name in lower case.
+///
+/// # Safety
+/// As for [`push_bytes`].
+unsafe fn push_lower(state: *mut lua_State, name: &[u8]) {
+    let mut lower = [0u8; 256];
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(lower) = lower.get_mut(..name.len()) else {
+            push_bytes(state, name);
+            return;
+        };
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        push_bytes(state, lower);
     }
 }

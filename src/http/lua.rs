@@ -10,24 +10,6 @@ use crate::raw::{Text, args, functions, guard, module, push_bytes, raise, settle
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
-/// `http.pairs(text [, most])` → table of a urlencoded form: as `head:query()`; nil when it has more than
-/// `most` pairs.
-unsafe extern "C-unwind" fn pairs(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let text = args::bytes(state, 1);
-        if !args::is_none(state, 2) {
-            let most = args::integer_in(state, 2, 0, i64::MAX, "number of pairs") as usize;
-            if uri::query_pairs(text).nth(most).is_some() {
-                ffi::lua_pushnil(state);
-                return 1;
-            }
-        }
-        request::push_pairs(state, text);
-        1
-    }
-}
-
 /// `http.escape(text)` → `text` percent-encoded, all but the unreserved characters (RFC 3986 section 2.3).
 unsafe extern "C-unwind" fn escape(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the scratch buffer belongs to the workspace.
@@ -87,7 +69,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                     .run(state)),
                 (c"answers", |state| crate::modules::http::client::NEW
                     .run(state)),
-                (c"pairs", pairs),
+                (c"pairs", |state| crate::modules::http::pairs::PAIRS
+                    .run(state)),
                 (c"multipart", |state| crate::modules::http::form::NEW
                     .run(state)),
                 (c"spool", |state| crate::modules::http::spool::NEW
@@ -101,7 +84,8 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"site", site::new),
                 (c"media_type", select::media_type),
                 (c"boundary", select::boundary),
-                (c"kind", request::kind),
+                (c"kind", |state| crate::modules::http::request::KIND
+                    .run(state)),
                 (c"tools", tools::check),
                 (c"body", intake::body),
                 (c"keeper", keeper::keeper),

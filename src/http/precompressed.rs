@@ -3,8 +3,9 @@
 //!
 //! Invariant: a copy that is older than its file is not what the file is now, and is not sent.
 
-use super::request::Request;
+use super::request;
 use crate::codec::accept_encoding;
+use crate::codec::http1::request::RequestHead;
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, Refusal};
 use crate::raw::{args, object};
@@ -17,7 +18,7 @@ const ABSENT_FOR: f64 = 2.0;
 const ABSENT_MOST: usize = 1000;
 
 /// The codings that the client of a request takes, the one that it likes best first.
-pub(super) fn accepted(request: &Request) -> [Option<&'static str>; 2] {
+pub(super) fn accepted(request: RequestHead<'_>) -> [Option<&'static str>; 2] {
     match request.joined(b"accept-encoding") {
         Some(field) => accept_encoding::accepted(&field),
         None => [None; 2],
@@ -97,9 +98,9 @@ pub(super) unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_in
         };
         let path = args::bytes(state, 2);
         let facts = crate::raw::file::facts(state, 3);
-        let request = object::check::<Request>(state, 4);
+        let request = request::head(state, 4);
         push(state, || {
-            let accepted = accepted(&*request);
+            let accepted = accepted(request);
             match folder {
                 Some(folder) => {
                     let folder = object::living(folder)?;

@@ -2,14 +2,14 @@
 //! `lualib/lio/web/file.lua` and [`super::site`].
 
 use super::exchange::unix_seconds;
-use super::request::Request;
+use super::request;
 use crate::codec::conditional::{self, Conditions, Validators, Verdict};
 use crate::codec::date;
 use crate::codec::http1::head::Method;
+use crate::codec::http1::request::RequestHead;
 use crate::codec::media;
 use crate::codec::range::{self, MOST, Selection, Span};
 use crate::file::Facts;
-use crate::raw::object;
 use crate::raw::{Text, args, guard, push_bytes, settle};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -92,7 +92,12 @@ impl Known {
     }
 
     /// How a request is answered: 200, 206, 304, 412 or 416, with spans for 206.
-    pub(super) fn choose(&self, request: &Request, size: u64, spans: &mut [Span; MOST]) -> Choice {
+    pub(super) fn choose(
+        &self,
+        request: RequestHead<'_>,
+        size: u64,
+        spans: &mut [Span; MOST],
+    ) -> Choice {
         let whole = |status| Choice { status, parts: 0 };
         if !request.has_conditions() {
             return whole(200);
@@ -123,7 +128,7 @@ impl Known {
             Verdict::Send => {}
         }
         // Ranges are defined for GET alone (RFC 9110 section 14.2).
-        let asked = values(b"range").filter(|_| request.method_id() == Method::Get);
+        let asked = values(b"range").filter(|_| request.method() == Method::Get);
         let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
             return whole(200);
         };
@@ -141,7 +146,7 @@ impl Known {
 pub(super) unsafe extern "C-unwind" fn select(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell: what owns memory lives inside `guard` alone.
     unsafe {
-        let request = &*object::check::<Request>(state, 1);
+        let request = request::head(state, 1);
         let facts = crate::raw::file::facts(state, 2);
         let coding = match args::is_none(state, 3) {
             true => None,

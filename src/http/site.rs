@@ -8,13 +8,16 @@
 use super::answer;
 use super::connection::{Connection, check_at};
 use super::precompressed::{self, Absent};
-use super::request::{self, Request};
+use super::request;
 use super::select::{self, Choice};
+use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::write;
 use crate::codec::range;
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile};
+use crate::http::router::routes::RouteId;
+use crate::modules::http::request::Request;
 use crate::raw::object::{self, Object};
 use crate::raw::{Fault, Function, args, functions, guard, settle};
 use mlua::ffi::{self, lua_State};
@@ -122,12 +125,15 @@ unsafe extern "C-unwind" fn answer(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell: what owns memory lives in the site, or inside `guard` alone.
     unsafe {
         let (site, folder) = check(state);
-        let request: *mut Request = object::check::<Request>(state, 2);
+        let request = request::head(state, 2);
+        let route = (*object::check::<Request>(state, 2)).route();
         let connection: *mut Connection = check_at(state, 3);
         let outcome = match (*connection).alone && !request::is_known(state, 2) {
             true => {
-                let served =
-                    guard(|| Ok(serve(&mut *site, &mut *folder, &*request, &mut *connection)));
+                let served = guard(|| {
+                    let connection = &mut *connection;
+                    Ok(serve(&mut *site, &mut *folder, request, route, connection))
+                });
                 settle(state, served)
             }
             false => Outcome::Pass,
@@ -160,14 +166,14 @@ unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_int {
         check(state);
         let path = args::bytes(state, 2);
         let facts = crate::raw::file::facts(state, 3);
-        let request: *mut Request = object::check::<Request>(state, 4);
+        let request = request::head(state, 4);
         let clock = ffi::luaL_checknumber(state, 5);
         let (site, folder) = check(state);
         precompressed::push(state, || {
             // A finalizer that has run since may have dropped one.
             let site = object::living(site)?;
             let folder = object::living(folder)?;
-            copy(&mut site.absent, folder, path, &facts, &*request, clock)
+            copy(&mut site.absent, folder, path, &facts, request, clock)
         })
     }
 }
@@ -178,7 +184,7 @@ fn copy(
     folder: &mut Folder,
     path: &[u8],
     original: &Facts,
-    request: &Request,
+    request: RequestHead<'_>,
     clock: f64,
 ) -> Option<(OpenFile, &'static str)> {
     let accepted = precompressed::accepted(request);
@@ -197,18 +203,19 @@ impl Site {
     /// Fills in the path, when it is one that names a file.
     fn locate(
         &mut self,
-        request: &Request,
+        request: RequestHead<'_>,
+        route: Option<RouteId>,
         connection: &Connection,
         scratch: &mut Vec<u8>,
     ) -> bool {
         let routes = connection.routes();
         self.path.clear();
-        let found = request.parameter(&routes, REST, scratch, |value| {
-            if !uri::needs_decode(value, false) {
-                self.path.extend_from_slice(value);
-                return true;
-            }
-            uri::percent_decode(value, false, &mut self.path).is_ok()
+        let path = uri::normal_path(request.route_path(), scratch);
+        let rest = path
+            .zip(route)
+            .and_then(|(path, route)| routes.value_of(path, route, REST));
+        let found = rest.is_some_and(|value| {
+            uri::percent_decode(value.as_bytes(), false, &mut self.path).is_ok()
         });
         let path = &self.path[..];
         let is_hidden = || path[0] == b'.' || memchr::memmem::find(path, b"/.").is_some();
@@ -219,12 +226,14 @@ impl Site {
 fn serve(
     site: &mut Site,
     folder: &mut Folder,
-    request: &Request,
+    request: RequestHead<'_>,
+    route: Option<RouteId>,
     connection: &mut Connection,
 ) -> Outcome {
     // SAFETY: the registry keeps the workspace; nothing else uses it now.
     let space = unsafe { &mut *connection.space() };
-    if connection.exchange.answered || !site.locate(request, connection, &mut space.scratch) {
+    if connection.exchange.answered || !site.locate(request, route, connection, &mut space.scratch)
+    {
         return Outcome::Pass;
     }
     let path = &site.path[..];
@@ -259,7 +268,7 @@ fn serve(
 
 impl Representation<'_> {
     /// Queues the answer. False, with nothing queued, when that is not so simple, or fails.
-    fn queue(&self, request: &Request, connection: &mut Connection) -> bool {
+    fn queue(&self, request: RequestHead<'_>, connection: &mut Connection) -> bool {
         let space = connection.space();
         let (exchange, stream) = connection.parts();
         let facts = self.file.facts();

@@ -6,12 +6,12 @@
 
 use super::connection::{Connection, GONE, Wait, check};
 use super::exchange::{Next, Workspace};
-use super::request::{self, Request};
-use crate::codec::http1::fields::Field;
+use super::request;
 use crate::codec::http1::head::Head;
 use crate::codec::http1::status::Reject;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
+use crate::modules::http::request::Request;
 use crate::raw::{Text, object, push_bytes, raise, shield};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -133,14 +133,7 @@ pub(super) unsafe fn push_left(
         };
         if !(shield(state, again) && push_head(state, connection, metatable)) {
             let none = Head::default();
-            request::push(
-                state,
-                none,
-                &[],
-                0,
-                metatable,
-                || Some(std::ptr::dangling()),
-            );
+            request::push(state, none, 0, metatable, || Some(std::ptr::dangling()));
         }
         if !(*connection).is_whole() {
             raise(state, Text::new(GONE));
@@ -164,9 +157,8 @@ unsafe fn push_head(state: *mut lua_State, connection: *mut Connection, metatabl
             let unchanged = (*connection).is_whole() && (*stream).changes() == changes;
             unchanged.then(|| (*stream).buffered().as_ptr())
         };
-        let fields: *const [Field] = (*space).parser.fields();
         let route = (*connection).route;
-        request::push(state, head, fields, route, metatable, still)
+        request::push(state, head, route, metatable, still)
     }
 }
 

@@ -5,6 +5,8 @@ use super::call::Call;
 use super::fault::Fault;
 use super::object::{Block, Object};
 use super::protected::{quiet, unhooked};
+use super::returns::sealed::Sealed;
+use super::returns::{Push, Pusher};
 use super::stack::at;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -33,7 +35,8 @@ impl<T: Object> Field<T> {
         }
     }
 
-    pub(super) fn number(self) -> c_int {
+    /// For raw functions that are left as well. // bridge
+    pub(crate) fn number(self) -> c_int {
         self.number
     }
 }
@@ -173,6 +176,72 @@ impl Call<'_> {
         }
         self.room += 3;
         Ok(())
+    }
+}
+
+/// A value, which a table has under a key from then on.
+#[derive(Clone, Copy)]
+pub(crate) struct Noted<K, V> {
+    pub(crate) table: Holder,
+    pub(crate) key: K,
+    pub(crate) value: V,
+}
+
+/// Where a table is.
+#[derive(Clone, Copy)]
+pub(crate) enum Holder {
+    /// At an index.
+    Index(c_int),
+    /// In this field of the object at an index, where it is made if there is none.
+    Field(c_int, c_int),
+}
+
+impl Holder {
+    /// In a field of the object at `index`.
+    pub(crate) fn field<T: Object>(index: c_int, field: Field<T>) -> Holder {
+        Holder::Field(index, field.number)
+    }
+
+    /// Pushes the table.
+    unsafe fn push(self, state: *mut lua_State) {
+        // SAFETY: as for `Noted`: a pusher's promise, with room for three values. Only a table or a userdata is trusted.
+        unsafe {
+            match self {
+                Holder::Index(index) => {
+                    ffi::luaL_checktype(state, at(index), ffi::LUA_TTABLE);
+                    ffi::lua_pushvalue(state, index);
+                }
+                Holder::Field(object, number) => {
+                    ffi::luaL_checktype(state, at(object), ffi::LUA_TUSERDATA);
+                    if ffi::lua_getiuservalue(state, object, number) != ffi::LUA_TTABLE {
+                        ffi::lua_pop(state, 1);
+                        ffi::lua_createtable(state, 0, 2);
+                        // A finalizer may have changed the slot.
+                        ffi::luaL_checktype(state, object, ffi::LUA_TUSERDATA);
+                        ffi::lua_pushvalue(state, -1);
+                        ffi::lua_setiuservalue(state, object, number);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<K: Push, V: Push> Sealed for Noted<K, V> {}
+impl<K: Push, V: Push> Push for Noted<K, V> {
+    const REFERS: bool = true;
+    #[inline]
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: a pusher's promise. A key that is none is an error of Lua's, raised with nothing owned.
+        unsafe {
+            self.value.push(to.again());
+            self.table.push(state);
+            self.key.push(to.again());
+            ffi::lua_pushvalue(state, -3);
+            ffi::lua_settable(state, -3);
+            ffi::lua_pop(state, 1);
+        }
     }
 }
 

@@ -83,11 +83,11 @@ pub(crate) use coroutine::Running;
 pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, Message};
 pub(crate) use fault::Fault;
-pub(crate) use fields::Field;
+pub(crate) use fields::{Field, Holder, Noted};
 pub use function::Function;
 pub(crate) use function::{Flow, Next, Outcome, Then, then};
 pub(crate) use kept::{Code, Keep, Kept};
-pub(crate) use new::{Lender, Lent, Made, New, NewWith, Source};
+pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source};
 pub(crate) use object::Object;
 pub(crate) use returns::{
     Argument, Bytes, Many, Nil, Push, Pusher, Pushing, Returns, Values, give, results,

@@ -1,7 +1,7 @@
 //! Objects that a step gives Lua, and bytes that an object gives.
 
 use super::fields::Field;
-use super::object::{self, Object};
+use super::object::{self, Block, Object};
 use super::returns::sealed::Sealed;
 use super::returns::{Nil, Push, Pusher, push_bytes};
 use super::stack::at;
@@ -66,6 +66,46 @@ pub(crate) struct Made<S: Source, const FIELDS: usize> {
     pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
 }
 
+/// An object that makes others of plain data with bytes behind them, when Lua has the memory for that: as a [`Source`], but
+/// nothing is kept meanwhile.
+pub(crate) trait Maker: Object {
+    type Made: Object + Copy;
+    /// How many bytes there are.
+    fn size(&self) -> usize;
+    /// As [`Source::make`].
+    fn make(&mut self, bytes: &mut [u8]) -> Option<Self::Made>;
+}
+
+/// What the object at an index makes, some of whose fields are set: each to the value at an index of the function's stack.
+/// Nil when the object is gone.
+pub(crate) struct MadeBy<M: Maker, const FIELDS: usize> {
+    pub(crate) maker: c_int,
+    pub(crate) fields: [(Field<M::Made>, c_int); FIELDS],
+}
+
+/// Some of the bytes that the object at an index was made with, as a string; nil when it is gone.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<T> {
+    object: c_int,
+    begin: usize,
+    end: usize,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Object + Copy> Part<T> {
+    /// Those that `part` is, which is a slice of what [`Call::tail`](super::Call::tail) gives for the object at `object`.
+    #[inline]
+    pub(crate) fn of(object: c_int, tail: &[u8], part: &[u8]) -> Self {
+        let begin = part.as_ptr().addr().wrapping_sub(tail.as_ptr().addr());
+        Part {
+            object,
+            begin,
+            end: begin.wrapping_add(part.len()),
+            of: PhantomData,
+        }
+    }
+}
+
 impl<T: Object> Sealed for New<T> {}
 impl<T: Object> Push for New<T> {
     fn push(&mut self, to: Pusher<'_>) {
@@ -116,6 +156,43 @@ impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
         match made {
             true => set_fields(to, &self.fields),
             false => Nil.push(to),
+        }
+    }
+}
+
+impl<M: Maker, const FIELDS: usize> Sealed for MadeBy<M, FIELDS> {}
+impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
+    const REFERS: bool = true;
+    #[inline]
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: the pusher has room. The object stays on the stack, but a script may have finalized it when the block is
+        // there; nothing of Lua's runs while it is borrowed.
+        let made = unsafe {
+            let maker = object::test::<M>(to.state(), at(self.maker));
+            maker.is_some_and(|maker| {
+                let size = (*maker).size();
+                object::push_tailed(to.state(), size, |bytes| {
+                    object::living(maker).and_then(|maker| maker.make(bytes))
+                })
+            })
+        };
+        match made {
+            true => set_fields(to, &self.fields),
+            false => Nil.push(to),
+        }
+    }
+}
+
+impl<T: Object + Copy> Sealed for Part<T> {}
+impl<T: Object + Copy> Push for Part<T> {
+    const REFERS: bool = true;
+    #[inline]
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: the bytes behind an object never change, and Lua copies them before a finalizer can run.
+        let tail = unsafe { Block::at(to.state(), at(self.object)).tail::<T>() };
+        match tail.and_then(|(_, tail)| tail.get(self.begin..self.end)) {
+            Some(bytes) => push_bytes(bytes, to),
+            None => Nil.push(to),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The core as its users see it: steps of every shape, driven by Lua code.
 
 use super::{
-    Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, INDEX, Keep,
-    Kept, Kind, Lender, Lent, List, Made, Many, Module, New, NewWith, Next, Nil, Object, Outcome,
-    Pushing, Read, Row, Running, Scratched, Source, Table, Value, Walk, results, scratch, store,
-    then,
+    Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, Holder, INDEX,
+    Keep, Kept, Kind, Lender, Lent, List, Made, MadeBy, Maker, Many, Module, New, NewWith, Next,
+    Nil, Noted, Object, Outcome, Part, Pushing, Read, Row, Running, Scratched, Source, Table,
+    Value, Walk, results, scratch, store, then,
 };
 use mlua::ffi;
 use std::cell::Cell;
@@ -136,6 +136,49 @@ fn made(call: &mut Call<'_>) -> Result<Made<Text, 1>, Fault> {
         source,
         fields: [(OWNER, 2)],
     })
+}
+
+impl Maker for Counted {
+    type Made = Head;
+    fn size(&self) -> usize {
+        self.1 as usize
+    }
+    fn make(&mut self, bytes: &mut [u8]) -> Option<Head> {
+        bytes.fill(b'x');
+        self.1 -= 1;
+        (self.1 >= 0).then_some(Head(bytes.len() as u32))
+    }
+}
+
+/// `made_by(counted, owner)` → an object with as many bytes as the other one says.
+fn made_by(call: &mut Call<'_>) -> Result<MadeBy<Counted, 1>, Fault> {
+    call.any(2)?;
+    Ok(MadeBy {
+        maker: 1,
+        fields: [(OWNER, 2)],
+    })
+}
+
+/// `part(head, from, to)` → those of its bytes; far beyond them when there is no `to`.
+fn part(call: &mut Call<'_>) -> Result<Part<Head>, Fault> {
+    let (_, tail) = call.tail::<Head>(1)?;
+    match call.is_none(3) {
+        true => Ok(Part::of(1, &tail[1..], tail)),
+        false => {
+            let part = &tail[call.integer(2)? as usize..call.integer(3)? as usize];
+            Ok(Part::of(1, tail, part))
+        }
+    }
+}
+
+/// `note(object, key, value)` → the value, which the table in the object's field has from then on; or a table itself.
+fn note(call: &mut Call<'_>) -> Result<Noted<Argument, Argument>, Fault> {
+    let table = match call.kind(1) {
+        Kind::Table => Holder::Index(1),
+        _ => Holder::field(1, NOTE),
+    };
+    let (key, value) = (Argument(2), Argument(3));
+    Ok(Noted { table, key, value })
 }
 
 type Served = (Made<Text, 0>, Row<(Argument, i64)>);
@@ -420,6 +463,9 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"break_in_create", Function::new(break_in_create)),
     (c"break_later", Function::new(break_later)),
     (c"made", Function::new(made)),
+    (c"made_by", Function::new(made_by)),
+    (c"part", Function::new(part)),
+    (c"note", Function::new(note)),
     (c"serve", Function::new(serve)),
     (c"swap", Function::new(swap)),
     (c"many", Function::new(many)),
@@ -527,6 +573,32 @@ fn an_object_with_bytes_is_made_when_lua_has_room() {
     assert_eq!(
         run("return select(2, pcall(b.made, 'panic'))"),
         "internal error: in a source"
+    );
+}
+
+#[test]
+fn an_object_makes_others_with_bytes() {
+    assert_eq!(show("b.made_by(b.new(3), 'me'):read()"), "3 xxx me");
+    assert_eq!(show("b.made_by(b.new(0), 'me')"), "nil");
+    assert_eq!(show("b.made_by('none', 'me')"), "nil");
+}
+
+#[test]
+fn parts_of_an_objects_bytes_become_strings() {
+    assert_eq!(show("b.part(b.made('text'), 1, 3)"), "ex");
+    assert_eq!(show("b.part(b.made('text'), 2, 2)"), "");
+    assert_eq!(show("b.part(b.made('text'))"), "nil");
+}
+
+#[test]
+fn values_are_noted_in_tables_and_in_those_of_a_field() {
+    let code = "local o, t = b.new(1), {}
+        return show(b.note(o, 'a', 1), b.note(o, 'b', 2), o:field().a, o:field().b, b.note(t, 1, 'x'), t[1])";
+    assert_eq!(run(&format!("{SHOW} {code}")), "1 2 1 2 x x");
+    assert!(run("b.note(b.new(1), nil, 1)").ends_with("index is nil"));
+    assert_eq!(
+        run("b.note('none', 1, 1)"),
+        "code:1: bad argument #1 to 'note' (userdata expected, got string)"
     );
 }
 

@@ -21,6 +21,8 @@ local getters = {
   query = head.query,
   version = head.version,
   host = head.host,
+  cookies = head.cookies,
+  upgrade = head.upgrade,
 }
 
 -- Header values by name, case-blind; repeated ones joined.
@@ -62,10 +64,6 @@ function getters.remote_port(req)
   return ip and family ~= "unix" and port or nil
 end
 
-function getters.upgrade(req)
-  return head.upgrade(req) and head.field(req, "upgrade") or nil
-end
-
 -- Refuses what is no request, and what is no limit.
 local function check(req, call, limit)
   if type(req) ~= "userdata" or not pcall(head.field, req, "") then
@@ -82,18 +80,6 @@ end
 function Request:trailers()
   check(self, "trailers")
   return connection_of(self).x:trailers()
-end
-
--- RFC 6265 section 5.4: pairs separated by "; "; the first of a name counts.
-function getters.cookies(req)
-  local cookies = {}
-  for pair in (head.field(req, "cookie") or ""):gmatch("[^;]+") do
-    local name, value = pair:match("^%s*([^=%s]+)%s*=%s*(.-)%s*$")
-    if name and cookies[name] == nil then
-      cookies[name] = value:match('^"(.*)"$') or value
-    end
-  end
-  return cookies
 end
 
 -- `req:header(name)` → the value, several joined, or nil. Case-blind.

@@ -6,6 +6,7 @@
 //! | file | topic | RFC |
 //! |---|---|---|
 //! | [`head`] | request line, header section, framing decision | 9112 sections 2, 3, 6, 9 |
+//! | [`request`] | a request's head and its bytes, read by name | 9112 sections 3, 5 |
 //! | [`response_head`] | heads of responses, as a client reads them | 9112 sections 4, 6.3 |
 //! | [`fields`] | strict field lines, shared by heads and trailers | 9112 section 5 |
 //! | [`section`] | fields of a section that is kept as its bytes | 9112 section 5 |
@@ -19,6 +20,7 @@ pub(crate) mod body;
 pub(crate) mod chunked;
 pub(crate) mod fields;
 pub(crate) mod head;
+pub(crate) mod request;
 pub(crate) mod response_head;
 pub(crate) mod section;
 pub(crate) mod status;

@@ -1,36 +1,45 @@
 //! The fields of a section that was parsed before and is kept as its bytes: read by line, without a table.
 
-/// Names and values in order, as sent. `section` was accepted by [`super::fields::parse_section`]; it may lack its
-/// blank line.
-pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+use std::borrow::Cow;
+
+/// The lines with what ends them but the line feed, the blank one too. `section` was accepted by
+/// [`super::fields::parse_section`]; it may lack its blank line.
+pub(crate) fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = section;
     std::iter::from_fn(move || {
-        while !rest.is_empty() {
-            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len() - 1);
-            let line = &rest[..end];
-            rest = &rest[end + 1..];
-            if let Some(colon) = memchr::memchr(b':', line) {
-                return Some((&line[..colon], line[colon + 1..].trim_ascii()));
-            }
+        if rest.is_empty() {
+            return None;
         }
-        None
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len() - 1);
+        let line = &rest[..end];
+        rest = &rest[end + 1..];
+        Some(line)
+    })
+}
+
+/// Names and values in order, as sent.
+pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    lines(section).filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
     })
 }
 
 /// The values of a field, in order; names are case-blind.
-pub(crate) fn values<'s>(
-    section: &'s [u8],
-    name: &'s [u8],
-) -> impl Iterator<Item = &'s [u8]> + Clone {
-    let fields = fields(section).filter(move |(known, _)| known.eq_ignore_ascii_case(name));
-    fields.map(|(_, value)| value)
+pub(crate) fn values<'s>(section: &'s [u8], name: &[u8]) -> impl Iterator<Item = &'s [u8]> + Clone {
+    lines(section).filter_map(move |line| {
+        let is_named =
+            line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name);
+        is_named.then(|| line[name.len() + 1..].trim_ascii())
+    })
 }
 
 /// All values of a field as one, separated by commas (`Cookie`: semicolons); `None` when it is not there.
-pub(crate) fn joined(section: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn joined<'s>(section: &'s [u8], name: &[u8]) -> Option<Cow<'s, [u8]>> {
     let mut values = values(section, name);
-    let mut all = values.next()?.to_vec();
+    let mut all = Cow::Borrowed(values.next()?);
     for value in values {
+        let all = all.to_mut();
         all.extend_from_slice(match name.eq_ignore_ascii_case(b"cookie") {
             true => b"; ",
             false => b", ",

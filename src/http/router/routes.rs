@@ -118,6 +118,14 @@ impl Routes {
         Some(node.values)
     }
 
+    /// What `path` has in the place of a route's parameter; of several with the name the last.
+    pub(crate) fn value_of<'p>(&self, path: &'p str, id: RouteId, name: &str) -> Option<&'p str> {
+        let values = self.values_of(path, id)?;
+        let mut named = values.as_slice().iter().enumerate().rev();
+        let found = named.find(|(index, _)| self.name_of(id, *index) == Some(name));
+        found.map(|(_, value)| *value)
+    }
+
     /// What a route was made from.
     pub(crate) fn route(&self, id: RouteId) -> Option<&Route> {
         self.router.route(id.index())

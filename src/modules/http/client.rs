@@ -1,6 +1,7 @@
 //! `http.answers`: the responses of a stream as `lualib/lio/http/client` reads them, and their heads. Nothing
 //! here waits: a call that would block returns `false` with the stream armed for reading.
 
+use super::fields::{strings, table};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
 use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
@@ -11,6 +12,7 @@ use crate::lua::{
     Value, results,
 };
 use crate::stream::Stream;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::CStr;
 use std::io;
@@ -221,20 +223,6 @@ fn kept<'c>(call: &'c Call<'_>) -> Result<(&'c [u8], &'c [u8]), Fault> {
     Ok((&bytes[..end], &bytes[end..]))
 }
 
-/// Lower-case name to value; repeated ones joined.
-fn table(fields: &[u8]) -> Value {
-    let named = section::fields(fields).map(|(name, _)| {
-        let value = section::joined(fields, name).unwrap_or_default();
-        (name.to_ascii_lowercase(), Value::String(value))
-    });
-    Value::Map(named.collect())
-}
-
-/// A list of strings.
-fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
-    Value::List(values.map(|value| Value::String(value.to_vec())).collect())
-}
-
 /// `head:reason()` → the reason phrase, which may be empty.
 fn reason(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(kept(call)?.0.to_vec())
@@ -251,7 +239,7 @@ fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 /// `head:field(name)` → the value, several joined by `, `, or nil. Case-blind.
 fn field(call: &mut Call<'_>) -> Result<Option<Vec<u8>>, Fault> {
     let name = call.bytes(2)?;
-    Ok(section::joined(kept(call)?.1, name))
+    Ok(section::joined(kept(call)?.1, name).map(Cow::into_owned))
 }
 
 /// `head:field_all(name)` → list of the values, in order.

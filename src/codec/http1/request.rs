@@ -1,0 +1,98 @@
+//! A request's head and its bytes, read by name.
+
+use super::head::{Head, Method};
+use super::section;
+use std::borrow::Cow;
+
+/// A head, and the bytes that its places are in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestHead<'b> {
+    pub(crate) head: &'b Head,
+    pub(crate) bytes: &'b [u8],
+}
+
+impl<'b> RequestHead<'b> {
+    /// The fields as they were sent.
+    pub(crate) fn section(self) -> &'b [u8] {
+        let behind = &self.bytes[..self.head.head_len][self.head.target.end as usize..];
+        match memchr::memchr(b'\n', behind) {
+            Some(end) => &behind[end + 1..],
+            None => &[],
+        }
+    }
+
+    /// The value of a field, several joined; names are case-blind.
+    pub(crate) fn joined(self, name: &[u8]) -> Option<Cow<'b, [u8]>> {
+        section::joined(self.section(), name)
+    }
+
+    /// Whether there may be a field that asks for less than the whole: a condition, or a range.
+    pub(crate) fn has_conditions(self) -> bool {
+        section::lines(self.section()).any(|line| match line {
+            [b'i' | b'I', b'f' | b'F', b'-', ..] => true,
+            line => line.len() > 6 && line[..6].eq_ignore_ascii_case(b"range:"),
+        })
+    }
+
+    pub(crate) fn method(self) -> Method {
+        self.head.method_id
+    }
+
+    /// The raw path, see [`Head::path`].
+    pub(crate) fn path(self) -> &'b [u8] {
+        self.head.path(self.bytes)
+    }
+
+    /// The raw path that routes are looked up by, see [`Head::route_path`].
+    pub(crate) fn route_path(self) -> &'b [u8] {
+        self.head.route_path(self.bytes)
+    }
+
+    /// The raw query, if there is a `?`.
+    pub(crate) fn query(self) -> Option<&'b [u8]> {
+        self.head.query.map(|span| span.of(self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::{Limits, Parser, Progress};
+    use super::*;
+
+    fn with_head<R>(bytes: &[u8], read: impl FnOnce(RequestHead<'_>) -> R) -> R {
+        let parsed = Parser::new().parse(bytes, &Limits::default(), &mut Progress::default());
+        let head = parsed.expect("well-formed").expect("complete");
+        let head = &head;
+        read(RequestHead { head, bytes })
+    }
+
+    #[test]
+    fn fields_are_those_of_the_head_alone() {
+        let bytes = b"\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nX: 1\r\nx: 2\r\n\r\nX: body";
+        with_head(bytes, |head| {
+            assert_eq!(head.joined(b"X").as_deref(), Some(&b"1, 2"[..]));
+            assert_eq!(head.joined(b"Y"), None);
+            assert_eq!((head.path(), head.query()), (&b"/a"[..], Some(&b"b"[..])));
+            assert_eq!(head.method(), Method::Get);
+        });
+        with_head(b"GET / HTTP/1.0\r\n\r\n", |head| {
+            assert_eq!((head.section(), head.query()), (&b"\r\n"[..], None));
+        });
+    }
+
+    #[test]
+    fn conditions_and_ranges_are_told_by_their_names() {
+        for (field, has) in [
+            ("If-None-Match: *", true),
+            ("iF-Modified-Since: x", true),
+            ("RANGE:x", true),
+            ("Ranges: x", false),
+            ("Accept: if-match", false),
+            ("I: f", false),
+        ] {
+            let bytes = format!("GET / HTTP/1.0\r\nAccept: *\r\n{field}\r\n\r\n");
+            let found = with_head(bytes.as_bytes(), |head| head.has_conditions());
+            assert_eq!(found, has, "{field}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Fields of a section as Lua gets them.
+
+use crate::codec::http1::section;
+use crate::lua::Value;
+
+/// Lower-case name to value; repeated ones joined.
+pub(super) fn table(section: &[u8]) -> Value {
+    let named = section::fields(section).map(|(name, _)| {
+        let value = section::joined(section, name).unwrap_or_default();
+        (name.to_ascii_lowercase(), Value::String(value.into_owned()))
+    });
+    Value::Map(named.collect())
+}
+
+/// A list of strings.
+pub(super) fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
+    Value::List(values.map(|value| Value::String(value.to_vec())).collect())
+}

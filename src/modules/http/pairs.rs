@@ -1,0 +1,103 @@
+//! Tables of names and values: queries, forms, parameters of routes. `http.pairs`.
+
+use crate::codec::pairs::Pairs;
+use crate::codec::uri;
+use crate::lua::{Call, Decoded, Event, Events, Fault, Function, Nil, Table, results};
+
+/// Pairs on their way to Lua, as a table by name; several values of one name are a list.
+pub(super) struct Named {
+    pairs: Pairs,
+    /// The pair that is next.
+    index: usize,
+    place: Place,
+}
+
+enum Place {
+    Begin,
+    Name,
+    Value,
+    /// In a list that has so many values more.
+    List(usize),
+    End,
+}
+
+impl From<Pairs> for Decoded<Named> {
+    fn from(pairs: Pairs) -> Self {
+        Decoded(Named {
+            pairs,
+            index: 0,
+            place: Place::Begin,
+        })
+    }
+}
+
+impl Named {
+    fn value(&mut self) -> Event<'_> {
+        self.index += 1;
+        Event::String(self.pairs.value(self.index - 1))
+    }
+}
+
+impl Events for Named {
+    const CALL: &'static str = "http.pairs";
+    fn next(&mut self, _: u32) -> Event<'_> {
+        match self.place {
+            Place::Begin => {
+                self.place = Place::Name;
+                Event::Table(Table {
+                    pairs: true,
+                    room: (0, self.pairs.len().try_into().unwrap_or(0)),
+                    ..Table::default()
+                })
+            }
+            Place::Name if self.index == self.pairs.len() => {
+                self.place = Place::End;
+                Event::Nil
+            }
+            Place::Name => {
+                self.place = Place::Value;
+                Event::String(self.pairs.name(self.index))
+            }
+            Place::Value => match self.pairs.values(self.index) {
+                1 => {
+                    self.place = Place::Name;
+                    self.value()
+                }
+                values => {
+                    self.place = Place::List(values);
+                    Event::Table(Table {
+                        items: values as u64,
+                        ..Table::default()
+                    })
+                }
+            },
+            Place::List(left) => {
+                self.place = match left {
+                    1 => Place::Name,
+                    left => Place::List(left - 1),
+                };
+                self.value()
+            }
+            Place::End => Event::End,
+        }
+    }
+}
+
+results! {
+    enum Found {
+        Pairs(Decoded<Named>),
+        TooMany(Nil),
+    }
+}
+
+/// `http.pairs(text [, most])` → table of a urlencoded form: as `req.query`; nil when it has more than `most` pairs.
+pub(crate) const PAIRS: Function = Function::new(|call: &mut Call<'_>| {
+    let text = call.bytes(1)?;
+    if !call.is_none(2) {
+        let most = call.integer_in(2, 0..=i64::MAX, "number of pairs")? as usize;
+        if uri::query_pairs(text).nth(most).is_some() {
+            return Ok::<_, Fault>(Found::TooMany(Nil));
+        }
+    }
+    Ok(Found::Pairs(Pairs::of_query(text).into()))
+});

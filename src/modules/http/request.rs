@@ -1,0 +1,357 @@
+//! Requests as handlers see them, and `http.head`, whose functions read them.
+//!
+//! A request is one block with its head's bytes, made at once and read on demand. It needs no finalizer, and stays
+//! readable when its connection has gone on. Invariant: what a handler stores under a name is what it reads there, whatever
+//! else has that name.
+
+use super::fields::{strings, table};
+use super::pairs::Named;
+use super::routes::AppRoutes;
+use crate::codec::http1::head::Head;
+use crate::codec::http1::request::RequestHead;
+use crate::codec::http1::section;
+use crate::codec::pairs::Pairs;
+use crate::codec::{cookie, uri};
+use crate::http::router::routes::RouteId;
+use crate::lua::{
+    Argument, Call, Closure, Decoded, Fault, Field, Function, Holder, Kind, Metatable, Next, Nil,
+    Noted, Object, Outcome, Part, Value, results, then, upvalue,
+};
+use std::borrow::Cow;
+use std::ffi::CStr;
+
+/// A request's head; its bytes lie behind it.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    head: Head,
+    /// `None` when the path alone does not tell the route, or there is none.
+    route: Option<RouteId>,
+    /// What its server knows it by.
+    pub(crate) id: u64,
+}
+
+/// What is known of it by name, a table or nil.
+const KNOWN: Field<Request> = Field::new(1);
+/// The server that it came by.
+pub(crate) const SERVER: Field<Request> = Field::new(2);
+/// Its whole body, a string or nil.
+pub(crate) const BODY: Field<Request> = Field::new(3);
+
+impl Object for Request {
+    const NAME: &'static CStr = c"lio.request";
+    const USER_VALUES: i32 = 3;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"method", Function::new(method)),
+        (c"target", Function::new(target)),
+        (c"raw_path", Function::new(raw_path)),
+        (c"path", Function::new(path)),
+        (c"raw_query", Function::new(raw_query)),
+        (c"query", Function::new(query)),
+        (c"host", Function::new(host)),
+        (c"version", Function::new(version)),
+        (c"field", Function::new(field)),
+        (c"field_all", Function::new(field_all)),
+        (c"fields", Function::new(fields)),
+        (c"cookies", Function::new(cookies)),
+        (c"upgrade", Function::new(upgrade)),
+        (c"params", Function::new(params)),
+        (c"matches", Function::new(matches)),
+        (c"route", Function::new(route)),
+        (c"connection", crate::http::request::CONNECTION), // bridge
+        (c"whole_body", Function::new(whole_body)),
+    ];
+}
+
+impl Request {
+    /// The request with this head, whose bytes are copied to `tail`; it has [`Head::head_len`] of them.
+    #[allow(dead_code)] // The web server is not switched to it yet.
+    pub(crate) fn copy(
+        head: RequestHead<'_>,
+        route: Option<RouteId>,
+        id: u64,
+        tail: &mut [u8],
+    ) -> Option<Request> {
+        tail.copy_from_slice(head.bytes.get(..tail.len())?);
+        let head = *head.head;
+        (tail.len() == head.head_len).then_some(Request { head, route, id })
+    }
+
+    /// The same for raw code, which copies the bytes. // bridge
+    pub(crate) fn new(head: Head, route: Option<RouteId>) -> Request {
+        Request { head, route, id: 0 }
+    }
+
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    pub(crate) fn route(&self) -> Option<RouteId> {
+        self.route
+    }
+
+    /// Its head, `bytes` being those behind it.
+    pub(crate) fn read<'b>(&'b self, bytes: &'b [u8]) -> RequestHead<'b> {
+        let head = &self.head;
+        RequestHead { head, bytes }
+    }
+}
+
+/// The head of the request at `index`.
+pub(crate) fn head<'c>(call: &'c Call<'_>, index: i32) -> Result<RequestHead<'c>, Fault> {
+    let (request, bytes) = call.tail::<Request>(index)?;
+    Ok(request.read(bytes))
+}
+
+/// Whether something is known of the request at `index` by name: a handler or middleware has looked at it before.
+pub(crate) fn is_known(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
+    let known = call.field(index, KNOWN)?;
+    Ok(!call.is_none(known))
+}
+
+results! {
+    /// A text of a request.
+    enum Text {
+        /// As it was sent.
+        Sent(Part<Request>),
+        Other(Vec<u8>),
+        None(Nil),
+    }
+}
+
+/// What `find` finds in the head of the request at argument 1.
+fn sent(
+    call: &Call<'_>,
+    find: impl for<'h> Fn(RequestHead<'h>) -> Option<&'h [u8]>,
+) -> Result<Option<Part<Request>>, Fault> {
+    let head = head(call, 1)?;
+    Ok(find(head).map(|found| Part::of(1, head.bytes, found)))
+}
+
+/// `head:method()` → as sent.
+fn method(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+    sent(call, |head| Some(head.head.method.of(head.bytes)))
+}
+
+/// `head:target()` → the request target as sent.
+fn target(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+    sent(call, |head| Some(head.head.target.of(head.bytes)))
+}
+
+/// `head:raw_query()` → what stands behind the `?`, or nil.
+fn raw_query(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+    sent(call, |head| head.query())
+}
+
+/// `head:host()` → `host[:port]`, or nil.
+fn host(call: &mut Call<'_>) -> Result<Option<Part<Request>>, Fault> {
+    sent(call, |head| Some(head.head.host?.of(head.bytes)))
+}
+
+/// `head:raw_path()` → the path as sent.
+fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
+    let head = head(call, 1)?;
+    Ok(text(head, Cow::Borrowed(head.path())))
+}
+
+/// A text that is sent as it is, or not. What is not among the head's bytes is short.
+fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
+    let bytes = head.bytes.as_ptr_range();
+    match text {
+        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => {
+            Text::Sent(Part::of(1, head.bytes, text))
+        }
+        text => Text::Other(text.into_owned()),
+    }
+}
+
+/// `head:path()` → the path, percent-decoded.
+fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
+    let head = head(call, 1)?;
+    let raw = head.path();
+    let mut decoded = Vec::new();
+    let is_other =
+        uri::needs_decode(raw, false) && uri::percent_decode(raw, false, &mut decoded).is_ok();
+    Ok(match is_other {
+        true => Text::Other(decoded),
+        false => text(head, Cow::Borrowed(raw)),
+    })
+}
+
+/// `head:query()` → decoded keys and values; repeated keys as lists, a key without `=` as `""`.
+fn query(call: &mut Call<'_>) -> Result<Decoded<Named>, Fault> {
+    let query = head(call, 1)?.query().unwrap_or_default();
+    Ok(Pairs::of_query(query).into())
+}
+
+/// `head:version()` → `"1.0"` or `"1.1"`.
+fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
+    Ok(match head(call, 1)?.head.version {
+        10 => "1.0",
+        _ => "1.1",
+    })
+}
+
+/// The value of a field, several joined by `, ` (cookies by `; `), or nil.
+fn named(head: RequestHead<'_>, name: &[u8]) -> Text {
+    match head.joined(name) {
+        Some(value) => text(head, value),
+        None => Text::None(Nil),
+    }
+}
+
+/// `head:field(name)` → the value, several joined by `, ` (cookies by `; `), or nil. Case-blind.
+fn field(call: &mut Call<'_>) -> Result<Text, Fault> {
+    let head = head(call, 1)?;
+    Ok(named(head, call.bytes(2)?))
+}
+
+/// `head:field_all(name)` → list of the values, in order.
+fn field_all(call: &mut Call<'_>) -> Result<Value, Fault> {
+    let head = head(call, 1)?;
+    Ok(strings(section::values(head.section(), call.bytes(2)?)))
+}
+
+/// `head:fields()` → table of lower-case name to value; repeated ones joined.
+fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
+    Ok(table(head(call, 1)?.section()))
+}
+
+/// `head:cookies()` → table of name to value, of a repeated name the first.
+fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
+    let field = head(call, 1)?.joined(b"cookie").unwrap_or_default();
+    let cookies = cookie::pairs(&field);
+    let mut found: Vec<_> = cookies
+        .map(|(name, value)| (name.to_vec(), Value::String(value.to_vec())))
+        .collect();
+    found.reverse();
+    Ok(Value::Map(found))
+}
+
+/// `head:upgrade()` → what the client offers to switch to, or nil.
+fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
+    let head = head(call, 1)?;
+    Ok(match head.head.upgrade {
+        true => named(head, b"upgrade"),
+        false => Text::None(Nil),
+    })
+}
+
+/// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
+fn params(call: &mut Call<'_>) -> Result<Decoded<Named>, Fault> {
+    let path = head(call, 1)?.route_path();
+    let routes = call.object::<AppRoutes>(2)?.0.borrow();
+    let id = RouteId::from_number(call.integer(3)?);
+    let mut scratch = Vec::new();
+    let found = id
+        .zip(uri::normal_path(path, &mut scratch))
+        .and_then(|(id, path)| Some((id, routes.values_of(path, id)?)));
+    let Some((id, values)) = found else {
+        return Ok(Pairs::default().into());
+    };
+    let values = values.as_slice().iter().enumerate();
+    let named = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
+    Ok(Pairs::of_parameters(named).into())
+}
+
+/// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
+/// and constraints, the most specific first; a 0 ends those of equal patterns.
+fn matches(call: &mut Call<'_>) -> Result<Value, Fault> {
+    let path = head(call, 1)?.route_path();
+    let routes = call.object::<AppRoutes>(2)?.0.borrow();
+    let (mut scratch, mut found) = (Vec::new(), Vec::new());
+    if let Some(path) = uri::normal_path(path, &mut scratch) {
+        routes.all(path, &mut found);
+    }
+    Ok(Value::List(found.into_iter().map(Value::Integer).collect()))
+}
+
+/// `head:route([id])` → the id of its route, 0 when it has none; `id` sets it.
+fn route(call: &mut Call<'_>) -> Result<i64, Fault> {
+    if !call.is_none(2) {
+        let id = call.integer(2)?;
+        call.object_mut::<Request>(1)?.route = RouteId::from_number(id);
+    }
+    Ok(call.object::<Request>(1)?.route.map_or(0, RouteId::number))
+}
+
+/// `head:whole_body([text])` → the body that was kept, or nil; `text` is kept.
+fn whole_body(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    call.object::<Request>(1)?;
+    if call.count() > 1 {
+        call.set_field(1, BODY, 2)?;
+    }
+    Ok(Argument(call.field(1, BODY)?))
+}
+
+/// `http.kind(getters, methods)`: from now on a field of a request of this VM is what was stored under its name, else what
+/// `getters[name](req)` gives, which is stored unless it is nil, else `methods[name]`.
+pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
+    for index in [1, 2] {
+        if call.kind(index) != Kind::Table {
+            return Err(Fault::expected(index, "table"));
+        }
+    }
+    let table = Holder::Index(call.create(Metatable::<Request>::of())?);
+    for (key, function) in [("__index", INDEX), ("__newindex", NEW_INDEX)] {
+        let value = Closure(function, (Argument(1), Argument(2)));
+        call.create(Noted { table, key, value })?;
+    }
+    Ok(())
+});
+
+/// `req[key]`; upvalues 1 and 2 are `KIND`'s arguments.
+const INDEX: Function = Function::new(|call: &mut Call<'_>| {
+    call.object::<Request>(1)?;
+    call.any(2)?;
+    let known = call.field(1, KNOWN)?;
+    let value = call.get(known, 2)?;
+    if !call.is_none(value) {
+        return Ok(Next::returns(Argument(value)));
+    }
+    let getter = call.get(upvalue(1), 2)?;
+    if call.is_none(getter) {
+        let method = call.get(upvalue(2), 2)?;
+        return Ok(Next::returns(Argument(method)));
+    }
+    call.push(Argument(1))?;
+    Ok(Next::call(1, then(got), 0))
+});
+
+/// What `key` has got.
+fn got(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<Noted<Argument, Argument>>, Fault> {
+    let has = !call.is_none(outcome.first);
+    Ok(has.then(|| note(Argument(outcome.first))))
+}
+
+/// `req[key] = value`.
+const NEW_INDEX: Function = Function::new(|call: &mut Call<'_>| {
+    call.object::<Request>(1)?;
+    Ok::<_, Fault>(note(Argument(3)))
+});
+
+/// Stores a value under the key at argument 2 in what is known of the request at argument 1.
+fn note(value: Argument) -> Noted<Argument, Argument> {
+    let (table, key) = (Holder::field(1, KNOWN), Argument(2));
+    Noted { table, key, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::http1::head::{Limits, Parser, Progress};
+
+    #[test]
+    fn a_copy_needs_room_for_the_head_and_no_more() {
+        let bytes = b"GET /a HTTP/1.0\r\n\r\nbody";
+        let parsed = Parser::new().parse(bytes, &Limits::default(), &mut Progress::default());
+        let head = &parsed.expect("well-formed").expect("complete");
+        let view = RequestHead { head, bytes };
+        for size in [0, head.head_len - 1, head.head_len + 1, bytes.len() + 1] {
+            assert!(Request::copy(view, None, 7, &mut vec![0; size]).is_none());
+        }
+        let mut tail = vec![0; head.head_len];
+        let copy = Request::copy(view, RouteId::from_number(3), 7, &mut tail).expect("room");
+        assert_eq!(copy.read(&tail).path(), b"/a");
+        assert_eq!((copy.route().map(RouteId::number), copy.id), (Some(3), 7));
+    }
+}
