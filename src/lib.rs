@@ -78,9 +78,6 @@ mod socket;
 mod stream;
 #[allow(unsafe_code)]
 mod task;
-#[allow(unsafe_code)]
-#[doc(hidden)]
-pub mod watched;
 
 #[doc(hidden)]
 pub use lua::Function;
@@ -97,30 +94,22 @@ pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
 /// What the executable and the tests need beside [`install`]. Not for other programs: it changes without notice.
 #[doc(hidden)]
 pub mod private {
-    use crate::watched;
-    use mlua::ffi::lua_State;
+    use crate::lua::{Function, OPEN_LIBRARIES, library};
+    use crate::modules::{Builtin, reload};
 
-    /// Makes the built-in modules loadable in a VM of the executable. The global `coroutine` becomes that of
-    /// `lio.coroutine`.
-    ///
-    /// # Safety
-    /// `state` is valid, with its standard library open and 10 free stack slots; may raise.
-    #[allow(unsafe_code)]
-    pub unsafe fn install(state: *mut lua_State) {
-        // SAFETY: the state is as these ask for; they own nothing when they raise.
-        unsafe {
-            crate::raw::embed::install(state, Some(3));
-            crate::task::coroutine::install(state);
-            watched::lua::install(state);
-        }
-    }
+    /// What prepares the VM of a program, function by function.
+    pub const PROGRAM: &[Function] = &[
+        OPEN_LIBRARIES,
+        library::in_program::<Builtin>(),
+        COROUTINE,
+        reload::INSTALL,
+    ];
 
-    /// The same as a function, for a VM of our own. // bridge
-    #[cfg(feature = "vendored")]
+    /// Puts the functions of `lio.coroutine` in the places of Lua's own. // bridge
     #[allow(unsafe_code)]
-    pub(crate) const INSTALL: crate::Function = crate::Function::barred(|state| {
+    const COROUTINE: Function = Function::barred(|state| {
         // SAFETY: runs in the frame of a function, with room for 20 values, once the standard library is open.
-        unsafe { install(state) };
+        unsafe { crate::task::coroutine::install(state) };
         0
     });
 }

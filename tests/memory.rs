@@ -45,8 +45,10 @@ fn run(code: &CStr, count: i64) -> bool {
         assert!(!state.is_null());
         // The state's first allocator is realloc(3), too.
         ffi::lua_setallocf(state, allocate, (&raw const budget).cast_mut().cast());
-        ffi::luaL_openlibs(state);
-        lio::private::install(state);
+        for step in lio::private::PROGRAM {
+            step.push(state, 0);
+            ffi::lua_call(state, 0, 0);
+        }
         assert_eq!(ffi::luaL_loadstring(state, code.as_ptr()), ffi::LUA_OK);
         budget.0.set(count);
         let status = ffi::lua_pcall(state, 0, 0, 0);

@@ -17,12 +17,14 @@ struct Vm(*mut ffi::lua_State);
 
 impl Vm {
     fn new() -> Vm {
-        // SAFETY: a fresh state; the libraries open on it before anything runs.
+        // SAFETY: a fresh state; the libraries open on it before anything else runs.
         unsafe {
             let state = ffi::luaL_newstate();
             assert!(!state.is_null());
-            ffi::luaL_openlibs(state);
-            lio::private::install(state);
+            for step in lio::private::PROGRAM {
+                step.push(state, 0);
+                ffi::lua_call(state, 0, 0);
+            }
             Vm(state)
         }
     }

@@ -291,7 +291,7 @@ end)
 
 t.test("the script sees its own arguments, and nothing of the supervisor", function()
   local script = [[
-    print(arg[0]:match "[^/]*$", arg[1], arg[-1]:match "[^/]*$", arg[2], os.getenv "LIO_WATCH_FD")
+    print(arg[0]:match "[^/]*$", arg[1], arg[-1]:match "[^/]*$", arg[2], arg[-2])
     local before = io.popen "ls -l /proc/self/fd"
     for line in before:lines() do if line:find "socket:" then print "a socket is open" end end
     print "done"

@@ -1,62 +1,60 @@
-//! Runs Lua code in a VM of its own, as the executable does. Called by `main`.
+//! Runs Lua code in a VM of its own, as the executable does.
 //!
-//! Whatever goes wrong in Lua is reported on standard error, with a traceback, and is a `false`.
+//! Whatever goes wrong in Lua is reported on standard error, with a traceback.
 
+use super::report::report;
+use crate::lua::library::embedded;
 use crate::lua::{
-    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Next, OPEN_LIBRARIES, Outcome,
-    Pushing, Traceback, Vm, results, then,
+    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Next, Outcome, Pushing,
+    Traceback, Vm, results, then,
 };
-use crate::raw::embed;
+use crate::private::PROGRAM;
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString};
-use std::io::Write;
+use std::ffi::CString;
+use std::process::ExitCode;
 
 /// What is to be run, one after the other, until one fails.
-pub struct Script {
+pub(super) struct Script {
     /// The command line.
-    pub arguments: Vec<CString>,
+    pub(super) arguments: Vec<CString>,
     /// Which of them is the script, `arg[0]`.
-    pub position: usize,
-    /// What is run.
-    pub pieces: VecDeque<Piece>,
+    pub(super) position: usize,
+    pub(super) pieces: VecDeque<Piece>,
+    /// Whether a piece has raised an error.
+    pub(super) failed: bool,
 }
 
-/// A piece of Lua code.
-pub enum Piece {
-    /// Text of the command line.
+/// A piece of Lua code. Its arguments are those from a number on.
+pub(super) enum Piece {
+    /// Text of the command line, without arguments.
     Text(Vec<u8>),
-    /// A file, or standard input; the arguments from a number on are its own.
+    /// A file, or standard input.
     File(Option<CString>, usize),
-    /// A module that is built in, with its arguments.
-    Embedded(&'static CStr, usize),
+    /// A module that is built in.
+    Embedded(&'static str, usize),
 }
 
-/// Runs a script in a new VM. → whether all went well; an error was reported.
-pub fn run(script: Script) -> bool {
+/// Runs a script in a new VM.
+pub(super) fn run(script: Script) -> ExitCode {
     let Some(mut vm) = Vm::for_program(script) else {
         report("not enough memory for a Lua state");
-        return false;
+        return ExitCode::FAILURE;
     };
-    let prepare = [
-        OPEN_LIBRARIES,
-        crate::private::INSTALL,
-        const { Function::new(set_arguments) },
-    ];
-    let prepared = prepare.into_iter().try_for_each(|step| vm.run(step));
+    let set_arguments = const { Function::new(set_arguments) };
+    let mut prepare = PROGRAM.iter().chain([&set_arguments]);
+    let prepared = prepare.try_for_each(|step| vm.run(*step));
     let done = prepared.and_then(|()| {
         vm.start_collector();
         vm.run(const { Function::new(run_next) })
     });
-    let is_done = done.is_ok() && vm.pieces.is_empty();
-    if let Err(message) = done {
-        report(&message);
+    if let Err(message) = &done {
+        report(message);
     }
-    vm.close().is_ok() && is_done
-}
-
-fn report(message: &str) {
-    // A failure has no caller to go to any more.
-    let _ = writeln!(std::io::stderr(), "lio: {message}");
+    let is_done = done.is_ok() && !vm.failed;
+    match vm.close().is_ok() && is_done {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 /// The global `arg`: the script at 0, its arguments from 1, what stands before it at negative indices.
@@ -94,54 +92,46 @@ results! {
 /// Runs the first of the pieces that are left.
 fn run_next(call: &mut Call<'_>) -> Result<Running, Fault> {
     call.drop_to(0);
-    let Some(script) = call.data::<Script>() else {
+    let script = call.data::<Script>();
+    let Some((script, piece)) = script.and_then(|script| {
+        let piece = script.pieces.pop_front()?;
+        Some((script, piece))
+    }) else {
         return Ok(Running::Done(()));
     };
-    let Some(piece) = script.pieces.front() else {
-        return Ok(Running::Done(()));
+    let first = match piece {
+        Piece::Text(_) => script.arguments.len(),
+        Piece::File(_, first) | Piece::Embedded(_, first) => first,
     };
-    let (path, text, first);
-    let chunk = match piece {
-        Piece::Text(bytes) => {
-            text = bytes.clone();
-            first = script.arguments.len();
-            Chunk::Text(&text, c"=(command line)")
-        }
-        Piece::File(name, number) => {
-            path = name.clone();
-            first = *number;
-            Chunk::File(path.as_deref())
-        }
-        Piece::Embedded(module, number) => {
-            let found = embed::text(module.to_bytes());
-            let (source, name) =
-                found.ok_or_else(|| Fault::message("the module is not built in"))?;
-            path = CString::new(name).ok();
-            first = *number;
-            Chunk::Text(source, path.as_deref().unwrap_or(c"=lio"))
-        }
+    let arguments = texts(script.arguments.get(first..).unwrap_or_default());
+    let chunk = match &piece {
+        Piece::Text(text) => Chunk::Text(text, c"=(command line)"),
+        Piece::File(path, _) => Chunk::File(path.as_deref()),
+        Piece::Embedded(module, _) => match embedded(module.as_bytes()) {
+            Some(file) => Chunk::Text(file.text, file.chunk),
+            None => return Err(Fault::message("the module is not built in")),
+        },
     };
-    let own = script.arguments.get(first..).unwrap_or_default();
-    let arguments = Many(texts(own));
     let handler = call.push(const { Function::new(add_traceback) })?;
     call.create(chunk)?;
-    let count = arguments.0.len() as i32;
-    let run = Next::protected(count, 0, handler, then(ran), 0);
-    Ok(Running::Piece(run.pushing(arguments)))
+    let run = Next::protected(arguments.len() as i32, 0, handler, then(ran), 0);
+    Ok(Running::Piece(run.pushing(Many(arguments))))
 }
 
 /// A piece has run, or raised an error with a traceback.
 fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Running, Fault> {
-    if !outcome.ok {
-        let message = call.string(outcome.first);
-        let message = message.unwrap_or(b"(error object is not a string)");
-        report(&String::from_utf8_lossy(message));
-        return Ok(Running::Done(()));
+    if outcome.ok {
+        return run_next(call);
     }
+    let message = call.string(outcome.first);
+    report(match message {
+        Some(message) => String::from_utf8_lossy(message),
+        None => "(error object is not a string)".into(),
+    });
     if let Some(script) = call.data::<Script>() {
-        script.pieces.pop_front();
+        script.failed = true;
     }
-    run_next(call)
+    Ok(Running::Done(()))
 }
 
 results! {

@@ -24,6 +24,8 @@ mod interest;
 pub(crate) mod pause;
 mod registration;
 mod selector;
+// Part of it is for the supervisor, which only the executable has.
+#[cfg_attr(not(feature = "vendored"), allow(dead_code))]
 pub(crate) mod signals;
 mod source;
 pub(crate) mod timers;

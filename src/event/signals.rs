@@ -1,16 +1,19 @@
-//! Signals as readiness of a pipe, for loops that end gracefully and for a supervisor.
+//! Signals as readiness of a pipe, for loops that end gracefully and for the supervisor of `lio --watch`.
 //!
 //! The handler only sets atomic bits and writes one byte, all async-signal-safe (signal-safety(7)). The disposition that
 //! the host had is put back when the last watcher of a signal closes, which is why this is not built on a crate that
 //! keeps its handler.
 #![allow(unsafe_code)]
 
+use super::adopt;
 use mio::unix::pipe::{Receiver, Sender};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::{c_int, c_void};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const WATCHERS: usize = 64;
@@ -42,7 +45,8 @@ const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 pub(crate) struct Set(u64);
 
 impl Set {
-    const fn of(number: c_int) -> Set {
+    /// One signal, by its number.
+    pub(crate) const fn of(number: c_int) -> Set {
         Set(1 << (number - 1))
     }
 
@@ -60,12 +64,17 @@ impl Set {
         self.0 == 0
     }
 
-    fn has(self, number: c_int) -> bool {
+    pub(crate) fn has(self, number: c_int) -> bool {
         self.0 & Set::of(number).0 != 0
     }
 
     fn numbers(self) -> impl Iterator<Item = c_int> {
         (1..=LAST).filter(move |&number| self.has(number))
+    }
+
+    /// The signals.
+    pub(crate) fn signals(self) -> impl Iterator<Item = Signal> {
+        self.numbers().filter_map(Signal::from_named_raw)
     }
 
     /// Their names.
@@ -76,32 +85,49 @@ impl Set {
 
     /// Sends them to this process.
     pub(crate) fn send(self) -> io::Result<()> {
-        for number in self.numbers() {
-            let signal = rustix::process::Signal::from_named_raw(number).ok_or(Errno::INVAL)?;
-            rustix::process::kill_process(rustix::process::getpid(), signal)?;
-        }
-        Ok(())
+        Ok(self
+            .signals()
+            .try_for_each(|signal| kill_process(getpid(), signal))?)
     }
+}
+
+/// What a watcher does with what is caught.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It takes the signals. One of [`ENDS`] that comes again before it has taken the first ends the process: it hangs.
+    Take = 1,
+    /// It takes the signals, and none ends the process.
+    Supervise,
+    /// It keeps them for the watchers that are opened before it goes.
+    Hold,
 }
 
 /// What the handler sees of one watcher. `wanted` 0 = the place is free.
 struct Place {
     wanted: AtomicU64,
     caught: AtomicU64,
+    /// Which of the signals that were caught the system has sent, not a process.
+    from_system: AtomicU64,
     /// The end of the pipe to write to; -1 = none.
     pipe: AtomicI32,
-    /// What is caught goes to the watchers that are opened later.
-    holds: AtomicBool,
+    purpose: AtomicU8,
 }
 
 static PLACES: [Place; WATCHERS] = [const {
     Place {
         wanted: AtomicU64::new(0),
         caught: AtomicU64::new(0),
+        from_system: AtomicU64::new(0),
         pipe: AtomicI32::new(-1),
-        holds: AtomicBool::new(false),
+        purpose: AtomicU8::new(0),
     }
 }; WATCHERS];
+
+impl Place {
+    fn is_for(&self, purpose: Purpose) -> bool {
+        self.purpose.load(SeqCst) == purpose as u8
+    }
+}
 
 /// Handlers that run at this moment, on any thread; a pipe is closed when there is none.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -121,50 +147,44 @@ fn dispositions() -> MutexGuard<'static, Dispositions> {
     DISPOSITIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-extern "C" fn on_signal(number: c_int) {
+extern "C" fn on_signal(number: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {
     RUNNING.fetch_add(1, SeqCst);
-    let errno = errno();
-    // SAFETY: errno is this thread's, which the signal has interrupted.
-    let saved = unsafe { *errno };
+    let errno = errno::errno();
+    // SAFETY: the system passes a handler that was set with `SA_SIGINFO` a pointer that holds until it returns.
+    let from_system = unsafe { (*information).si_code } > 0;
     for place in &PLACES {
         if !Set(place.wanted.load(SeqCst)).has(number) {
             continue;
         }
+        if from_system {
+            place.from_system.fetch_or(Set::of(number).0, SeqCst);
+        }
         let before = Set(place.caught.fetch_or(Set::of(number).0, SeqCst));
-        if place.holds.load(SeqCst) {
+        if place.is_for(Purpose::Hold) {
             continue;
         }
-        if before.has(number) && ENDS.contains(&number) {
-            // SAFETY: both are async-signal-safe. The loop has not even taken the first one: it hangs. Let the second
-            // one end it.
-            unsafe {
-                libc::signal(number, libc::SIG_DFL);
-                libc::raise(number);
-            }
+        if before.has(number) && ENDS.contains(&number) && place.is_for(Purpose::Take) {
+            // The loop has not even taken the first one: it hangs. Let the second one end it.
+            restore_default(number);
+            let _ = Set::of(number).send();
         }
         wake(place.pipe.load(SeqCst));
     }
-    // SAFETY: the code that was interrupted finds its errno as it was.
-    unsafe { *errno = saved };
+    // The code that was interrupted finds its errno as it was.
+    errno::set_errno(errno);
     RUNNING.fetch_sub(1, SeqCst);
 }
 
-/// Makes the other end of a pipe readable. A full one is already.
+/// Makes the other end of a pipe readable. A full one is already. The pipe is open: its watcher closes it when no handler
+/// runs any more.
 fn wake(pipe: RawFd) {
-    let byte = 1u8;
-    // SAFETY: writes one byte from the stack. The pipe is open: its watcher closes it when no handler runs any more; a
-    // number of -1 is refused.
-    unsafe { libc::write(pipe, (&raw const byte).cast::<c_void>(), 1) };
+    let _ = adopt::borrowed(pipe, |pipe| rustix::io::write(pipe, b"!"));
 }
 
-/// Where this thread's errno is.
-fn errno() -> *mut c_int {
-    // SAFETY: gives a pointer that holds as long as the thread.
-    #[cfg(target_vendor = "apple")]
-    return unsafe { libc::__error() };
-    // SAFETY: the same by glibc's and musl's name.
-    #[cfg(not(target_vendor = "apple"))]
-    return unsafe { libc::__errno_location() };
+/// Gives a signal its default action.
+pub(crate) fn restore_default(number: c_int) {
+    // SAFETY: no handler is set, and the call is async-signal-safe.
+    unsafe { libc::signal(number, libc::SIG_DFL) };
 }
 
 /// One watcher: a set of signals, and the pipe that is readable when one of them came.
@@ -176,22 +196,22 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Watches the signals of a set that is not empty: their default action no longer runs. A watcher that `holds` keeps
-    /// what came for the watchers that are opened before it goes.
-    pub(crate) fn open(wanted: Set, holds: bool) -> io::Result<Signals> {
+    /// Watches the signals of a set that is not empty: their default action no longer runs.
+    pub(crate) fn open(wanted: Set, purpose: Purpose) -> io::Result<Signals> {
         let (writer, reader) = mio::unix::pipe::new()?;
         let mut dispositions = dispositions();
         let free = PLACES.iter().find(|place| place.wanted.load(SeqCst) == 0);
         let place = free.ok_or(Errno::MFILE)?;
         place.pipe.store(writer.as_raw_fd(), SeqCst);
         place.caught.store(0, SeqCst);
-        place.holds.store(holds, SeqCst);
+        place.from_system.store(0, SeqCst);
+        place.purpose.store(purpose as u8, SeqCst);
         place.wanted.store(wanted.0, SeqCst);
         for number in wanted.numbers() {
             dispositions.install(number);
         }
-        let held = if holds { 0 } else { held() & wanted.0 };
-        if held != 0 {
+        let held = held() & wanted.0;
+        if held != 0 && purpose != Purpose::Hold {
             place.caught.fetch_or(held, SeqCst);
             wake(writer.as_raw_fd());
         }
@@ -214,11 +234,21 @@ impl Signals {
         while matches!(self.reader.read(&mut sink), Ok(count) if count > 0) {}
         Set(self.place.caught.swap(0, SeqCst))
     }
+
+    /// Waits for signals. → those that came, and which of them the system has sent: a terminal, for instance, to all of
+    /// its processes.
+    pub(crate) fn wait(&mut self) -> io::Result<(Set, Set)> {
+        let readable = PollFd::new(&self.reader, PollFlags::IN);
+        retry_on_intr(|| poll(&mut [readable.clone()], None))?;
+        let caught = self.take();
+        let from_system = self.place.from_system.fetch_and(!caught.0, SeqCst);
+        Ok((caught, Set(from_system & caught.0)))
+    }
 }
 
 /// The signals that watchers hold.
 fn held() -> u64 {
-    let is_holding = |place: &&Place| place.holds.load(SeqCst) && place.wanted.load(SeqCst) != 0;
+    let is_holding = |place: &&Place| place.is_for(Purpose::Hold) && place.wanted.load(SeqCst) != 0;
     let holding = PLACES.iter().filter(is_holding);
     holding.fold(0, |all, place| all | place.caught.load(SeqCst))
 }
@@ -250,7 +280,7 @@ impl Dispositions {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut previous = action;
             action.sa_sigaction = on_signal as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
             (libc::sigaction(number, &action, &mut previous) == 0).then_some(previous)
         };
     }
@@ -264,5 +294,28 @@ impl Dispositions {
             // SAFETY: the system gave it.
             unsafe { libc::sigaction(number, &previous, std::ptr::null_mut()) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_supervisor_gets_signals_and_whether_the_system_has_sent_them() {
+        let (interrupt, child) = (Set::of(libc::SIGINT), Set::of(libc::SIGCHLD));
+        let wanted = interrupt.with(child);
+        let mut signals = Signals::open(wanted, Purpose::Supervise).unwrap();
+        // A second one would end a process that does not react to the first.
+        interrupt.send().unwrap();
+        interrupt.send().unwrap();
+        let (caught, from_system) = signals.wait().unwrap();
+        assert!(caught.has(libc::SIGINT) && !from_system.has(libc::SIGINT));
+        std::process::Command::new("true").status().unwrap();
+        let (mut caught, mut from_system) = signals.wait().unwrap();
+        while !caught.has(libc::SIGCHLD) {
+            (caught, from_system) = signals.wait().unwrap();
+        }
+        assert!(from_system.has(libc::SIGCHLD));
     }
 }

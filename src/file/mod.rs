@@ -4,12 +4,16 @@
 //! - `beneath.rs`: paths that must not leave a folder
 //! - `folder.rs`: a folder that is served: files below it, listings
 //! - `spool.rs`: temporary files for uploads
+//! - `reload/`: the program's side of `lio --watch`
 //!
 //! Invariant: an [`OpenFile`] is a regular file or a directory, never a pipe or a device that could make the loop
 //! wait.
 
 pub(crate) mod beneath;
 pub(crate) mod folder;
+// Half of it is for the supervisor, which only the executable has.
+#[cfg_attr(not(feature = "vendored"), allow(dead_code))]
+pub(crate) mod reload;
 pub(crate) mod spool;
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,7 @@ impl Vm<Service> {
         let service = Service::new(system.clone(), id, card.clone());
         let mut body = Vm::for_service(service, watch::interrupted)
             .ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        body.run(function!(set_up))?;
+        embed::SERVICE.iter().try_for_each(|step| body.run(*step))?;
         system.slots().describe(id, card);
         Ok(body)
     }
@@ -42,7 +42,7 @@ impl Vm<Service> {
     /// Sets the main function.
     pub(crate) fn set_main(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
         if let Chunk::File(Some(path)) = chunk {
-            crate::watched::loads(path.to_bytes());
+            crate::file::reload::loads(path.to_bytes());
         }
         self.load(chunk)?;
         self.start_collector();
@@ -108,18 +108,6 @@ impl Vm<Service> {
         if let Err(broken) = self.close() {
             self.give_up(&broken);
         }
-    }
-}
-
-/// Opens the libraries.
-unsafe extern "C-unwind" fn set_up(state: *mut lua_State) -> c_int {
-    // SAFETY: a fresh state.
-    unsafe {
-        ffi::luaL_openlibs(state);
-        embed::install(state, Some(3));
-        embed::install_first(state);
-        crate::watched::lua::install(state);
-        0
     }
 }
 

@@ -10,11 +10,12 @@ use super::fault::Fault;
 use super::function::{Flow, Function, Next, Outcome, Then, guarded, then};
 use super::object::Key;
 use super::returns::sealed::Sealed;
-use super::returns::{Argument, Push, Pusher, Pushing, results};
+use super::returns::{Argument, Push, Pusher, Pushing, Returns, results};
 use super::store;
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
 use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
 /// What the crate builds in.
@@ -278,16 +279,44 @@ pub(crate) unsafe fn install<L: Library>(state: *mut lua_State, place: Place) {
     }
 }
 
-/// In the VM of a service: what each service needs is found without a look at files.
-///
-/// # Safety
-/// As for [`install`].
-pub(crate) unsafe fn install_for_service<L: Library>(state: *mut lua_State) {
-    // SAFETY: the caller's promises are those of `install`, which calls the same two.
-    unsafe {
-        store::ensure(state);
-        insert(state, Function::new(search_for_service::<L>), Place::First);
+/// In a VM of our own, once it has its standard library.
+struct Install<L> {
+    is_service: bool,
+    library: PhantomData<L>,
+}
+
+impl<L: Library> Returns for Install<L> {
+    fn give(self, to: Pusher<'_>) -> Flow {
+        let state = to.state();
+        // SAFETY: a pusher has the room; a VM of our own has opened its standard library.
+        unsafe {
+            install::<L>(state, Place::BehindPath);
+            if self.is_service {
+                insert(state, Function::new(search_for_service::<L>), Place::First);
+            }
+        }
+        Flow::returns(0)
     }
+}
+
+impl<L> Install<L> {
+    fn of(is_service: bool) -> Self {
+        let library = PhantomData;
+        Install {
+            is_service,
+            library,
+        }
+    }
+}
+
+/// Makes the library `L` loadable in the VM of a program.
+pub(crate) const fn in_program<L: Library>() -> Function {
+    Function::new(|_: &mut Call<'_>| Ok(Install::<L>::of(false)))
+}
+
+/// Makes the library `L` loadable in the VM of a service, which finds what each service needs without a look at files.
+pub(crate) const fn in_service<L: Library>() -> Function {
+    Function::new(|_: &mut Call<'_>| Ok(Install::<L>::of(true)))
 }
 
 /// Puts a searcher into `package.searchers`.

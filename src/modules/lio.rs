@@ -1,6 +1,6 @@
 //! `require "lio"`: selectors, clocks, and what the other modules add to it.
 
-use super::{selector, socket, waker};
+use super::{reload, selector, socket, waker};
 use crate::event::{READ, WRITE, clock};
 use crate::lua::{Call, Function, ModuleWith, Value};
 use std::ffi::CStr;
@@ -24,7 +24,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     ),
     (c"tasks", crate::task::TASKS),
     (c"systemd", socket::SYSTEMD),
-    (c"watch", crate::watched::lua::WATCH),
+    (c"watch", reload::WATCH),
 ];
 
 /// Opens `lio`.

@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub(crate) mod lio;
 pub(crate) mod outlet;
 pub(crate) mod pack;
+pub(crate) mod reload;
 pub(crate) mod resolver;
 pub(crate) mod selector;
 pub(crate) mod signal;
@@ -19,8 +20,8 @@ pub(crate) mod timer;
 pub(crate) mod waker;
 
 use crate::function;
-use crate::lua::Function;
-use crate::lua::library::{Library, OPEN_COMPILED, OPEN_DEBUG};
+use crate::lua::library::{self, Library, OPEN_COMPILED, OPEN_DEBUG};
+use crate::lua::{Function, OPEN_LIBRARIES};
 
 /// All that is built in.
 pub(crate) struct Builtin;
@@ -47,7 +48,7 @@ impl Library for Builtin {
         ("lio.stream", stream::OPEN),
         ("lio.task.core", function!(crate::task::lua::open_module)),
         ("lio.timer", timer::OPEN),
-        ("lio.watched", function!(crate::watched::lua::open_module)),
+        ("lio.watched", reload::OPEN),
         ("ltask", function!(crate::ltask::lua::ltask::open_module)),
         (
             "ltask.bootstrap",
@@ -100,6 +101,13 @@ impl Library for Builtin {
         ("skynet.trace", OPEN_COMPILED),
     ];
 }
+
+/// What prepares the VM of a service.
+pub(crate) const SERVICE: &[Function] = &[
+    OPEN_LIBRARIES,
+    library::in_service::<Builtin>(),
+    reload::INSTALL,
+];
 
 /// The native module `name`: what an entry point opens.
 const fn native(name: &str) -> Function {

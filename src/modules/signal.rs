@@ -1,6 +1,6 @@
 //! `lio.signal`: signals as readiness of a descriptor. `lualib/lio/loop.lua` waits for it.
 
-use crate::event::signals::{Set, Signals};
+use crate::event::signals::{Purpose, Set, Signals};
 use crate::lua::{Call, Failure, Fault, Function, Light, Many, Module, New, Object};
 use std::ffi::CStr;
 
@@ -26,7 +26,7 @@ fn signal(call: &Call<'_>, index: i32) -> Result<Set, Fault> {
     })
 }
 
-fn watch(call: &mut Call<'_>, holds: bool) -> Result<Result<New<Watcher>, Failure>, Fault> {
+fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<Result<New<Watcher>, Failure>, Fault> {
     let mut wanted = Set::default();
     for index in 1..=call.count() {
         wanted = wanted.with(signal(call, index)?);
@@ -34,7 +34,7 @@ fn watch(call: &mut Call<'_>, holds: bool) -> Result<Result<New<Watcher>, Failur
     if wanted.is_empty() {
         return Err(Fault::argument(1, "signal name expected"));
     }
-    Ok(match Signals::open(wanted, holds) {
+    Ok(match Signals::open(wanted, purpose) {
         Ok(signals) => Ok(New::of(Watcher(Some(signals)))),
         Err(error) => Err(Failure::io("signal", &error)),
     })
@@ -65,13 +65,13 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     // watcher, or `nil, message, code`.
     (
         c"open",
-        Function::new(|call: &mut Call<'_>| watch(call, false)),
+        Function::new(|call: &mut Call<'_>| watch(call, Purpose::Take)),
     ),
     // `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
     // opened before this one closes gets the signals that came since.
     (
         c"hold",
-        Function::new(|call: &mut Call<'_>| watch(call, true)),
+        Function::new(|call: &mut Call<'_>| watch(call, Purpose::Hold)),
     ),
     // `signal.raise(name)`: sends the signal to this process (for tests).
     (

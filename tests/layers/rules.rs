@@ -25,11 +25,8 @@ const RANKS: &[(&str, u32)] = &[
 
 /// Places that files have still to leave, and the folder that they belong to.
 const OLD: &[(&str, &str)] = &[
-    ("src/command.rs", "src/cli/"),
-    ("src/watch/", "src/cli/"),
     ("src/compress/", "src/modules/"),
     ("src/http/", "src/http/server/"),
-    ("src/watched/", "src/file/"),
     ("src/selector/", "src/event/"),
     ("src/timer/", "src/event/"),
     ("src/raw/", "src/lua/"),

@@ -3,6 +3,7 @@
 
 use super::library::{add_handlers, push_module};
 use super::service;
+use crate::file::reload;
 use crate::lua::vm::restart_collector;
 use crate::raw::{Text, continuation, embed, raise};
 use mlua::ffi::{self, lua_State};
@@ -135,8 +136,8 @@ unsafe fn search(state: *mut lua_State) -> bool {
             crate::raw::push_bytes(state, template);
             let file = ffi::lua_tostring(state, 5);
             let file = ffi::luaL_gsub(state, ffi::lua_tostring(state, 7), c"?".as_ptr(), file);
-            if crate::watched::is_watched() && is_there(file) {
-                crate::watched::lua::loads(file);
+            if reload::is_watched() && is_there(file) {
+                reload::loads(CStr::from_ptr(file).to_bytes());
             }
             match ffi::luaL_loadfilex(state, file, std::ptr::null()) {
                 ffi::LUA_OK => return true,

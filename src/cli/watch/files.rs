@@ -1,9 +1,9 @@
 //! The files that a script has loaded, and which of them have changed since. Folders are watched, not files,
 //! since editors save by renaming; what happens there only makes us look, and fingerprints tell the rest.
 
-use super::Event;
-use crate::complain;
-use lio::watched::fingerprint::Fingerprint;
+use super::event::Event;
+use crate::cli::report::report;
+use crate::file::reload::Fingerprint;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::HashMap;
 use std::fs;
@@ -47,9 +47,7 @@ impl Files {
 
     fn fall_back(&mut self) {
         if !self.polls {
-            complain(format_args!(
-                "lio: the system lets no more folders be watched; looking every second\n"
-            ));
+            report("the system lets no more folders be watched; looking every second");
         }
         self.polls = true;
     }

@@ -5,13 +5,15 @@
 //! Invariant: at most one process runs and one starts; all others were told to end.
 
 use super::child::{self, Child, Phase};
+use super::event::{Event, forward_signals};
 use super::files::Files;
 use super::sockets::Sockets;
-use super::{Event, signals};
-use crate::complain;
-use lio::watched::fingerprint::Fingerprint;
-use lio::watched::wire::{self, Frame};
+use crate::cli::report::report;
+use crate::file::reload::Fingerprint;
+use crate::file::reload::wire::{self, Frame};
+use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -59,8 +61,8 @@ pub(super) struct Supervisor {
     tidy: Option<Instant>,
     /// Which process wants an address that the one before has, and until when it may try.
     leaving: Option<(u32, Instant)>,
-    /// How many files were last told of.
-    told: usize,
+    /// How many files were last reported.
+    reported: usize,
     had_terminal: bool,
     /// A signal has come to end it all.
     ending: bool,
@@ -73,7 +75,7 @@ impl Supervisor {
     /// A supervisor of the executable with these arguments; `name` is for messages.
     pub(super) fn new(arguments: Vec<OsString>, name: String) -> io::Result<Supervisor> {
         let (sender, events) = mpsc::channel();
-        signals::start(sender.clone())?;
+        forward_signals(sender.clone())?;
         Ok(Supervisor {
             program: std::env::current_exe()?,
             arguments,
@@ -88,8 +90,8 @@ impl Supervisor {
             disturbed: None,
             tidy: None,
             leaving: None,
-            told: 0,
-            had_terminal: signals::has_terminal(),
+            reported: 0,
+            had_terminal: has_terminal(),
             ending: false,
             decides: 0,
             code: 0,
@@ -112,9 +114,9 @@ impl Supervisor {
                 }
             };
             match event {
-                Some(Event::Said(number, frame)) => self.said(number, frame),
+                Some(Event::Message(number, frame)) => self.message(number, frame),
                 Some(Event::Ended(number)) => self.ended(number)?,
-                Some(Event::Signal(number, from_terminal)) => self.signal(number, from_terminal),
+                Some(Event::Signal(signal, from_terminal)) => self.signal(signal, from_terminal),
                 Some(Event::Disk) => self.disturb(),
                 None => {}
             }
@@ -131,7 +133,7 @@ impl Supervisor {
         match Child::start(self.newest, &self.program, &self.arguments, &self.sender) {
             Ok(child) => self.children.push(child),
             Err(error) => {
-                complain(format_args!("lio: cannot start {}: {error}\n", self.name));
+                report(format_args!("cannot start {}: {error}", self.name));
                 self.files.fail();
             }
         }
@@ -173,8 +175,8 @@ impl Supervisor {
                 Phase::Starting(since) if now >= since + load_time => self.take_over(index),
                 Phase::Listening(since) if now >= since + PROVEN => self.take_over(index),
                 Phase::Ending(due) if now >= due => {
-                    complain(format_args!("lio: a process does not end, killing it\n"));
-                    self.children[index].signal(libc::SIGKILL);
+                    report("a process does not end, killing it");
+                    self.children[index].signal(Signal::KILL);
                     self.children[index].phase = Phase::Ending(now + DRAIN);
                 }
                 _ => {}
@@ -192,7 +194,7 @@ impl Supervisor {
             self.disturbed = None;
             let changed = self.files.changed();
             if !changed.is_empty() && !self.ending {
-                complain(format_args!("lio: {}, restarting\n", describe(&changed)));
+                report(format_args!("{}, restarting", describe(&changed)));
                 self.restart();
             }
         }
@@ -212,10 +214,10 @@ impl Supervisor {
         self.tidy = Some(Instant::now() + UNUSED);
         self.files.settle();
         let count = self.files.count();
-        if count != self.told {
-            self.told = count;
+        if count != self.reported {
+            self.reported = count;
             let plural = if count == 1 { "" } else { "s" };
-            complain(format_args!("lio: watching {count} file{plural}\n"));
+            report(format_args!("watching {count} file{plural}"));
         }
     }
 
@@ -274,7 +276,7 @@ impl Supervisor {
         }
     }
 
-    fn said(&mut self, number: u32, frame: Frame) {
+    fn message(&mut self, number: u32, frame: Frame) {
         match frame.kind {
             wire::LOADS if number == self.newest => {
                 if let Some((fingerprint, path)) = Fingerprint::decode(&frame.text) {
@@ -295,8 +297,7 @@ impl Supervisor {
             wire::TAKEN => self.taken(number, &frame.text),
             wire::REPLACED => {
                 if let Some(child) = self.child(number) {
-                    let word = if child.replaced { wire::YES } else { wire::NO };
-                    child.answer(word, None);
+                    child.confirm(child.replaced);
                 }
             }
             _ => {}
@@ -314,7 +315,7 @@ impl Supervisor {
                 child.answer(wire::HERE, Some(socket));
                 self.listens(number);
             }
-            None => child.answer(wire::NO, None),
+            None => child.confirm(false),
         }
     }
 
@@ -340,7 +341,7 @@ impl Supervisor {
             .leaving
             .is_some_and(|(who, due)| who == number && now < due);
         if let Some(child) = self.child(number) {
-            child.answer(if again { wire::YES } else { wire::NO }, None);
+            child.confirm(again);
         }
     }
 
@@ -367,36 +368,30 @@ impl Supervisor {
     fn failed(&mut self, child: &Child, status: ExitStatus) {
         let what = child::describe(status);
         if child.number != self.newest {
-            return complain(format_args!("lio: the {} before {what}\n", self.name));
+            return report(format_args!("the {} before {what}", self.name));
         }
         self.code = child::exit_code(status);
         self.files.fail();
-        self.told = 0;
+        self.reported = 0;
         if self.children.iter().any(|other| !other.is_ending()) {
             self.sockets.give_back(child.number);
-            complain(format_args!(
-                "lio: {} {what}; the one before goes on\n",
-                self.name
-            ));
+            report(format_args!("{} {what}; the one before goes on", self.name));
         } else {
-            complain(format_args!(
-                "lio: {} {what}; waiting for a change\n",
-                self.name
-            ));
+            report(format_args!("{} {what}; waiting for a change", self.name));
         }
     }
 
-    fn signal(&mut self, number: i32, from_terminal: bool) {
-        if number == libc::SIGHUP && (!self.had_terminal || signals::has_terminal()) {
+    fn signal(&mut self, signal: Signal, from_terminal: bool) {
+        if signal == Signal::HUP && (!self.had_terminal || has_terminal()) {
             if !self.ending {
-                complain(format_args!("lio: SIGHUP, restarting\n"));
+                report("SIGHUP, restarting");
                 self.restart();
             }
             return;
         }
         let now = Instant::now();
         // A person's second signal; others may repeat SIGTERM while what was begun is served.
-        let again = self.ending && number == libc::SIGINT;
+        let again = self.ending && signal == Signal::INT;
         if !std::mem::replace(&mut self.ending, true) {
             let mut children = self.children.iter();
             let running = children.find(|child| matches!(child.phase, Phase::Running));
@@ -408,11 +403,16 @@ impl Supervisor {
                 continue;
             }
             if !from_terminal {
-                child.signal(number);
+                child.signal(signal);
             }
             child.phase = Phase::Ending(now + if again { SECOND } else { DRAIN });
         }
     }
+}
+
+/// Whether the process has a terminal that controls it. One that had and has none any more was hung up.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }
 
 /// The changed files for a message.

@@ -1,5 +1,5 @@
-//! What tells whether a file has changed since a program loaded it. Made by the program right before it
-//! reads the file, so that no change is missed in between, and compared by `lio --watch`.
+//! What tells whether a file has changed since a program loaded it. Made by the program right before it reads the file,
+//! so that no change is missed in between, and compared by `lio --watch`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ const SIZE: usize = 32;
 
 /// Which file it is, when it was last written, and its size; all 0 when there is no such file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Fingerprint {
+pub(crate) struct Fingerprint {
     inode: u64,
     seconds: u64,
     nanoseconds: u64,
@@ -19,7 +19,7 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// Of the file at `path`, symbolic links followed.
-    pub fn of(path: &Path) -> Fingerprint {
+    pub(crate) fn of(path: &Path) -> Fingerprint {
         let Ok(data) = fs::metadata(path) else {
             return Fingerprint::default();
         };
@@ -32,17 +32,17 @@ impl Fingerprint {
     }
 
     /// Whether the file was there.
-    pub fn exists(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         *self != Fingerprint::default()
     }
 
     /// Whether it is the same file, or folder, whatever is in it.
-    pub fn is_same_file(&self, other: &Fingerprint) -> bool {
+    pub(crate) fn is_same_file(&self, other: &Fingerprint) -> bool {
         self.inode == other.inode
     }
 
     /// As text for a frame.
-    pub fn encode(&self) -> [u8; SIZE] {
+    pub(crate) fn encode(&self) -> [u8; SIZE] {
         let mut text = [0; SIZE];
         let numbers = [self.inode, self.seconds, self.nanoseconds, self.size];
         for (place, number) in text.chunks_exact_mut(8).zip(numbers) {
@@ -52,7 +52,7 @@ impl Fingerprint {
     }
 
     /// What [`encode`](Self::encode) made, and the rest of the text.
-    pub fn decode(text: &[u8]) -> Option<(Fingerprint, &[u8])> {
+    pub(crate) fn decode(text: &[u8]) -> Option<(Fingerprint, &[u8])> {
         let (text, rest) = text.split_at_checked(SIZE)?;
         let mut numbers = text
             .chunks_exact(8)

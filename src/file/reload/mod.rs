@@ -1,0 +1,125 @@
+//! The program's side of `lio --watch`: reports to the supervisor which files it loads, and gets its listening sockets
+//! from the process that it replaces.
+//!
+//! - `wire.rs`: frames between the two, used by both sides
+//! - `fingerprint.rs`: what tells that a file has changed, used by both sides
+//!
+//! Without a supervisor nothing here costs anything: `is_watched` is read once, when a module loads. If the supervisor
+//! has died, the program goes on as without.
+
+mod fingerprint;
+pub(crate) mod wire;
+
+pub(crate) use fingerprint::Fingerprint;
+
+use crate::event::adopt;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, getppid};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use wire::Frame;
+
+/// The way to the supervisor, for all VMs of the process.
+struct Link {
+    socket: UnixStream,
+    reported: HashSet<PathBuf>,
+}
+
+static LINK: OnceLock<Mutex<Link>> = OnceLock::new();
+
+/// Takes over the socket `number` to the process `supervisor`, which has started this one, and ends with it from now on,
+/// also when it is killed. The processes that this one starts do not have the socket.
+///
+/// # Errors
+/// When the supervisor is gone already, or there is no such descriptor.
+pub(crate) fn join(number: RawFd, supervisor: Pid) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    if getppid() != Some(supervisor) {
+        return Err(Errno::SRCH.into());
+    }
+    let socket = adopt::owned(number)?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+    let _ = LINK.set(Mutex::new(Link {
+        socket: socket.into(),
+        reported: HashSet::new(),
+    }));
+    Ok(())
+}
+
+/// Whether a supervisor watches this process.
+pub(crate) fn is_watched() -> bool {
+    LINK.get().is_some()
+}
+
+fn link() -> Option<MutexGuard<'static, Link>> {
+    let link = LINK.get()?;
+    Some(link.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Reports that the file at `path` is about to be loaded. Does nothing without a supervisor.
+pub(crate) fn loads(path: &[u8]) {
+    report(path, Fingerprint::of);
+}
+
+/// Reports that there was no file at `path`, which was needed: it counts as changed as soon as there is one.
+pub(crate) fn misses(path: &[u8]) {
+    report(path, |_| Fingerprint::default());
+}
+
+fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
+    let Some(mut link) = link() else { return };
+    let path = Path::new(OsStr::from_bytes(path));
+    let Ok(path) = std::path::absolute(path) else {
+        return;
+    };
+    if link.reported.contains(&path) {
+        return;
+    }
+    let mut text = fingerprint(&path).encode().to_vec();
+    text.extend_from_slice(path.as_os_str().as_bytes());
+    let _ = wire::send(&link.socket, wire::LOADS, &text, None);
+    link.reported.insert(path);
+}
+
+/// Asks, and waits for the answer; `None` when the supervisor is gone.
+fn ask(kind: u8, text: &[u8]) -> Option<Frame> {
+    let link = link()?;
+    wire::send(&link.socket, kind, text, None).ok()?;
+    wire::receive(&link.socket).ok()?
+}
+
+/// The listening socket of this key that the process before this one has used, once for each.
+pub(crate) fn wants(key: &[u8]) -> Option<OwnedFd> {
+    ask(wire::WANTS, key)?.descriptor
+}
+
+/// Whether another process is made to leave the address of this key, so that it may become free.
+pub(crate) fn is_taken(key: &[u8]) -> bool {
+    ask(wire::TAKEN, key).is_some_and(|frame| frame.kind == wire::YES)
+}
+
+/// Whether another process has taken this one's place.
+pub(crate) fn is_replaced() -> bool {
+    ask(wire::REPLACED, b"").is_some_and(|frame| frame.kind == wire::YES)
+}
+
+/// Hands a socket that was made to the supervisor, which keeps it open when this process ends.
+pub(crate) fn made(key: &[u8], descriptor: BorrowedFd<'_>) {
+    if let Some(link) = link() {
+        let _ = wire::send(&link.socket, wire::MADE, key, Some(descriptor));
+    }
+}
+
+/// Reports that a socket of this key was closed.
+pub(crate) fn closed(key: &[u8]) {
+    if let Some(link) = link() {
+        let _ = wire::send(&link.socket, wire::CLOSED, key, None);
+    }
+}

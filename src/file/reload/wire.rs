@@ -1,0 +1,153 @@
+//! What a program and the `lio --watch` that runs it send each other: frames on a pair of unix stream sockets, with a
+//! descriptor beside a frame where one is passed (unix(7), SCM_RIGHTS).
+//!
+//! A frame is its kind, the length of its text (4 bytes, little endian), and the text. The descriptor travels with the
+//! first byte, so that it belongs to the frame that is being read.
+
+use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// From the program: it loads a file. Text: a [`Fingerprint`](super::Fingerprint), then the absolute path.
+pub(crate) const LOADS: u8 = b'F';
+/// From the program: it wants a socket, by its key. Answered by [`HERE`] or [`NO`].
+pub(crate) const WANTS: u8 = b'W';
+/// From the program: it has made a socket, which comes along. Text: its key.
+pub(crate) const MADE: u8 = b'M';
+/// From the program: it has closed a socket that it wanted or made. Text: its key.
+pub(crate) const CLOSED: u8 = b'C';
+/// From the program: the address of this key is taken. Answered by [`YES`] while it may become free.
+pub(crate) const TAKEN: u8 = b'T';
+/// From the program: does another one take its place? Answered by [`YES`] or [`NO`].
+pub(crate) const REPLACED: u8 = b'R';
+/// To the program: yes.
+pub(crate) const YES: u8 = b'y';
+/// To the program: no.
+pub(crate) const NO: u8 = b'n';
+/// To the program: the socket that it wants comes along.
+pub(crate) const HERE: u8 = b'h';
+
+const HEAD: usize = 5;
+/// No text is longer: paths and keys are short.
+const MOST: usize = 64 * 1024;
+
+/// Room for one descriptor beside the bytes.
+const ROOM: usize = rustix::cmsg_space!(ScmRights(1));
+
+/// One message.
+pub(crate) struct Frame {
+    /// Which one; see the constants.
+    pub(crate) kind: u8,
+    pub(crate) text: Vec<u8>,
+    pub(crate) descriptor: Option<OwnedFd>,
+}
+
+/// Sends a frame. Blocks while the other side is behind.
+///
+/// # Errors
+/// Those of sendmsg(2); the other side may be gone.
+pub(crate) fn send(
+    mut socket: &UnixStream,
+    kind: u8,
+    text: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    if text.len() > MOST {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut frame = Vec::with_capacity(HEAD + text.len());
+    frame.push(kind);
+    frame.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    frame.extend_from_slice(text);
+    let mut room = [MaybeUninit::uninit(); ROOM];
+    let mut passed = SendAncillaryBuffer::new(&mut room);
+    if descriptor.is_some() {
+        passed.push(SendAncillaryMessage::ScmRights(descriptor.as_slice()));
+    }
+    let pieces = [IoSlice::new(&frame)];
+    let sent = retry_on_intr(|| sendmsg(socket, &pieces, &mut passed, SendFlags::NOSIGNAL))?;
+    socket.write_all(&frame[sent..])
+}
+
+/// Waits for a frame; `None` at the end.
+///
+/// # Errors
+/// Those of recvmsg(2), and a frame that is none.
+pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
+    let mut head = [0; HEAD];
+    let mut room = [MaybeUninit::uninit(); ROOM];
+    let mut passed = RecvAncillaryBuffer::new(&mut room);
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    let flags = RecvFlags::empty();
+    let pieces = &mut [IoSliceMut::new(&mut head)];
+    let count = retry_on_intr(|| recvmsg(socket, pieces, &mut passed, flags))?.bytes;
+    if count == 0 {
+        return Ok(None);
+    }
+    let descriptor = passed.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    if let Some(descriptor) = &descriptor {
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    }
+    socket.read_exact(&mut head[count..])?;
+    let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    if length > MOST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = vec![0; length];
+    socket.read_exact(&mut text)?;
+    Ok(Some(Frame {
+        kind: head[0],
+        text,
+        descriptor,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::fcntl_getfd;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn frames_arrive_in_order_each_with_its_descriptor() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (passed, mut kept) = UnixStream::pair().unwrap();
+        send(&near, LOADS, b"a path", None).unwrap();
+        send(&near, MADE, b"", Some(passed.as_fd())).unwrap();
+        drop((near, passed));
+        let first = receive(&far).unwrap().expect("a frame");
+        assert_eq!((first.kind, &first.text[..]), (LOADS, &b"a path"[..]));
+        assert!(first.descriptor.is_none());
+        let second = receive(&far).unwrap().expect("a frame");
+        assert_eq!((second.kind, second.text.len()), (MADE, 0));
+        let descriptor = second.descriptor.expect("a descriptor");
+        assert_eq!(fcntl_getfd(&descriptor).unwrap(), FdFlags::CLOEXEC);
+        UnixStream::from(descriptor).write_all(b"x").unwrap();
+        let mut byte = [0];
+        kept.read_exact(&mut byte).unwrap();
+        assert!(receive(&far).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_neither_sent_nor_received() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
+        let long = vec![0; MOST + 1];
+        let refused = send(&near, LOADS, &long, None);
+        assert_eq!(kind(refused), Some(io::ErrorKind::InvalidInput));
+        near.write_all(&[LOADS, 1, 0, 1, 0]).unwrap();
+        let refused = receive(&far).map(|_| ());
+        assert_eq!(kind(refused), Some(io::ErrorKind::InvalidData));
+    }
+}
