@@ -113,7 +113,7 @@ unsafe fn check(state: *mut lua_State) -> (*mut Site, *mut Folder) {
     unsafe {
         let site = object::check::<Site>(state, 1);
         if !object::is_alive((*site).folder) {
-            crate::raw::raise(state, object::closed_text("the site's folder"));
+            crate::raw::raise(state, crate::raw::closed_text("the site's folder"));
         }
         (site, (*site).folder)
     }

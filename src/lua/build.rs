@@ -15,9 +15,23 @@ pub(crate) struct Module(pub(crate) &'static [(&'static CStr, Function)]);
 impl Sealed for Module {}
 impl Push for Module {
     fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
         // SAFETY: a pusher has room for a table, a name and a function.
-        unsafe { crate::raw::module::push(state, self.0) }
+        unsafe { push_functions(to.state(), self.0) }
+    }
+}
+
+/// Pushes a table with these functions.
+///
+/// # Safety
+/// `state` is valid, with 3 free stack slots; may raise a memory error.
+pub(crate) unsafe fn push_functions(state: *mut lua_State, functions: &[(&CStr, Function)]) {
+    // SAFETY: the table that is made lies below each function when that is set.
+    unsafe {
+        ffi::lua_createtable(state, 0, functions.len() as c_int + 4);
+        for (name, function) in functions {
+            function.push(state, 0);
+            ffi::lua_setfield(state, -2, name.as_ptr());
+        }
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) use call::Call;
 pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;
 pub(crate) use events::{Decoded, Event, Events, Table};
-pub(crate) use failure::{Failure, Message};
+pub(crate) use failure::{Failure, code_of};
 pub(crate) use fault::Fault;
 pub(crate) use fields::{Field, Holder, Noted};
 pub use function::Function;

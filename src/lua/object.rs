@@ -6,13 +6,14 @@
 //! write into a block. The value is dropped by `__gc`; a
 //! dead one, met by a finalizer that runs later, is refused like a wrong type.
 
-use super::Function;
-use crate::raw::{Text, args, function, guard, raise};
+use super::fault::Fault;
+use super::function::Function;
 use mlua::ffi::{self, lua_State};
 use std::any::TypeId;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::raw::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A Rust type that Lua holds as userdata.
 pub(crate) trait Object: Sized + 'static {
@@ -111,7 +112,8 @@ pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
             ffi::lua_setfield(state, -2, name.as_ptr());
         }
         if std::mem::needs_drop::<T>() {
-            function!(collect::<T>).push(state, 0);
+            // SAFETY: it lets no panic pass.
+            Function::foreign(collect::<T>).push(state, 0);
             ffi::lua_setfield(state, -2, c"__gc".as_ptr());
         }
         T::finish_metatable(state);
@@ -139,11 +141,7 @@ pub(crate) unsafe fn push_new<T: Object, E>(
         let slot: *mut Slot<T> =
             ffi::lua_newuserdatauv(state, size_of::<Slot<T>>(), T::USER_VALUES).cast();
         ffi::luaL_checktype(state, ffi::lua_gettop(state) - 1, ffi::LUA_TTABLE);
-        let made = match guard(|| Ok(make())) {
-            Ok(made) => made,
-            Err(message) => raise(state, message),
-        };
-        match made {
+        match caught(state, make) {
             Ok(value) => {
                 slot.write(Slot {
                     key: identity::<T>(),
@@ -182,8 +180,8 @@ pub(super) unsafe fn push_tailed<T: Object + Copy>(
         ffi::luaL_checktype(state, ffi::lua_gettop(state) - 1, ffi::LUA_TTABLE);
         let bytes = slot.add(1).cast::<u8>();
         bytes.write_bytes(0, size);
-        match guard(|| Ok(make(std::slice::from_raw_parts_mut(bytes, size)))) {
-            Ok(Some(value)) => {
+        match caught(state, || make(std::slice::from_raw_parts_mut(bytes, size))) {
+            Some(value) => {
                 slot.write(Slot {
                     key: identity::<T>(),
                     value: MaybeUninit::new(value),
@@ -192,11 +190,10 @@ pub(super) unsafe fn push_tailed<T: Object + Copy>(
                 ffi::lua_setmetatable(state, -2);
                 true
             }
-            Ok(None) => {
+            None => {
                 ffi::lua_pop(state, 2);
                 false
             }
-            Err(message) => raise(state, message),
         }
     }
 }
@@ -364,7 +361,7 @@ pub(crate) unsafe fn check<T: Object>(state: *mut lua_State, index: c_int) -> *m
     unsafe {
         match test::<T>(state, index) {
             Some(value) => value,
-            None => args::type_error(state, index, T::NAME),
+            None => Fault::expected(index, T::NAME.to_str().unwrap_or("object")).raise(state),
         }
     }
 }
@@ -378,19 +375,24 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
         };
         let slot: *mut Slot<T> = ffi::lua_touserdata(state, 1).cast();
         (*slot).key = std::ptr::null();
-        let dropped = guard(|| {
+        caught(state, || {
+            #[cfg(feature = "panics")]
+            super::panics::count();
             (*value).collected();
             std::ptr::drop_in_place(value);
-            Ok(())
         });
-        if let Err(message) = dropped {
-            raise(state, message);
-        }
     }
     0
 }
 
-/// The message for a call on something closed.
-pub(crate) fn closed_text(what: &str) -> Text {
-    Text::format(format_args!("{what} is already closed"))
+/// What `run` gives; raises a panic of it.
+///
+/// # Safety
+/// As for a raise; what `run` gives is the caller's before something else may raise.
+unsafe fn caught<R>(state: *mut lua_State, run: impl FnOnce() -> R) -> R {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result,
+        // SAFETY: the caller's frames own nothing when a panic has left `run`.
+        Err(panic) => unsafe { Fault::panic(panic).raise(state) },
+    }
 }

@@ -3,7 +3,9 @@
 //! The message names the call and the system's text, the code is one short word a program can test.
 
 use super::{Text, push_bytes};
+use crate::lua::code_of;
 use mlua::ffi::{self, lua_State};
+use rustix::io::Errno;
 use std::io;
 use std::os::raw::c_int;
 
@@ -64,7 +66,7 @@ impl Fault {
     /// Short word for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self.cause {
-            Cause::Os(errno) => code_of(errno),
+            Cause::Os(errno) => code_of(Errno::from_raw_os_error(errno)),
             Cause::Word(_, code) => code,
         }
     }
@@ -82,39 +84,5 @@ impl Fault {
             push_bytes(state, self.code().as_bytes());
         }
         3
-    }
-}
-
-/// The short word for an errno: the common ones in English, the rest by their C names.
-pub(crate) fn code_of(errno: i32) -> &'static str {
-    match errno {
-        libc::ECONNREFUSED => "refused",
-        libc::ECONNRESET => "reset",
-        libc::EPIPE | libc::ENOTCONN => "closed",
-        libc::ETIMEDOUT => "timeout",
-        libc::EMSGSIZE => "too long",
-        libc::EADDRINUSE => "in use",
-        libc::EADDRNOTAVAIL => "not available",
-        libc::EACCES | libc::EPERM => "denied",
-        libc::ENOENT => "not found",
-        libc::EHOSTUNREACH | libc::ENETUNREACH => "unreachable",
-        libc::EAGAIN => "would block",
-        libc::EEXIST => "exists",
-        libc::EMFILE => "EMFILE",
-        libc::ENFILE => "ENFILE",
-        libc::ENOBUFS => "ENOBUFS",
-        libc::ENOMEM => "ENOMEM",
-        libc::EBADF => "EBADF",
-        libc::EINVAL => "EINVAL",
-        libc::EISCONN => "EISCONN",
-        libc::EALREADY => "EALREADY",
-        libc::EAFNOSUPPORT => "EAFNOSUPPORT",
-        libc::ENOTSOCK => "ENOTSOCK",
-        libc::ENOPROTOOPT => "ENOPROTOOPT",
-        libc::EOPNOTSUPP => "EOPNOTSUPP",
-        libc::EDESTADDRREQ => "EDESTADDRREQ",
-        libc::ECONNABORTED => "ECONNABORTED",
-        libc::ENOTDIR => "ENOTDIR",
-        _ => "failed",
     }
 }

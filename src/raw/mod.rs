@@ -122,3 +122,8 @@ pub(crate) unsafe fn settle<T: Copy>(state: *mut lua_State, result: Result<T, Te
 pub(crate) fn bridge(call: &crate::lua::Call<'_>) -> *mut lua_State {
     call.state()
 }
+
+/// The message for a call on something closed.
+pub(crate) fn closed_text(what: &str) -> Text {
+    Text::format(format_args!("{what} is already closed"))
+}

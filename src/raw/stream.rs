@@ -127,7 +127,7 @@ pub(crate) unsafe fn push_closed(state: *mut lua_State, stream: *mut Stream) -> 
         });
         match made {
             Ok(made) => made,
-            Err(()) => raise(state, object::closed_text("the connection")),
+            Err(()) => raise(state, crate::raw::closed_text("the connection")),
         }
     }
 }

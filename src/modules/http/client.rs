@@ -8,8 +8,7 @@ use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
 use crate::http::client::responses::{Data, Found, ResponseHead, Responses};
 use crate::lua::{
-    Call, Failure, Fault, Field, Function, Lent, Made, Message, NewWith, Nil, Object, Source,
-    Value, results,
+    Call, Failure, Fault, Field, Function, Lent, Made, NewWith, Nil, Object, Source, Value, results,
 };
 use crate::stream::Stream;
 use std::borrow::Cow;
@@ -84,7 +83,7 @@ results! {
         End(Nil),
         WouldBlock(bool),
         Refused((Nil, &'static str, &'static str)),
-        Failed((Nil, Message, &'static str)),
+        Failed((Nil, String, &'static str)),
     }
 }
 

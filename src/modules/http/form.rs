@@ -7,9 +7,7 @@ use crate::codec::multipart::form::{Form, Step};
 use crate::file::spool::Spool;
 use crate::http::connection::{Connection, GONE};
 use crate::http::exchange::Piece;
-use crate::lua::{
-    Call, Failure, Fault, Function, Lender, Lent, Message, New, Nil, Object, Value, results,
-};
+use crate::lua::{Call, Failure, Fault, Function, Lender, Lent, New, Nil, Object, Value, results};
 use std::ffi::CStr;
 use std::io;
 use std::ops::Range;
@@ -64,7 +62,7 @@ results! {
         Size(i64),
         End(Nil),
         Refused((Nil, i64, &'static str)),
-        Failed((Nil, i64, Message)),
+        Failed((Nil, i64, String)),
     }
 }
 
