@@ -76,7 +76,6 @@ mod modules;
 mod raw;
 mod socket;
 mod stream;
-#[allow(unsafe_code)]
 mod task;
 
 #[doc(hidden)]
@@ -95,21 +94,13 @@ pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
 #[doc(hidden)]
 pub mod private {
     use crate::lua::{Function, OPEN_LIBRARIES, library};
-    use crate::modules::{Builtin, reload};
+    use crate::modules::{Builtin, coroutine, reload};
 
     /// What prepares the VM of a program, function by function.
     pub const PROGRAM: &[Function] = &[
         OPEN_LIBRARIES,
         library::in_program::<Builtin>(),
-        COROUTINE,
+        coroutine::INSTALL,
         reload::INSTALL,
     ];
-
-    /// Puts the functions of `lio.coroutine` in the places of Lua's own. // bridge
-    #[allow(unsafe_code)]
-    const COROUTINE: Function = Function::barred(|state| {
-        // SAFETY: runs in the frame of a function, with room for 20 values, once the standard library is open.
-        unsafe { crate::task::coroutine::install(state) };
-        0
-    });
 }

@@ -3,8 +3,9 @@
 
 use super::message::{Message, ServiceId};
 use crate::memory::Memory;
-use crate::task::{Core, Slot};
+use crate::task::{TaskId, Tasks};
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 
 /// A message that waits for room.
 pub(crate) struct Waiting {
@@ -40,9 +41,9 @@ impl Name {
 
 /// See the file's head.
 pub(crate) struct Fast {
-    /// The VM's task core; null in a service with another library. // bridge
-    pub(crate) core: *mut Core,
-    /// The VM's memory, once there is a task core. // bridge
+    /// The VM's tasks; none in a service with another library.
+    tasks: Option<Rc<Tasks>>,
+    /// The VM's memory, once there are tasks. // bridge
     pub(crate) memory: *const Memory,
     /// The last session that was given out.
     session: i64,
@@ -76,7 +77,7 @@ unsafe impl Send for Fast {}
 impl Default for Fast {
     fn default() -> Self {
         Fast {
-            core: std::ptr::null_mut(),
+            tasks: None,
             memory: std::ptr::null(),
             session: 0,
             current: None,
@@ -97,12 +98,22 @@ impl Default for Fast {
 impl Fast {
     /// Whether coroutines are ready to run.
     pub(crate) fn has_ready(&self) -> bool {
-        // SAFETY: the core lives as long as the VM.
-        !self.core.is_null() && unsafe { (*self.core).has_ready() }
+        self.tasks().is_some_and(|tasks| tasks.has_ready())
+    }
+
+    /// The VM's tasks, until it closes; none in a service with another library.
+    #[inline]
+    pub(crate) fn tasks(&self) -> Option<&Rc<Tasks>> {
+        self.tasks.as_ref().filter(|tasks| tasks.threads.are_open())
+    }
+
+    /// Sets the VM's tasks, or forgets them.
+    pub(crate) fn set_tasks(&mut self, tasks: Option<Rc<Tasks>>) {
+        self.tasks = tasks;
     }
 
     /// The request `text` runs in `slot` now.
-    pub(crate) fn set_name(&mut self, slot: Slot, text: &[u8]) {
+    pub(crate) fn set_name(&mut self, slot: TaskId, text: &[u8]) {
         let slot = slot as usize;
         if self.names.len() <= slot {
             self.names.resize(slot + 1, Name::default());
@@ -111,7 +122,7 @@ impl Fast {
     }
 
     /// What runs, or ran last, in `slot`.
-    pub(crate) fn name(&self, slot: Slot) -> Name {
+    pub(crate) fn name(&self, slot: TaskId) -> Name {
         self.names.get(slot as usize).copied().unwrap_or_default()
     }
 

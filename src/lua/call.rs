@@ -58,6 +58,15 @@ impl Call<'_> {
         step(&mut unsafe { Call::new(state, 0) })
     }
 
+    /// A call for raw functions that are left. // bridge
+    ///
+    /// # Safety
+    /// As for `new`; nothing of Lua's is called but through it while it is in use.
+    pub(crate) unsafe fn raw<'b>(state: *mut lua_State) -> Call<'b> {
+        // SAFETY: the caller's promise; it asks for room.
+        unsafe { Call::new(state, 0) }
+    }
+
     /// The state, for raw functions that are left.
     pub(crate) fn state(&self) -> *mut lua_State {
         self.stack.state

@@ -1,6 +1,7 @@
 //! Errors that a step raises when it is over.
 
 use super::returns::{Pusher, safely};
+use super::stack::at;
 use mlua::ffi::{self, lua_State};
 use std::any::Any;
 use std::ffi::{CStr, c_int};
@@ -21,6 +22,8 @@ enum Cause {
     Message(String),
     /// An error value that lies on the stack.
     Value(c_int),
+    /// The same; a string gets the position of the Lua code that made the call.
+    Located(c_int),
     /// The number at an index is to be made a string, and then the step is to be run again.
     Convert(c_int),
 }
@@ -82,9 +85,16 @@ impl Fault {
         unsafe { self.raise(state) }
     }
 
+    /// The error value at an index of the stack, with the position of the Lua code that made the call before it if it is a
+    /// string.
+    #[cold]
+    pub(crate) fn located(index: c_int) -> Fault {
+        Fault(Box::new(Cause::Located(index)))
+    }
+
     /// The error value at an index of the stack.
     #[cold]
-    pub(super) fn value(index: c_int) -> Fault {
+    pub(crate) fn value(index: c_int) -> Fault {
         Fault(Box::new(Cause::Value(index)))
     }
 
@@ -125,7 +135,18 @@ impl Fault {
             }
             if let Cause::Value(index) = *self.0 {
                 drop(self);
-                ffi::lua_pushvalue(state, index);
+                ffi::lua_pushvalue(state, at(index));
+                ffi::lua_error(state);
+            }
+            if let Cause::Located(index) = *self.0 {
+                drop(self);
+                if ffi::lua_type(state, at(index)) == ffi::LUA_TSTRING {
+                    ffi::luaL_where(state, 1);
+                    ffi::lua_pushvalue(state, index);
+                    ffi::lua_concat(state, 2);
+                } else {
+                    ffi::lua_pushvalue(state, index);
+                }
                 ffi::lua_error(state);
             }
             let place = match &*self.0 {
@@ -133,7 +154,7 @@ impl Fault {
                     Some((place.index, place.call))
                 }
                 Cause::Convert(index) => Some((*index, None)),
-                Cause::Message(_) | Cause::Value(_) => None,
+                Cause::Message(_) | Cause::Value(_) | Cause::Located(_) => None,
             };
             safely(*self.0, Pusher::new(state), |cause, to| {
                 push_cause(cause, to.state())
@@ -164,7 +185,7 @@ impl fmt::Display for Fault {
         match &*self.0 {
             Cause::Argument(_, text) | Cause::Message(text) => to.write_str(text),
             Cause::Expected(_, what) => write!(to, "{what} expected"),
-            Cause::Value(_) | Cause::Convert(_) => to.write_str("error"),
+            Cause::Located(_) | Cause::Value(_) | Cause::Convert(_) => to.write_str("error"),
         }
     }
 }
@@ -193,7 +214,7 @@ fn push_cause(cause: &Cause, state: *mut lua_State) {
             Cause::Argument(_, text) | Cause::Message(text) => push(state, text.as_bytes()),
             Cause::Expected(place, what) => push_expected(state, place.index, what),
             Cause::Convert(index) => push_expected(state, *index, "string"),
-            Cause::Value(_) => ffi::lua_pushnil(state),
+            Cause::Value(_) | Cause::Located(_) => ffi::lua_pushnil(state),
         }
     }
 }

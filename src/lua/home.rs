@@ -24,8 +24,8 @@ pub(super) struct Home {
     pub(super) is_broken: Cell<bool>,
     pub(super) on_interrupt: OnceCell<OnInterrupt>,
     pub(super) warnings: super::warning::State,
-    /// The tasks, whose coroutines are interrupted with the main function. // bridge
-    pub(super) tasks: Cell<*const crate::task::Core>,
+    /// The coroutines that are interrupted with the main function; null for none.
+    pub(super) threads: Cell<*const super::Threads>,
 }
 
 /// What has a VM of ours; `None` for any other.
@@ -86,14 +86,14 @@ pub(crate) unsafe fn main_of(state: *mut lua_State) -> Option<*mut lua_State> {
     unsafe { of(state).map(|home| home.main.get()) }
 }
 
-/// Names the tasks of the VM for interrupts; null for none. // bridge
+/// Names the coroutines of the VM for interrupts; null for none. // bridge
 ///
 /// # Safety
 /// As for [`of`]; they live until this is called again.
-pub(crate) unsafe fn set_tasks(state: *mut lua_State, tasks: *const crate::task::Core) {
+pub(crate) unsafe fn set_threads(state: *mut lua_State, threads: *const super::Threads) {
     // SAFETY: a valid state has a home, or none.
     if let Some(home) = unsafe { of(state) } {
-        home.tasks.set(tasks);
+        home.threads.set(threads);
     }
 }
 

@@ -122,9 +122,9 @@ extern "C" fn on_signal(_: c_int) {
     // any time by the thread that runs the VM.
     unsafe {
         set_hook((*home).main.get(), true);
-        let tasks = (*home).tasks.get();
-        if !tasks.is_null() && !(*tasks).running().is_null() {
-            set_hook((*tasks).running(), true);
+        let threads = (*home).threads.get();
+        if !threads.is_null() {
+            (*threads).for_each_running(false, |state| set_hook(state, true));
         }
     }
 }
@@ -164,8 +164,8 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
         // What catches the error gets it again, and what has resumed this must not go on either.
         set_hook(state, true);
         set_hook(home.main.get(), true);
-        if let Some(tasks) = home.tasks.get().as_ref() {
-            tasks.for_each_link(|from, _| set_hook(from, true));
+        if let Some(threads) = home.threads.get().as_ref() {
+            threads.for_each_running(true, |state| set_hook(state, true));
         }
         fault.raise(state)
     }

@@ -23,6 +23,7 @@
 //! | `failure` | failures that are returned |
 //! | `fault` | errors that a step raises |
 //! | `build` | tables, modules, functions with upvalues |
+//! | `bound` | tables of functions with an upvalue |
 //! | `standard_file` | files of the standard library |
 //! | `values` | values on the stack, and in tables |
 //! | `walk` | what is in tables, to any depth |
@@ -40,7 +41,13 @@
 //! | `interrupt` | what another thread has a VM do |
 //! | `traceback` | where a coroutine is |
 //! | `warning` | what a VM of our own writes to standard error |
+//! | `thread` | coroutines |
+//! | `anchors` | what keeps them alive |
+//! | `text` | values as text |
+//! | `frames` | functions that are active on them |
 
+mod anchors;
+mod bound;
 mod build;
 mod call;
 mod chunk;
@@ -49,6 +56,7 @@ mod events;
 mod failure;
 mod fault;
 mod fields;
+mod frames;
 mod function;
 pub(crate) mod home;
 pub(crate) mod interrupt;
@@ -68,6 +76,8 @@ pub(crate) mod store;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod text;
+mod thread;
 mod traceback;
 mod values;
 pub(crate) mod vm;
@@ -76,6 +86,7 @@ mod vm_tests;
 mod walk;
 mod warning;
 
+pub(crate) use bound::{Entry, Functions, Lazy};
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
 pub(crate) use chunk::Chunk;
@@ -84,6 +95,7 @@ pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, code_of};
 pub(crate) use fault::Fault;
 pub(crate) use fields::{Field, Holder, Noted};
+pub(crate) use frames::Frame;
 pub use function::Function;
 pub(crate) use function::{Flow, Next, Outcome, Then, then};
 pub(crate) use kept::{Code, Keep, Kept};
@@ -94,6 +106,10 @@ pub(crate) use returns::{
 };
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
+pub(crate) use text::{ERROR_TEXT, TO_TEXT};
+pub(crate) use thread::{
+    Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,
+};
 pub(crate) use traceback::Traceback;
 pub(crate) use values::{INDEX, Light, Plain};
 pub(crate) use vm::{Broken, OPEN_LIBRARIES, Slice, Vm};

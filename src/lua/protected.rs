@@ -4,11 +4,12 @@
 
 use super::call::Call;
 use super::fault::Fault;
+use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use super::stack::at;
 use super::store::{self, Store};
 use mlua::ffi::{self, lua_State};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -56,6 +57,31 @@ impl Call<'_> {
         shared.ok_or_else(|| Fault::message("the VM is closing"))
     }
 
+    /// Whether the value at `index` has a metatable with this field.
+    pub(crate) fn has_metafield(
+        &mut self,
+        index: c_int,
+        name: &'static CStr,
+    ) -> Result<bool, Fault> {
+        let found = self.create(Metafield(index, name))?;
+        let has = !self.is_none(found);
+        self.drop_to(found - 1);
+        Ok(has)
+    }
+
+    /// Pushes the table of the modules that are loaded. → its index
+    pub(crate) fn loaded_libraries(&mut self) -> Result<c_int, Fault> {
+        self.create(Libraries)
+    }
+
+    /// Pushes what `require` has loaded under `name`; nil when it has not. → its index
+    pub(crate) fn loaded(&mut self, name: &'static str) -> Result<c_int, Fault> {
+        let libraries = self.loaded_libraries()?;
+        self.raw_field(libraries, name)?;
+        self.replace_with_top(libraries);
+        Ok(libraries)
+    }
+
     /// Pushes the field `name` of the table at `index`, without metamethods; nil when that is no table. → its index
     pub(crate) fn raw_field(&mut self, index: c_int, name: &'static str) -> Result<c_int, Fault> {
         let key = self.create(name)?;
@@ -72,6 +98,37 @@ impl Call<'_> {
             }
         }
         Ok(key)
+    }
+}
+
+/// A field of a value's metatable, or nil.
+struct Metafield(c_int, &'static CStr);
+
+impl Sealed for Metafield {}
+impl Push for Metafield {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: a pusher's promise; it pushes nothing for nil.
+        unsafe {
+            let (state, name) = (to.state(), self.1.as_ptr());
+            ffi::luaL_checkstack(state, 4, std::ptr::null());
+            if ffi::luaL_getmetafield(state, at(self.0), name) == ffi::LUA_TNIL {
+                ffi::lua_pushnil(state);
+            }
+        }
+    }
+}
+
+/// The table of the modules that are loaded.
+struct Libraries;
+
+impl Sealed for Libraries {}
+impl Push for Libraries {
+    fn push(&mut self, to: Pusher<'_>) {
+        // SAFETY: a pusher's promise.
+        unsafe {
+            ffi::lua_getfield(to.state(), ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        }
     }
 }
 

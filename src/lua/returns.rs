@@ -174,6 +174,7 @@ tuple!(2: A B);
 tuple!(3: A B C);
 tuple!(4: A B C D);
 tuple!(5: A B C D E);
+tuple!(6: A B C D E F);
 
 /// Any number of values.
 pub(crate) struct Many<T>(pub(crate) Vec<T>);

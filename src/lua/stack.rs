@@ -255,6 +255,19 @@ impl Stack {
         }
     }
 
+    /// Moves the value on top to `index`, and drops what was behind that.
+    pub(crate) fn replace_with_top(&mut self, index: c_int) {
+        // SAFETY: both places hold values.
+        unsafe {
+            assert!(
+                at(index) <= ffi::lua_gettop(self.state),
+                "no value at {index}"
+            );
+            ffi::lua_copy(self.state, -1, index);
+            ffi::lua_settop(self.state, index);
+        }
+    }
+
     /// Drops the values above the first `height`: what was pushed, or came with an outcome.
     #[inline]
     pub(crate) fn drop_to(&mut self, height: c_int) {

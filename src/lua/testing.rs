@@ -1,7 +1,7 @@
 //! VMs for the tests of other folders.
 
 use super::{Function, store};
-use mlua::{Lua, Table};
+use mlua::{Lua, Table, ffi};
 use std::ffi::c_int;
 
 /// A VM with the standard library and a store, and the module that `open` gives.
@@ -17,4 +17,28 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
         })
     };
     (lua, module.expect("the module opens"))
+}
+
+/// What a chunk returns or raises, as text; its argument is the module that `open` gives. All modules are loadable.
+pub(crate) fn run(open: Function, code: &str) -> String {
+    // SAFETY: a state of its own; what may raise is called protected.
+    unsafe {
+        let state = ffi::luaL_newstate();
+        ffi::luaL_openlibs(state);
+        crate::raw::embed::install(state, None);
+        store::ensure(state);
+        let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
+        let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
+        if loaded == ffi::LUA_OK {
+            open.push(state, 0);
+            ffi::lua_call(state, 0, 1);
+            ffi::lua_pcall(state, 1, 1, 0);
+        }
+        let mut length = 0;
+        let text = ffi::luaL_tolstring(state, -1, &mut length);
+        let text = std::slice::from_raw_parts(text.cast(), length);
+        let text = String::from_utf8_lossy(text).into_owned();
+        ffi::lua_close(state);
+        text
+    }
 }

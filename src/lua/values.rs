@@ -147,7 +147,7 @@ impl Stack {
     pub(crate) fn pairs(
         &mut self,
         index: c_int,
-        mut visit: impl FnMut(&Self, c_int, c_int) -> Result<(), Fault>,
+        mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         if self.kind(index) != super::Kind::Table {
             return Err(Fault::expected(index, "table"));
@@ -183,6 +183,27 @@ impl Stack {
         }
         self.room += 1;
         Ok(())
+    }
+
+    /// The integer that the number at `index` equals; `None` for anything else, a string too.
+    #[inline]
+    pub(crate) fn whole(&self, index: c_int) -> Option<i64> {
+        let mut exact = 0;
+        // SAFETY: any value can be asked.
+        unsafe {
+            if ffi::lua_type(self.state, at(index)) != ffi::LUA_TNUMBER {
+                return None;
+            }
+            let value = ffi::lua_tointegerx(self.state, index, &mut exact);
+            (exact != 0).then_some(value)
+        }
+    }
+
+    /// The address by which Lua knows the object, the string or the function at `index`: an identity, and nothing else.
+    #[inline]
+    pub(crate) fn address(&self, index: c_int) -> usize {
+        // SAFETY: any value can be asked.
+        unsafe { ffi::lua_topointer(self.state, at(index)).addr() }
     }
 
     /// The light userdata at `index`.

@@ -95,7 +95,7 @@ impl<T: Send + 'static> Vm<T> {
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
             warnings: Default::default(),
-            tasks: Cell::new(ptr::null()),
+            threads: Cell::new(ptr::null()),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(home)), PhantomData);
         // SAFETY: the home lives until the state is closed; a fresh state has no code that the collector could run.

@@ -22,7 +22,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
             Ok(since.map_or(0.0, |span| span.as_secs_f64()))
         }),
     ),
-    (c"tasks", crate::task::TASKS),
+    (c"tasks", crate::modules::task::TASKS),
     (c"systemd", socket::SYSTEMD),
     (c"watch", reload::WATCH),
 ];

@@ -1,6 +1,7 @@
 //! The modules that Lua gets from `require`: thin bindings, one file for each, and the list of them.
 
 pub(crate) mod compress;
+pub(crate) mod coroutine;
 pub(crate) mod descriptor;
 pub(crate) mod entries;
 pub(crate) mod file;
@@ -16,6 +17,7 @@ pub(crate) mod signal;
 pub(crate) mod socket;
 #[allow(unsafe_code)] // bridge
 pub(crate) mod stream;
+pub(crate) mod task;
 pub(crate) mod timer;
 pub(crate) mod waker;
 
@@ -31,10 +33,7 @@ impl Library for Builtin {
     const NATIVES: &'static [(&'static str, Function)] = &[
         ("lio", self::lio::OPEN),
         ("lio.compress", compress::OPEN),
-        (
-            "lio.coroutine",
-            function!(crate::task::coroutine::open_module),
-        ),
+        ("lio.coroutine", coroutine::OPEN),
         ("lio.debug", OPEN_DEBUG),
         ("lio.file", file::OPEN),
         ("lio.http", function!(crate::http::lua::open_module)),
@@ -46,7 +45,7 @@ impl Library for Builtin {
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
         ("lio.stream", stream::OPEN),
-        ("lio.task.core", function!(crate::task::lua::open_module)),
+        ("lio.task.core", task::OPEN),
         ("lio.timer", timer::OPEN),
         ("lio.watched", reload::OPEN),
         ("ltask", function!(crate::ltask::lua::ltask::open_module)),
@@ -81,7 +80,7 @@ impl Library for Builtin {
             "ltask.exclusive",
             function!(crate::ltask::lua::exclusive::open_module),
         ),
-        ("lio.task", function!(crate::task::lua::open_lazy)),
+        ("lio.task", task::OPEN_LAZY),
         ("ltask.more", OPEN_COMPILED),
         ("ltask.request", OPEN_COMPILED),
         ("ltask.loader", OPEN_COMPILED),

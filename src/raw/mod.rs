@@ -19,6 +19,7 @@ pub(crate) mod file;
 pub(crate) mod module;
 pub(crate) mod selector;
 pub(crate) mod stream;
+pub(crate) mod tasks;
 pub(crate) mod text;
 pub(crate) mod timer;
 

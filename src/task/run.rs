@@ -1,253 +1,240 @@
-//! Runs tasks: resumes a coroutine and deals with how it came back.
+//! Runs tasks: resumes a coroutine, and deals with how it came back.
 //!
-//! Called from `run_ready` and `start`, on the running `state`. Lua code that runs in between (a task, a
-//! finalizer, a handler) calls the core itself, so no reference into it is held across such a call.
+//! Lua code that runs in between (a task, a finalizer, a handler) calls everything here itself.
 
-use super::chain;
-use super::core::{Core, How, Phase, Slot, Tag};
-use super::hooks::{report, tell_end};
-use super::look;
-use super::lost;
-use super::pool;
+use super::Tasks;
+use super::books::{Phase, Tag, TaskId};
+use super::nested::Refusal;
+use super::wake::Ending;
 use crate::event::clock::thread_nanos;
-use mlua::ffi::{self, lua_State};
-use std::ffi::c_int;
+use crate::lua::{Call, Coroutine, Fault, Resumed};
+use std::rc::Rc;
 
-impl Core {
-    /// Runs a task that `acquire` gave, up to its first wait. Its function and `values` arguments lie on
-    /// its stack.
-    ///
-    /// # Safety
-    /// `state` is the running state, with 8 free stack slots: the main one, or that of a task, which then
-    /// goes on when this one waits.
+/// So many tasks are started inside each other; Lua allows 200 levels of C calls, of which one needs two or three.
+const DEEPEST: u32 = 32;
+
+impl Tasks {
+    /// Queues a task that `acquire` gave, with its function and `arguments` values handed over.
+    pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
+        let books = &mut *self.books.borrow_mut();
+        books.begin(id, Phase::Ready { arguments }, tag, self.now.get());
+        books.queue.push_back(id);
+    }
+
+    /// Runs a task that `acquire` gave, up to its first wait, with its function and `arguments` values handed over.
+    /// Inside of a task, that one goes on when this one waits.
     #[inline]
-    pub(crate) unsafe fn start(
-        core: *mut Core,
-        state: *mut lua_State,
-        slot: Slot,
-        values: c_int,
+    pub(crate) fn start(
+        self: &Rc<Self>,
+        call: &mut Call<'_>,
+        id: TaskId,
+        arguments: i32,
         tag: Tag,
     ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            (*core).count += 1;
-            (*core).requests += usize::from(tag.from != 0);
-            let now = (*core).now;
-            let task = (*core).task(slot);
-            task.tag = tag;
-            task.born = now;
-            resume(core, state, slot, values);
-        }
+        let phase = Phase::Running { raises: false };
+        self.books
+            .borrow_mut()
+            .begin(id, phase, tag, self.now.get());
+        self.resume(call, id, arguments, false);
     }
 
-    /// Resumes a task that `take_waiter` gave, with `values` values moved onto its stack.
-    ///
-    /// # Safety
-    /// As for [`Core::start`].
-    pub(crate) unsafe fn resume_now(
-        core: *mut Core,
-        state: *mut lua_State,
-        slot: Slot,
-        values: c_int,
-        how: How,
+    /// Whether tasks may start inside of each other at this depth.
+    pub(crate) fn may_spawn(&self) -> bool {
+        self.depth.get() < DEEPEST
+    }
+
+    /// The same as `start`, for `spawn`.
+    pub(crate) fn spawn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32) {
+        self.depth.set(self.depth.get() + 1);
+        self.start(call, id, arguments, Tag::default());
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    /// Resumes a task that `take_waiter` gave, with `values` values handed over.
+    #[inline]
+    pub(crate) fn resume_now(
+        self: &Rc<Self>,
+        call: &mut Call<'_>,
+        id: TaskId,
+        values: i32,
+        ending: Ending,
     ) {
-        // SAFETY: the caller's promise; `take_waiter` found it suspended.
-        unsafe {
-            (*core).task(slot).interrupted = how == How::Interrupted;
-            resume(core, state, slot, values);
+        self.resume(call, id, values, ending == Ending::Raises);
+    }
+
+    /// Runs what is queued now. What these tasks queue is left for the next call. → whether there is more
+    pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
+        let queued = self.books.borrow().queue.len();
+        for _ in 0..queued {
+            // A finalizer may call this inside of a handler: then the queue is shorter.
+            let next = self.books.borrow_mut().queue.pop_front();
+            let Some(id) = next else { break };
+            self.take_turn(call, id);
+        }
+        self.end_round();
+        self.has_ready()
+    }
+
+    /// The turn of a queued task.
+    fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        let (living, phase) = {
+            let books = &mut *self.books.borrow_mut();
+            (books.is_living(id), books.task(id).phase)
+        };
+        match phase {
+            Phase::Ready { arguments } if living => self.resume(call, id, arguments, false),
+            Phase::Woken { values, raises } if living => self.resume(call, id, values, raises),
+            Phase::Yielded if living => self.resume(call, id, 0, false),
+            Phase::Severed if living => match self.tell_front(id, Refusal::Closed) {
+                Some(values) => self.resume(call, id, values, false),
+                None => self.vanish(call, id),
+            },
+            Phase::Orphaned if living => self.report_orphan(call, id),
+            Phase::Dead => self.books.borrow_mut().vacate(id),
+            _ => self.end(call, id),
         }
     }
 
-    /// Runs what is queued now. What these tasks queue is left for the next call. Returns whether there
-    /// is more.
-    ///
-    /// # Safety
-    /// As for [`Core::start`].
-    pub(crate) unsafe fn run_ready(core: *mut Core, state: *mut lua_State) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut left = (*core).queue.len();
-            while left > 0 {
-                left -= 1;
-                // A finalizer may call this function inside of a handler: then the queue is shorter.
-                let Some(slot) = (*core).queue.pop_front() else {
-                    break;
-                };
-                take_turn(core, state, slot);
-            }
-            pool::end_round(core, state);
-            (*core).has_ready()
-        }
+    /// None of a living task's coroutines is left.
+    #[cold]
+    fn vanish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        self.books.borrow_mut().uncount(id);
+        self.end(call, id);
     }
-}
 
-/// The turn of a queued slot.
-unsafe fn take_turn(core: *mut Core, state: *mut lua_State, slot: Slot) {
-    // SAFETY: as for `start`.
-    unsafe {
-        if (*core).is_living(slot) {
-            let values = match (*core).task(slot).phase {
-                Phase::Severed => chain::cut(&mut *core, slot, chain::Refusal::Closed),
-                Phase::Lost => return lost::bury(core, state, slot),
-                _ => Some((*core).task(slot).values),
-            };
-            return match values {
-                Some(values) => resume(core, state, slot, values),
-                None => vanished(core, state, slot),
-            };
-        }
-        let task = (*core).task(slot);
-        if task.phase == Phase::Dead {
-            return pool::vacate(&mut *core, slot);
-        }
-        end(core, state, slot);
+    /// Lets the coroutine of a task go that a program has ended.
+    #[cold]
+    fn end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        let tag = {
+            let task = &mut self.books.borrow_mut().tasks[id as usize];
+            task.phase = Phase::Acquired;
+            task.tag
+        };
+        self.tell_end(call, id);
+        self.books.borrow_mut().discard(id);
+        self.tell_killed(call, id, tag);
     }
-}
 
-/// Nobody is left of a living task's chain.
-#[cold]
-unsafe fn vanished(core: *mut Core, state: *mut lua_State, slot: Slot) {
-    // SAFETY: as for `start`.
-    unsafe {
-        (*core).uncount(slot);
-        end(core, state, slot);
-    }
-}
-
-/// Lets the coroutine of a task go that somebody else ended.
-unsafe fn end(core: *mut Core, state: *mut lua_State, slot: Slot) {
-    // SAFETY: as for `start`.
-    unsafe {
-        let task = (*core).task(slot);
-        task.phase = Phase::Acquired;
-        let tag = task.tag;
-        tell_end(core, state, slot);
-        pool::discard(core, state, slot);
-        tell_killed(core, state, slot, tag);
-    }
-}
-
-unsafe fn resume(core: *mut Core, state: *mut lua_State, slot: Slot, values: c_int) {
-    // SAFETY: the front is suspended, or fresh with its function on the stack.
-    unsafe {
-        // A task that starts another at once is in the middle of a call.
-        let outer = ((*core).current, (*core).running, (*core).links);
-        let mut values = values;
+    fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut values: i32, mut raises: bool) {
+        // A task that starts another one at once is in the middle of a call.
+        let outer = self.current.get();
         loop {
-            let task = (*core).task(slot);
-            task.phase = Phase::Running;
-            let front = task.front;
-            (*core).current = Some(slot);
-            (*core).running = front;
-            (*core).links = std::ptr::null();
-            (*core).handed = front;
-            let held = !task.parents.is_empty() && chain::hold_front(state, front);
-            let mut results = 0;
-            if (*core).metering {
-                (*core).task(slot).since = thread_nanos();
-            }
-            let status = ffi::lua_resume(front, state, values, &mut results);
-            if (*core).metering {
-                look::book(&mut *core, slot);
-            }
-            ((*core).current, (*core).running, (*core).links) = outer;
-            (*core).handed = std::ptr::null_mut();
-            let task = (*core).task(slot);
-            if task.parents.is_empty() || task.phase == Phase::Waiting {
-                if held {
-                    ffi::lua_pop(state, 1);
+            let front = {
+                let task = &mut self.books.borrow_mut().tasks[id as usize];
+                task.phase = Phase::Running { raises };
+                if self.metering.get() {
+                    task.since = thread_nanos();
                 }
-                return match status {
-                    ffi::LUA_YIELD => yielded(core, slot, results),
-                    ffi::LUA_OK => finished(core, state, slot, results),
-                    _ => failed(core, state, slot),
-                };
+                task.front()
+            };
+            self.current.set(Some(id));
+            let resumed = self.threads.resume(call, front, values);
+            self.current.set(outer);
+            if self.metering.get() {
+                self.meter(id);
             }
-            let passed = chain::hand_up(&mut *core, slot, status, results);
-            if held {
-                ffi::lua_pop(state, 1);
+            let next = match self.came_back(id, front, resumed) {
+                After::Waits => return,
+                After::Finished(results) => return self.finish(call, id, results),
+                After::Failed => return self.fail(call, id),
+                After::Nested => self.hand_up(id, resumed),
+            };
+            let Some(passed) = next else {
+                return self.vanish(call, id);
+            };
+            (values, raises) = (passed, false);
+        }
+    }
+
+    /// Enters how a task's front came back.
+    #[inline]
+    fn came_back(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> After {
+        let books = &mut *self.books.borrow_mut();
+        let task = books.task_mut(id);
+        if let (Phase::Waiting { .. }, Resumed::Yielded(_)) = (task.phase, resumed) {
+            self.threads.set_unwinding(false);
+            return After::Waits;
+        }
+        if !task.chain.is_empty() {
+            return After::Nested;
+        }
+        match resumed {
+            Resumed::Yielded(results) => {
+                self.threads.drop_values(front, results);
+                // A plain yield gives way to the others.
+                books.queue(id, Phase::Yielded);
+                After::Waits
             }
-            match passed {
-                Some(passed) => values = passed,
-                None => return vanished(core, state, slot),
+            Resumed::Returned(results) => {
+                task.phase = Phase::Acquired;
+                books.uncount(id);
+                After::Finished(results)
+            }
+            Resumed::Failed => {
+                task.phase = Phase::Acquired;
+                books.uncount(id);
+                After::Failed
             }
         }
     }
-}
 
-unsafe fn yielded(core: *mut Core, slot: Slot, results: c_int) {
-    // SAFETY: the results are on top of the coroutine's stack.
-    unsafe {
-        (*core).unwinding = false;
-        let task = (*core).task(slot);
-        if task.phase == Phase::Waiting {
-            return;
-        }
-        if results != 0 {
-            ffi::lua_pop(task.thread, results);
-        }
-        // A plain coroutine.yield gives way to the others.
-        task.phase = Phase::Yielded;
-        task.values = 0;
-        (*core).queue.push_back(slot);
-    }
-}
-
-unsafe fn finished(core: *mut Core, state: *mut lua_State, slot: Slot, results: c_int) {
-    // SAFETY: the coroutine returned, so that its stack is ours.
-    unsafe {
-        (*core).uncount(slot);
-        let task = (*core).task(slot);
-        task.phase = Phase::Acquired;
-        let thread = task.thread;
-        let tag = task.tag;
+    /// A task returned: its results are on its stack.
+    fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, results: i32) {
+        let (own, tag) = {
+            let books = self.books.borrow();
+            (books.task(id).own, books.task(id).tag)
+        };
         if tag.session != 0
-            && let Some(host) = (*core).host
+            && let Some(host) = self.host()
         {
-            (host.finished)(host.data, state, thread, results, tag);
+            let height = call.count();
+            let first = self.threads.take(call, own, results);
+            host.finished(call, first.map(|first| (first, results)), tag);
+            call.drop_to(height);
         }
-        ffi::lua_settop(thread, 0);
-        tell_end(core, state, slot);
-        pool::keep(core, state, slot);
+        self.threads.clear(own);
+        self.tell_end(call, id);
+        self.books.borrow_mut().keep(id);
     }
-}
 
-#[cold]
-unsafe fn failed(core: *mut Core, state: *mut lua_State, slot: Slot) {
-    // SAFETY: the error is on top of the coroutine's stack; the anchor holds the coroutine meanwhile.
-    unsafe {
-        (*core).uncount(slot);
-        let task = (*core).task(slot);
-        task.phase = Phase::Acquired;
-        let thread = task.thread;
-        let tag = task.tag;
-        let host = (*core).host;
-        if let Some(host) = host {
-            (host.failed)(host.data, state, thread, tag);
-        }
-        report(state, slot, thread, host.is_some());
+    /// A task raised: the error is on its stack, whose frames are there still.
+    #[cold]
+    fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        let height = call.count();
+        // What cannot be told for want of a stack cannot be told anywhere else.
+        let _ = self.tell_failure(call, id);
+        call.drop_to(height);
         // It may have failed at its very end, for want of memory: who waits for it is told by this function.
-        (*core).task(slot).watched = true;
-        let limit = host.map(|host| (host.set_limit)(host.data, 0));
-        tell_end(core, state, slot);
-        if let (Some(host), Some(limit)) = (host, limit) {
-            (host.set_limit)(host.data, limit);
+        self.books.borrow_mut().task_mut(id).watched = true;
+        self.without_limit(|| self.tell_end(call, id));
+        self.books.borrow_mut().discard(id);
+    }
+
+    fn tell_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
+        let (own, tag) = {
+            let books = self.books.borrow();
+            (books.task(id).own, books.task(id).tag)
+        };
+        let co = self.threads.push(call, own)?;
+        let error = self
+            .threads
+            .take(call, own, 1)
+            .map_err(|_| Fault::message("stack overflow"))?;
+        match self.host() {
+            Some(host) => host.failed(call, co, error, tag),
+            None => self.tell_error(call, error, co)?,
         }
-        pool::discard(core, state, slot);
+        self.without_limit(|| self.close_failed(call, co, error))
     }
 }
 
-/// Tells the host that a task with a session will not return.
-///
-/// # Safety
-/// `state` is the running state, with 4 free stack slots.
-pub(super) unsafe fn tell_killed(core: *mut Core, state: *mut lua_State, slot: Slot, tag: Tag) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if tag.session != 0
-            && let Some(host) = (*core).host
-        {
-            (host.killed)(host.data, state, slot, tag);
-        }
-    }
+/// What a task does next.
+enum After {
+    /// Nothing: it waits, or gives way.
+    Waits,
+    /// So many results are on its stack.
+    Finished(i32),
+    Failed,
+    /// A coroutine inside of its own came back.
+    Nested,
 }

@@ -1,293 +1,340 @@
-//! The core as a host drives it from Rust, in VMs of its own. What Lua sees is in tests/task_test.lua.
+//! Tasks as a host drives them from Rust, in VMs of their own. What Lua sees is in tests/task_test.lua.
 
 use super::*;
-use crate::raw::{continuation, function, push_bytes, raise};
-use mlua::ffi::{self, lua_State};
-use std::ffi::{CStr, c_int, c_void};
+use crate::lua::{Argument, Full, Module, Next, Outcome, then};
+use std::ffi::CStr;
 
-/// What the host was told, as lines.
-type Told = Vec<String>;
+/// What the host of a VM was told, as lines.
+#[derive(Default)]
+struct Told(RefCell<Vec<String>>);
 
-unsafe fn told<'a>(data: *mut c_void) -> &'a mut Told {
-    // SAFETY: `data` is the list of the test that runs.
-    unsafe { &mut *data.cast::<Told>() }
-}
+struct Listener(Rc<Told>);
 
-unsafe fn text(state: *mut lua_State, index: c_int) -> String {
-    // SAFETY: only used on strings and numbers.
-    unsafe {
-        let text = ffi::lua_tostring(state, index);
-        CStr::from_ptr(text).to_string_lossy().into_owned()
+impl Listener {
+    fn tell(&self, line: String) {
+        self.0.0.borrow_mut().push(line);
     }
 }
 
-unsafe fn finished(
-    data: *mut c_void,
-    _: *mut lua_State,
-    co: *mut lua_State,
-    results: c_int,
-    tag: Tag,
-) {
-    // SAFETY: the results are on top of the stack.
-    unsafe {
-        let values: Vec<String> = (0..results).map(|at| text(co, at - results)).collect();
-        told(data).push(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
+fn text(call: &Call<'_>, index: i32) -> String {
+    match call.whole(index) {
+        Some(number) => number.to_string(),
+        None => String::from_utf8_lossy(call.string(index).unwrap_or(b"?")).into_owned(),
     }
 }
 
-unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag) {
-    // SAFETY: the error is on top of the stack, whose frames are there.
-    unsafe {
-        let error = text(co, -1);
-        ffi::luaL_traceback(state, co, std::ptr::null(), 0);
-        let frames = text(state, -1).matches("[string").count();
-        ffi::lua_pop(state, 1);
-        told(data).push(format!("{} failed: {error} ({frames} frames)", tag.session));
+impl Host for Listener {
+    fn finished(&self, call: &mut Call<'_>, results: Result<(i32, i32), Full>, tag: Tag) {
+        let (first, count) = results.expect("few results");
+        let values: Vec<String> = (first..first + count).map(|at| text(call, at)).collect();
+        self.tell(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
+    }
+    fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
+        let error_text = text(call, error);
+        let message = error;
+        let traceback = call.create(crate::lua::ThreadTraceback { of: co, message });
+        let traceback = text(call, traceback.expect("a traceback"));
+        let frames = traceback.matches("[string").count();
+        self.tell(format!(
+            "{} failed: {error_text} ({frames} frames)",
+            tag.session
+        ));
+    }
+    fn killed(&self, _: &mut Call<'_>, _: TaskId, tag: Tag) {
+        self.tell(format!("{} killed", tag.session));
+    }
+    fn cancelled(&self, reason: Reason) {
+        self.tell(format!("cancelled {reason:?}"));
+    }
+    fn set_limit(&self, _: usize) -> usize {
+        0
     }
 }
 
-unsafe fn killed(data: *mut c_void, _: *mut lua_State, _: Slot, tag: Tag) {
-    // SAFETY: as for `told`.
-    unsafe { told(data).push(format!("{} killed", tag.session)) }
+/// `host()`: the VM's tasks have a host.
+fn set_host(call: &mut Call<'_>) -> Result<(), Fault> {
+    let told = call.shared::<Told>()?;
+    Tasks::of(call)?.set_host(Box::new(Listener(told)));
+    Ok(())
 }
 
-unsafe fn cancelled(data: *mut c_void, errand: Errand) {
-    // SAFETY: as for `told`.
-    unsafe { told(data).push(format!("cancelled {errand:?}")) }
+/// `told()` → what the host was told.
+fn told(call: &mut Call<'_>) -> Result<String, Fault> {
+    Ok(call.shared::<Told>()?.0.borrow().join("; "))
 }
 
 /// `ask(session)` waits for an answer to the session, as a request of the scheduler's does.
-unsafe extern "C-unwind" fn ask(state: *mut lua_State) -> c_int {
-    // SAFETY: a raw function that owns nothing.
-    unsafe {
-        let core = Core::of(state);
-        let session = ffi::luaL_checkinteger(state, 1);
-        let Some(slot) = Core::can_wait(core, state) else {
-            raise(state, "cannot wait".into())
-        };
-        if (*core).park(slot, Token::Session(session)).is_err() {
-            raise(state, "in use".into());
-        }
-        ffi::lua_settop(state, 0);
-        ffi::lua_yieldk(state, 0, 0, Some(continuation!(answered)))
+fn ask(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let session = call.integer(1)?;
+    let tasks = Tasks::of(call)?;
+    call.drop_to(0);
+    match tasks.wait(call, Token::Session(session), Reason::Other) {
+        Ok(()) => Ok(Next::yields(0, then(answered), 0)),
+        Err(Denied::InUse) => Err(Fault::message("in use")),
+        Err(_) => Err(Fault::message("cannot wait")),
     }
 }
 
-unsafe extern "C-unwind" fn answered(
-    state: *mut lua_State,
-    _: c_int,
-    _context: ffi::lua_KContext,
-) -> c_int {
-    // SAFETY: as for `ask`.
-    unsafe {
-        if (*Core::of(state)).take_interrupt(state) {
-            ffi::lua_error(state);
-        }
-        ffi::lua_gettop(state)
+fn answered(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
+    if Tasks::of(call)?.ends_with_error(call) {
+        return Err(Fault::value(call.count()));
     }
+    Ok(Next::pushed(call.count()))
 }
 
-struct Vm {
-    state: *mut lua_State,
-    core: *mut Core,
-    told: Box<Told>,
+fn prepare(call: &mut Call<'_>) -> Result<(Rc<Tasks>, TaskId, Tag), Fault> {
+    let tasks = Tasks::of(call)?;
+    let session = call.integer(2)?;
+    let id = tasks.acquire(call)?;
+    call.push(Argument(1))?;
+    call.create("argument")?;
+    tasks.hand_over(call, id, 2).expect("room");
+    Ok((tasks, id, Tag { from: 7, session }))
 }
 
-impl Vm {
-    fn new() -> Vm {
-        // SAFETY: a state of its own; nothing here raises but for want of memory.
-        unsafe {
-            let state = ffi::luaL_newstate();
-            ffi::luaL_openlibs(state);
-            crate::raw::embed::install(state, None);
-            function!(ask).push(state, 0);
-            ffi::lua_setglobal(state, c"ask".as_ptr());
-            let mut told = Box::<Told>::default();
-            let core = Core::of(state);
-            (*core).set_host(Host {
-                data: (&raw mut *told).cast(),
-                finished,
-                failed,
-                killed,
-                cancelled,
-                closed: |_| {},
-                set_limit: |_, _| 0,
-            });
-            Vm { state, core, told }
-        }
-    }
-
-    /// A coroutine with the function that `code` is, and one argument.
-    fn prepare(&self, code: &CStr) -> Slot {
-        // SAFETY: the code compiles; the values move to a fresh stack.
-        unsafe {
-            let slot = Core::acquire(self.core, self.state);
-            assert_eq!(ffi::luaL_loadstring(self.state, code.as_ptr()), ffi::LUA_OK);
-            push_bytes(self.state, b"argument");
-            ffi::lua_xmove(self.state, (*self.core).thread(slot), 2);
-            slot
-        }
-    }
-
-    fn start(&self, code: &CStr, session: i64) {
-        let slot = self.prepare(code);
-        let tag = Tag { from: 7, session };
-        // SAFETY: no task runs.
-        unsafe { Core::start(self.core, self.state, slot, 1, tag) }
-    }
-
-    fn run(&self, code: &CStr) {
-        // SAFETY: an error of the code is a failed test.
-        unsafe {
-            assert_eq!(ffi::luaL_loadstring(self.state, code.as_ptr()), ffi::LUA_OK);
-            let status = ffi::lua_pcall(self.state, 0, 0, 0);
-            if status != ffi::LUA_OK {
-                panic!("{}", text(self.state, -1));
-            }
-        }
-    }
-
-    fn answer(&self, session: i64, value: &str, how: How) -> bool {
-        // SAFETY: the waiter is suspended; one value has room.
-        unsafe {
-            let Some(slot) = (*self.core).take_waiter(Token::Session(session)) else {
-                return false;
-            };
-            push_bytes(self.state, value.as_bytes());
-            ffi::lua_xmove(self.state, (*self.core).thread(slot), 1);
-            Core::resume_now(self.core, self.state, slot, 1, how);
-            true
-        }
-    }
+/// `start(f, session)`: runs `f("argument")` for service 7.
+fn start(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (tasks, id, tag) = prepare(call)?;
+    tasks.start(call, id, 1, tag);
+    Ok(())
 }
 
-impl Drop for Vm {
-    fn drop(&mut self) {
-        // SAFETY: nothing uses the state afterwards.
-        unsafe {
-            assert_eq!(ffi::lua_gettop(self.state), 0, "the stack is as it was");
-            ffi::lua_close(self.state);
-        }
+/// `queue(f, session)`: the same, in its turn.
+fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (tasks, id, tag) = prepare(call)?;
+    tasks.enqueue(id, 1, tag);
+    if tag.session == 3 {
+        let (from, session) = (8, 9);
+        tasks.set_tag(id, Tag { from, session });
+        assert_eq!(tasks.tag(id).from, 8);
     }
+    Ok(())
+}
+
+/// `drop(f, session)`: gives the coroutine back.
+fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (tasks, id, _) = prepare(call)?;
+    tasks.release(id);
+    Ok(())
+}
+
+/// `answer(session, value, raises)` → whether a task waited for it.
+fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let tasks = Tasks::of(call)?;
+    let ending = match call.is_true(3) {
+        true => Ending::Raises,
+        false => Ending::Returns,
+    };
+    let Some(id) = tasks.take_waiter(Token::Session(call.integer(1)?)) else {
+        return Ok(false);
+    };
+    call.push(Argument(2))?;
+    tasks.hand_over(call, id, 1).expect("room");
+    tasks.resume_now(call, id, 1, ending);
+    Ok(true)
+}
+
+/// `run()` → whether more is ready.
+fn run(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(Tasks::of(call)?.run_ready(call))
+}
+
+/// `counts()` → coroutines created, requests.
+fn counts(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
+    let tasks = Tasks::of(call)?;
+    Ok((tasks.created() as i64, tasks.requests() as i64))
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"host", Function::new(set_host)),
+    (c"told", Function::new(told)),
+    (c"ask", Function::new(ask)),
+    (c"start", Function::new(start)),
+    (c"queue", Function::new(queue)),
+    (c"give_back", Function::new(give_back)),
+    (c"answer", Function::new(answer)),
+    (c"run", Function::new(run)),
+    (c"counts", Function::new(counts)),
+];
+
+/// Runs code with the functions above in the table `b` and `task`; → its result, and what the host was told.
+fn told_by(code: &str) -> String {
+    let code = format!(
+        "local b = ... plain_close, plain_resume = coroutine.close, coroutine.resume
+        coroutine = require 'lio.coroutine' task = require 'lio.task' ask = b.ask b.host() {code}
+        return b.told()"
+    );
+    crate::lua::testing::run(
+        Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS))),
+        &code,
+    )
 }
 
 #[test]
 fn the_host_gets_the_results_of_a_task_with_a_session() {
-    let vm = Vm::new();
-    vm.start(c"return ..., 2", 5);
-    vm.start(c"return 'nobody hears'", 0);
-    assert_eq!(*vm.told, ["7:5 argument,2"]);
-    // SAFETY: read only.
-    assert_eq!(unsafe { (*vm.core).created() }, 1);
+    let code = "b.start(function(...) return ..., 2 end, 5) b.start(function() return 'nobody hears' end, 0)
+        assert(b.counts() == 1)";
+    assert_eq!(told_by(code), "7:5 argument,2");
 }
 
 #[test]
 fn the_host_gets_the_error_of_any_task_with_its_frames() {
-    let vm = Vm::new();
-    vm.start(c"local function deep() error('broken', 0) end deep()", 5);
-    vm.start(c"error('alone', 0)", 0);
+    let code = "b.start(load \"local function deep() error('broken', 0) end deep()\", 5)
+        b.start(load \"error('alone', 0)\", 0)";
     assert_eq!(
-        *vm.told,
-        ["5 failed: broken (2 frames)", "0 failed: alone (1 frames)"]
+        told_by(code),
+        "5 failed: broken (2 frames); 0 failed: alone (1 frames)"
     );
 }
 
 #[test]
 fn a_failed_task_is_closed_after_the_host_was_told() {
-    let vm = Vm::new();
-    vm.start(
-        c"local x <close> = setmetatable({}, { __close = function(_, e) closed = e end }) error('e', 0)",
-        5,
-    );
-    vm.run(c"assert(closed == 'e')");
+    let code = "local told
+        b.start(function()
+            local x <close> = setmetatable({}, { __close = function(_, e) closed, told = e, b.told() end })
+            error('e', 0)
+        end, 5)
+        assert(closed == 'e' and told:find 'failed')";
+    assert_eq!(told_by(code), "5 failed: e (0 frames)");
 }
 
 #[test]
 fn an_answer_resumes_the_task_that_waits_for_the_session() {
-    let vm = Vm::new();
-    vm.start(c"return ask(40) .. ask(41)", 5);
-    // SAFETY: read only.
-    assert_eq!(unsafe { (*vm.core).requests() }, 1);
-    assert!(!vm.answer(41, "early", How::Woken));
-    assert!(vm.answer(40, "x", How::Woken));
-    assert!(!vm.answer(40, "twice", How::Woken));
-    assert!(vm.answer(41, "y", How::Woken));
-    assert_eq!(*vm.told, ["7:5 xy"]);
-    // SAFETY: read only.
-    assert_eq!(unsafe { (*vm.core).requests() }, 0);
+    let code = "b.start(function() return ask(40) .. ask(41) end, 5)
+        assert(select(2, b.counts()) == 1)
+        assert(not b.answer(41, 'early'))
+        assert(b.answer(40, 'x') and not b.answer(40, 'twice') and b.answer(41, 'y'))
+        assert(select(2, b.counts()) == 0)";
+    assert_eq!(told_by(code), "7:5 xy");
 }
 
 #[test]
 fn an_interrupted_wait_raises() {
-    let vm = Vm::new();
-    vm.start(
-        c"return tostring(pcall(ask, 40)) .. select(2, pcall(ask, 41))",
-        5,
-    );
-    assert!(vm.answer(40, "x", How::Woken));
-    assert!(vm.answer(41, "reason", How::Interrupted));
-    assert_eq!(*vm.told, ["7:5 truereason"]);
+    let code =
+        "b.start(function() return tostring(pcall(ask, 40)) .. select(2, pcall(ask, 41)) end, 5)
+        assert(b.answer(40, 'x') and b.answer(41, 'reason', true))";
+    assert_eq!(told_by(code), "7:5 truereason");
 }
 
 #[test]
 fn a_queued_task_runs_in_its_turn_and_its_tag_can_be_changed() {
-    let mut vm = Vm::new();
-    for session in 1..=3 {
-        let slot = vm.prepare(c"ask(...)");
-        // SAFETY: function and argument lie on the stack, which `release` clears.
-        unsafe {
-            if session == 2 {
-                Core::release(vm.core, slot);
-                continue;
-            }
-            Core::enqueue(vm.core, slot, 1, Tag { from: 7, session });
-            if session == 3 {
-                (*vm.core).set_tag(
-                    slot,
-                    Tag {
-                        from: 8,
-                        session: 9,
-                    },
-                );
-                assert_eq!((*vm.core).tag(slot).from, 8);
-            }
-        }
-    }
-    // SAFETY: no task runs.
-    unsafe {
-        assert!((*vm.core).has_ready());
-        assert!(!Core::run_ready(vm.core, vm.state));
-    }
-    assert_eq!(vm.told.len(), 2);
-    assert!(vm.told[0].starts_with("1 failed: "), "{:?}", vm.told);
-    assert!(vm.told[1].starts_with("9 failed: "), "{:?}", vm.told);
-    vm.told.clear();
+    let code = "b.queue(ask, 1) b.give_back(ask, 2) b.queue(ask, 3)
+        assert(task.has_ready() and not b.run())";
+    let told = told_by(code);
+    let (first, second) = told.split_once("; ").expect("two lines");
+    assert!(first.starts_with("1 failed: "), "{told}");
+    assert!(second.starts_with("9 failed: "), "{told}");
 }
 
 #[test]
-fn the_host_hears_of_kills_and_of_coroutines_that_somebody_closed() {
-    let vm = Vm::new();
-    vm.run(c"task = require 'lio.task' list = task.list");
-    vm.start(c"ask(40)", 5);
-    vm.run(c"task.kill(list()[1])");
-    vm.start(c"ask(40)", 6);
-    vm.run(c"coroutine.close(list()[1]) assert(#list() == 0)");
-    assert!(!vm.answer(40, "x", How::Woken));
-    vm.start(c"ask(40)", 7);
-    vm.run(c"assert(coroutine.resume(list()[1])) assert(task.count() == 0)");
-    // SAFETY: no task runs.
-    unsafe { Core::run_ready(vm.core, vm.state) };
+fn the_host_is_told_of_kills_and_of_coroutines_that_a_program_closed() {
+    let code = "b.start(function() ask(40) end, 5)
+        task.kill(task.list()[1])
+        b.start(function() ask(40) end, 6)
+        b.close(task.list()[1])
+        assert(#task.list() == 0 and not b.answer(40, 'x'))
+        b.start(function() ask(40) end, 7)
+        assert(b.resume(task.list()[1]))
+        assert(task.count() == 0)
+        b.run()";
+    let code = format!("b.close, b.resume = plain_close, plain_resume {code}");
     assert_eq!(
-        *vm.told,
-        ["cancelled Other", "5 killed", "6 killed", "7 killed"]
+        told_by(&code),
+        "cancelled Other; 5 killed; 6 killed; 7 killed"
     );
 }
 
 #[test]
 fn a_session_is_no_integer() {
-    let vm = Vm::new();
-    vm.run(c"task = require 'lio.task'");
-    vm.start(c"ask(40)", 5);
-    vm.run(c"assert(not task.wakeup(40))");
-    assert!(vm.answer(40, "x", How::Woken));
+    let code = "b.start(function() ask(40) return 'done' end, 5)
+        assert(not task.wakeup(40) and b.answer(40, 'x'))";
+    assert_eq!(told_by(code), "7:5 done");
+}
+
+/// What plain Lua can do with the debug library to what anchors coroutines.
+const ATTACK: &str = "
+    local function clear(t, seen)
+        if seen[t] then return end
+        seen[t] = true
+        for k, v in next, t do
+            if type(v) == 'thread' and v ~= coroutine.running() and k ~= 1 then t[k] = nil
+            elseif type(v) == 'table' and v ~= package.loaded then clear(v, seen)
+            elseif type(v) == 'userdata' then
+                for n = 1, 3 do
+                    local held = debug.getuservalue(v, n)
+                    if type(held) == 'thread' then debug.setuservalue(v, nil, n) end
+                    if type(held) == 'table' then clear(held, seen) end
+                end
+            end
+        end
+    end
+    function attack()
+        clear(debug.getregistry(), {})
+        for _ = 1, 4 do collectgarbage() end
+    end ";
+
+#[test]
+fn without_its_anchors_a_vm_has_no_tasks_and_does_not_crash() {
+    let code = format!(
+        "{ATTACK}
+        task.fork(function() task.wait 'a' end) task.fork(function() ask(1) end)
+        task.run_ready()
+        attack()
+        for _, f in ipairs {{ task.wakeup, task.fork, task.run_ready, task.list, task.kill_all, task.count }} do
+            local ok, err = pcall(f, 'a')
+            assert(not ok and err:find 'there are no tasks any more', err)
+        end"
+    );
+    assert_eq!(told_by(&code), "");
+}
+
+#[test]
+fn a_keeper_that_a_program_closes_or_resumes_does_not_crash_the_vm() {
+    for act in [
+        "coroutine.close",
+        "coroutine.resume",
+        "plain_close",
+        "plain_resume",
+    ] {
+        let code = format!(
+            "task.fork(function() task.wait 'a' end) task.run_ready()
+            for _, v in pairs(debug.getregistry()) do
+                if type(v) == 'thread' and v ~= coroutine.running() then pcall({act}, v, 1, 2, 3) end
+            end
+            for _ = 1, 4 do collectgarbage() end
+            for _, f in ipairs {{ task.wakeup, task.fork, task.run_ready, task.list, task.kill_all }} do
+                pcall(f, 'a')
+            end
+            return 'alive'"
+        );
+        let told = told_by(&format!("do local function go() {code} end go() end"));
+        assert_eq!(told, "", "{act}");
+    }
+}
+
+#[test]
+fn changed_upvalues_are_errors() {
+    let code = "local wrapped = coroutine.wrap(function() coroutine.yield(1) end)
+        debug.setupvalue(wrapped, 2, nil)
+        local ok, err = pcall(wrapped)
+        assert(not ok and err:find 'dead coroutine', err)
+        debug.setupvalue(task.wait, 1, io.stdout)
+        ok, err = pcall(task.wait)
+        assert(not ok and err:find 'no tasks', err)";
+    assert_eq!(told_by(code), "");
+}
+
+#[test]
+fn a_chain_whose_members_only_the_tasks_hold_goes_on() {
+    // Clears the value by which `resume` holds the coroutine inside.
+    let code = "local outer
+        b.start(function()
+            outer = coroutine.running()
+            local ok, value = coroutine.resume(coroutine.create(function() return ask(1) end))
+            return tostring(ok), value
+        end, 5)
+        assert(debug.setlocal(outer, 0, 1, nil))
+        for _ = 1, 4 do collectgarbage() end
+        assert(b.answer(1, 'x'))";
+    assert_eq!(told_by(code), "7:5 true,x");
 }

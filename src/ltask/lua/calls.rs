@@ -4,17 +4,18 @@
 use super::library::push_hook;
 use super::time::set_timer;
 use super::{service, service_id};
-use crate::ltask::fast::Fast;
 use crate::ltask::mailbox::Refusal;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind, receipt};
 use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::raw::object::Key;
+use crate::raw::tasks::{call as bridge, raise_cannot_wait, settle};
 use crate::raw::{Function, Text, args, continuation, functions, push_bytes, raise};
-use crate::task::{Core, Errand, How, Slot, Tag, Token, raise_cannot_wait};
+use crate::task::{Denied, Ending, Reason, Tag, TaskId, Tasks, Token};
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
+use std::rc::Rc;
 
 /// What `ltask` has of these in a service with our library.
 pub(super) const PUBLIC: &[(&CStr, Function)] = functions![
@@ -42,30 +43,29 @@ pub(super) const PRIVATE: &[(&CStr, Function)] = functions![
 /// Functions of timers that have not fired, by session.
 pub(super) static TIMEOUTS: Key = Key::new(21);
 
-/// The task core of a service that has set our library up; raises in any other, naming `call`.
-pub(super) unsafe fn library_core(state: *mut lua_State, call: &str) -> *mut Core {
-    // SAFETY: the caller's promise; nothing that needs `Drop` is alive.
+/// The tasks of a service that has set our library up; raises in any other, naming `call`.
+pub(super) unsafe fn library_tasks<'a>(state: *mut lua_State, call: &str) -> &'a Rc<Tasks> {
+    // SAFETY: the caller's promise; nothing that needs `Drop` is alive. The service has them as long as its VM lives.
     unsafe {
-        let core = service(state).fast.core;
-        if core.is_null() {
-            raise(
+        match service(state).fast.tasks() {
+            Some(tasks) => tasks,
+            None => raise(
                 state,
                 Text::format(format_args!("{call}: the service library is not set up")),
-            );
+            ),
         }
-        core
     }
 }
 
-/// The running task, which can wait; raises otherwise, naming `call`.
-unsafe fn waiting_task(state: *mut lua_State, call: &str) -> (*mut Core, Slot) {
+/// The tasks, the running one of which can wait; raises otherwise, naming `call`.
+unsafe fn waiting_task<'a>(state: *mut lua_State, call: &str) -> &'a Rc<Tasks> {
     // SAFETY: the caller's promise.
     unsafe {
-        let core = library_core(state, call);
-        let Some(slot) = Core::can_wait(core, state) else {
-            raise_cannot_wait(core, state, call)
-        };
-        (core, slot)
+        let tasks = library_tasks(state, call);
+        if !tasks.can_wait(&bridge(state)) {
+            raise_cannot_wait(state, tasks, call)
+        }
+        tasks
     }
 }
 
@@ -140,7 +140,7 @@ unsafe fn packed(state: *mut lua_State, me: *const Service, session: i64, kind: 
 unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
     // SAFETY: the message is delivered before anything may raise; the yield is the last act.
     unsafe {
-        let (core, slot) = waiting_task(state, name);
+        let tasks = waiting_task(state, name);
         let me: *mut Service = service(state);
         let session = (*me).fast.next_session();
         let (to, posted) = {
@@ -151,40 +151,44 @@ unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
         if matches!(posted, Posted::Missing | Posted::Full) {
             raise_refused(state, to, &posted);
         }
-        park(state, core, slot, session, Errand::Call(to))
+        park(state, tasks, session, Reason::Call(to))
     }
 }
 
 /// Suspends the running task until its session is answered.
-unsafe fn park(
-    state: *mut lua_State,
-    core: *mut Core,
-    slot: Slot,
-    session: i64,
-    errand: Errand,
-) -> c_int {
+unsafe fn park(state: *mut lua_State, tasks: &Rc<Tasks>, session: i64, reason: Reason) -> c_int {
     // SAFETY: the yield is the last act.
     unsafe {
         ffi::lua_settop(state, 0);
-        (*core).set_errand(slot, errand);
-        park_for(state, core, slot, session, continuation!(resumed))
+        park_for(state, tasks, session, reason, continuation!(resumed))
     }
 }
 
 /// The same with a continuation of the caller's, and what it keeps on the stack.
 unsafe fn park_for(
     state: *mut lua_State,
-    core: *mut Core,
-    slot: Slot,
+    tasks: &Rc<Tasks>,
     session: i64,
+    reason: Reason,
     then: ffi::lua_KFunction,
 ) -> c_int {
     // SAFETY: the yield is the last act.
     unsafe {
-        if (*core).park(slot, Token::Session(session)).is_err() {
-            raise(state, Text::new("somebody waits for this session already"));
+        match tasks.wait(&mut bridge(state), Token::Session(session), reason) {
+            Ok(()) => {}
+            Err(Denied::Fault(fault)) => settle(state, Err(fault)),
+            Err(_) => raise(state, Text::new("somebody waits for this session already")),
         }
         ffi::lua_yieldk(state, 0, 0, Some(then))
+    }
+}
+
+/// After a wait: whether it raises the value on top.
+unsafe fn is_interrupted(state: *mut lua_State) -> bool {
+    // SAFETY: runs in the step after the yield.
+    unsafe {
+        let tasks = service(state).fast.tasks();
+        tasks.is_some_and(|tasks| tasks.ends_with_error(&bridge(state)))
     }
 }
 
@@ -196,8 +200,7 @@ unsafe extern "C-unwind" fn sent(
 ) -> c_int {
     // SAFETY: as for `resumed`.
     unsafe {
-        let core = service(state).fast.core;
-        if (*core).take_interrupt(state) {
+        if is_interrupted(state) {
             ffi::lua_error(state);
         }
         if ffi::lua_toboolean(state, -1) != 0 {
@@ -217,8 +220,7 @@ unsafe extern "C-unwind" fn resumed(
 ) -> c_int {
     // SAFETY: the stack holds what the dispatcher moved over.
     unsafe {
-        let core = service(state).fast.core;
-        if (*core).take_interrupt(state) {
+        if is_interrupted(state) {
             push_hook(state, c"raised");
             ffi::lua_rotate(state, -2, 1);
             ffi::lua_call(state, 1, 1);
@@ -247,12 +249,12 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
     unsafe {
         // Who cannot wait is told that the receiver is busy.
         let me: *mut Service = service(state);
-        let fast = &mut (*me).fast;
-        let task = match fast.wait_when_full && !fast.core.is_null() {
-            true => Core::can_wait(fast.core, state).map(|slot| (fast.core, slot)),
+        let tasks = match (*me).fast.wait_when_full {
+            true => (*me).fast.tasks(),
             false => None,
         };
-        let wait = task.is_some();
+        let tasks = tasks.filter(|tasks| tasks.can_wait(&bridge(state)));
+        let wait = tasks.is_some();
         let ticket = match wait {
             true => (*me).fast.next_session(),
             false => 0,
@@ -261,11 +263,10 @@ unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
             let message = packed(state, me, 0, kind::REQUEST);
             (message.to, deliver(&mut *me, message, ticket, wait))
         };
-        match (&posted, task) {
-            (Posted::Queued, Some((core, slot))) => {
+        match (&posted, tasks) {
+            (Posted::Queued, Some(tasks)) => {
                 ffi::lua_settop(state, 1);
-                (*core).set_errand(slot, Errand::Other);
-                return park_for(state, core, slot, ticket, continuation!(sent));
+                return park_for(state, tasks, ticket, Reason::Other, continuation!(sent));
             }
             (Posted::Full, _) => raise_refused(state, to, &posted),
             (Posted::Missing, _) => {
@@ -341,12 +342,12 @@ unsafe extern "C-unwind" fn wait_session(state: *mut lua_State) -> c_int {
     // SAFETY: as for `call_with`.
     unsafe {
         let session = ffi::luaL_checkinteger(state, 1);
-        let errand = match args::is_none(state, 2) {
-            true => Errand::Other,
-            false => Errand::Call(service_id(state, 2)),
+        let reason = match args::is_none(state, 2) {
+            true => Reason::Other,
+            false => Reason::Call(service_id(state, 2)),
         };
-        let (core, slot) = waiting_task(state, "await");
-        park(state, core, slot, session, errand)
+        let tasks = waiting_task(state, "await");
+        park(state, tasks, session, reason)
     }
 }
 
@@ -357,18 +358,16 @@ unsafe extern "C-unwind" fn fail_calls(state: *mut lua_State) -> c_int {
     unsafe {
         let addr = service_id(state, 1);
         ffi::luaL_checktype(state, 2, ffi::LUA_TSTRING);
-        let core = library_core(state, "fail_calls");
+        let tasks = library_tasks(state, "fail_calls");
         let mut failed = 0;
         let mut next = 0;
-        while let Some((slot, session)) = (*core).next_call_to(next, addr) {
-            next = slot + 1;
-            let Some(slot) = (*core).take_waiter(Token::Session(session)) else {
-                continue;
-            };
+        while let Some((id, session)) = tasks.next_call_to(next, addr) {
+            next = id + 1;
+            ffi::lua_settop(state, 2);
             ffi::lua_pushvalue(state, 2);
-            ffi::lua_xmove(state, (*core).thread(slot), 1);
-            Core::wake(core, slot, 1, How::Interrupted);
-            failed += 1;
+            let token = Token::Session(session);
+            let woken = tasks.wakeup(&mut bridge(state), token, 1, Ending::Raises);
+            failed += i64::from(woken.unwrap_or(false));
         }
         ffi::lua_pushinteger(state, failed);
         1
@@ -401,11 +400,11 @@ unsafe extern "C-unwind" fn sleep(state: *mut lua_State) -> c_int {
     // SAFETY: as for `call_with`.
     unsafe {
         let ticks = ticks(state);
-        let (core, slot) = waiting_task(state, "sleep");
+        let tasks = waiting_task(state, "sleep");
         let session = service(state).fast.next_session();
         let timer = set_timer(service(state), session, ticks);
-        let errand = timer.map_or(Errand::Other, Errand::Timer);
-        park(state, core, slot, session, errand)
+        let reason = timer.map_or(Reason::Other, Reason::Timer);
+        park(state, tasks, session, reason)
     }
 }
 
@@ -449,10 +448,7 @@ unsafe extern "C-unwind" fn pending(state: *mut lua_State) -> c_int {
     // SAFETY: the core lives as long as the VM.
     unsafe {
         let service = service(state);
-        let sessions = match service.fast.core.is_null() {
-            true => 0,
-            false => (*service.fast.core).sessions(),
-        };
+        let sessions = service.fast.tasks().map_or(0, |tasks| tasks.sessions());
         let timers = service.system().keeper.timers.count_of(service.id);
         ffi::lua_pushinteger(state, sessions as i64);
         ffi::lua_pushinteger(state, timers as i64);
@@ -461,15 +457,12 @@ unsafe extern "C-unwind" fn pending(state: *mut lua_State) -> c_int {
 }
 
 /// The tag of the running task.
-unsafe fn current_tag(state: *mut lua_State) -> Option<(Slot, Tag)> {
-    // SAFETY: the core lives as long as the VM.
+unsafe fn current_tag(state: *mut lua_State) -> Option<(TaskId, Tag)> {
+    // SAFETY: the caller's promise.
     unsafe {
-        let fast: &Fast = &service(state).fast;
-        if fast.core.is_null() {
-            return None;
-        }
-        let slot = (*fast.core).current()?;
-        Some((slot, (*fast.core).tag(slot)))
+        let tasks = service(state).fast.tasks()?;
+        let id = tasks.current()?;
+        Some((id, tasks.tag(id)))
     }
 }
 
@@ -490,9 +483,10 @@ unsafe extern "C-unwind" fn current(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn no_response(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        if let Some((slot, tag)) = current_tag(state) {
-            let core = service(state).fast.core;
-            (*core).set_tag(slot, Tag { session: 0, ..tag });
+        if let Some((id, tag)) = current_tag(state)
+            && let Some(tasks) = service(state).fast.tasks()
+        {
+            tasks.set_tag(id, Tag { session: 0, ..tag });
         }
         0
     }

@@ -4,7 +4,7 @@
 //! (no memory, corrupt bytes) loses nothing: `recover` answers it. Values are unpacked on the running
 //! state, which is protected, and moved over to the coroutine that is to have them.
 
-use super::calls::{TIMEOUTS, library_core};
+use super::calls::{TIMEOUTS, library_tasks};
 use super::library::{IDLE, POLL, REQUESTS, SYSTEM_CALLS, is_empty, push_hook, push_system_call};
 use super::service;
 use crate::event::clock::monotonic_nanos;
@@ -12,10 +12,12 @@ use crate::ltask::message::{ServiceId, kind};
 use crate::ltask::pack;
 use crate::ltask::service::Service;
 use crate::raw::object::Key;
+use crate::raw::tasks::{call as bridge, settle};
 use crate::raw::{Text, continuation, function, raise};
-use crate::task::{Core, How, Slot, Tag, Token};
+use crate::task::{Ending, Tag, TaskId, Tasks, Token};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
@@ -25,14 +27,12 @@ const NANOS_MOST: u64 = 2_000_000;
 const CLOCK_EVERY: u32 = 32;
 /// Coroutines that do nothing but yield do not keep messages away for ever.
 const ROUNDS_MOST: u32 = 1000;
-/// So many values fit on a fresh or waiting coroutine's stack without asking.
-const ROOM: c_int = 16;
 
 /// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
 pub(super) unsafe extern "C-unwind" fn main_loop(state: *mut lua_State) -> c_int {
     // SAFETY: as for `continued`.
     unsafe {
-        library_core(state, "loop");
+        library_tasks(state, "loop");
         continued(state, 0, 0)
     }
 }
@@ -61,8 +61,11 @@ pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int 
     // SAFETY: as for `main_loop`.
     unsafe {
         let me: *mut Service = service(state);
-        let core = (*me).fast.core;
-        if core.is_null() || (*core).current().is_some() {
+        if (*me)
+            .fast
+            .tasks()
+            .is_none_or(|tasks| tasks.current().is_some())
+        {
             raise(
                 state,
                 Text::new("schedule_message: for the main function only"),
@@ -78,13 +81,16 @@ pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int 
 unsafe fn handle_batch(state: *mut lua_State, me: *mut Service) {
     // SAFETY: runs in the main function, outside of any task.
     unsafe {
-        let core = (*me).fast.core;
+        // The service has them as long as its VM lives.
+        let Some(tasks) = (*me).fast.tasks() else {
+            return;
+        };
         let began = (*me).began;
-        (*core).now = began;
-        Core::tend(core, state);
+        tasks.set_now(began);
+        tasks.review_waits(&mut bridge(state));
         let mut handled = 0;
         loop {
-            let quiet = run_ready(core, state, me, began);
+            let quiet = run_ready(tasks, state, me, began);
             let service = &mut *me;
             if !quiet || service.fast.ended || service.detach || handled >= MESSAGES_MOST {
                 break;
@@ -101,18 +107,18 @@ unsafe fn handle_batch(state: *mut lua_State, me: *mut Service) {
             handled += 1;
             let head = (message.kind, message.from, message.session);
             service.fast.current = Some(message);
-            handle(state, core, me, head);
+            handle(state, tasks, me, head);
         }
         if (*me).fast.polls && !(*me).batch.is_empty() {
             call_if_set(state, &POLL);
-            run_ready(core, state, me, began);
+            run_ready(tasks, state, me, began);
         }
-        if !(*me).fast.ended && is_finished(state, core, me) {
+        if !(*me).fast.ended && is_finished(state, tasks, me) {
             (*me).fast.ended = true;
         }
-        let created = (*core).created();
+        let created = tasks.created();
         let service = &mut *me;
-        service.again = (*core).has_ready();
+        service.again = tasks.has_ready();
         let card = &service.card;
         card.coroutines.store(created, Ordering::Relaxed);
     }
@@ -120,12 +126,12 @@ unsafe fn handle_batch(state: *mut lua_State, me: *mut Service) {
 
 /// Whether a service without handlers has nothing left to do: its file has returned, no task is left, no timer has a
 /// function, nothing waits to be delivered, and it has no loop of its own.
-unsafe fn is_finished(state: *mut lua_State, core: *mut Core, me: *mut Service) -> bool {
-    // SAFETY: plain stack work in the main function; `me` and `core` are the VM's.
+unsafe fn is_finished(state: *mut lua_State, tasks: &Tasks, me: *mut Service) -> bool {
+    // SAFETY: plain stack work in the main function; `me` is the VM's.
     unsafe {
         let service = &*me;
         let fast = &service.fast;
-        if fast.starting || fast.serves || (*core).count() > fast.watches {
+        if fast.starting || fast.serves || tasks.count() > fast.watches {
             return false;
         }
         let idle = service.batch.is_empty() && service.sending.is_empty();
@@ -172,17 +178,22 @@ unsafe fn has_on_idle(state: *mut lua_State) -> bool {
 /// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
 /// message is taken only when it has, when what is left has yielded by itself, or when `ROUNDS_MOST` rounds
 /// have passed since the last one.
-unsafe fn run_ready(core: *mut Core, state: *mut lua_State, me: *mut Service, began: u64) -> bool {
+unsafe fn run_ready(
+    tasks: &Rc<Tasks>,
+    state: *mut lua_State,
+    me: *mut Service,
+    began: u64,
+) -> bool {
     // SAFETY: outside of any task.
     unsafe {
         let mut rounds = (*me).fast.rounds;
         let mut quiet = true;
-        while (*core).has_ready() && rounds < ROUNDS_MOST {
+        while tasks.has_ready() && rounds < ROUNDS_MOST {
             if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
-                quiet = (*core).only_yielded();
+                quiet = tasks.only_yielded();
                 break;
             }
-            Core::run_ready(core, state);
+            tasks.run_ready(&mut bridge(state));
             rounds += 1;
         }
         (*me).fast.rounds = if quiet { 0 } else { rounds };
@@ -192,7 +203,7 @@ unsafe fn run_ready(core: *mut Core, state: *mut lua_State, me: *mut Service, be
 
 unsafe fn handle(
     state: *mut lua_State,
-    core: *mut Core,
+    tasks: &Rc<Tasks>,
     me: *mut Service,
     head: (u8, ServiceId, i64),
 ) {
@@ -200,11 +211,11 @@ unsafe fn handle(
     unsafe {
         let (kind, from, session) = head;
         match kind {
-            kind::REQUEST => start(state, core, me, true, Tag { from, session }),
-            kind::RESPONSE => answer(state, core, me, from, session),
-            kind::ERROR => answer_error(state, core, me, from, session),
-            kind::SYSTEM => start(state, core, me, false, Tag { from, session }),
-            kind::SIGNAL => signal(state, core, from),
+            kind::REQUEST => start(state, tasks, me, true, Tag { from, session }),
+            kind::RESPONSE => answer(state, tasks, me, from, session),
+            kind::ERROR => answer_error(state, tasks, me, from, session),
+            kind::SYSTEM => start(state, tasks, me, false, Tag { from, session }),
+            kind::SIGNAL => signal(state, tasks, from),
             kind::IDLE => idle(state),
             _ => {}
         }
@@ -229,20 +240,19 @@ unsafe fn unpack(state: *mut lua_State, me: *mut Service) -> c_int {
 }
 
 /// Moves `count` values from the top of `state` to a coroutine.
-unsafe fn hand_over(state: *mut lua_State, core: *mut Core, slot: Slot, count: c_int) {
+unsafe fn hand_over(state: *mut lua_State, tasks: &Tasks, id: TaskId, count: c_int) {
     // SAFETY: what does not fit raises before anything moves.
     unsafe {
-        let thread = (*core).thread(slot);
-        if count > ROOM && ffi::lua_checkstack(thread, count) == 0 {
+        if tasks.hand_over(&mut bridge(state), id, count).is_err() {
+            tasks.release(id);
             ffi::luaL_error(state, c"too many values in a message".as_ptr());
         }
-        ffi::lua_xmove(state, thread, count);
     }
 }
 
 /// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
 /// service's own handlers, not of the library's.
-unsafe fn start(state: *mut lua_State, core: *mut Core, me: *mut Service, user: bool, tag: Tag) {
+unsafe fn start(state: *mut lua_State, tasks: &Rc<Tasks>, me: *mut Service, user: bool, tag: Tag) {
     // SAFETY: values are moved when all is found.
     unsafe {
         ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
@@ -264,17 +274,17 @@ unsafe fn start(state: *mut lua_State, core: *mut Core, me: *mut Service, user: 
             unknown(state, tag);
             return;
         }
-        let slot = Core::acquire(core, state);
+        let id = settle(state, tasks.acquire(&mut bridge(state)));
         let mut length = 0;
         if ffi::lua_type(state, 2) == ffi::LUA_TSTRING {
             let text = ffi::lua_tolstring(state, 2, &mut length).cast::<u8>();
             let text = std::slice::from_raw_parts(text, length);
-            (*me).fast.set_name(slot, text);
+            (*me).fast.set_name(id, text);
         }
         ffi::lua_replace(state, 2);
-        hand_over(state, core, slot, count);
+        hand_over(state, tasks, id, count);
         (*me).fast.current = None;
-        Core::start(core, state, slot, count - 1, tag);
+        tasks.start(&mut bridge(state), id, count - 1, tag);
     }
 }
 
@@ -332,7 +342,7 @@ unsafe fn unknown(state: *mut lua_State, tag: Tag) {
 /// An answer: whoever waits for the session goes on with the values.
 unsafe fn answer(
     state: *mut lua_State,
-    core: *mut Core,
+    tasks: &Rc<Tasks>,
     me: *mut Service,
     from: ServiceId,
     session: i64,
@@ -340,17 +350,16 @@ unsafe fn answer(
     // SAFETY: the waiter is taken when the values are there.
     unsafe {
         let count = unpack(state, me);
-        match (*core).take_waiter(Token::Session(session)) {
-            Some(slot) => {
-                if count > ROOM && ffi::lua_checkstack((*core).thread(slot), count) == 0 {
-                    (*core).put_back(slot);
+        match tasks.take_waiter(Token::Session(session)) {
+            Some(id) => {
+                if tasks.hand_over(&mut bridge(state), id, count).is_err() {
+                    tasks.put_back(id);
                     ffi::luaL_error(state, c"too many values in an answer".as_ptr());
                 }
-                ffi::lua_xmove(state, (*core).thread(slot), count);
                 (*me).fast.current = None;
-                Core::resume_now(core, state, slot, count, How::Woken);
+                tasks.resume_now(&mut bridge(state), id, count, Ending::Returns);
             }
-            None if (*me).fast.was_given(session) => fire(state, core, session),
+            None if (*me).fast.was_given(session) => fire(state, tasks, session),
             None => {
                 ffi::luaL_checkstack(state, 8, std::ptr::null());
                 push_hook(state, c"strange_answer");
@@ -364,7 +373,7 @@ unsafe fn answer(
 }
 
 /// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
-unsafe fn fire(state: *mut lua_State, core: *mut Core, session: i64) {
+unsafe fn fire(state: *mut lua_State, tasks: &Rc<Tasks>, session: i64) {
     // SAFETY: plain stack work.
     unsafe {
         ffi::lua_settop(state, 0);
@@ -372,18 +381,18 @@ unsafe fn fire(state: *mut lua_State, core: *mut Core, session: i64) {
         if ffi::lua_rawgeti(state, 1, session) != ffi::LUA_TFUNCTION {
             return;
         }
-        let slot = Core::acquire(core, state);
+        let id = settle(state, tasks.acquire(&mut bridge(state)));
         ffi::lua_pushnil(state);
         ffi::lua_rawseti(state, 1, session);
-        hand_over(state, core, slot, 1);
-        Core::start(core, state, slot, 0, Tag::default());
+        hand_over(state, tasks, id, 1);
+        tasks.start(&mut bridge(state), id, 0, Tag::default());
     }
 }
 
 /// An error for whoever waits for the session: the library makes the error object.
 unsafe fn answer_error(
     state: *mut lua_State,
-    core: *mut Core,
+    tasks: &Rc<Tasks>,
     me: *mut Service,
     from: ServiceId,
     session: i64,
@@ -394,16 +403,19 @@ unsafe fn answer_error(
         ffi::lua_pushinteger(state, from.into());
         let count = unpack(state, me);
         ffi::lua_call(state, count + 1, 1);
-        if let Some(slot) = (*core).take_waiter(Token::Session(session)) {
-            ffi::lua_xmove(state, (*core).thread(slot), 1);
+        if let Some(id) = tasks.take_waiter(Token::Session(session)) {
+            if tasks.hand_over(&mut bridge(state), id, 1).is_err() {
+                tasks.put_back(id);
+                ffi::luaL_error(state, c"stack overflow".as_ptr());
+            }
             (*me).fast.current = None;
-            Core::resume_now(core, state, slot, 1, How::Interrupted);
+            tasks.resume_now(&mut bridge(state), id, 1, Ending::Raises);
         }
     }
 }
 
 /// Another service has died: `ltask.signal_handler`, if there is one, runs in a task.
-unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
+unsafe fn signal(state: *mut lua_State, tasks: &Rc<Tasks>, from: ServiceId) {
     // SAFETY: as for `start`.
     unsafe {
         ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
@@ -412,9 +424,9 @@ unsafe fn signal(state: *mut lua_State, core: *mut Core, from: ServiceId) {
             return;
         }
         ffi::lua_pushinteger(state, from.into());
-        let slot = Core::acquire(core, state);
-        hand_over(state, core, slot, 2);
-        Core::start(core, state, slot, 1, Tag::default());
+        let id = settle(state, tasks.acquire(&mut bridge(state)));
+        hand_over(state, tasks, id, 2);
+        tasks.start(&mut bridge(state), id, 1, Tag::default());
     }
 }
 
@@ -464,15 +476,17 @@ pub(super) unsafe extern "C-unwind" fn recover(state: *mut lua_State) -> c_int {
             ffi::lua_pushinteger(state, session);
             return 2;
         }
-        let core = service(state).fast.core;
-        match (*core).take_waiter(Token::Session(session)) {
-            Some(slot) => {
-                ffi::lua_xmove(state, (*core).thread(slot), 1);
-                Core::wake(core, slot, 1, How::Interrupted);
+        let Some(tasks) = service(state).fast.tasks() else {
+            return 0;
+        };
+        let token = Token::Session(session);
+        let woken = tasks.wakeup(&mut bridge(state), token, 1, Ending::Raises);
+        match woken {
+            Ok(true) => {
                 ffi::lua_pushboolean(state, 1);
                 1
             }
-            None => 0,
+            _ => 0,
         }
     }
 }

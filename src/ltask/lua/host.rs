@@ -6,44 +6,50 @@ use crate::ltask::fast::Name;
 use crate::ltask::message::{Message, Payload, ROOT, kind};
 use crate::ltask::pack::{self, Value};
 use crate::ltask::service::Service;
+use crate::lua::{Call, Full};
+use crate::raw;
 use crate::raw::function;
-use crate::task::{Errand, Host, Slot, Tag};
+use crate::task::{Host, Reason, Tag, TaskId};
 use mlua::ffi::{self, lua_State};
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_int;
 
-/// What the task core tells the service library.
-pub(super) fn host(service: &mut Service) -> Host {
-    let data: *mut Service = service;
-    Host {
-        data: data.cast(),
-        finished,
-        failed,
-        killed,
-        cancelled,
-        closed,
-        set_limit,
+/// The service that is told of its tasks.
+struct Owner(*mut Service);
+
+/// What the tasks tell the service library.
+pub(super) fn host(service: &mut Service) -> Box<dyn Host> {
+    Box::new(Owner(service))
+}
+
+impl Host for Owner {
+    fn finished(&self, call: &mut Call<'_>, results: Result<(c_int, c_int), Full>, tag: Tag) {
+        // SAFETY: the service outlives its VM's tasks.
+        unsafe { finished(self.0, raw::bridge(call), results, tag) }
     }
-}
 
-/// A wait is off: its timer is not needed. An answer that still comes is dropped.
-unsafe fn cancelled(data: *mut c_void, errand: Errand) {
-    if let Errand::Timer(id) = errand {
-        // SAFETY: the host's contract.
-        let service = unsafe { &mut *data.cast::<Service>() };
-        service.system().keeper.timers.cancel(service.id, id);
+    fn failed(&self, call: &mut Call<'_>, co: c_int, error: c_int, tag: Tag) {
+        // SAFETY: as for `finished`.
+        unsafe { failed(self.0, raw::bridge(call), co, error, tag) }
     }
-}
 
-/// Sets how much memory the VM may have, 0 for any; returns the limit before.
-unsafe fn set_limit(data: *mut c_void, limit: usize) -> usize {
-    // SAFETY: the host's contract.
-    unsafe { (*(*data.cast::<Service>()).fast.memory).set_limit(limit) }
-}
+    fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
+        // SAFETY: as for `finished`.
+        unsafe { killed(self.0, raw::bridge(call), id, tag) }
+    }
 
-/// The core is gone: finalizers that still run must not find it.
-unsafe fn closed(data: *mut c_void) {
-    // SAFETY: the host's contract.
-    unsafe { (*data.cast::<Service>()).fast.core = std::ptr::null_mut() }
+    /// A wait is off: its timer is not needed. An answer that still comes is dropped.
+    fn cancelled(&self, reason: Reason) {
+        if let Reason::Timer(id) = reason {
+            // SAFETY: as for `finished`.
+            let service = unsafe { &mut *self.0 };
+            service.system().keeper.timers.cancel(service.id, id);
+        }
+    }
+
+    fn set_limit(&self, limit: usize) -> usize {
+        // SAFETY: as for `finished`.
+        unsafe { (*(*self.0).fast.memory).set_limit(limit) }
+    }
 }
 
 fn post(service: &mut Service, tag: Tag, kind: u8, payload: Payload) {
@@ -64,23 +70,19 @@ fn text_payload(text: &[u8]) -> Payload {
 
 /// A request's task returned: its results are the answer.
 unsafe fn finished(
-    data: *mut c_void,
+    me: *mut Service,
     state: *mut lua_State,
-    co: *mut lua_State,
-    results: c_int,
+    results: Result<(c_int, c_int), Full>,
     tag: Tag,
 ) {
     // SAFETY: the host's contract; nothing here raises.
     unsafe {
-        let service = &mut *data.cast::<Service>();
-        let top = ffi::lua_gettop(state);
-        if ffi::lua_checkstack(state, results + 4) == 0 {
-            post(service, tag, kind::ERROR, text_payload(b"too many results"));
-            return;
-        }
-        ffi::lua_xmove(co, state, results);
-        let packed = pack::try_pack(state, top + 1);
-        let service = &mut *data.cast::<Service>();
+        let Ok((first, _)) = results else {
+            let text = text_payload(b"too many results");
+            return post(&mut *me, tag, kind::ERROR, text);
+        };
+        let packed = pack::try_pack(state, first);
+        let service = &mut *me;
         match packed {
             Ok(payload) => {
                 post(service, tag, kind::RESPONSE, payload);
@@ -89,15 +91,14 @@ unsafe fn finished(
                 post(service, tag, kind::ERROR, text_payload(text.as_bytes()));
             }
         }
-        ffi::lua_settop(state, top);
     }
 }
 
 /// A task raised: the library describes the error, which goes to who waits, or into the log.
-unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, tag: Tag) {
+unsafe fn failed(me: *mut Service, state: *mut lua_State, co: c_int, error: c_int, tag: Tag) {
     // SAFETY: the host's contract: the hook runs protected, nothing here raises.
     unsafe {
-        let service = &mut *data.cast::<Service>();
+        let service = &mut *me;
         let top = ffi::lua_gettop(state);
         if ffi::lua_checkstack(state, 8) == 0 {
             post(service, tag, kind::ERROR, text_payload(b"stack overflow"));
@@ -113,11 +114,12 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
         // The description needs memory, also of a service that has used up its own.
         let limit = (*service.fast.memory).set_limit(0);
         function!(describe).push(state, 0);
-        ffi::lua_pushlightuserdata(state, co.cast());
+        ffi::lua_pushvalue(state, co);
+        ffi::lua_pushvalue(state, error);
         ffi::lua_pushinteger(state, tag.from.into());
         ffi::lua_pushinteger(state, tag.session);
-        let described = ffi::lua_pcall(state, 3, 1, 0);
-        let service = &mut *data.cast::<Service>();
+        let described = ffi::lua_pcall(state, 4, 1, 0);
+        let service = &mut *me;
         (*service.fast.memory).set_limit(limit);
         if described != ffi::LUA_OK {
             let mut length = 0;
@@ -143,39 +145,28 @@ unsafe fn failed(data: *mut c_void, state: *mut lua_State, co: *mut lua_State, t
     }
 }
 
-/// Protected part of `failed`: co, from, session → error object.
+/// Protected part of `failed`: co, error, from, session → error object.
 unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
-    // SAFETY: the coroutine is anchored by the task core, its error lies on top.
+    // SAFETY: plain stack work.
     unsafe {
-        let co: *mut lua_State = ffi::lua_touserdata(state, 1).cast();
         push_hook(state, c"failed");
-        // The stack of a dead coroutine ends with its error, and after an overflow it cannot grow. Without the error
-        // it has room for one value: for the coroutine itself, then for the error again.
-        ffi::lua_xmove(co, state, 1);
-        let error = ffi::lua_gettop(state);
-        ffi::lua_pushthread(co);
-        ffi::lua_xmove(co, state, 1);
-        ffi::lua_pushvalue(state, error);
-        ffi::lua_xmove(state, co, 1);
-        ffi::lua_rotate(state, error, 1);
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_pushvalue(state, 3);
+        ffi::lua_rotate(state, 1, 1);
         ffi::lua_call(state, 4, 1);
         1
     }
 }
 
 /// A request's task was closed before it answered: who waits is told, and the log.
-unsafe fn killed(data: *mut c_void, state: *mut lua_State, slot: Slot, tag: Tag) {
+unsafe fn killed(me: *mut Service, state: *mut lua_State, id: TaskId, tag: Tag) {
     // SAFETY: the host's contract: the hook runs protected, nothing here raises.
     unsafe {
-        let service = &mut *data.cast::<Service>();
+        let service = &mut *me;
         if service.dead || ffi::lua_checkstack(state, 6) == 0 {
             return;
         }
         let text = b"the request's coroutine was closed before it answered";
         post(service, tag, kind::ERROR, text_payload(text));
-        let mut name = service.fast.name(slot);
+        let mut name = service.fast.name(id);
         let top = ffi::lua_gettop(state);
         function!(forgotten).push(state, 0);
         ffi::lua_pushlightuserdata(state, (&raw mut name).cast());

@@ -9,8 +9,9 @@ use crate::ltask::message::Payload;
 use crate::ltask::pack;
 use crate::lua::home;
 use crate::raw::object::Key;
+use crate::raw::tasks::{call as bridge, settle};
 use crate::raw::{Function, args, continuation, embed, function, functions, module, push_bytes};
-use crate::task::coroutine;
+use crate::task::Tasks;
 use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -48,7 +49,7 @@ pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
         let Some(service) = crate::ltask::service::Service::of(state) else {
             return outside(state);
         };
-        if service.fast.core.is_null() || ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
+        if service.fast.tasks().is_none() || ffi::lua_type(state, 2) != ffi::LUA_TSTRING {
             return 0;
         }
         if module::find(state, &[calls::PUBLIC, PUBLIC]) {
@@ -153,14 +154,16 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
             function.push(state, 0);
             ffi::lua_setglobal(state, name.as_ptr());
         }
-        let core = coroutine::install(state);
+        crate::modules::coroutine::INSTALL.push(state, 0);
+        ffi::lua_call(state, 0, 0);
+        let tasks = settle(state, Tasks::of(&mut bridge(state)));
         let service = service(state);
-        service.fast.core = core;
-        home::set_tasks(state, core);
+        tasks.set_host(host::host(service));
+        home::set_threads(state, std::rc::Rc::as_ptr(&tasks.threads));
+        service.fast.set_tasks(Some(tasks));
         service.fast.memory = home::memory_of(state).map_or(std::ptr::null(), std::ptr::from_ref);
         service.fast.starting = true;
         service.fast.wait_when_full = service.system().waits_when_full();
-        (*core).set_host(host::host(service));
         ffi::lua_pushboolean(state, service.card.exclusive.load(Ordering::Relaxed).into());
         1
     }
@@ -205,8 +208,8 @@ unsafe extern "C-unwind" fn call_recover(state: *mut lua_State) -> c_int {
 pub(super) unsafe extern "C-unwind" fn requests(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
-        let core = calls::library_core(state, "requests");
-        ffi::lua_pushinteger(state, (*core).requests() as i64);
+        let tasks = calls::library_tasks(state, "requests");
+        ffi::lua_pushinteger(state, tasks.requests() as i64);
         1
     }
 }
@@ -216,9 +219,9 @@ pub(super) unsafe extern "C-unwind" fn is_request(state: *mut lua_State) -> c_in
     // SAFETY: a thin shell.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTHREAD);
-        let core = calls::library_core(state, "is_request");
-        let slot = (*core).slot_of(ffi::lua_tothread(state, 1));
-        let answers = slot.is_some_and(|slot| (*core).tag(slot).from != 0);
+        let tasks = calls::library_tasks(state, "is_request");
+        let id = bridge(state).coroutine(1).and_then(|co| tasks.task_of(co));
+        let answers = id.is_some_and(|id| tasks.tag(id).from != 0);
         ffi::lua_pushboolean(state, answers.into());
         1
     }
@@ -406,7 +409,7 @@ unsafe extern "C-unwind" fn require(state: *mut lua_State) -> c_int {
         ffi::lua_settop(state, 1);
         // What is built in does not wait.
         if ffi::lua_isyieldable(state) == 0
-            || service(state).fast.core.is_null()
+            || service(state).fast.tasks().is_none()
             || embed::is_for_services(args::bytes(state, 1))
         {
             return require_now(state);

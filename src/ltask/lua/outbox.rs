@@ -4,8 +4,7 @@ use crate::ltask::fast::Waiting;
 use crate::ltask::mailbox::Refusal;
 use crate::ltask::message::ServiceId;
 use crate::ltask::service::Service;
-use crate::task::{Core, How, Token};
-use mlua::ffi;
+use crate::task::Token;
 
 /// Delivers what waited for room at `to`, in order, as far as there is some; whoever waited goes on.
 pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
@@ -34,15 +33,9 @@ pub(in crate::ltask) fn flush(service: &mut Service, to: ServiceId) {
 
 /// Whoever waits in `send` goes on: see `calls::sent`.
 fn wake(service: &mut Service, ticket: i64, delivered: bool) {
-    let core = service.fast.core;
-    if ticket == 0 || core.is_null() {
-        return;
-    }
-    // SAFETY: the core lives as long as the VM; a boolean needs no memory.
-    unsafe {
-        if let Some(slot) = (*core).take_waiter(Token::Session(ticket)) {
-            ffi::lua_pushboolean((*core).thread(slot), delivered.into());
-            Core::wake(core, slot, 1, How::Woken);
-        }
+    if ticket != 0
+        && let Some(tasks) = service.fast.tasks()
+    {
+        tasks.wakeup_with(Token::Session(ticket), delivered);
     }
 }

@@ -4,11 +4,14 @@
 
 use crate::event::READ;
 use crate::http::due;
+use crate::lua::Kind;
+use crate::modules::task::{push_handle, tasks};
 use crate::raw::function;
 use crate::raw::object::{self, Block};
 use crate::raw::selector::{Loop, Selector, next_ready, push_guard, push_udatas};
+use crate::raw::tasks::{call, settle};
 use crate::stream::Stream;
-use crate::task::{Core, How, Token, this};
+use crate::task::Token;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
@@ -19,11 +22,12 @@ pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
     // SAFETY: plain stack work.
     unsafe {
         object::check::<Selector>(state, 1);
-        let core = match ffi::lua_toboolean(state, 2) != 0 {
-            true => Core::of(state),
-            false => std::ptr::null_mut(),
-        };
-        ffi::lua_pushlightuserdata(state, core.cast());
+        match ffi::lua_toboolean(state, 2) != 0 {
+            true => {
+                settle(state, push_handle(&mut call(state)));
+            }
+            false => ffi::lua_pushboolean(state, 0),
+        }
         ffi::lua_pushvalue(state, 1);
         function!(next).push(state, 2);
         push_guard(state, 1);
@@ -34,12 +38,7 @@ pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; no reference into the core is held across a call of Lua's.
     unsafe {
-        let wakes = !ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).is_null();
-        let core = if wakes {
-            this(state)
-        } else {
-            std::ptr::null_mut()
-        };
+        let wakes = ffi::lua_type(state, ffi::lua_upvalueindex(1)) == ffi::LUA_TUSERDATA;
         let selector = ffi::lua_upvalueindex(2);
         push_udatas(state, selector);
         let udatas = ffi::lua_gettop(state);
@@ -60,7 +59,7 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
             if event.events == i64::from(READ)
                 && wakes
                 && kind == ffi::LUA_TUSERDATA
-                && wake(core, address)
+                && wake(state, address)
             {
                 ffi::lua_pop(state, 1);
                 continue;
@@ -73,15 +72,9 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
 }
 
 /// Wakes the task that waits on the userdata at this address with true; false when none does.
-unsafe fn wake(core: *mut Core, address: usize) -> bool {
-    // SAFETY: who waits has room for a value; a boolean allocates nothing.
-    unsafe {
-        let token = Token::Object(ffi::LUA_TUSERDATA, address);
-        let Some(slot) = (*core).take_waiter(token) else {
-            return false;
-        };
-        ffi::lua_pushboolean((*core).thread(slot), 1);
-        Core::wake(core, slot, 1, How::Woken);
-        true
-    }
+unsafe fn wake(state: *mut lua_State, address: usize) -> bool {
+    // SAFETY: nothing of Lua's runs meanwhile. // bridge
+    let call = unsafe { call(state) };
+    let token = Token::Object(Kind::Userdata, address);
+    tasks(&call).is_ok_and(|tasks| tasks.wakeup_with(token, true))
 }

@@ -8,14 +8,14 @@ use crate::lua::{
     Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push,
     Pusher, Returns, Stack, Then, results, then, upvalue,
 };
+use crate::modules::task::{in_use, tasks};
 use crate::modules::timer::Timers;
-use crate::raw;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
-use crate::task::{Core, Token, raise_cannot_wait, this};
+use crate::task::{Denied, Reason, Token};
 use std::io;
 
-// The upvalues, after the task core: of both functions, of `recv`, and of `send`.
+// The upvalues, after the tasks: of both functions, of `recv`, and of `send`.
 const IN_TURN: i32 = upvalue(2);
 const PASS_ON: i32 = upvalue(3);
 const TIMERS: i32 = upvalue(4);
@@ -260,20 +260,12 @@ fn take_turn(stream: &mut Stream) -> Option<Alarm> {
 
 /// The running task, in `recv`, which has the turn, waits until the stream is ready.
 fn wait(call: &mut Call<'_>, alarm: Option<Alarm>) -> Result<Next<Reply>, Fault> {
-    // SAFETY: the state is that of the running step; the raw functions do not raise.
-    let parked = unsafe {
-        let state = raw::bridge(call);
-        let core = this(state);
-        let token = Token::Object(
-            mlua::ffi::LUA_TUSERDATA,
-            mlua::ffi::lua_touserdata(state, 1).addr(),
-        );
-        Core::can_wait(core, state).map(|slot| (*core).park(slot, token))
-    };
-    match parked {
-        Some(Ok(())) => {}
-        Some(Err(())) => return end_turn(call, then(taken)),
-        None => return end_turn(call, then(refused)),
+    let token = Token::userdata(call, 1);
+    match tasks(call)?.wait(call, token, Reason::Other) {
+        Ok(()) => {}
+        Err(Denied::InUse) => return end_turn(call, then(taken)),
+        Err(Denied::Unreachable) => return end_turn(call, then(refused)),
+        Err(Denied::Fault(fault)) => return Err(fault),
     }
     if let Some(Alarm { nanos, timer }) = alarm
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
@@ -284,16 +276,11 @@ fn wait(call: &mut Call<'_>, alarm: Option<Alarm>) -> Result<Next<Reply>, Fault>
 }
 
 fn taken(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
-    let message = "wait: somebody waits on this token already";
-    Err(Fault::message(message))
+    Err(in_use())
 }
 
-fn refused(call: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
-    // SAFETY: raises; the closures of the core that it skips own nothing.
-    unsafe {
-        let state = raw::bridge(call);
-        raise_cannot_wait(this(state), state, "wait")
-    }
+fn refused(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
+    tasks(call)?.refuse(call, "wait")
 }
 
 /// The turn to read ends, and `next` follows: the next that queues has the turn, which Lua's books tell.
@@ -309,12 +296,8 @@ fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Faul
 /// The rest of a `recv` that waited. Behind its arguments lies what the waker said.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
     // Also where the turn was handed on, as after an interrupt.
-    // SAFETY: as for `refused`.
-    unsafe {
-        let state = raw::bridge(call);
-        if (*this(state)).take_interrupt(state) {
-            mlua::ffi::lua_error(state);
-        }
+    if tasks(call)?.ends_with_error(call) {
+        return Err(Fault::value(call.count()));
     }
     let ends = match call.string(outcome.first) {
         Some(b"timeout") => Some(Word::Timeout),

@@ -3,29 +3,29 @@
 //! and listeners have turns as well, in Lua's books alone.
 
 use super::transfer::{RECV, SEND};
-use crate::lua::{Argument, Call, Closure, Fault, Light};
+use crate::lua::{Argument, Call, Closure, Fault, Nil};
+use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
-use crate::raw; // bridge
 use crate::stream::Stream;
 use crate::stream::turns::{Alarm, Reading, Turns};
-use crate::task::Core;
+use crate::task::Tasks;
 
-type Waiting = Closure<(Light, Argument, Argument, Argument)>;
+type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
 
 /// `stream.waiting(timers, recv_in_turn, pass_on, send_in_turn, send_rest)` → `recv`, `send`. The functions get the
 /// arguments of the call, `send_rest` with the bytes sent as second. `pass_on(c)` ends a turn to read. `timers`: a
 /// `lio.timer` queue, see `stream.limit`.
 pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> {
-    // SAFETY: gives the VM's core, made at first use with nothing of this frame to drop. // bridge
-    let core = unsafe {
-        let core = Core::of(raw::bridge(call));
-        (*core).let_through(RECV);
-        (*core).let_through(SEND);
-        Light(core.addr())
-    };
+    let tasks = Tasks::of(call)?;
+    tasks.let_through(RECV);
+    tasks.let_through(SEND);
+    for _ in call.count()..5 {
+        call.push(Nil)?;
+    }
+    let tasks = Argument(push_handle(call)?);
     let with = |function, one, two| {
         let (one, two) = (Argument(one), Argument(two));
-        Closure(function, (core, one, two, Argument(1)))
+        Closure(function, (tasks, one, two, Argument(1)))
     };
     Ok((with(RECV, 2, 3), with(SEND, 4, 5)))
 }

@@ -1,0 +1,85 @@
+//! The functions that are active on a coroutine, for messages.
+
+use super::fault::Fault;
+use super::function::Function;
+use super::stack::{Stack, at};
+use super::thread::Threads;
+use mlua::ffi;
+use std::ffi::{CStr, c_char, c_int};
+use std::mem::MaybeUninit;
+
+/// An active function.
+pub(crate) struct Frame {
+    /// As it was called; empty when that is not known.
+    pub(crate) name: String,
+    /// Whether it is a debug hook.
+    pub(crate) is_hook: bool,
+    /// Whether it is one of C.
+    pub(crate) is_native: bool,
+    /// `file:line` of where it is, for one of Lua.
+    pub(crate) place: Option<String>,
+    /// The index of the function itself, which was pushed; 0 when its coroutine's stack cannot grow.
+    pub(crate) function: c_int,
+}
+
+impl Threads {
+    /// The function at `level` (0: the innermost) of the running coroutine (`depth` 0), or of the one that resumes the
+    /// next inner one.
+    pub(crate) fn frame(
+        &self,
+        stack: &mut Stack,
+        depth: usize,
+        level: c_int,
+    ) -> Result<Option<Frame>, Fault> {
+        stack.reserve(1)?;
+        let Some(thread) = self.outwards(stack, depth) else {
+            return Ok(None);
+        };
+        let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
+        let frame = record.as_mut_ptr();
+        // SAFETY: the coroutine is on the C stack. The calls fill the record, whose texts are those of the frame; there is
+        // room for the function.
+        unsafe {
+            if ffi::lua_getstack(thread, level, frame) == 0 {
+                return Ok(None);
+            }
+            ffi::lua_getinfo(thread, c"Sln".as_ptr(), frame);
+            let mut function = 0;
+            if thread == stack.state || ffi::lua_checkstack(thread, 1) != 0 {
+                ffi::lua_getinfo(thread, c"f".as_ptr(), frame);
+                if thread != stack.state {
+                    ffi::lua_xmove(thread, stack.state, 1);
+                }
+                function = stack.count();
+            }
+            let line = (*frame).currentline;
+            let file = text((*frame).short_src.as_ptr());
+            Ok(Some(Frame {
+                name: text((*frame).name),
+                is_hook: text((*frame).namewhat) == "hook",
+                is_native: text((*frame).what) == "C",
+                place: (line > 0).then(|| format!("{file}:{line}")),
+                function,
+            }))
+        }
+    }
+}
+
+impl Stack {
+    /// Whether the value at `index` is this function.
+    pub(crate) fn is_function(&self, index: c_int, function: Function) -> bool {
+        // SAFETY: any value can be asked.
+        let found = unsafe { ffi::lua_tocfunction(self.state, at(index)) };
+        found.is_some_and(|found| found as usize == function.address())
+    }
+}
+
+fn text(pointer: *const c_char) -> String {
+    match pointer.is_null() {
+        true => String::new(),
+        // SAFETY: a string of Lua's, which lives as long as the frame.
+        false => unsafe { CStr::from_ptr(pointer) }
+            .to_string_lossy()
+            .into_owned(),
+    }
+}

@@ -1,0 +1,436 @@
+//! `lio.task.core`, under its public name `lio.task`: functions that make, suspend, wake, run and end tasks.
+//!
+//! Each function has the VM's tasks as its upvalue.
+
+use crate::event::clock::monotonic_nanos;
+use crate::lua::{
+    Argument, Call, Closure, Entry, Fault, Function, Functions, Kind, Lazy, New, Next, Nil, Object,
+    Outcome, Stack, Value, results, then, upvalue,
+};
+use crate::task::{Denied, Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, Waits, closed};
+use std::ffi::CStr;
+use std::rc::Rc;
+
+/// The VM's tasks, for the functions that have them as an upvalue.
+pub(crate) struct Handle(Rc<Tasks>);
+
+impl Object for Handle {
+    const NAME: &'static CStr = c"lio.task.core";
+    const METHODS: &'static [(&'static CStr, Function)] = &[];
+}
+
+/// Where the handle is kept, so that there is one.
+const KEPT_HANDLE: u8 = 3;
+
+/// The upvalue of the functions here and of `lio.coroutine`.
+pub(crate) const HANDLE: i32 = upvalue(1);
+
+/// The tasks that the running function has as its upvalue. An error once the VM closes.
+#[inline]
+pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
+    match call.as_object::<Handle>(HANDLE) {
+        Some(handle) => {
+            handle.0.check_open()?;
+            Ok(handle.0.clone())
+        }
+        // It is finalized, or a program has changed the upvalue.
+        None => Err(closed()),
+    }
+}
+
+/// Pushes a handle of the VM's tasks, for functions that have it as their upvalue. → its index
+pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
+    let tasks = Tasks::of(call)?;
+    let known = tasks.threads.push_kept(call, KEPT_HANDLE)?;
+    if call.as_object::<Handle>(known).is_some() {
+        return Ok(known);
+    }
+    let handle = call.create(New::of(Handle(tasks.clone())))?;
+    tasks.threads.keep(call, KEPT_HANDLE, handle)?;
+    Ok(handle)
+}
+
+/// A coroutine with the function and the arguments that are the values of the call, which leave it.
+fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Fault> {
+    let values = call.count();
+    let id = tasks.acquire(call)?;
+    if tasks.hand_over(call, id, values).is_err() {
+        tasks.release(id);
+        return Err(Fault::message("too many arguments for a task"));
+    }
+    Ok((id, values - 1))
+}
+
+fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
+    if call.kind(1) == Kind::Function || call.has_metafield(1, c"__call")? {
+        return Ok(());
+    }
+    let message = format!(
+        "bad argument #1 to 'fork' (function expected, got {})",
+        call.type_name(1)
+    );
+    Err(Fault::message(message))
+}
+
+/// `task.fork(f, …)` → the task's coroutine. It runs after what is queued already.
+fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let tasks = tasks(call)?;
+    check_callable(call)?;
+    let (id, arguments) = acquire(call, &tasks)?;
+    tasks.enqueue(id, arguments, Tag::default());
+    Ok(Argument(tasks.push_own(call, id)?))
+}
+
+results! {
+    enum Started {
+        /// It has run.
+        Run(()),
+        /// It is queued.
+        Queued(Argument),
+    }
+}
+
+/// `task.start(f, …)`: runs `f` as a task now, up to its first wait; inside a task it is as `fork`.
+fn start(call: &mut Call<'_>) -> Result<Started, Fault> {
+    let tasks = tasks(call)?;
+    if tasks.current().is_some() {
+        return fork(call).map(Started::Queued);
+    }
+    if call.count() == 0 {
+        // Which cannot be called.
+        call.push(Nil)?;
+    }
+    let (id, arguments) = acquire(call, &tasks)?;
+    tasks.start(call, id, arguments, Tag::default());
+    Ok(Started::Run(()))
+}
+
+/// `task.spawn(f, …)` → the task's coroutine. Runs `f` as a task now, up to its first wait, also inside a task. Nested
+/// deeper than a stack of C allows, it is as `fork`.
+fn spawn(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let tasks = tasks(call)?;
+    if !tasks.may_spawn() {
+        return fork(call);
+    }
+    check_callable(call)?;
+    let (id, arguments) = acquire(call, &tasks)?;
+    let co = tasks.push_own(call, id)?;
+    tasks.spawn(call, id, arguments);
+    Ok(Argument(co))
+}
+
+/// `task.wait([token])` → the values that `wakeup` was given. `token` is any value but nil, the running coroutine when
+/// absent. Raises outside a task, where Lua cannot yield, and when a task waits on the token already.
+fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let tasks = tasks(call)?;
+    match call.is_none(1) {
+        true => {
+            call.drop_to(0);
+            call.push_running()?;
+        }
+        false => call.drop_to(1),
+    }
+    if !tasks.can_wait(call) {
+        return refused(call, &tasks);
+    }
+    let Some(token) = tasks.token(call, 1) else {
+        return Err(Fault::message("wait: the token is not a number"));
+    };
+    match tasks.wait(call, token, Reason::Other) {
+        Ok(()) => Ok(Next::yields(0, then(waited), 0)),
+        Err(Denied::InUse) => Err(in_use()),
+        Err(Denied::Fault(fault)) => Err(fault),
+        Err(Denied::Unreachable) => refused(call, &tasks),
+    }
+}
+
+/// The error of a wait on a token that a task waits on.
+pub(crate) fn in_use() -> Fault {
+    Fault::message("wait: somebody waits on this token already")
+}
+
+#[cold]
+fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
+    tasks.abandon(call, 1);
+    tasks.refuse(call, "wait")
+}
+
+/// The end of `wait`: behind the token lie the values, or the error of an interrupt.
+fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    let tasks = tasks(call)?;
+    if tasks.ends_with_error(call) {
+        return Err(Fault::value(call.count()));
+    }
+    Ok(Next::pushed(call.count() + 1 - outcome.first))
+}
+
+/// `task.wakeup(token, …)` → true; nil when no task waits on the token. The values are what `wait` returns.
+fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
+    let tasks = tasks(call)?;
+    let Some(token) = tasks.token(call, 1) else {
+        return Ok(None);
+    };
+    let count = call.count() - 1;
+    match tasks.wakeup(call, token, count, Ending::Returns) {
+        Ok(woken) => Ok(woken.then_some(true)),
+        Err(_) => Err(Fault::message("too many values for a wakeup")),
+    }
+}
+
+/// `task.interrupt(token, err)` → true; nil when no task waits. The wait raises `err`.
+fn interrupt(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
+    let tasks = tasks(call)?;
+    let Some(token) = tasks.token(call, 1) else {
+        return Ok(None);
+    };
+    call.drop_to(2);
+    if call.count() < 2 {
+        call.push(Nil)?;
+    }
+    match tasks.wakeup(call, token, 1, Ending::Raises) {
+        Ok(true) => tasks.abandon(call, 1),
+        Ok(false) => return Ok(None),
+        Err(_) => return Err(Fault::message("stack overflow")),
+    }
+    Ok(Some(true))
+}
+
+/// `task.is_waiting(token)` → whether a task waits on it.
+fn is_waiting(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let tasks = tasks(call)?;
+    let token = tasks.token(call, 1);
+    Ok(token.is_some_and(|token| tasks.is_waiting(token)))
+}
+
+/// The living task whose own coroutine is at 1.
+fn living(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
+    tasks.living(stack.coroutine(1)?)
+}
+
+/// `task.is_alive(co)` → whether the coroutine runs a task that has not ended.
+fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let tasks = tasks(call)?;
+    Ok(living(call, &tasks).is_some())
+}
+
+/// `task.kill(co)` → true; nil when it is no living task. Closes it at its wait; its `<close>` variables run. A task that
+/// runs, or is in the middle of a call, cannot be killed.
+fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
+    let tasks = tasks(call)?;
+    call.drop_to(1);
+    if call.count() == 0 {
+        return Ok(None);
+    }
+    match tasks.kill(call, 1)? {
+        Ended::Yes | Ended::Raised => Ok(Some(true)),
+        Ended::NoTask => Ok(None),
+        Ended::Running => {
+            let task = call.coroutine(1).and_then(|co| tasks.task_of(co));
+            Err(Fault::message(match tasks.current() == task {
+                true => "kill: a task cannot kill itself",
+                false => "kill: the task is in the middle of a call",
+            }))
+        }
+    }
+}
+
+/// `task.kill_all()`: kills every task (but the running one, if any), and those that they fork while they end.
+fn kill_all(call: &mut Call<'_>) -> Result<(), Fault> {
+    tasks(call)?.kill_all(call)
+}
+
+/// `task.running()` → the running coroutine; what `wait` without a token waits on.
+fn running(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    Ok(Argument(call.push_running()?))
+}
+
+/// `task.count()` → how many tasks have not ended.
+fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(tasks(call)?.count() as i64)
+}
+
+/// `task.list()` → the coroutines of the living tasks.
+fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
+    let tasks = tasks(call)?;
+    call.drop_to(0);
+    let mut next = 0;
+    while let Some(own) = tasks.living_own(&mut next) {
+        tasks.threads.push(call, own)?;
+    }
+    Ok(list_of(1..=call.count()))
+}
+
+fn list_of(indexes: impl IntoIterator<Item = i32>) -> Value {
+    Value::List(indexes.into_iter().map(Value::Argument).collect())
+}
+
+/// `task.has_ready()` → whether a task can run.
+fn has_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(tasks(call)?.has_ready())
+}
+
+/// `task.run_ready()` → whether there is more: runs what is queued now. What these tasks queue is left for the next call,
+/// so that a caller can see to I/O in between.
+fn run_ready(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let tasks = tasks(call)?;
+    if tasks.current().is_some() {
+        return Err(Fault::message("run_ready: called from inside a task"));
+    }
+    tasks.set_now(monotonic_nanos());
+    tasks.review_waits(call);
+    Ok(tasks.run_ready(call))
+}
+
+/// `task.on_abandon(f)`: calls `f(token)` when a wait ends without what it waited for: by an interrupt, by the task being
+/// killed, also between its wakeup and its run, or because the caller cannot wait at all. For whoever hands turns round.
+/// One `f` at a time.
+fn on_abandon(call: &mut Call<'_>) -> Result<(), Fault> {
+    tasks(call)?.set_on_abandon(call, 1)
+}
+
+/// `task.on_end(f)`: calls `f(co)` when a task fails, or one ends that `watch_end` was called in. One `f` at a time.
+fn on_end(call: &mut Call<'_>) -> Result<(), Fault> {
+    tasks(call)?.set_on_end(call, 1)
+}
+
+/// `task.watch_end()`: the function of `on_end` is called at the running task's end.
+fn watch_end(call: &mut Call<'_>) -> Result<(), Fault> {
+    tasks(call)?.watch_end();
+    Ok(())
+}
+
+/// `task.current()` → the running task's own coroutine; nil outside of tasks.
+fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
+    let tasks = tasks(call)?;
+    match tasks.current() {
+        Some(id) => Ok(Some(Argument(tasks.push_own(call, id)?))),
+        None => Ok(None),
+    }
+}
+
+/// `task.is_idle(co)` → whether the coroutine is a living task's own, and that neither runs nor is in the middle of a call.
+fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let tasks = tasks(call)?;
+    Ok(living(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
+}
+
+/// `task.busy()` → seconds of CPU time that the running task has taken, from some point on: differences are what counts.
+/// nil outside of tasks. From the first call on, each resume of a task is measured.
+fn busy(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
+    Ok(tasks(call)?.cpu_seconds())
+}
+
+results! {
+    enum Look {
+        Nothing(Nil),
+        Plain((f64, &'static str, Value)),
+        Token((f64, &'static str, Value, &'static str, Argument)),
+        Answer((f64, &'static str, Value, &'static str, i64, i64)),
+        Session((f64, &'static str, Value, &'static str, Nil, i64)),
+    }
+}
+
+/// `task.look(co)` → of the living task of that coroutine: its age in seconds; "running", "ready" or "waiting"; the
+/// coroutines that are resuming each other, from the innermost outwards; and when it waits, "token" and the token, or
+/// "answer" and the service asked, "timer", "session", and the session. nil for any other.
+fn look(call: &mut Call<'_>) -> Result<Look, Fault> {
+    let tasks = tasks(call)?;
+    let Some(id) = living(call, &tasks) else {
+        return Ok(Look::Nothing(Nil));
+    };
+    let report = tasks.inspect(call, id)?;
+    let (age, status, list) = (report.age, report.status, list_of(report.coroutines));
+    Ok(match report.waits {
+        None => Look::Plain((age, status, list)),
+        Some(Waits::Token(token)) => Look::Token((age, status, list, "token", Argument(token))),
+        Some(Waits::Session(session, Reason::Call(service))) => {
+            Look::Answer((age, status, list, "answer", service.into(), session))
+        }
+        Some(Waits::Session(session, reason)) => {
+            let word = match reason {
+                Reason::Timer(_) => "timer",
+                _ => "session",
+            };
+            Look::Session((age, status, list, word, Nil, session))
+        }
+    })
+}
+
+/// `lio.tasks()` → what each task of this VM is doing: see lualib/lio/tasks.lua.
+pub(crate) const TASKS: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
+    call.drop_to(0);
+    let globals = call.loaded("_G")?;
+    call.raw_field(globals, "require")?;
+    call.create("lio.tasks")?;
+    Ok(Next::call(1, then(call_loaded), 0))
+});
+
+fn call_loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    call.drop_to(outcome.first);
+    Ok(Next::call(0, then(first_result), 0))
+}
+
+fn first_result(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    call.drop_to(outcome.first);
+    Ok(Next::pushed(1))
+}
+
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"fork", Function::new(fork)),
+    (c"start", Function::new(start)),
+    (c"spawn", Function::new(spawn)),
+    (c"wait", Function::new(wait)),
+    (c"wakeup", Function::new(wakeup)),
+    (c"interrupt", Function::new(interrupt)),
+    (c"is_waiting", Function::new(is_waiting)),
+    (c"is_alive", Function::new(is_alive)),
+    (c"kill", Function::new(kill)),
+    (c"kill_all", Function::new(kill_all)),
+    (c"running", Function::new(running)),
+    (c"count", Function::new(count)),
+    (c"list", Function::new(list)),
+    (c"has_ready", Function::new(has_ready)),
+    (c"run_ready", Function::new(run_ready)),
+    (c"on_abandon", Function::new(on_abandon)),
+    (c"on_error", ON_ERROR),
+    (c"on_end", Function::new(on_end)),
+    (c"watch_end", Function::new(watch_end)),
+    (c"current", Function::new(current)),
+    (c"is_idle", Function::new(is_idle)),
+    (c"look", Function::new(look)),
+    (c"busy", Function::new(busy)),
+];
+
+/// Opens `lio.task.core`.
+pub(crate) const OPEN: Function = Function::new(open);
+
+fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let upvalue = push_handle(call)?;
+    let module = call.create(Functions {
+        list: FUNCTIONS,
+        upvalue,
+        table: None,
+        copied: None,
+    })?;
+    Tasks::of(call)?.set_module(call, module)?;
+    Ok(Argument(module))
+}
+
+/// Opens `lio.task` in a VM of which there are many: its functions come into the table as they are used.
+pub(crate) const OPEN_LAZY: Function = Function::new(open_lazy);
+
+fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let upvalue = push_handle(call)?;
+    let module = call.create(Lazy(Function::new(index), upvalue))?;
+    Tasks::of(call)?.set_module(call, module)?;
+    Ok(Argument(module))
+}
+
+/// `__index` of that table.
+fn index(call: &mut Call<'_>) -> Result<Option<Entry<Closure<(Argument,)>>>, Fault> {
+    let Some(name) = call.string(2) else {
+        return Ok(None);
+    };
+    let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
+    Ok(entry.map(|&(_, function)| Entry(1, 2, Closure(function, (Argument(HANDLE),)))))
+}

@@ -1,0 +1,406 @@
+//! Which tasks there are, what each is doing, who waits on what, and the run queue. Nothing here runs Lua code.
+//!
+//! Invariants: a task is on the queue at most once, and is exactly when its phase says so; a token is in `waiting`
+//! exactly when a task of the phase `Waiting` has it.
+
+use super::pool::Pool;
+use super::token::{TextKeys, Token, Waiters};
+use crate::lua::{Coroutine, Identity, Threads};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Names a task, while it lives. The number is used again.
+pub(crate) type TaskId = u32;
+
+/// What a host attaches to a task: who waits for its result. Session 0: nobody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tag {
+    /// The service that asked.
+    pub(crate) from: u32,
+    /// Its request.
+    pub(crate) session: i64,
+}
+
+/// What a wait on a session is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Reason {
+    /// Not known.
+    #[default]
+    Other,
+    /// The answer of a service.
+    Call(u32),
+    /// A timer of the host's, by its id.
+    Timer(u64),
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// There is no task, and no coroutine.
+    Vacant,
+    /// The coroutine is free for the next task.
+    Pooled,
+    /// Taken from the pool and not started, or just ended.
+    Acquired,
+    /// Queued: function and arguments lie on the stack.
+    Ready { arguments: i32 },
+    /// Queued: the wait's values lie on the stack, or the error that it raises.
+    Woken { values: i32, raises: bool },
+    /// Queued after a plain yield.
+    Yielded,
+    /// Runs now. `raises`: so does the wait that it was resumed in.
+    Running { raises: bool },
+    /// Suspended in a wait since that cycle of the collector. `weak`: which may take its coroutines, see `orphan`.
+    Waiting { cycle: u32, weak: bool },
+    /// Queued: nothing can end its wait any more.
+    Orphaned,
+    /// The same, while it is reported.
+    Reported,
+    /// Taken from its wait and not yet resumed or queued.
+    Taken,
+    /// Queued: a program has closed or resumed a coroutine of its chain, which the one that resumed that is to be told.
+    Severed,
+    /// Queued: a program has closed or resumed its own coroutine.
+    Stale,
+    /// Queued: it was killed, and is vacant when its turn comes.
+    Dead,
+}
+
+impl Phase {
+    fn is_living(self) -> bool {
+        use Phase::{Acquired, Dead, Pooled, Stale, Vacant};
+        !matches!(self, Vacant | Pooled | Acquired | Stale | Dead)
+    }
+
+    pub(super) fn is_queued(self) -> bool {
+        use Phase::{Dead, Orphaned, Ready, Severed, Stale, Woken, Yielded};
+        matches!(
+            self,
+            Ready { .. } | Woken { .. } | Yielded | Severed | Orphaned | Stale | Dead
+        )
+    }
+}
+
+/// One task, or a free coroutine.
+pub(super) struct Task {
+    /// Its own coroutine, unless it is vacant or dead.
+    pub(super) own: Coroutine,
+    /// If others run inside of it: all that resume each other, from its own inwards; see `nested`.
+    pub(super) chain: Vec<Coroutine>,
+    /// So many of its coroutines are as they were left: a program has resumed the next one.
+    pub(super) untouched: u32,
+    pub(super) phase: Phase,
+    /// What it waits on; also while `Woken`, what it waited on.
+    pub(super) token: Token,
+    pub(super) reason: Reason,
+    pub(super) tag: Tag,
+    /// The function of `on_end` is called when it ends.
+    pub(super) watched: bool,
+    /// When it began, in nanoseconds of the monotonic clock.
+    pub(super) born: u64,
+    /// While `metering`: CPU nanoseconds that its resumes took, and the thread's when the present one began. What former
+    /// tasks of this number took is in it.
+    pub(super) spent: u64,
+    pub(super) since: u64,
+}
+
+impl Task {
+    pub(super) fn new(own: Coroutine) -> Task {
+        Task {
+            own,
+            chain: Vec::new(),
+            untouched: u32::MAX,
+            phase: Phase::Acquired,
+            token: Token::Session(0),
+            reason: Reason::Other,
+            tag: Tag::default(),
+            watched: false,
+            born: 0,
+            spent: 0,
+            since: 0,
+        }
+    }
+
+    /// What runs or waits: the innermost of the chain, or its own coroutine.
+    #[inline]
+    pub(super) fn front(&self) -> Coroutine {
+        self.chain.last().copied().unwrap_or(self.own)
+    }
+
+    /// Its coroutines, from its own inwards.
+    #[inline]
+    pub(super) fn members(&self) -> &[Coroutine] {
+        match self.chain.is_empty() {
+            true => std::slice::from_ref(&self.own),
+            false => &self.chain,
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+}
+
+/// The books of a VM's tasks.
+pub(super) struct Books {
+    pub(super) threads: Rc<Threads>,
+    pub(super) tasks: Vec<Task>,
+    /// Coroutine → the task that it is of, or in whose chain it is.
+    pub(super) by_thread: FxHashMap<Identity, TaskId>,
+    pub(super) pool: Pool,
+    pub(super) queue: VecDeque<TaskId>,
+    pub(super) waiting: Waiters,
+    pub(super) keys: TextKeys,
+    /// How many cycles the collector has ended.
+    pub(super) cycle: u32,
+    /// How many tasks live.
+    pub(super) count: usize,
+    /// How many of them have a tag that tells which service asked.
+    pub(super) requests: usize,
+}
+
+impl Books {
+    pub(super) fn new(threads: Rc<Threads>) -> Self {
+        Books {
+            threads,
+            tasks: Vec::new(),
+            by_thread: FxHashMap::default(),
+            pool: Pool::default(),
+            queue: VecDeque::new(),
+            waiting: Waiters::default(),
+            keys: TextKeys::default(),
+            cycle: 0,
+            count: 0,
+            requests: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id as usize]
+    }
+
+    #[inline]
+    pub(super) fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        &mut self.tasks[id as usize]
+    }
+
+    pub(super) fn only_yielded(&self) -> bool {
+        let mut queued = self.queue.iter();
+        queued.all(|&id| self.task(id).phase == Phase::Yielded)
+    }
+
+    /// A task begins.
+    #[inline]
+    pub(super) fn begin(&mut self, id: TaskId, phase: Phase, tag: Tag, now: u64) {
+        self.count += 1;
+        self.requests += usize::from(tag.from != 0);
+        let task = self.task_mut(id);
+        task.phase = phase;
+        task.tag = tag;
+        task.born = now;
+    }
+
+    /// A living task is none any more.
+    #[inline]
+    pub(super) fn uncount(&mut self, id: TaskId) {
+        self.count -= 1;
+        self.requests -= usize::from(self.task(id).tag.from != 0);
+    }
+
+    /// Puts a task at the end of the queue, in a phase of those that are queued.
+    #[inline]
+    pub(super) fn queue(&mut self, id: TaskId, phase: Phase) {
+        self.task_mut(id).phase = phase;
+        self.queue.push_back(id);
+    }
+
+    /// Whether the coroutine that waits for a task is suspended by a yield, and the others of its chain as well.
+    #[inline]
+    pub(super) fn is_suspended(&self, id: TaskId) -> bool {
+        let task = self.task(id);
+        match task.chain.is_empty() {
+            true => task.untouched > 0 && self.threads.is_suspended(task.own),
+            false => self.intact(id) == task.chain.len(),
+        }
+    }
+
+    /// How many of a task's coroutines are suspended, as they must be, from its own inwards up to the first that is not.
+    pub(super) fn intact(&self, id: TaskId) -> usize {
+        let task = self.task(id);
+        let members = task.members();
+        let untouched = members.len().min(task.untouched as usize);
+        self.threads.count_suspended(&members[..untouched])
+    }
+
+    /// Whether a task has not ended. One whose coroutine a program has closed or resumed ends here.
+    #[inline]
+    pub(super) fn is_living(&mut self, id: TaskId) -> bool {
+        use Phase::{Orphaned, Ready, Reported, Running, Severed, Taken, Waiting, Woken, Yielded};
+        let task = self.task(id);
+        let is_intact = match task.phase {
+            Woken { .. } | Yielded | Waiting { .. } | Orphaned | Reported => self.is_suspended(id),
+            Ready { arguments } => self.threads.is_fresh(task.own, arguments),
+            Severed => {
+                let kept = self.intact(id);
+                self.cut_off(id, kept);
+                true
+            }
+            Running { .. } | Taken => true,
+            _ => return false,
+        };
+        if !is_intact {
+            self.lose(id);
+        }
+        self.task(id).phase.is_living()
+    }
+
+    /// The task whose own coroutine this is.
+    pub(super) fn task_of(&self, co: Identity) -> Option<TaskId> {
+        let &id = self.by_thread.get(&co)?;
+        (self.threads.identity(self.task(id).own) == co).then_some(id)
+    }
+
+    pub(super) fn living(&mut self, co: Identity) -> Option<TaskId> {
+        let id = self.task_of(co)?;
+        self.is_living(id).then_some(id)
+    }
+
+    /// The living task in whose chain this coroutine is, its own included.
+    #[inline]
+    pub(super) fn member_of(&mut self, co: Identity) -> Option<TaskId> {
+        let &id = self.by_thread.get(&co)?;
+        let living = self.is_living(id);
+        // Those inside of one that is lost are members no more.
+        (living && self.by_thread.get(&co) == Some(&id)).then_some(id)
+    }
+
+    /// Which task waits on the token, if one does still.
+    pub(super) fn waiter(&mut self, token: Token) -> Option<TaskId> {
+        let id = self.waiting.get(token)?;
+        if self.is_suspended(id) {
+            return Some(id);
+        }
+        self.lose(id);
+        None
+    }
+
+    /// A program has closed or resumed a coroutine of a task that does not run: the task ends, or goes on where that one
+    /// was resumed. Its turn in the queue sees to it.
+    pub(super) fn lose(&mut self, id: TaskId) {
+        self.end_wait(id);
+        let kept = self.intact(id);
+        self.cut_off(id, kept);
+        let phase = match kept {
+            0 => Phase::Stale,
+            _ => Phase::Severed,
+        };
+        if kept == 0 {
+            self.uncount(id);
+        }
+        let was_queued = self.task(id).phase.is_queued();
+        self.task_mut(id).phase = phase;
+        if !was_queued {
+            self.queue.push_back(id);
+        }
+    }
+
+    /// If a task waits, its token is not waited on any more, and its coroutines stay.
+    pub(super) fn end_wait(&mut self, id: TaskId) {
+        if let Phase::Waiting { .. } = self.task(id).phase {
+            let token = self.task(id).token;
+            self.waiting.remove(token);
+            self.hold(id);
+        }
+    }
+
+    /// The coroutines of a task that waits stay for a cycle of the collector more.
+    pub(super) fn hold(&mut self, id: TaskId) {
+        let task = &mut self.tasks[id as usize];
+        if let Phase::Waiting { weak, .. } = &mut task.phase
+            && std::mem::take(weak)
+        {
+            self.threads.strengthen(task.own);
+        }
+    }
+
+    /// Of a task's coroutines only the first `kept` are members, or its own alone.
+    pub(super) fn cut_off(&mut self, id: TaskId, kept: usize) {
+        let task = &mut self.tasks[id as usize];
+        if task.chain.is_empty() {
+            return;
+        }
+        for gone in task.chain.drain(kept.clamp(1, task.chain.len())..) {
+            self.by_thread.remove(&self.threads.identity(gone));
+            self.threads.release(gone);
+        }
+        if task.chain.len() == 1 {
+            task.chain.clear();
+        }
+        if kept > 0 {
+            task.untouched = u32::MAX;
+        }
+    }
+
+    /// A coroutine runs although it was not resumed from here. If it was a task's, it is no more, nor are those inside.
+    pub(super) fn taken_over(&mut self, co: Identity) {
+        let Some(&id) = self.by_thread.get(&co) else {
+            return;
+        };
+        let place = self.place_of(id, co);
+        if let Some(place) = place {
+            self.task_mut(id).untouched = place as u32;
+        }
+        // This ends its task or cuts its chain; what runs goes on.
+        self.is_living(id);
+    }
+
+    /// Which of a task's coroutines this is: 0 is its own.
+    pub(super) fn place_of(&self, id: TaskId, co: Identity) -> Option<usize> {
+        let mut members = self.task(id).members().iter();
+        members.position(|&member| self.threads.identity(member) == co)
+    }
+
+    /// A vacant task or a new one, for this coroutine.
+    pub(super) fn enter(&mut self, own: Coroutine) -> TaskId {
+        let id = match self.pool.vacant.pop() {
+            Some(id) => {
+                *self.task_mut(id) = Task::new(own);
+                id
+            }
+            None => {
+                self.tasks.push(Task::new(own));
+                self.tasks.len() as TaskId - 1
+            }
+        };
+        self.by_thread.insert(self.threads.identity(own), id);
+        self.pool.created += 1;
+        id
+    }
+
+    /// Leaves a task's coroutines to the collector. It is vacant afterwards, or when its turn in the queue comes.
+    pub(super) fn discard(&mut self, id: TaskId) {
+        self.cut_off(id, 1);
+        let task = self.task_mut(id);
+        task.watched = false;
+        let was_queued = task.phase.is_queued();
+        task.phase = if was_queued {
+            Phase::Dead
+        } else {
+            Phase::Vacant
+        };
+        let own = task.own;
+        self.by_thread.remove(&self.threads.identity(own));
+        self.threads.release(own);
+        if !was_queued {
+            self.pool.vacant.push(id);
+        }
+    }
+
+    /// Makes a task vacant that was killed while it was queued.
+    pub(super) fn vacate(&mut self, id: TaskId) {
+        self.task_mut(id).phase = Phase::Vacant;
+        self.pool.vacant.push(id);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a task is doing, as a program is told.
+
+use super::Tasks;
+use super::books::{Phase, Reason, TaskId};
+use super::token::Token;
+use crate::event::clock::{monotonic_nanos, thread_nanos};
+use crate::lua::{Call, Fault};
+
+/// What a task waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// The value at this index, which was pushed.
+    Token(i32),
+    Session(i64, Reason),
+}
+
+/// What a living task is doing.
+pub(crate) struct Report {
+    /// In seconds.
+    pub(crate) age: f64,
+    pub(crate) status: &'static str,
+    pub(crate) waits: Option<Waits>,
+    /// The indexes of its coroutines, which were pushed, from the innermost outwards.
+    pub(crate) coroutines: Vec<i32>,
+}
+
+impl Tasks {
+    /// Of a living task; pushes what the report names.
+    pub(crate) fn inspect(&self, call: &mut Call<'_>, id: TaskId) -> Result<Report, Fault> {
+        let (age, phase, token, reason, front) = {
+            let books = self.books.borrow();
+            let task = books.task(id);
+            let age = monotonic_nanos().saturating_sub(task.born);
+            (age, task.phase, task.token, task.reason, task.front())
+        };
+        let status = match phase {
+            Phase::Running { .. } => "running",
+            Phase::Waiting { .. } | Phase::Orphaned | Phase::Reported => "waiting",
+            _ => "ready",
+        };
+        let waits = match token {
+            _ if status != "waiting" => None,
+            Token::Session(session) => Some(Waits::Session(session, reason)),
+            _ => {
+                let pushed = self.threads.first_value(call, front);
+                Some(Waits::Token(
+                    pushed.map_err(|_| Fault::message("stack overflow"))?,
+                ))
+            }
+        };
+        // What runs comes innermost first, a chain from the task's own inwards.
+        let first = match self.current.get() == Some(id) {
+            true => self.threads.push_nested(call)?,
+            false => call.count() + 1,
+        };
+        let inner = call.count();
+        let last = self.push_members(call, id, 0)?;
+        Ok(Report {
+            age: age as f64 / 1e9,
+            status,
+            waits,
+            coroutines: (first..=inner).chain((inner + 1..=last).rev()).collect(),
+        })
+    }
+
+    /// Seconds of CPU time that the running task has taken, from some point on: differences are what counts. From the
+    /// first call on, each resume of a task is measured.
+    pub(crate) fn cpu_seconds(&self) -> Option<f64> {
+        let id = self.current.get()?;
+        self.metering.set(true);
+        self.meter(id);
+        Some(self.books.borrow().task(id).spent as f64 / 1e9)
+    }
+
+    /// Adds what the present resume of a task has taken so far.
+    pub(super) fn meter(&self, id: TaskId) {
+        let now = thread_nanos();
+        let task = &mut self.books.borrow_mut().tasks[id as usize];
+        // 0: it was resumed before the measuring began.
+        if task.since != 0 {
+            task.spent += now.saturating_sub(task.since);
+        }
+        task.since = now;
+    }
+}

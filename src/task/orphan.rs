@@ -1,0 +1,113 @@
+//! Tasks that wait for what can no longer come: their token is an object that nothing refers to but their own stacks.
+//!
+//! Every task's coroutines are anchored, also those of one that nothing can wake. So a wait that has lasted over a whole
+//! cycle of the collector is made weak: from then on the coroutines stay only as long as anything else refers to the
+//! token. When nothing does, the task is queued as an orphan; in its turn it is reported and killed. A wait that is
+//! shorter, as nearly all are, costs nothing.
+
+use super::Tasks;
+use super::books::{Phase, Tag, TaskId};
+use super::kill::Ended;
+use crate::lua::{Call, Coroutine, Fault};
+use std::rc::Rc;
+
+const MESSAGE: &str =
+    "a task is lost: it waits for something that nothing refers to any more, so nobody can wake it";
+
+impl Tasks {
+    /// Queues orphans, and makes waits that have lasted for long weak if the collector has ended a cycle. To be called now
+    /// and then.
+    #[inline]
+    pub(crate) fn review_waits(self: &Rc<Self>, call: &mut Call<'_>) {
+        self.queue_orphans();
+        if self.threads.cycle_has_ended(call) {
+            self.end_cycle(call);
+        }
+    }
+
+    #[cold]
+    fn end_cycle(self: &Rc<Self>, call: &mut Call<'_>) {
+        let books = &mut *self.books.borrow_mut();
+        let ended = books.cycle;
+        books.cycle += 1;
+        for id in 0..books.tasks.len() as TaskId {
+            let task = books.task(id);
+            let Phase::Waiting { cycle, weak: false } = task.phase else {
+                continue;
+            };
+            if cycle >= ended || !task.token.is_collectable() || !books.is_living(id) {
+                continue;
+            }
+            let task = books.task(id);
+            let members = task.members().to_vec();
+            // Nothing of Lua's runs meanwhile.
+            if self.threads.weaken(call, &members, task.front()) {
+                books.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
+            }
+        }
+    }
+
+    /// Queues the tasks whose token nothing refers to any more.
+    #[inline]
+    fn queue_orphans(&self) {
+        while let Some(own) = self.threads.take_orphan() {
+            self.queue_orphan(own);
+        }
+    }
+
+    #[cold]
+    fn queue_orphan(&self, own: Coroutine) {
+        let books = &mut *self.books.borrow_mut();
+        let is_it = |task: &super::books::Task| {
+            task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. })
+        };
+        let Some(id) = books.tasks.iter().position(is_it) else {
+            return;
+        };
+        let id = id as TaskId;
+        if books.is_living(id) {
+            books.end_wait(id);
+            books.queue(id, Phase::Orphaned);
+        }
+    }
+
+    /// The turn of an orphan: it is reported, as an error of its own would be, and killed.
+    #[cold]
+    pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        let height = call.count();
+        self.books.borrow_mut().task_mut(id).phase = Phase::Reported;
+        let reported = self.report(call, id);
+        call.drop_to(height);
+        let books = &mut *self.books.borrow_mut();
+        if reported.is_err() && books.task(id).phase == Phase::Reported {
+            books.queue(id, Phase::Orphaned);
+        }
+    }
+
+    fn report(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
+        let (own, front, tag) = {
+            let books = self.books.borrow();
+            let task = books.task(id);
+            (task.own, task.front(), task.tag)
+        };
+        let co = self.threads.push(call, own)?;
+        let innermost = self.threads.push(call, front)?;
+        let message = call.create(MESSAGE)?;
+        match self.host() {
+            Some(host) => {
+                host.failed(call, innermost, message, tag);
+                // What was called may have ended it.
+                if call.coroutine(co).and_then(|co| self.task_of(co)) == Some(id) {
+                    // It has its answer.
+                    self.set_tag(id, Tag { session: 0, ..tag });
+                }
+            }
+            None => self.tell_error(call, message, innermost)?,
+        }
+        if self.kill(call, co)? != Ended::Yes {
+            let text = call.create("it could not be killed")?;
+            self.complain(call, "", text);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! How a wait begins and ends.
+
+use super::Tasks;
+use super::books::{Phase, Reason};
+use super::nested::MOST;
+use super::token::Token;
+use crate::lua::{Call, Fault, Stack};
+use std::rc::Rc;
+
+/// Why a wait does not begin.
+pub(crate) enum Denied {
+    /// It cannot reach the scheduler: see [`Tasks::refuse`].
+    Unreachable,
+    /// A task waits on the token already.
+    InUse,
+    /// Memory is short.
+    Fault(Fault),
+}
+
+impl Tasks {
+    /// Whether a wait of the step would reach the scheduler.
+    #[inline]
+    pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
+        self.current.get().is_some_and(|id| {
+            self.threads
+                .way(stack, self.books.borrow().task(id).front())
+                .is_ok()
+        })
+    }
+
+    /// The token that the value at `index` is; `None` for nil and NaN.
+    #[inline]
+    pub(crate) fn token(&self, stack: &Stack, index: i32) -> Option<Token> {
+        Token::of(stack, index, &self.books.borrow().keys)
+    }
+
+    /// Enters the running task as the waiter of `token`. The step then yields at once, with no values, in a function whose
+    /// first value is the token when that is a value of Lua; the step that follows asks [`Tasks::ends_with_error`].
+    #[inline]
+    pub(crate) fn wait(
+        self: &Rc<Self>,
+        call: &mut Call<'_>,
+        token: Token,
+        reason: Reason,
+    ) -> Result<(), Denied> {
+        let Some(id) = self.current.get() else {
+            return Err(Denied::Unreachable);
+        };
+        let books = &mut *self.books.borrow_mut();
+        let depth = match self.threads.way(call, books.task(id).front()) {
+            Ok(depth) => depth,
+            Err(_) => return Err(Denied::Unreachable),
+        };
+        if let Some(other) = books.waiting.get(token) {
+            if books.is_suspended(other) {
+                return Err(Denied::InUse);
+            }
+            books.lose(other);
+        }
+        if depth != 0 {
+            if depth + books.task(id).chain.len() > MOST {
+                return Err(Denied::Unreachable);
+            }
+            // Nothing of Lua's runs meanwhile.
+            let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
+            for &co in &inner {
+                books.by_thread.insert(self.threads.identity(co), id);
+            }
+            let task = books.task_mut(id);
+            if task.chain.is_empty() {
+                task.chain.push(task.own);
+            }
+            task.chain.extend(inner);
+            self.threads.set_unwinding(true);
+        }
+        books.waiting.insert(token, id);
+        let cycle = books.cycle;
+        let task = books.task_mut(id);
+        task.token = token;
+        task.reason = reason;
+        task.phase = Phase::Waiting { cycle, weak: false };
+        self.threads.forget_handed();
+        Ok(())
+    }
+
+    /// For the step after a wait: whether the wait raises the value on top. It also notices a coroutine that a program
+    /// resumed itself, which is in no task from then on.
+    #[inline]
+    pub(crate) fn ends_with_error(&self, stack: &Stack) -> bool {
+        if !self.is_resumed_here(stack) {
+            return false;
+        }
+        let Some(id) = self.current.get() else {
+            return false;
+        };
+        let books = &mut *self.books.borrow_mut();
+        let phase = &mut books.task_mut(id).phase;
+        let raises = *phase == Phase::Running { raises: true };
+        if raises {
+            *phase = Phase::Running { raises: false };
+        }
+        raises
+    }
+
+    /// For the step after a yield: whether the task was resumed from here. If not, its coroutine is in no task any more.
+    #[inline]
+    pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
+        let here = self.threads.take_handed(stack);
+        if !here {
+            self.books.borrow_mut().taken_over(stack.running());
+        }
+        here
+    }
+
+    /// Whether a task waits on the token.
+    pub(crate) fn is_waiting(&self, token: Token) -> bool {
+        self.books.borrow_mut().waiter(token).is_some()
+    }
+}
