@@ -44,7 +44,7 @@ local function two_loops(name, spec)
         end
       ]==]
       local right = ltask.spawn("lio", write("right.lua", head .. ]] .. ("%q"):format(spec.right or "")
-        .. [[ .. " loop.run(function() loop.wait {} end)"))
+        .. [[ .. " loop.run(function() loop.wait \"its end\" end)"))
       local left = ltask.spawn("lio", write("left.lua", head .. " local right = ... loop.run(function() "
         .. ]] .. ("%q"):format(spec.left) .. [[ .. " end)"), right)
       while pcall(ltask.call, left, "resolve", "127.0.0.1") do ltask.sleep(1) end

@@ -178,7 +178,6 @@ M.internal = {
   ["lio.sockets of this VM"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
-  ["lio.task.guard"] = true,
   ["ltask.system"] = true,
 }
 

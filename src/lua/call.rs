@@ -29,6 +29,13 @@ impl DerefMut for Call<'_> {
     }
 }
 
+impl Drop for Call<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.wake_collector();
+    }
+}
+
 impl Call<'_> {
     /// # Safety
     /// `state` is that of the running C function, whose stack nobody else changes while the call is in use, with room for
@@ -39,6 +46,7 @@ impl Call<'_> {
             state,
             room,
             base: -1,
+            rests: false,
         };
         Call {
             stack,

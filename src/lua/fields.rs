@@ -4,7 +4,7 @@
 use super::call::Call;
 use super::fault::Fault;
 use super::object::{Block, Object};
-use super::protected::{quiet, unhooked};
+use super::protected::unhooked;
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use super::stack::at;
@@ -141,7 +141,7 @@ impl Call<'_> {
                 // Only a table that is made runs the collector, whose restart costs a collection.
                 let status = match is_table {
                     true => unhooked(state, enter),
-                    false => quiet(state, enter),
+                    false => self.quiet(enter),
                 };
                 if status != ffi::LUA_OK {
                     let error = ffi::lua_gettop(state);

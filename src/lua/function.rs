@@ -292,11 +292,13 @@ where
         let mut call = unsafe { Call::new(state, 20) };
         #[cfg(feature = "panics")]
         super::panics::count();
-        match step(&mut call) {
+        let result = step(&mut call);
+        let height = call.base;
+        drop(call);
+        match result {
             // SAFETY: the step is over, and all that is left are its results, which are parked. So a raise skips nothing.
             Ok(results) => return results.give(unsafe { Pusher::new(state) }),
             Err(fault) => {
-                let height = call.base;
                 // SAFETY: the step is over, with no result.
                 unsafe { convert(state, fault, height) }
             }
@@ -325,7 +327,9 @@ where
         let mut call = Call::new(state, 20 - FEW);
         #[cfg(feature = "panics")]
         super::panics::count();
-        match only::<F>()(&mut call, outcome) {
+        let result = only::<F>()(&mut call, outcome);
+        drop(call);
+        match result {
             Ok(results) => results.give(Pusher::new(state)),
             // It may have acted upon what came with it: so it is not run again for a conversion.
             Err(fault) => fault.raise(state),

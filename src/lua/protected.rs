@@ -1,12 +1,13 @@
 //! What takes memory of Lua's in the middle of a step. Nothing of Lua's runs all the same: the collector rests, so that
 //! there is no finalizer, and hooks are off; an error ends in a protected call, so that no raise passes the step's frames.
-//! (An emergency collection runs no finalizers.) It costs some hundred instructions; what is hot returns its values instead.
+//! (An emergency collection runs no finalizers.) The collector goes on where the step ends or runs a coroutine; in Lua 5.5,
+//! whose debt cannot be kept, with a collection. So what is hot returns its values instead.
 
 use super::call::Call;
 use super::fault::Fault;
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
-use super::stack::at;
+use super::stack::{Stack, at};
 use super::store::{self, Store};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
@@ -32,7 +33,7 @@ impl Call<'_> {
                 ffi::lua_pushvalue(state, index);
             }
             ffi::lua_pushlightuserdata(state, (&raw mut value).cast());
-            let status = quiet(state, || ffi::lua_pcall(state, below + 1, 1, 0));
+            let status = self.quiet(|| ffi::lua_pcall(state, below + 1, 1, 0));
             self.settle(status)
         }
     }
@@ -44,6 +45,14 @@ impl Call<'_> {
         match status {
             ffi::LUA_OK => Ok(top),
             _ => Err(Fault::value(top)),
+        }
+    }
+
+    /// The collector goes on: what it owes is done here, finalizers run. A step may ask for that before its end.
+    #[inline(always)]
+    pub(crate) fn wake_collector(&mut self) {
+        if self.rests {
+            self.collect();
         }
     }
 
@@ -132,29 +141,52 @@ impl Push for Libraries {
     }
 }
 
-/// Runs `allocate` with the collector at rest and hooks off, as they were before it.
-///
-/// # Safety
-/// `state` is valid; `allocate` does not raise.
-pub(super) unsafe fn quiet(state: *mut lua_State, allocate: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: a flag of the collector is read, set and set back.
-    unsafe {
-        let runs = ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
-        if runs {
-            ffi::lua_gc(state, ffi::LUA_GCSTOP);
+impl Stack {
+    /// Runs `allocate`, which does not raise, with the collector at rest, as it is from then on until the step ends, and
+    /// hooks off, as they were before it.
+    pub(super) fn quiet(&mut self, allocate: impl FnOnce() -> c_int) -> c_int {
+        self.rest_collector();
+        // SAFETY: the state is a step's; the collector rests.
+        unsafe { unhooked(self.state, allocate) }
+    }
+
+    /// Lets the collector rest until [`Stack::wake_collector`], if it runs: in the middle of a step no finalizer may.
+    fn rest_collector(&mut self) {
+        // SAFETY: a flag of the collector is read, and set or, in Lua 5.4, what may be allocated before its next step.
+        unsafe {
+            if !self.rests && ffi::lua_gc(self.state, ffi::LUA_GCISRUNNING) == 1 {
+                self.rests = true;
+                #[cfg(feature = "lua55")]
+                ffi::lua_gc(self.state, ffi::LUA_GCSTOP);
+                #[cfg(not(feature = "lua55"))]
+                ffi::lua_gc(self.state, ffi::LUA_GCSTEP, -CREDIT);
+            }
         }
-        let status = unhooked(state, allocate);
-        if runs {
-            ffi::lua_gc(state, ffi::LUA_GCRESTART);
+    }
+
+    #[cold]
+    fn collect(&mut self) {
+        self.rests = false;
+        // SAFETY: nothing that a finalizer may not meet is in use, by the promise of the one who made the call. Neither
+        // call raises.
+        unsafe {
+            // Begins anew with what it owes, since Lua 5.5 has no other way.
+            #[cfg(feature = "lua55")]
+            ffi::lua_gc(self.state, ffi::LUA_GCRESTART);
+            #[cfg(not(feature = "lua55"))]
+            ffi::lua_gc(self.state, ffi::LUA_GCSTEP, CREDIT);
         }
-        status
     }
 }
+
+/// In KiB: more than a step allocates.
+#[cfg(not(feature = "lua55"))]
+const CREDIT: c_int = 1 << 30;
 
 /// Runs `allocate` with hooks off, as they were before it.
 ///
 /// # Safety
-/// As for [`quiet`], and `allocate` takes memory by nothing that runs the collector.
+/// `state` is valid; `allocate` does not raise, and the collector rests or is not run by it.
 pub(super) unsafe fn unhooked(state: *mut lua_State, allocate: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: setting a hook that was set before changes nothing else.
     unsafe {

@@ -50,6 +50,8 @@ pub(crate) struct Stack {
     pub(super) room: c_int,
     /// How many values were there when the step began, or rather when it pushed its first; negative before that.
     pub(super) base: c_int,
+    /// Whether the collector rests until the step ends.
+    pub(super) rests: bool,
 }
 
 /// What a step leaves room for, so that its results can be pushed.
@@ -59,7 +61,7 @@ impl Stack {
     /// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.
     pub(crate) fn may_be_finalizer(&self) -> bool {
         // SAFETY: asks for a flag.
-        unsafe { ffi::lua_gc(self.state, ffi::LUA_GCISRUNNING) != 1 }
+        !self.rests && unsafe { ffi::lua_gc(self.state, ffi::LUA_GCISRUNNING) != 1 }
     }
 
     /// Whether no function is active in the VM but this one, as when a finalizer runs because the VM closes.

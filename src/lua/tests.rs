@@ -421,6 +421,15 @@ fn named(call: &mut Call<'_>) -> Result<(Argument, bool, bool), Fault> {
     Ok((value, before.is_some(), after == Some(true)))
 }
 
+/// `litter()` makes three strings of 100 bytes that nobody needs. → whether the collector counts as resting then
+fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
+    for _ in 0..3 {
+        let index = call.create(&[0; 100][..])?;
+        call.drop_to(index - 1);
+    }
+    Ok(call.may_be_finalizer())
+}
+
 /// `code(...)` → what code in Lua makes of the values; it cannot yield.
 fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
@@ -481,6 +490,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"reversed", Function::new(reversed)),
     (c"collect", Function::new(collect)),
     (c"words", Function::new(words)),
+    (c"litter", Function::new(litter)),
     (c"named", Function::new(named)),
     (c"code", Function::new(code)),
     (c"number", Function::new(number)),
@@ -829,6 +839,24 @@ fn a_finalizer_that_changes_the_stack_spoils_no_table() {
         while seen < 300 do pcall(b.words, '(a[b{c(dx)y-e', {}) end
         return 'done'";
     assert_eq!(run(code), "done");
+}
+
+#[test]
+fn the_collector_goes_on_where_a_step_ends_that_made_values() {
+    let code = "collectgarbage 'generational'
+        local ballast, made, rested = ('x'):rep(1000000), 0, false
+        local function again() setmetatable({}, { __gc = function() made = made + 1 again() end }) end
+        again()
+        for i = 1, 20000 do rested = b.litter() or rested end
+        assert(not rested and collectgarbage 'count' < 3000, collectgarbage 'count')
+        local runs = made
+        collectgarbage 'stop'
+        for i = 1, 1000 do assert(b.litter()) end
+        assert(made == runs, 'it was stopped')
+        return tostring(runs)";
+    let runs: u32 = run(code).parse().expect("a number");
+    let most = if cfg!(feature = "lua55") { 20_001 } else { 100 };
+    assert!((10..=most).contains(&runs), "{runs} collections");
 }
 
 #[test]

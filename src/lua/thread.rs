@@ -512,6 +512,7 @@ impl Threads {
     /// Resumes a coroutine with the `count` values that were handed over.
     #[inline]
     pub(crate) fn resume(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Resumed {
+        call.wake_collector();
         let state = self.beside(call, co);
         // SAFETY: the values are there, below them the function of one that has not begun. Any other case `lua_resume`
         // refuses, with a text that it need not make, so that it does not raise.
@@ -556,6 +557,7 @@ impl Threads {
         count: c_int,
         status_first: bool,
     ) -> Result<Back, &'static str> {
+        call.wake_collector();
         let co = call.thread_at(index);
         assert!((0..=call.count()).contains(&count), "no such values");
         // SAFETY: the value at the index keeps it, as that of Lua's own `resume` does. The link is taken off before its
@@ -746,6 +748,7 @@ impl Threads {
         assert!(arguments >= 0 && function >= 1, "no function was pushed");
         self.push_helper(call)?;
         let thread = call.thread_at(function + arguments + 1);
+        call.wake_collector();
         // SAFETY: the thread stays on the step's stack until it is kept for the next call; nothing runs on it. There is
         // room for what is moved. `protect` catches errors of the function, and returns three or two values.
         unsafe {

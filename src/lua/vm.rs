@@ -335,12 +335,14 @@ impl Call<'_> {
     /// Lets the collector of a service's VM run. Its first cycle begins when the VM has doubled, as by default each later
     /// one does: what there is now stays, and to go through it would be a tenth of a short service's work.
     pub(crate) fn start_collector(&mut self) {
+        self.rests = false;
         // SAFETY: it does not run yet, so no finalizer can.
         unsafe { restart_collector(self.state) }
     }
 
     /// Lets the collector rest: what is made from now on stays.
     pub(crate) fn stop_collector(&mut self) {
+        self.wake_collector();
         // SAFETY: sets a flag.
         unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSTOP) };
     }

@@ -3,7 +3,6 @@
 use super::fault::Fault;
 use super::function::Function;
 use super::kept::Kept;
-use super::protected::quiet;
 use super::stack::{Kind, Stack, at};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -35,6 +34,19 @@ pub(crate) enum Read<'w> {
     Other(Kind),
 }
 
+/// A walk, after which the call knows whether the collector rests, also when there was a panic.
+struct Lending<'a> {
+    walk: Walk,
+    of: &'a mut Stack,
+}
+
+impl Drop for Lending<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.of.rests = self.walk.stack.rests;
+    }
+}
+
 /// How many values a cursor and what looks at its values push.
 const LEVEL: c_int = 6;
 
@@ -43,13 +55,14 @@ impl Stack {
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
         let (state, top) = (self.state, self.count());
-        let mut walk = Walk {
+        let walk = Walk {
             limit: top + self.room,
             stack: Stack { ..*self },
             used: false,
         };
-        let result = read(&mut walk);
-        if walk.used {
+        let mut lent = Lending { walk, of: self };
+        let result = read(&mut lent.walk);
+        if lent.walk.used {
             // SAFETY: cursors leave what was there as it was; what they left above is dropped.
             unsafe { ffi::lua_settop(state, top) };
         }
@@ -214,7 +227,7 @@ impl Walk {
             ffi::lua_pushvalue(state, table);
             ffi::lua_pushinteger(state, number);
             ffi::lua_pushvalue(state, at(value));
-            match quiet(state, || ffi::lua_pcall(state, 3, 0, 0)) {
+            match self.stack.quiet(|| ffi::lua_pcall(state, 3, 0, 0)) {
                 ffi::LUA_OK => Ok(()),
                 _ => {
                     ffi::lua_pop(state, 1);

@@ -77,6 +77,8 @@ impl Tasks {
 
     /// The turn of a queued task.
     fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        // Finalizers may end a task: not between here and its resume.
+        call.wake_collector();
         let (living, phase) = {
             let books = &mut *self.books.borrow_mut();
             (books.is_living(id), books.task(id).phase)
