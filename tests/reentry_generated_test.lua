@@ -25,6 +25,8 @@ local ARGUMENTS <const> = {
 -- Calls that would block the thread, or end the process, and what is asked of them instead.
 local ONLY <const> = {
   wait = { { 0 } },
+  _select_wait = { { 0 } },
+  _epoll_wait = { { 0 } },
   recvfrom = { { 10 } },
   detach = {},
 }

@@ -157,10 +157,10 @@ t.test("a number that becomes a string, with __gc of the stream inside, leaves n
   for name, call in pairs {
     unread = function(s) s:unread(12345) end,
     put = function(s) s:put(0, 12345) end,
-    take = function(s) s:take("until", 5) end,
-    option = function(s) s:set_option(5) end,
-    address = function(s) s:address(5) end,
-    cut = function(s) s:cut(5) end,
+    take = function(s) s:take("until", 51377) end,
+    option = function(s) s:set_option(61377) end,
+    address = function(s) s:address(71377) end,
+    cut = function(s) s:cut(81377) end,
   } do
     local s, far, sel = connection()
     far:send "x"
