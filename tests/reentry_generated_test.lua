@@ -27,6 +27,9 @@ local ONLY <const> = {
   wait = { { 0 } },
   _select_wait = { { 0 } },
   _epoll_wait = { { 0 } },
+  link = { {}, { {} }, { "/dev/null/no folder" } },
+  bind = { {}, { {} }, { "/dev/null/no folder" } },
+  _bind_over = { {}, { {} }, { "/dev/null/no folder" } },
   recvfrom = { { 10 } },
   detach = {},
 }
