@@ -82,6 +82,12 @@ pub(crate) fn is_compressible(kind: &str) -> bool {
         || kind.starts_with("font/") && !packed.contains(&kind)
 }
 
+/// The value of `Content-Type` for a media type that [`of`] has given.
+pub(crate) fn with_charset(kind: &str) -> String {
+    let charset = if is_text(kind) { "; charset=utf-8" } else { "" };
+    format!("{kind}{charset}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,15 @@
 
 use super::uri;
 
+/// Names with their values, by their number.
+pub(crate) trait Texts: 'static {
+    fn len(&self) -> usize;
+    fn name(&self, index: usize) -> &[u8];
+    fn value(&self, index: usize) -> &[u8];
+    /// How many values the name at `index` has, of which this one is the first.
+    fn values(&self, index: usize) -> usize;
+}
+
 /// Names with their values. Those of one name lie side by side, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Pairs {
@@ -65,26 +74,87 @@ impl Pairs {
         self.pairs
             .sort_by(|one, other| text[one.name..one.value].cmp(&text[other.name..other.value]));
     }
+}
 
-    pub(crate) fn len(&self) -> usize {
+impl Texts for Pairs {
+    fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    pub(crate) fn name(&self, index: usize) -> &[u8] {
+    fn name(&self, index: usize) -> &[u8] {
         let pair = self.pairs[index];
         &self.text[pair.name..pair.value]
     }
 
-    pub(crate) fn value(&self, index: usize) -> &[u8] {
+    fn value(&self, index: usize) -> &[u8] {
         let pair = self.pairs[index];
         &self.text[pair.value..pair.end]
     }
 
-    /// How many values the name at `index` has, of which this one is the first.
-    pub(crate) fn values(&self, index: usize) -> usize {
+    fn values(&self, index: usize) -> usize {
         let name = self.name(index);
         let more = (index + 1..self.len()).take_while(|other| self.name(*other) == name);
         1 + more.count()
+    }
+}
+
+/// Up to four short names that differ, with values that have no escapes: what most routes have, without memory of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Few {
+    text: [u8; 48],
+    /// Where each name and each value ends.
+    ends: [u8; 8],
+    /// How many there are of both.
+    count: u8,
+}
+
+impl Few {
+    /// These; `None` when they are more than a few, or have escapes.
+    #[inline]
+    pub(crate) fn of<'p>(pairs: impl Iterator<Item = (&'p str, &'p str)>) -> Option<Few> {
+        let mut few = Few {
+            text: [0; 48],
+            ends: [0; 8],
+            count: 0,
+        };
+        let mut end = 0;
+        for (name, value) in pairs {
+            if uri::find_byte(b'%', value.as_bytes()).is_some() {
+                return None;
+            }
+            for text in [name, value] {
+                let begin = end;
+                end += text.len();
+                let room = few.text.get_mut(begin..end)?;
+                room.copy_from_slice(text.as_bytes());
+                *few.ends.get_mut(usize::from(few.count))? = end as u8;
+                few.count += 1;
+            }
+        }
+        Some(few)
+    }
+
+    fn part(&self, index: usize) -> &[u8] {
+        let begin = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.text[begin.into()..self.ends[index].into()]
+    }
+}
+
+impl Texts for Few {
+    fn len(&self) -> usize {
+        usize::from(self.count) / 2
+    }
+
+    fn name(&self, index: usize) -> &[u8] {
+        self.part(2 * index)
+    }
+
+    fn value(&self, index: usize) -> &[u8] {
+        self.part(2 * index + 1)
+    }
+
+    fn values(&self, _: usize) -> usize {
+        1
     }
 }
 
@@ -92,7 +162,7 @@ impl Pairs {
 mod tests {
     use super::*;
 
-    fn all(pairs: &Pairs) -> Vec<(String, String, usize)> {
+    fn all(pairs: &impl Texts) -> Vec<(String, String, usize)> {
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         (0..pairs.len())
             .map(|index| {
@@ -124,5 +194,27 @@ mod tests {
         let want = [("id", "a b+c", 1), ("a", "%", 1)];
         let want = want.map(|(name, value, count)| (name.to_string(), value.to_string(), count));
         assert_eq!(all(&pairs), want);
+    }
+
+    #[test]
+    fn a_few_are_the_same() {
+        let long = "x".repeat(36);
+        for (pairs, is_few) in [
+            (&[][..], true),
+            (&[("a", "1"), ("bb", ""), ("", "3"), ("d", "4+")], true),
+            (&[("a", "%20")], false),
+            (&[("a", &long), ("b", "1234567890")], true),
+            (&[("a", &long), ("b", "12345678901")], false),
+            (
+                &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")],
+                false,
+            ),
+        ] {
+            let few = Few::of(pairs.iter().copied());
+            assert_eq!(few.is_some(), is_few, "{pairs:?}");
+            if let Some(few) = few {
+                assert_eq!(all(&few), all(&Pairs::of_parameters(pairs.iter().copied())));
+            }
+        }
     }
 }

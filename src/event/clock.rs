@@ -21,6 +21,15 @@ pub(crate) fn monotonic() -> f64 {
     monotonic_nanos() as f64 / 1e9
 }
 
+/// Seconds since the Unix epoch, by a clock that is read fast and goes on a few hundred times a second.
+pub(crate) fn unix_seconds() -> u64 {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::RealtimeCoarse;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Realtime;
+    clock_gettime(CLOCK).tv_sec.try_into().unwrap_or(0)
+}
+
 /// CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_nanos() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))

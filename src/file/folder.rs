@@ -92,6 +92,21 @@ impl Folder {
         OpenFile::adopt(self.open_for(path, Aim::Read)?)
     }
 
+    /// What is known now of what a path below the folder leads to, maybe outside of it: only to be compared with the facts of
+    /// a file that was opened by this path.
+    pub(crate) fn look_up(&mut self, path: &[u8]) -> Result<Facts, Refusal> {
+        beneath::check(path)?;
+        if self.checked.elapsed() >= TRUSTED {
+            self.follow_path()?;
+        }
+        let root = self.root.as_ref().ok_or(Refusal::Closed)?;
+        Ok(Facts::from_status(&fs::statat(
+            root,
+            path,
+            AtFlags::empty(),
+        )?))
+    }
+
     /// What is in the directory `path`, `most` entries at most, directories first, then by name. A link has the facts of
     /// what it leads to; what could not be served is left out. The flag: whether there is more.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {

@@ -67,6 +67,8 @@ pub(crate) struct Facts {
     pub(crate) seconds: i64,
     /// The rest of that time, below 10^9.
     pub(crate) nanoseconds: u32,
+    /// When the file or what is known of it was changed last, which no program can set: seconds and nanoseconds likewise.
+    pub(crate) changed: (i64, u32),
     pub(crate) inode: u64,
     pub(crate) device: u64,
 }
@@ -91,6 +93,7 @@ impl Facts {
             size: status.st_size as u64,
             seconds: status.st_mtime as i64,
             nanoseconds: status.st_mtime_nsec as u32,
+            changed: (status.st_ctime as i64, status.st_ctime_nsec as u32),
             inode: status.st_ino as u64,
             device: status.st_dev as u64,
         }

@@ -9,9 +9,10 @@ pub(crate) use field::fault_of;
 use field::{Seen, Writer};
 
 use super::connection::{Connection, check};
-use super::exchange::{Exchange, Workspace, unix_seconds};
+use super::exchange::{Exchange, Workspace};
 use crate::codec::date::DateCache;
 use crate::codec::http1::write::{self, Kind, Persistence};
+use crate::event::clock::unix_seconds;
 use crate::raw::{Text, args, guard, may_be_finalizer, push_bytes, raise, settle, shield};
 use crate::stream::Stream;
 use mlua::ffi::{self, lua_State};

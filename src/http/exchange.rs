@@ -57,25 +57,6 @@ impl Workspace {
     }
 }
 
-/// Seconds since the epoch, as exact as `Date` needs it.
-pub(crate) fn unix_seconds() -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        let mut now = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: writes one timespec; the coarse clock is read without entering the kernel.
-        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &mut now) };
-        now.tv_sec as u64
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        now.map_or(0, |span| span.as_secs())
-    }
-}
-
 /// What a connection does next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
@@ -588,7 +569,7 @@ impl Exchange {
             return;
         }
         let out = stream.queue();
-        let date = (&mut workspace.date, unix_seconds());
+        let date = (&mut workspace.date, crate::event::clock::unix_seconds());
         let body = write::simple(out, status, message, false, self.version, date);
         if self.is_head {
             out.truncate(body);

@@ -1,9 +1,7 @@
 //! Opens `lio.http`, and has those of its functions that need no connection.
 
 use super::connection::{exchange, workspace};
-use super::{
-    answer, due, intake, keeper, list, precompressed, request, select, serve, site, tools,
-};
+use super::{answer, due, intake, keeper, list, request, serve, site, tools};
 use crate::codec::http1::status::reason;
 use crate::codec::uri;
 use crate::raw::{Text, args, functions, guard, module, push_bytes, raise, settle};
@@ -79,11 +77,17 @@ pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_i
                 (c"escape", escape),
                 (c"check_field", check_field),
                 (c"set_field", list::set_field),
-                (c"select", select::select),
-                (c"compressed", precompressed::compressed),
+                (c"select", |state| crate::modules::http::files::SELECT
+                    .run(state)),
+                (c"compressed", |state| {
+                    crate::modules::http::files::COMPRESSED.run(state)
+                }),
                 (c"site", site::new),
-                (c"media_type", select::media_type),
-                (c"boundary", select::boundary),
+                (c"media_type", |state| {
+                    crate::modules::http::files::MEDIA_TYPE.run(state)
+                }),
+                (c"boundary", |state| crate::modules::http::files::BOUNDARY
+                    .run(state)),
                 (c"kind", |state| crate::modules::http::request::KIND
                     .run(state)),
                 (c"tools", tools::check),

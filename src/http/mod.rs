@@ -10,14 +10,17 @@
 //! | `connection`, `state`, `intake`, `step` | an exchange as Lua holds it, and its methods | |
 //! | `keeper`, `gate`, `life` | a server's connections: how they come, wait and go | |
 //! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
-//! | `site`, `precompressed` | small files of a folder, answered at once | |
-//! | `request`, `routes`, `select`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
+//! | [`files`] | files as answers | 9110 sections 8, 13, 14 |
+//! | `site` | small files of a folder, answered at once | |
+//! | `request`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
 
 pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod due;
 pub(crate) mod exchange;
+#[allow(dead_code)] // As for `server`.
+pub(crate) mod files;
 mod finish;
 mod gate;
 mod intake;
@@ -25,10 +28,8 @@ mod keeper;
 mod life;
 mod list;
 pub(crate) mod lua;
-mod precompressed;
 pub(crate) mod request;
 pub(crate) mod router;
-pub(crate) mod select;
 mod serve;
 #[allow(dead_code)] // The web server is not switched to it yet.
 pub(crate) mod server;

@@ -7,12 +7,10 @@
 
 use super::answer;
 use super::connection::{Connection, check_at};
-use super::precompressed::{self, Absent};
+use super::files::{Absent, Choice, Validators, accepted, find_copy};
 use super::request;
-use super::select::{self, Choice};
 use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::write;
-use crate::codec::range;
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile};
@@ -169,12 +167,21 @@ unsafe extern "C-unwind" fn compressed(state: *mut lua_State) -> c_int {
         let request = request::head(state, 4);
         let clock = ffi::luaL_checknumber(state, 5);
         let (site, folder) = check(state);
-        precompressed::push(state, || {
+        let mut coding = "";
+        let pushed = object::push_new(state, || {
             // A finalizer that has run since may have dropped one.
-            let site = object::living(site)?;
-            let folder = object::living(folder)?;
-            copy(&mut site.absent, folder, path, &facts, request, clock)
-        })
+            let site = object::living(site).ok_or(())?;
+            let folder = object::living(folder).ok_or(())?;
+            let found = copy(&mut site.absent, folder, path, &facts, request, clock);
+            let (copy, found) = found.ok_or(())?;
+            coding = found;
+            Ok::<_, ()>(copy)
+        });
+        if pushed.is_err() {
+            return 0;
+        }
+        crate::raw::push_bytes(state, coding.as_bytes());
+        2
     }
 }
 
@@ -187,12 +194,13 @@ fn copy(
     request: RequestHead<'_>,
     clock: f64,
 ) -> Option<(OpenFile, &'static str)> {
-    let accepted = precompressed::accepted(request);
+    let accepted = accepted(request);
+    let clock = (clock * 1e9) as u64;
     if accepted == [None; 2] || absent.has(path, clock) {
         return None;
     }
     let open = |name: &[u8]| folder.open_beneath(name);
-    let found = precompressed::find(open, path, original, accepted);
+    let found = find_copy(open, path, original, accepted);
     if found.is_none() {
         absent.note(path, clock);
     }
@@ -272,15 +280,11 @@ impl Representation<'_> {
         let space = connection.space();
         let (exchange, stream) = connection.parts();
         let facts = self.file.facts();
-        let known = select::validators(facts, self.coding);
-        let mut spans = range::spans();
-        let (status, first, length) = match known.choose(request, facts.size, &mut spans) {
-            Choice {
-                status: 206,
-                parts: 1,
-            } => (206, spans[0].first, spans[0].length),
-            Choice { status: 200, .. } => (200, 0, facts.size),
-            Choice { status: 304, .. } => (304, 0, 0),
+        let known = Validators::of(facts, self.coding, crate::event::clock::unix_seconds());
+        let (status, first, length) = match known.choose(request, facts.size) {
+            Choice::Parts(parts) if parts.len() == 1 => (206, parts[0].first, parts[0].length),
+            Choice::Whole => (200, 0, facts.size),
+            Choice::NotModified => (304, 0, 0),
             _ => return false,
         };
         let body = match status == 304 || exchange.is_head() {

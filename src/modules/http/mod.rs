@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 mod fields;
+pub(crate) mod files;
 pub(crate) mod form;
 pub(crate) mod pairs;
 pub(crate) mod request;

@@ -1,17 +1,19 @@
 //! Tables of names and values: queries, forms, parameters of routes. `http.pairs`.
 
-use crate::codec::pairs::Pairs;
+use crate::codec::pairs::{Few, Pairs, Texts};
 use crate::codec::uri;
 use crate::lua::{Call, Decoded, Event, Events, Fault, Function, Nil, Table, results};
 
 /// Pairs on their way to Lua, as a table by name; several values of one name are a list.
-pub(super) struct Named {
-    pairs: Pairs,
+#[derive(Clone, Copy)]
+pub(super) struct Named<T> {
+    pairs: T,
     /// The pair that is next.
     index: usize,
     place: Place,
 }
 
+#[derive(Clone, Copy)]
 enum Place {
     Begin,
     Name,
@@ -21,25 +23,34 @@ enum Place {
     End,
 }
 
-impl From<Pairs> for Decoded<Named> {
-    fn from(pairs: Pairs) -> Self {
-        Decoded(Named {
-            pairs,
-            index: 0,
-            place: Place::Begin,
-        })
+/// The table of these pairs.
+pub(super) fn named<T: Texts>(pairs: T) -> Decoded<Named<T>> {
+    Decoded(Named {
+        pairs,
+        index: 0,
+        place: Place::Begin,
+    })
+}
+
+results! {
+    /// The parameters of a route.
+    pub(super) enum Parameters {
+        Few(Decoded<Named<Few>>),
+        Many(Decoded<Named<Pairs>>),
     }
 }
 
-impl Named {
+impl<T: Texts> Named<T> {
+    #[inline]
     fn value(&mut self) -> Event<'_> {
         self.index += 1;
         Event::String(self.pairs.value(self.index - 1))
     }
 }
 
-impl Events for Named {
+impl<T: Texts> Events for Named<T> {
     const CALL: &'static str = "http.pairs";
+    #[inline]
     fn next(&mut self, _: u32) -> Event<'_> {
         match self.place {
             Place::Begin => {
@@ -85,7 +96,7 @@ impl Events for Named {
 
 results! {
     enum Found {
-        Pairs(Decoded<Named>),
+        Pairs(Decoded<Named<Pairs>>),
         TooMany(Nil),
     }
 }
@@ -99,5 +110,5 @@ pub(crate) const PAIRS: Function = Function::new(|call: &mut Call<'_>| {
             return Ok::<_, Fault>(Found::TooMany(Nil));
         }
     }
-    Ok(Found::Pairs(Pairs::of_query(text).into()))
+    Ok(Found::Pairs(named(Pairs::of_query(text))))
 });

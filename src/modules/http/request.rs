@@ -5,12 +5,12 @@
 //! else has that name.
 
 use super::fields::{strings, table};
-use super::pairs::Named;
+use super::pairs::{Named, Parameters, named};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
 use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::section;
-use crate::codec::pairs::Pairs;
+use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::RouteId;
 use crate::lua::{
@@ -178,9 +178,9 @@ fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
 }
 
 /// `head:query()` → decoded keys and values; repeated keys as lists, a key without `=` as `""`.
-fn query(call: &mut Call<'_>) -> Result<Decoded<Named>, Fault> {
+fn query(call: &mut Call<'_>) -> Result<Decoded<Named<Pairs>>, Fault> {
     let query = head(call, 1)?.query().unwrap_or_default();
-    Ok(Pairs::of_query(query).into())
+    Ok(named(Pairs::of_query(query)))
 }
 
 /// `head:version()` → `"1.0"` or `"1.1"`.
@@ -192,7 +192,7 @@ fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 }
 
 /// The value of a field, several joined by `, ` (cookies by `; `), or nil.
-fn named(head: RequestHead<'_>, name: &[u8]) -> Text {
+fn value(head: RequestHead<'_>, name: &[u8]) -> Text {
     match head.joined(name) {
         Some(value) => text(head, value),
         None => Text::None(Nil),
@@ -202,7 +202,7 @@ fn named(head: RequestHead<'_>, name: &[u8]) -> Text {
 /// `head:field(name)` → the value, several joined by `, ` (cookies by `; `), or nil. Case-blind.
 fn field(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
-    Ok(named(head, call.bytes(2)?))
+    Ok(value(head, call.bytes(2)?))
 }
 
 /// `head:field_all(name)` → list of the values, in order.
@@ -231,13 +231,13 @@ fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
 fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     Ok(match head.head.upgrade {
-        true => named(head, b"upgrade"),
+        true => value(head, b"upgrade"),
         false => Text::None(Nil),
     })
 }
 
 /// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
-fn params(call: &mut Call<'_>) -> Result<Decoded<Named>, Fault> {
+fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
     let path = head(call, 1)?.route_path();
     let routes = call.object::<AppRoutes>(2)?.0.borrow();
     let id = RouteId::from_number(call.integer(3)?);
@@ -246,11 +246,14 @@ fn params(call: &mut Call<'_>) -> Result<Decoded<Named>, Fault> {
         .zip(uri::normal_path(path, &mut scratch))
         .and_then(|(id, path)| Some((id, routes.values_of(path, id)?)));
     let Some((id, values)) = found else {
-        return Ok(Pairs::default().into());
+        return Ok(Parameters::Many(named(Pairs::default())));
     };
     let values = values.as_slice().iter().enumerate();
-    let named = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
-    Ok(Pairs::of_parameters(named).into())
+    let all = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
+    Ok(match Few::of(all.clone()) {
+        Some(few) => Parameters::Few(named(few)),
+        None => Parameters::Many(named(Pairs::of_parameters(all))),
+    })
 }
 
 /// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
@@ -301,8 +304,6 @@ pub(crate) const KIND: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `req[key]`; upvalues 1 and 2 are `KIND`'s arguments.
 const INDEX: Function = Function::new(|call: &mut Call<'_>| {
-    call.object::<Request>(1)?;
-    call.any(2)?;
     let known = call.field(1, KNOWN)?;
     let value = call.get(known, 2)?;
     if !call.is_none(value) {

@@ -1,0 +1,24 @@
+//! Files as answers: which file a path names, which of its copies a client gets, and what of it.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `site` | a folder that is served |
+//! | `validators` | entity tag and date; conditions and ranges of a request |
+//! | `copies` | compressed copies beside a file, `.br` and `.gz` |
+//! | `cache` | the content of small files |
+//!
+//! Nothing here waits but on the disk, knows a connection, or reads a clock.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod copies;
+mod site;
+#[cfg(test)]
+mod tests;
+mod validators;
+
+pub(crate) use copies::{Absent, accepted, find_copy};
+#[allow(unused_imports)] // The binding follows.
+pub(crate) use site::{Content, Options, Representation, Site};
+pub(crate) use validators::{Choice, Validators};

@@ -1,0 +1,267 @@
+//! A folder that is served. For each request the file is opened, or at least looked up: so an answer's bytes, length and
+//! validators are of one moment.
+
+use super::cache::Cache;
+use super::copies::{Absent, is_copy, path_of};
+use super::validators::{Choice, Validators};
+use crate::codec::{media, uri};
+use crate::file::folder::Folder;
+use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
+use crate::http::server::Clock;
+use bytes::Bytes;
+
+/// Up to so many bytes of a file are read at once; the system sends longer ones. lualib/lio/web/file.lua has the same.
+const READ_MOST: u64 = 32 * 1024;
+
+/// How a folder is served.
+#[derive(Default)]
+pub(crate) struct Options {
+    /// Whether names that begin with a dot are served.
+    pub(crate) hidden: bool,
+    /// Whether compressed copies are.
+    pub(crate) precompressed: bool,
+    /// The value of `Cache-Control`.
+    pub(crate) cache_control: Option<Box<[u8]>>,
+    /// How many bytes are kept in all, and of one file; 0: none.
+    pub(crate) cache: usize,
+    pub(crate) cache_file: usize,
+}
+
+/// A folder's options, and what is known of its files.
+pub(crate) struct Site {
+    options: Options,
+    absent: Absent,
+    cache: Cache,
+}
+
+/// What is sent for a file: itself, or a copy of it.
+pub(crate) struct Representation {
+    path: Vec<u8>,
+    pub(crate) facts: Facts,
+    pub(crate) content: Content,
+    /// The media type, without a charset.
+    kind: &'static str,
+    coding: Option<&'static str>,
+    /// Whether another client may get other bytes.
+    varies: bool,
+}
+
+pub(crate) enum Content {
+    Bytes(Bytes),
+    File(OpenFile),
+}
+
+impl Site {
+    pub(crate) fn new(options: Options) -> Site {
+        Site {
+            absent: Absent::default(),
+            cache: Cache::new(options.cache, options.cache_file),
+            options,
+        }
+    }
+
+    /// The path below the folder that the raw tail of a request's path names; `None` when that is no file's, or hidden.
+    pub(crate) fn path(&self, tail: &str) -> Option<Vec<u8>> {
+        let mut path = Vec::new();
+        uri::percent_decode(tail.as_bytes(), false, &mut path).ok()?;
+        let is_hidden = || path[0] == b'.' || memchr::memmem::find(&path, b"/.").is_some();
+        let is_served =
+            !path.is_empty() && !path.ends_with(b"/") && (self.options.hidden || !is_hidden());
+        is_served.then_some(path)
+    }
+
+    /// What is sent for the file at `path` to a client that takes these codings.
+    ///
+    /// # Errors
+    /// What hinders the opening of the file. A directory is given as its error.
+    pub(crate) fn find(
+        &mut self,
+        folder: &mut Folder,
+        path: Vec<u8>,
+        accepted: [Option<&'static str>; 2],
+        clock: Clock,
+    ) -> Result<Representation, Result<OpenFile, Refusal>> {
+        let (facts, content) = self.get(folder, &path).map_err(Err)?;
+        match content {
+            Some(Content::File(directory)) if facts.kind != Kind::File => {
+                return Err(Ok(directory));
+            }
+            _ => {}
+        }
+        let kind = media::of(&path);
+        let varies = self.options.precompressed && media::is_compressible(kind);
+        if varies
+            && let Some((path, facts, content, coding)) =
+                self.find_copy(folder, &path, &facts, accepted, clock)
+        {
+            return Ok(Representation {
+                path,
+                facts,
+                content,
+                kind,
+                coding: Some(coding),
+                varies,
+            });
+        }
+        let (facts, content) = match content {
+            Some(content) => (facts, content),
+            None => {
+                let file = folder.open_beneath(&path).map_err(Err)?;
+                (*file.facts(), Content::File(file))
+            }
+        };
+        Ok(Representation {
+            path,
+            facts,
+            content,
+            kind,
+            coding: None,
+            varies,
+        })
+    }
+
+    /// The facts of what is at a path, and its content; `None` where only the facts are kept.
+    fn get(
+        &mut self,
+        folder: &mut Folder,
+        path: &[u8],
+    ) -> Result<(Facts, Option<Content>), Refusal> {
+        if let Some(known) = self.cache.facts(path) {
+            match folder.look_up(path) {
+                Ok(facts) if facts == *known => {
+                    return Ok((facts, self.cache.content(path).map(Content::Bytes)));
+                }
+                _ => self.cache.remove(path),
+            }
+        }
+        let file = folder.open_beneath(path)?;
+        Ok((*file.facts(), Some(Content::File(file))))
+    }
+
+    /// The compressed copy of a file that the client likes best: its path, facts, content and coding.
+    fn find_copy(
+        &mut self,
+        folder: &mut Folder,
+        path: &[u8],
+        original: &Facts,
+        accepted: [Option<&'static str>; 2],
+        clock: Clock,
+    ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
+        if accepted == [None; 2] || self.absent.has(path, clock.now) {
+            return None;
+        }
+        for coding in accepted.into_iter().flatten() {
+            let name = path_of(path, coding);
+            let Ok((facts, Some(content))) = self.get(folder, &name) else {
+                continue;
+            };
+            if is_copy(&facts, original) {
+                // So that the file need not be opened to compare it with its copy.
+                if self.cache.takes(original, clock.unix) && self.cache.facts(path).is_none() {
+                    self.cache.put(path, original, None);
+                }
+                return Some((name, facts, content, coding));
+            }
+        }
+        self.absent.note(path, clock.now);
+        None
+    }
+
+    /// The bytes of a representation that answer a request, when they are few: its content, or one part; `None` when they
+    /// are not, or cannot be read.
+    pub(crate) fn load(
+        &mut self,
+        found: &Representation,
+        choice: &Choice,
+        clock: Clock,
+    ) -> Option<Bytes> {
+        let (first, length) = match choice {
+            Choice::Whole => (0, found.facts.size),
+            Choice::Parts(parts) => match parts[..] {
+                [part] => (part.first, part.length),
+                _ => return None,
+            },
+            _ => return Some(Bytes::new()),
+        };
+        let file = match &found.content {
+            Content::Bytes(bytes) => {
+                return Some(bytes.slice(first as usize..(first + length) as usize));
+            }
+            Content::File(file) => file,
+        };
+        if self.cache.takes(&found.facts, clock.unix) {
+            let whole = read(file, 0, found.facts.size)?;
+            self.cache
+                .put(&found.path, &found.facts, Some(whole.clone()));
+            return Some(whole.slice(first as usize..(first + length) as usize));
+        }
+        match length <= READ_MOST {
+            true => read(file, first, length),
+            false => None,
+        }
+    }
+
+    /// Hands over the fields of an answer but its type and length.
+    pub(crate) fn each_field(
+        &self,
+        found: &Representation,
+        validators: &Validators,
+        choice: &Choice,
+        mut add: impl FnMut(&'static [u8], &[u8]),
+    ) {
+        if found.varies {
+            add(b"Vary", b"Accept-Encoding");
+        }
+        if let Some(value) = &self.options.cache_control {
+            add(b"Cache-Control", value);
+        }
+        add(b"ETag", validators.tag());
+        add(b"Last-Modified", validators.date());
+        if *choice == Choice::NotModified {
+            return;
+        }
+        add(b"Accept-Ranges", b"bytes");
+        if let Some(coding) = found.coding {
+            add(b"Content-Encoding", coding.as_bytes());
+        }
+        if let Choice::Parts(parts) = choice
+            && let [part] = parts[..]
+        {
+            let (last, size) = (part.first + part.length - 1, found.facts.size);
+            let value = format!("bytes {}-{last}/{size}", part.first);
+            add(b"Content-Range", value.as_bytes());
+        }
+    }
+}
+
+impl Representation {
+    /// Its validators; `now` in seconds since the epoch.
+    pub(crate) fn validators(&self, now: u64) -> Validators {
+        Validators::of(&self.facts, self.coding, now)
+    }
+
+    /// The value of `Content-Type`.
+    pub(crate) fn content_type(&self) -> String {
+        media::with_charset(self.kind)
+    }
+
+    /// The file that the client has asked for, if it was opened to be sent.
+    pub(crate) fn into_original(self) -> Option<OpenFile> {
+        match self {
+            Representation {
+                content: Content::File(file),
+                coding: None,
+                ..
+            } => Some(file),
+            _ => None,
+        }
+    }
+}
+
+/// A part of a file; `None` when it is not there as a whole.
+fn read(file: &OpenFile, first: u64, length: u64) -> Option<Bytes> {
+    let length = usize::try_from(length).ok()?;
+    let mut bytes = Vec::new();
+    let got = read_at(file.descriptor()?, &mut bytes, length, first).ok()?;
+    (got == length).then(|| bytes.into())
+}

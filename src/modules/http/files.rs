@@ -1,0 +1,99 @@
+//! What `res:file` and `app:static` of lualib/lio/web/ ask of files: `http.select`, `http.compressed`, `http.media_type`,
+//! `http.boundary`.
+
+use super::request;
+use crate::codec::media;
+use crate::event::clock::unix_seconds;
+use crate::file::folder::Folder;
+use crate::file::{OpenFile, Refusal};
+use crate::http::files::{Choice, Validators, accepted, find_copy};
+use crate::lua::{Call, Fault, Function, New, Nil, Value, results};
+use std::hash::{BuildHasher, RandomState};
+
+type Selected<P> = (i64, Vec<u8>, Vec<u8>, P);
+
+results! {
+    enum Selection {
+        Whole(Selected<Nil>),
+        Part((i64, Vec<u8>, Vec<u8>, i64, i64)),
+        Parts(Selected<Value>),
+    }
+}
+
+/// `http.select(req, file, coding)` → status, tag, date: how the request is answered with the file, 200,
+/// 206, 304, 412 or 416; its `ETag`, which names the coding of its bytes, and its `Last-Modified`. For 206 also the
+/// first byte and the length, or a flat list of those of several ranges.
+pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
+    let head = request::head(call, 1)?;
+    let facts = call.object::<OpenFile>(2)?.facts();
+    let coding = match call.is_none(3) {
+        true => None,
+        false => Some(call.utf8(3)?),
+    };
+    let known = Validators::of(facts, coding, unix_seconds());
+    let choice = known.choose(head, facts.size);
+    let (status, tag, date) = (
+        choice.status().into(),
+        known.tag().to_vec(),
+        known.date().to_vec(),
+    );
+    let Choice::Parts(parts) = choice else {
+        return Ok::<_, Fault>(Selection::Whole((status, tag, date, Nil)));
+    };
+    Ok(match parts[..] {
+        [part] => Selection::Part((status, tag, date, part.first as i64, part.length as i64)),
+        _ => {
+            let numbers = parts.iter().flat_map(|part| [part.first, part.length]);
+            let numbers = numbers.map(|number| Value::Integer(number as i64));
+            Selection::Parts((status, tag, date, Value::List(numbers.collect())))
+        }
+    })
+});
+
+results! {
+    /// A compressed copy and its coding, or nothing.
+    pub(super) enum Copied {
+        Found((New<OpenFile>, &'static str)),
+        None(()),
+    }
+}
+
+impl From<Option<(OpenFile, &'static str)>> for Copied {
+    fn from(found: Option<(OpenFile, &'static str)>) -> Self {
+        match found {
+            Some((copy, coding)) => Copied::Found((New::of(copy), coding)),
+            None => Copied::None(()),
+        }
+    }
+}
+
+/// `http.compressed(folder, path, file, req)` → the copy beside `file`, whose path in the folder that is, and its
+/// coding; nothing for none. Without a folder the path is the program's own.
+pub(crate) const COMPRESSED: Function = Function::new(|call: &mut Call<'_>| {
+    let path = call.bytes(2)?.to_vec();
+    let facts = *call.object::<OpenFile>(3)?.facts();
+    let accepted = accepted(request::head(call, 4)?);
+    let found = match call.is_none(1) {
+        true => find_copy(OpenFile::open, &path, &facts, accepted),
+        false => {
+            let folder = call.object_mut::<Folder>(1)?;
+            let open = |name: &[u8]| -> Result<OpenFile, Refusal> { folder.open_beneath(name) };
+            find_copy(open, &path, &facts, accepted)
+        }
+    };
+    Ok::<_, Fault>(Copied::from(found))
+});
+
+/// `http.media_type(name)` → the value of `Content-Type` for a file of that name, and whether such files
+/// are worth a compressed copy.
+pub(crate) const MEDIA_TYPE: Function = Function::new(|call: &mut Call<'_>| {
+    let kind = media::of(call.bytes(1)?);
+    Ok::<_, Fault>((media::with_charset(kind), media::is_compressible(kind)))
+});
+
+/// `http.boundary()` → what separates the parts of a multipart body: unlike anything that a file could
+/// have on purpose.
+pub(crate) const BOUNDARY: Function = Function::new(|_: &mut Call<'_>| {
+    let random = || RandomState::new().hash_one(unix_seconds());
+    Ok::<_, Fault>(format!("{:016x}{:016x}", random(), random()))
+});
