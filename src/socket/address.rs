@@ -115,16 +115,6 @@ pub(crate) enum Side {
     Peer,
 }
 
-impl super::Socket {
-    /// Its address, or its peer's (getsockname(2), getpeername(2)).
-    pub(crate) fn address(&self, side: Side) -> io::Result<SockAddr> {
-        match side {
-            Side::Local => self.raw()?.local_addr(),
-            Side::Peer => self.raw()?.peer_addr(),
-        }
-    }
-}
-
 /// An address as programs see it.
 pub(crate) struct Parts {
     /// An IP address with its scope, or the name of a unix address.

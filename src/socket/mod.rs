@@ -18,10 +18,10 @@ mod transfer;
 pub(crate) mod twin;
 
 pub(crate) use table::Table;
-pub(crate) use transfer::Moved;
 
 use crate::event::adopt::{self, Held};
 use crate::event::{Kind, Source};
+use address::Side;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Type};
 use std::io;
@@ -91,6 +91,25 @@ pub(crate) enum Phase {
     Connected,
 }
 
+/// What a transfer ended in, when it did not fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moved<T> {
+    /// That much was done.
+    Done(T),
+    /// It would block.
+    WouldBlock,
+}
+
+impl<T> Moved<T> {
+    /// The same, with what was done changed.
+    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Moved<R> {
+        match self {
+            Moved::Done(value) => Moved::Done(f(value)),
+            Moved::WouldBlock => Moved::WouldBlock,
+        }
+    }
+}
+
 /// One socket. `source` is `None` once it is closed or given away.
 pub(crate) struct Socket {
     source: Option<Rc<Source>>,
@@ -105,17 +124,6 @@ pub(crate) struct Parts {
     held: Held,
     protocol: Protocol,
     phase: Phase,
-}
-
-/// Repeats a call that a signal interrupts.
-#[inline]
-fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
-    }
 }
 
 impl Socket {
@@ -319,6 +327,26 @@ impl Socket {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Its address, or its peer's (getsockname(2), getpeername(2)).
+    pub(crate) fn address(&self, side: Side) -> io::Result<SockAddr> {
+        match side {
+            Side::Local => self.raw()?.local_addr(),
+            Side::Peer => self.raw()?.peer_addr(),
+        }
+    }
+
+    /// The number of its outlet, made at first use; `None` for anything but a connection of its own.
+    pub(crate) fn outlet(&mut self) -> Option<u64> {
+        if self.outlet.is_none() {
+            let is_connection = self.protocol.is_stream() && self.phase == Phase::Connected;
+            if !is_connection || self.source().is_none_or(|source| source.is_lent()) {
+                return None;
+            }
+            self.outlet = Some(Box::new(outlet::Opened::new(self.number())));
+        }
+        self.outlet.as_ref().map(|opened| opened.number())
     }
 
     /// Closes: every selector forgets it, and the descriptor goes unless it was only lent. Idempotent.

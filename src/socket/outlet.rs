@@ -4,10 +4,9 @@
 //! An outlet has a number, under which every VM finds it. Invariant: the descriptor is used under the outlet's
 //! lock only, and the socket takes it out of there, under the same lock, before it closes it or gives it away.
 
-use super::{Phase, Socket, retried};
 use crate::event::adopt;
 use rustc_hash::FxHashMap;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
@@ -47,24 +46,20 @@ impl Drop for Opened {
     }
 }
 
-impl Socket {
-    /// The number of its outlet, made at first use; `None` for anything but a connection of its own.
-    pub(crate) fn outlet(&mut self) -> Option<u64> {
-        if let Some(opened) = &self.outlet {
-            return Some(opened.number);
-        }
-        let is_connection = self.protocol.is_stream() && self.phase == Phase::Connected;
-        if !is_connection || self.source().is_none_or(|source| source.is_lent()) {
-            return None;
-        }
-        let outlet = Arc::new(Outlet(Mutex::new(Some(self.number()))));
+impl Opened {
+    /// An outlet to the connected socket `descriptor`, which stays open as long.
+    pub(super) fn new(descriptor: RawFd) -> Opened {
+        let outlet = Arc::new(Outlet(Mutex::new(Some(descriptor))));
         let mut all = lock(&OUTLETS);
         all.last += 1;
         let number = all.last;
         all.open.insert(number, Arc::downgrade(&outlet));
         drop(all);
-        self.outlet = Some(Box::new(Opened { number, outlet }));
-        Some(number)
+        Opened { number, outlet }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 }
 
@@ -82,7 +77,7 @@ impl Outlet {
         };
         // The socket does not close it while the lock is held.
         let sent = adopt::borrowed(open, |socket| {
-            retried(|| match pieces {
+            retry_on_intr(|| match pieces {
                 [one] => send(socket, one, SendFlags::NOSIGNAL),
                 many => {
                     let nothing = &mut SendAncillaryBuffer::default();
@@ -101,7 +96,7 @@ impl Outlet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::{Moved, Table};
+    use crate::socket::{Moved, Socket, Table};
     use std::rc::Rc;
 
     fn pair() -> (Socket, Socket) {

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use super::{Moved, Socket, retried};
+use super::{Moved, Socket};
 use rustix::buffer::spare_capacity;
-use rustix::io::{Errno, pread};
+use rustix::io::{Errno, pread, retry_on_intr};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -36,7 +36,7 @@ impl Socket {
         count: usize,
     ) -> io::Result<Moved<usize>> {
         let mut buffer: Vec<u8> = Vec::with_capacity(count.min(COPIED));
-        if retried(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
+        if retry_on_intr(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
             return Ok(Moved::Done(0));
         }
         self.send(&buffer[..buffer.len().min(count)])
@@ -56,7 +56,7 @@ impl Socket {
             return Ok(0);
         }
         without_signal(count, || {
-            retried(|| rustix::fs::sendfile(socket, file, Some(&mut { offset }), count))
+            retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut { offset }), count))
         })
     }
 

@@ -1,32 +1,13 @@
 //! What a socket sends and receives. Invariant: the selector learns of each transfer that met the end of what there was.
 
 use super::address::from_rustix;
-use super::{Socket, retried};
+use super::{Moved, Socket};
 use crate::event::Source;
 use rustix::buffer::spare_capacity;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, recvfrom, send, sendmsg};
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
-
-/// What a transfer ended in, when it did not fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moved<T> {
-    /// That much was done.
-    Done(T),
-    /// It would block.
-    WouldBlock,
-}
-
-impl<T> Moved<T> {
-    /// The same, with what was done changed.
-    pub(crate) fn map<R>(self, f: impl FnOnce(T) -> R) -> Moved<R> {
-        match self {
-            Moved::Done(value) => Moved::Done(f(value)),
-            Moved::WouldBlock => Moved::WouldBlock,
-        }
-    }
-}
 
 impl Socket {
     /// Its selectors learn what a call found.
@@ -42,14 +23,15 @@ impl Socket {
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
         let size = buffer.capacity() - buffer.len();
-        let received = retried(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
+        let received =
+            retry_on_intr(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
         self.received(received, size)
     }
 
     /// recv(2) into `room`, which is not empty.
     pub(crate) fn receive_into(&self, room: &mut [u8]) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
-        let received = retried(|| Ok(recv(socket, &mut *room, RecvFlags::empty())?.1));
+        let received = retry_on_intr(|| Ok(recv(socket, &mut *room, RecvFlags::empty())?.1));
         self.received(received, room.len())
     }
 
@@ -76,7 +58,7 @@ impl Socket {
         room: &mut [u8],
     ) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
         let socket = self.open()?;
-        match retried(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
+        match retry_on_intr(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
             Ok((count, _, from)) => Ok(Moved::Done((count, from.and_then(from_rustix)))),
             Err(error) => self.read_failed(error),
         }
@@ -110,7 +92,7 @@ impl Socket {
     #[inline]
     fn send_with(&self, data: &[u8], flags: SendFlags) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
-        let sent = retried(|| send(socket, data, flags));
+        let sent = retry_on_intr(|| send(socket, data, flags));
         self.written(sent, data.len())
     }
 
@@ -118,7 +100,7 @@ impl Socket {
     pub(crate) fn send_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
         let total = pieces.iter().map(|piece| piece.len()).sum();
-        let sent = retried(|| {
+        let sent = retry_on_intr(|| {
             let nothing = &mut SendAncillaryBuffer::default();
             sendmsg(socket, pieces, nothing, SendFlags::NOSIGNAL)
         });

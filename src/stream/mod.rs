@@ -4,7 +4,7 @@
 //! - `transport.rs`: what a stream stands on: plain sockets now, TLS later
 //! - `receive.rs`: the forms of `recv`
 //! - `turns.rs`: who has a turn to read or to write
-//! - `parcel.rs`: connections on their way to another VM
+//! - `transfer.rs`: streams that are sent to another VM; `parcel.rs`: connections on their way there
 //! - `file.rs`: files, sent by the kernel
 //! - `queue.rs`: what is to be sent on one connection: bytes, shared bytes, ranges of files
 //!
@@ -19,6 +19,7 @@ pub(crate) mod queue;
 mod receive;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod transport;
 pub(crate) mod turns;
 
@@ -456,7 +457,7 @@ impl Stream {
         self.output_done = 0;
         self.sought = Vec::new();
         if self.parcel != 0 {
-            parcel::discard(std::mem::take(&mut self.parcel));
+            drop(parcel::take(std::mem::take(&mut self.parcel)));
         }
     }
 }

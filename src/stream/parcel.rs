@@ -1,27 +1,24 @@
 //! Connections on their way from one VM to another: `net.transfer` stands on this.
 //!
-//! A stream that is sent off leaves its socket and its bytes here, under a number that travels in a
-//! message. Whoever takes the number first has the connection: the receiver, or the sender again when
-//! the message failed. Invariant: each parcel is taken once, so no descriptor has two owners; one that
-//! nobody took is closed with the stream that sent it off.
+//! A stream that is sent off leaves its socket and its bytes here, under a number that travels in a message. Whoever takes
+//! the number first has the connection: the receiver, or the sender again when the message failed. Invariant: each parcel
+//! is taken once, so no descriptor has two owners; one that nobody took is closed with the stream that sent it off.
 
-use super::{Pool, Stream, Transport};
-use crate::socket::{Parts, Socket, Table};
+use crate::socket::Parts;
 use rustc_hash::FxHashMap;
-use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// What a stream is made of, without what belongs to a VM.
-struct Parcel {
-    socket: Parts,
-    data: Data,
+/// What a stream is made of, without what belongs to a VM. Dropped, it closes the socket.
+pub(super) struct Parcel {
+    pub(super) socket: Parts,
+    pub(super) data: Data,
 }
 
 /// What a stream has read, and is to send.
-struct Data {
-    input: Vec<u8>,
-    output: Vec<u8>,
-    ended: bool,
+pub(super) struct Data {
+    pub(super) input: Vec<u8>,
+    pub(super) output: Vec<u8>,
+    pub(super) ended: bool,
 }
 
 #[derive(Default)]
@@ -36,141 +33,21 @@ fn parcels() -> MutexGuard<'static, Parcels> {
     PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Drops a parcel, if it is still here, which closes its socket.
-pub(crate) fn discard(number: u64) {
-    let parcel = parcels().waiting.remove(&number);
-    drop(parcel);
-}
-
-impl Stream {
-    /// Leaves socket and bytes for whoever takes the number; this stream reads as closed then. `None`
-    /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
-    pub(crate) fn send_off(&mut self, number: u64) -> Option<u64> {
-        self.narrow();
-        let Transport::Plain(socket) = &mut self.transport;
-        let parcel = Parcel {
-            socket: socket.part()?,
-            data: Data {
-                input: self.input.release_unread(),
-                output: std::mem::take(&mut self.output).split_off(self.output_done),
-                ended: self.ended,
-            },
-        };
-        self.output_done = 0;
-        self.ended = true;
-        self.searched = 0;
-        self.sought = Vec::new();
-        let mut all = parcels();
-        let mut key = number;
-        if key == 0 {
+/// Leaves a parcel here, under the number that it was taken from, 0 for a new one. → its number
+pub(super) fn leave(parcel: Parcel, number: u64) -> u64 {
+    let mut all = parcels();
+    let number = match number {
+        0 => {
             all.last += 1;
-            key = all.last;
-            self.parcel = key;
+            all.last
         }
-        all.waiting.insert(key, parcel);
-        Some(key)
-    }
-
-    fn unpack(&mut self, data: Data) {
-        self.input.adopt(data.input.into());
-        self.output = data.output;
-        self.output_done = 0;
-        self.ended = data.ended;
-        self.fresh = true;
-        (self.reads, self.messages) = (0, 0);
-    }
-
-    /// Is again what it was before it was sent off; false when somebody has taken that.
-    pub(crate) fn take_back(&mut self) -> bool {
-        let number = std::mem::take(&mut self.parcel);
-        let Some(parcel) = parcels().waiting.remove(&number) else {
-            return false;
-        };
-        let Transport::Plain(socket) = &mut self.transport;
-        socket.restore(parcel.socket);
-        self.unpack(parcel.data);
-        true
-    }
-
-    /// The stream that was sent off under that number; `None` when somebody has taken it.
-    pub(crate) fn of_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
-        let parcel = parcels().waiting.remove(&number)?;
-        let socket = Socket::from_parts(parcel.socket, table);
-        let mut stream = Stream::new(Transport::Plain(socket), pool);
-        stream.unpack(parcel.data);
-        Some(stream)
-    }
-
-    /// Puts bytes before what is buffered, as if they had not been received yet.
-    pub(crate) fn unread(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.searched = 0;
-        let mut data =
-            Vec::with_capacity(super::buffer::SIZE.max(bytes.len() + self.buffered().len()));
-        data.extend_from_slice(bytes);
-        data.extend_from_slice(self.buffered());
-        let before = std::mem::take(&mut self.input);
-        self.input.adopt(data.into());
-        self.pool.put({ before }.release());
-    }
+        known => known,
+    };
+    all.waiting.insert(number, parcel);
+    number
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::socket::Moved;
-
-    fn pair() -> (Stream, Socket) {
-        let table = Rc::new(Table::default());
-        let (near, far) = Socket::pair(&table).unwrap();
-        let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
-        (stream, far)
-    }
-
-    fn received(socket: &Socket) -> Vec<u8> {
-        let mut room = Vec::with_capacity(256);
-        let Ok(Moved::Done(_)) = socket.receive(&mut room) else {
-            panic!("nothing came");
-        };
-        room
-    }
-
-    #[test]
-    fn a_stream_arrives_with_its_bytes_in_another_vm() {
-        let (mut stream, far) = pair();
-        stream.unread(b"abcdef");
-        stream.consume(2);
-        stream.unread(b"B");
-        stream.queue().extend_from_slice(b"queued");
-        let number = stream.send_off(0).unwrap();
-        assert!(stream.is_closed() && stream.buffered().is_empty());
-        let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
-        let mut other = Stream::of_parcel(number, &pool, &table).unwrap();
-        assert_eq!(other.buffered(), b"Bcdef");
-        assert!(other.send(&[b", sent"], &mut 0).unwrap());
-        assert_eq!(received(&far), b"queued, sent");
-        assert!(Stream::of_parcel(number, &pool, &table).is_none());
-        assert!(!stream.take_back());
-    }
-
-    #[test]
-    fn what_nobody_took_comes_back_or_is_closed_with_the_stream() {
-        let (mut stream, far) = pair();
-        stream.unread(b"kept");
-        stream.send_off(0).unwrap();
-        assert!(stream.take_back());
-        assert_eq!(stream.buffered(), b"kept");
-        stream.send_off(0).unwrap();
-        drop(stream);
-        assert_eq!(received(&far), b"");
-    }
-
-    #[test]
-    fn a_closed_stream_cannot_be_sent_off() {
-        let (mut stream, _far) = pair();
-        stream.close();
-        assert!(stream.send_off(0).is_none());
-    }
+/// Takes a parcel, if it is still here.
+pub(super) fn take(number: u64) -> Option<Parcel> {
+    parcels().waiting.remove(&number)
 }

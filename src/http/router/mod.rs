@@ -17,11 +17,8 @@ mod tree;
 
 use std::collections::HashMap;
 
-use pattern::{Pattern, Segment};
+use pattern::{MAX_PARAMETERS, Pattern, Segment};
 use tree::Tree;
-
-/// The most parameters, tail included, that a pattern can have.
-pub(crate) const MAX_PARAMETERS: usize = 16;
 
 /// What a route was made from.
 #[derive(Debug)]

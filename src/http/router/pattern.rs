@@ -3,8 +3,10 @@
 //! Called by `router` only. Invariant: a pattern that parsed has at most one tail, at its end,
 //! and distinct parameter names; its segments are its shape, without names and constraints.
 
-use super::MAX_PARAMETERS;
 use crate::codec::uri;
+
+/// The most parameters, tail included, that a pattern can have.
+pub(crate) const MAX_PARAMETERS: usize = 16;
 
 /// One segment of a shape. The order is that of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

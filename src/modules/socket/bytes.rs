@@ -1,8 +1,7 @@
 //! What a `lio.socket` object sends and receives, as methods of `methods.rs`.
 
-use super::Reply;
 use super::endpoint::{self, Endpoint};
-use super::methods::open;
+use super::reply::{Reply, open};
 use crate::lua::{Call, Failure, Fault, New, Nil, SCRATCH, Scratched, Stack, results, scratch};
 use crate::socket::Moved;
 use socket2::SockAddr;

@@ -1,6 +1,6 @@
 //! Addresses as objects of Lua's, and as arguments.
 
-use super::methods::open;
+use super::reply::open;
 use crate::lua::{Call, Failure, Fault, Function, New, Object, Stack, results};
 use crate::socket::address::{self, Parts, Refusal};
 use socket2::{Domain, SockAddr};

@@ -1,7 +1,8 @@
 //! What `lio.socket` objects can do; `bytes.rs` has what they send and receive.
 
+use super::bytes;
 use super::endpoint::{self, Endpoint};
-use super::{Reply, bytes};
+use super::reply::{Reply, open};
 use crate::lua::{Call, Failure, Fault, Function, Light, New, Object, Stack, results};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
@@ -37,16 +38,6 @@ impl Object for Socket {
     ];
     fn collected(&mut self) {
         self.close();
-    }
-}
-
-/// The open socket at argument 1, and the values of the call.
-#[inline]
-pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mut Stack), Fault> {
-    let (socket, stack) = call.split::<Socket>(1)?;
-    match socket.is_closed() {
-        true => Err(Fault::message("socket is already closed")),
-        false => Ok((socket, stack)),
     }
 }
 

@@ -1,39 +1,19 @@
 //! `lio.socket`: what makes sockets. Values on success, `false` when it would block, `nil, message, code` on failure;
 //! misuse raises. `methods.rs` has what its objects can do, `bytes.rs` what they send and receive, `endpoint.rs` addresses
-//! as objects.
+//! as objects, `reply.rs` what the calls share.
 
 mod bytes;
 pub(crate) mod endpoint;
 pub(crate) mod methods;
+mod reply;
 
-use crate::lua::{
-    Call, Failure, Fault, Flow, Function, List, ModuleWith, New, Pusher, Returns, Value,
-};
-use crate::socket::{Moved, Protocol, Socket, Table, inherit, twin};
+use crate::lua::{Call, Failure, Fault, Function, List, ModuleWith, New, Value};
+use crate::socket::{Protocol, Socket, Table, inherit, twin};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
-
-/// What a call that may block came to: its results, `false`, or a failure.
-pub(crate) struct Reply<T>(Result<Moved<T>, Failure>);
-
-impl<T: Returns> Returns for Reply<T> {
-    fn give(self, to: Pusher<'_>) -> Flow {
-        match self.0 {
-            Ok(Moved::Done(results)) => results.give(to),
-            Ok(Moved::WouldBlock) => false.give(to),
-            Err(failure) => failure.give(to),
-        }
-    }
-}
-
-impl<T> Reply<T> {
-    pub(crate) fn of(call: &'static str, result: io::Result<Moved<T>>) -> Reply<T> {
-        Reply(result.map_err(|error| Failure::io(call, &error)))
-    }
-}
 
 /// A socket, or a failure.
 type Made = Result<New<Socket>, Failure>;
