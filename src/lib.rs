@@ -90,17 +90,9 @@ pub fn install(lua: &mlua::Lua) -> mlua::Result<()> {
     lua::library::install_in::<modules::Builtin>(lua)
 }
 
-/// What the executable and the tests need beside [`install`]. Not for other programs: it changes without notice.
+/// What the tests need beside [`install`]. Not for other programs: it changes without notice.
 #[doc(hidden)]
 pub mod private {
-    use crate::lua::{Function, OPEN_LIBRARIES, library};
-    use crate::modules::{Builtin, coroutine, reload};
-
     /// What prepares the VM of a program, function by function.
-    pub const PROGRAM: &[Function] = &[
-        OPEN_LIBRARIES,
-        library::in_program::<Builtin>(),
-        coroutine::INSTALL,
-        reload::INSTALL,
-    ];
+    pub const PROGRAM: &[crate::Function] = crate::modules::PROGRAM;
 }

@@ -8,7 +8,7 @@ use crate::lua::{
     Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Next, Outcome, Pushing,
     Traceback, Vm, results, then,
 };
-use crate::private::PROGRAM;
+use crate::modules::PROGRAM;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::process::ExitCode;

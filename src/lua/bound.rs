@@ -26,7 +26,7 @@ impl Push for Functions {
             ffi::luaL_checkstack(state, 8, std::ptr::null());
             match self.table {
                 Some(index) => ffi::lua_pushvalue(state, at(index)),
-                None => crate::raw::module::push(state, &[]),
+                None => ffi::lua_createtable(state, 0, 4),
             }
             let table = ffi::lua_gettop(state);
             ffi::luaL_checktype(state, table, ffi::LUA_TTABLE);
@@ -60,7 +60,7 @@ impl Push for Lazy {
         // SAFETY: a pusher's promise.
         unsafe {
             ffi::luaL_checkstack(state, 8, std::ptr::null());
-            crate::raw::module::push(state, &[]);
+            ffi::lua_createtable(state, 0, 4);
             ffi::lua_createtable(state, 0, 1);
             ffi::lua_pushstring(state, c"__index".as_ptr());
             ffi::lua_pushvalue(state, at(self.1));

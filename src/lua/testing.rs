@@ -1,6 +1,6 @@
 //! VMs for the tests of other folders.
 
-use super::{Function, store};
+use super::{Function, library, store};
 use mlua::{Lua, Table, ffi};
 use std::ffi::c_int;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(open: Function, code: &str) -> String {
     unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        crate::raw::embed::install(state, None);
+        library::install::<crate::modules::Builtin>(state, library::Place::Last);
         store::ensure(state);
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());

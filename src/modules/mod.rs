@@ -101,6 +101,14 @@ impl Library for Builtin {
     ];
 }
 
+/// What prepares the VM of a program.
+pub(crate) const PROGRAM: &[Function] = &[
+    OPEN_LIBRARIES,
+    library::in_program::<Builtin>(),
+    coroutine::INSTALL,
+    reload::INSTALL,
+];
+
 /// What prepares the VM of a service.
 pub(crate) const SERVICE: &[Function] = &[
     OPEN_LIBRARIES,

@@ -35,7 +35,7 @@ results! {
 }
 
 /// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
-pub(crate) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
+pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
     let code = reload::is_watched().then(|| compiled("lio.loads"));
     Ok(match code.flatten() {
         Some(text) => {

@@ -18,13 +18,3 @@ pub(crate) fn text(module: &[u8]) -> Option<(&'static [u8], &'static str)> {
 pub(crate) fn is_for_services(name: &[u8]) -> bool {
     library::is_for_services::<Builtin>(name)
 }
-
-/// Makes what is built in loadable, behind all else.
-///
-/// # Safety
-/// As for [`library::install`].
-#[cfg(all(test, feature = "vendored"))]
-pub(crate) unsafe fn install(state: *mut mlua::ffi::lua_State, _: Option<i64>) {
-    // SAFETY: the caller keeps what the library asks for.
-    unsafe { library::install::<Builtin>(state, library::Place::Last) }
-}
