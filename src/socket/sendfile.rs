@@ -98,6 +98,7 @@ fn without_signal<E>(count: usize, call: impl FnOnce() -> Result<usize, E>) -> R
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
+    use crate::event::signals::restore_default;
     use std::io::Write;
     use std::os::fd::AsFd;
 
@@ -143,8 +144,8 @@ mod tests {
     /// A transfer of which the peer had taken a part when it went ended the process.
     #[test]
     fn a_peer_that_goes_in_the_middle_raises_no_signal() {
-        // SAFETY: the test's own process; SIGPIPE would end it.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        // It would end the test's process.
+        restore_default(libc::SIGPIPE);
         let moved = without_signal(10, || {
             // SAFETY: the signal goes to this thread, as the kernel's does.
             unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
@@ -155,8 +156,8 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_gone_raises_no_signal() {
-        // SAFETY: the test's own process; SIGPIPE would end it.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        // It would end the test's process.
+        restore_default(libc::SIGPIPE);
         let (left, mut right) = pair();
         right.close();
         let file = file(b"some bytes");

@@ -17,6 +17,9 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// A process that has listened goes on for so long before it takes the place of another.
+const PROVEN: Duration = Duration::from_millis(50);
+
 /// How far a process has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -106,6 +109,16 @@ impl Child {
     pub(super) fn end(&mut self, time: Duration) {
         self.phase = Phase::Ending(Instant::now() + time);
         self.signal(Signal::TERM);
+    }
+
+    /// When something is to be decided about it; a process that does not listen counts as starting for `load_time`.
+    pub(super) fn due(&self, load_time: Duration) -> Option<Instant> {
+        match self.phase {
+            Phase::Starting(since) => Some(since + load_time),
+            Phase::Listening(since) => Some(since + PROVEN),
+            Phase::Running => None,
+            Phase::Ending(due) => Some(due),
+        }
     }
 
     /// Whether it was told to end.

@@ -123,7 +123,6 @@ impl Files {
     /// about to write it anew, and without it nothing could run.
     pub(super) fn changed(&mut self) -> Vec<PathBuf> {
         self.look_at_folders();
-        self.look_for_folders();
         let mut changed = Vec::new();
         for files in [&mut self.files, &mut self.before] {
             for (path, known) in files {
@@ -139,34 +138,23 @@ impl Files {
         changed
     }
 
-    /// The folder of a file that was missing may be there now.
-    fn look_for_folders(&mut self) {
-        let files = self.files.iter().chain(&self.before);
-        let missing: Vec<_> = files
-            .filter(|(path, known)| {
-                !known.exists()
-                    && path
-                        .parent()
-                        .is_some_and(|folder| !self.folders.contains_key(folder))
-            })
-            .map(|(path, _)| path.clone())
-            .collect();
-        for path in missing {
-            self.watch_folders_of(&path);
-        }
-    }
-
-    /// A folder that was made anew is another one for the system.
+    /// A folder that was made anew is another one for the system, and that of a file that was missing may be there now.
     fn look_at_folders(&mut self) {
-        let folders: Vec<_> = self.folders.iter().map(|(k, v)| (k.clone(), *v)).collect();
-        for (folder, known) in folders {
-            let found = Fingerprint::of(&folder);
-            if !found.is_same_file(&known) {
-                if let Some(watcher) = &mut self.watcher {
-                    let _ = watcher.unwatch(&folder);
-                }
-                self.watch(folder);
+        let known = self.folders.iter();
+        let anew = known.filter(|(folder, known)| !Fingerprint::of(folder).is_same_file(known));
+        for folder in anew.map(|(folder, _)| folder.clone()).collect::<Vec<_>>() {
+            if let Some(watcher) = &mut self.watcher {
+                let _ = watcher.unwatch(&folder);
             }
+            self.watch(folder);
+        }
+        let files = self.files.iter().chain(&self.before);
+        let missing = files.filter(|(path, known)| {
+            let folder = path.parent();
+            !known.exists() && folder.is_some_and(|folder| !self.folders.contains_key(folder))
+        });
+        for path in missing.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+            self.watch_folders_of(&path);
         }
     }
 }

@@ -49,6 +49,19 @@ impl Kept {
         Some(address.as_socket()?.port())
     }
 
+    /// Whether it keeps others from an address.
+    fn is_in_the_way(&self, key: &[u8]) -> bool {
+        if path(key).is_some() {
+            return self.key == key;
+        }
+        match (port(key), port(&self.key)) {
+            (Some((wanted_kind, wanted)), Some((kind, _))) => {
+                wanted != 0 && kind == wanted_kind && self.bound_port() == Some(wanted)
+            }
+            _ => false,
+        }
+    }
+
     fn remove(self, keep_file: bool) {
         drop(self.descriptor);
         if !keep_file && let Some(path) = path(&self.key) {
@@ -99,37 +112,31 @@ impl Sockets {
 
     /// A process has closed one of its own. With `forget` nobody is to have it any more.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
-        let mut list = self.list.iter_mut();
-        let mine = |kept: &&mut Kept| kept.key == key && kept.owner == Some(process);
-        let Some(kept) = list.find(mine) else { return };
-        kept.owner = None;
-        if forget {
-            let is_mine = |kept: &Kept| kept.key == key && kept.owner.is_none();
-            if let Some(index) = self.list.iter().position(is_mine) {
-                self.list.swap_remove(index).remove(false);
-            }
+        let is_mine = |kept: &Kept| kept.key == key && kept.owner == Some(process);
+        let Some(index) = self.list.iter().position(is_mine) else {
+            return;
+        };
+        match forget {
+            true => self.list.swap_remove(index).remove(false),
+            false => self.list[index].owner = None,
         }
     }
 
     /// Whether one that `process` does not use stands in the way of an address.
     pub(super) fn stand_in_the_way(&self, process: u32, key: &[u8]) -> bool {
-        let mut list = self.list.iter();
-        list.any(|kept| kept.is_unused_by(process) && is_in_the_way(kept, key))
+        let mut others = self.list.iter().filter(|kept| kept.is_unused_by(process));
+        others.any(|kept| kept.is_in_the_way(key))
     }
 
     /// Closes those that stand in the way of an address and that `process` does not use.
     pub(super) fn make_way(&mut self, process: u32, key: &[u8]) {
-        self.close_if(|kept| kept.is_unused_by(process) && is_in_the_way(kept, key));
+        self.close_if(|kept| kept.is_unused_by(process) && kept.is_in_the_way(key));
     }
 
     /// Closes what `process` has left over of the sockets of one address: it has fewer workers.
     pub(super) fn close_surplus(&mut self, process: u32) {
-        let mine = self
-            .list
-            .iter()
-            .filter(|kept| kept.owner == Some(process))
-            .map(|kept| kept.key.clone())
-            .collect::<Vec<_>>();
+        let mine = self.list.iter().filter(|kept| kept.owner == Some(process));
+        let mine: Vec<_> = mine.map(|kept| kept.key.clone()).collect();
         self.close_if(|kept| kept.is_unused_by(process) && mine.contains(&kept.key));
     }
 
@@ -151,17 +158,5 @@ impl Sockets {
                 kept.remove(shared);
             }
         }
-    }
-}
-
-fn is_in_the_way(kept: &Kept, key: &[u8]) -> bool {
-    if path(key).is_some() {
-        return kept.key == key;
-    }
-    match (port(key), port(&kept.key)) {
-        (Some((wanted_kind, wanted)), Some((kind, _))) => {
-            wanted != 0 && kind == wanted_kind && kept.bound_port() == Some(wanted)
-        }
-        _ => false,
     }
 }

@@ -24,8 +24,6 @@ use std::time::{Duration, Instant};
 /// A change is acted upon when nothing has happened for so long, or at the latest after that.
 const QUIET: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A process that has listened goes on for so long before it takes the place of another.
-const PROVEN: Duration = Duration::from_millis(50);
 /// One that does not listen has loaded by then, if nobody waits for it.
 const LOADED: Duration = Duration::from_millis(300);
 /// A process that does not listen takes the place of one that does after so long.
@@ -55,7 +53,7 @@ pub(super) struct Supervisor {
     newest: u32,
     /// The next process starts when the one that was told to end has ended.
     waits: bool,
-    /// When something happened on the disk, first and last, that was not looked at.
+    /// When something happened on the disk first that was not looked at, and when it will be.
     disturbed: Option<(Instant, Instant)>,
     /// When sockets without a user are closed.
     tidy: Option<Instant>,
@@ -142,23 +140,17 @@ impl Supervisor {
     fn disturb(&mut self) {
         let now = Instant::now();
         let first = self.disturbed.map_or(now, |(first, _)| first);
-        self.disturbed = Some((first, now));
+        self.disturbed = Some((first, (first + PATIENCE).min(now + QUIET)));
     }
 
     /// When there is something to do although nothing happens.
     fn next_deadline(&self) -> Option<Instant> {
-        let looks = self
-            .disturbed
-            .map(|(first, last)| (first + PATIENCE).min(last + QUIET));
+        let looks = self.disturbed.map(|(_, due)| due);
         let polls = self.files.must_poll().then(|| Instant::now() + POLL);
-        let phases = self.children.iter().filter_map(|child| match child.phase {
-            Phase::Starting(since) => Some(since + self.load_time()),
-            Phase::Listening(since) => Some(since + PROVEN),
-            Phase::Running => None,
-            Phase::Ending(due) => Some(due),
-        });
-        let all = [looks, polls, self.tidy].into_iter().flatten();
-        all.chain(phases).min()
+        let load_time = self.load_time();
+        let phases = self.children.iter().map(|child| child.due(load_time));
+        let all = [looks, polls, self.tidy].into_iter().chain(phases);
+        all.flatten().min()
     }
 
     /// How long a process that does not listen counts as starting.
@@ -169,28 +161,30 @@ impl Supervisor {
 
     /// Does what is due.
     fn act(&mut self, now: Instant) {
+        let is_due = |due: Instant| due <= now;
         let load_time = self.load_time();
         for index in 0..self.children.len() {
-            match self.children[index].phase {
-                Phase::Starting(since) if now >= since + load_time => self.take_over(index),
-                Phase::Listening(since) if now >= since + PROVEN => self.take_over(index),
-                Phase::Ending(due) if now >= due => {
-                    report("a process does not end, killing it");
-                    self.children[index].signal(Signal::KILL);
-                    self.children[index].phase = Phase::Ending(now + DRAIN);
-                }
-                _ => {}
+            let child = &mut self.children[index];
+            if !child.due(load_time).is_some_and(is_due) {
+                continue;
+            }
+            if child.is_ending() {
+                report("a process does not end, killing it");
+                child.signal(Signal::KILL);
+                child.phase = Phase::Ending(now + DRAIN);
+            } else {
+                self.take_over(index);
             }
         }
-        if self.tidy.is_some_and(|due| now >= due) {
+        if self.tidy.is_some_and(is_due) {
             self.tidy = None;
             self.sockets.close_unused(self.newest);
         }
-        let is_due =
-            |(first, last): (Instant, Instant)| now >= last + QUIET || now >= first + PATIENCE;
-        if self.disturbed.is_some_and(is_due)
-            || self.disturbed.is_none() && self.files.must_poll() && !self.ending
-        {
+        let looks = match self.disturbed {
+            Some((_, due)) => is_due(due),
+            None => self.files.must_poll() && !self.ending,
+        };
+        if looks {
             self.disturbed = None;
             let changed = self.files.changed();
             if !changed.is_empty() && !self.ending {
@@ -234,24 +228,21 @@ impl Supervisor {
         if self.waits {
             return;
         }
-        let active = |child: &&mut Child| !child.is_ending();
-        let mut active: Vec<_> = self.children.iter_mut().filter(active).collect();
-        // One that starts while another runs is not needed any more.
-        for child in active.iter_mut().skip(1) {
-            child.end(BRIEF);
-        }
-        let numbers: Vec<_> = active.iter().map(|child| child.number).collect();
-        let first = active.into_iter().next();
-        for &failed in numbers.iter().skip(1) {
-            self.sockets.give_back(failed);
-        }
-        match first {
-            Some(old) if old.listens => self.start(),
-            Some(old) => {
+        let mut active = self.children.iter_mut().filter(|child| !child.is_ending());
+        let listens = active.next().map(|old| {
+            if !old.listens {
                 old.end(BRIEF);
-                self.waits = true;
             }
-            None => self.start(),
+            old.listens
+        });
+        // One that starts while another runs is not needed any more.
+        for failed in active {
+            failed.end(BRIEF);
+            self.sockets.give_back(failed.number);
+        }
+        match listens {
+            Some(false) => self.waits = true,
+            _ => self.start(),
         }
     }
 
@@ -337,20 +328,19 @@ impl Supervisor {
             self.retire_others(number);
             self.leaving = Some((number, now + LEAVING));
         }
-        let again = self
-            .leaving
-            .is_some_and(|(who, due)| who == number && now < due);
+        let leaving = self.leaving.filter(|(wants, _)| *wants == number);
+        let again = leaving.is_some_and(|(_, due)| now < due);
         if let Some(child) = self.child(number) {
             child.confirm(again);
         }
     }
 
     fn ended(&mut self, number: u32) -> io::Result<()> {
-        let mut children = self.children.iter();
-        let Some(index) = children.position(|child| child.number == number) else {
+        let mut ended = self.children.extract_if(.., |child| child.number == number);
+        let Some(mut child) = ended.next() else {
             return Ok(());
         };
-        let mut child = self.children.remove(index);
+        drop(ended);
         let status = child.reap()?;
         if self.ending {
             if number == self.decides {
