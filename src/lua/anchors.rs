@@ -8,7 +8,7 @@
 //! coroutine is touched. Hence the invariant that `thread` stands on: *unless the anchors are gone, what is in the table
 //! exists.*
 
-use super::object::shared_key;
+use super::block::shared_key;
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use super::thread::{Coroutine, Threads};

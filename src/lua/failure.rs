@@ -2,8 +2,8 @@
 //!
 //! The message names the call and the system's text, the code is one short word that a program can test.
 
-use super::function::Flow;
-use super::returns::{Nil, Pusher, Returns};
+use super::flow::{Flow, Returns};
+use super::returns::{Nil, Pusher};
 use rustix::io::Errno;
 use std::io;
 
@@ -56,6 +56,16 @@ impl Returns for Failure {
     #[cold]
     fn give(self, to: Pusher<'_>) -> Flow {
         (Nil, self.message(), self.code()).give(to)
+    }
+}
+
+impl<R: Returns> Returns for Result<R, Failure> {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        match self {
+            Ok(results) => results.give(to),
+            Err(failure) => failure.give(to),
+        }
     }
 }
 

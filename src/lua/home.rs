@@ -1,13 +1,15 @@
-//! What a VM of ours has beside Lua's own, and how it is found from any state of the VM: by the VM's allocator.
+//! What a VM of ours has beside Lua's own, and how it is found from any state of the VM: by the VM's allocator. A VM that is
+//! not ours has only a store, in its registry; that one is never freed before the process ends: a script can call its
+//! finalizer when it likes, which only closes it, see `registry`.
 
-use super::interrupt::OnInterrupt;
-use super::object::type_number;
+use super::block::{self, shared_key, type_number};
 use super::store::Store;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
+use std::rc::Rc;
 
 /// What a VM of ours has beside Lua's own: the allocator is given it, so it is found from any state of the VM.
 pub(super) struct Home {
@@ -22,11 +24,28 @@ pub(super) struct Home {
     pub(super) main: Cell<*mut lua_State>,
     /// A panic has unwound a call of the VM: nothing may enter that again.
     pub(super) is_broken: Cell<bool>,
-    pub(super) on_interrupt: OnceCell<OnInterrupt>,
-    pub(super) warnings: super::warning::State,
-    /// The coroutines that are interrupted with the main function; null for none.
-    pub(super) threads: Cell<*const super::Threads>,
+    /// What an interrupt sets, see `interrupt`.
+    pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
+    pub(super) warnings: Cell<Warnings>,
+    /// The `Threads` whose coroutines are interrupted with the main function; null for none.
+    pub(super) threads: Cell<*const c_void>,
 }
+
+/// Whether warnings are written.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Warnings {
+    /// Only `warn("@on")` counts. A new VM of Lua 5.4 begins so.
+    #[cfg_attr(not(feature = "lua55"), default)]
+    Off,
+    /// A new VM of Lua 5.5 begins so.
+    #[cfg_attr(feature = "lua55", default)]
+    On,
+    /// A piece of a warning was written, and more follows.
+    Continued,
+}
+
+/// What the registry of a VM that is not ours holds.
+pub(super) struct Place(pub(super) &'static Store);
 
 /// What has a VM of ours; `None` for any other.
 ///
@@ -86,15 +105,39 @@ pub(crate) unsafe fn main_of(state: *mut lua_State) -> Option<*mut lua_State> {
     unsafe { of(state).map(|home| home.main.get()) }
 }
 
-/// Names the coroutines of the VM for interrupts; null for none. // bridge
+/// The store of the VM; `None` when it has none yet, or a script has taken it away.
 ///
 /// # Safety
-/// As for [`of`]; they live until this is called again.
-pub(crate) unsafe fn set_threads(state: *mut lua_State, threads: *const super::Threads) {
-    // SAFETY: a valid state has a home, or none.
-    if let Some(home) = unsafe { of(state) } {
-        home.threads.set(threads);
+/// `state` is valid, with a free stack slot.
+#[inline]
+pub(super) unsafe fn store_of(state: *mut lua_State) -> Option<&'static Store> {
+    // SAFETY: a store lives as long as the VM, longer than any frame that uses it.
+    match unsafe { of(state) } {
+        Some(home) => Some(&home.store),
+        // SAFETY: the state is valid, with a free stack slot, as promised.
+        None => unsafe { in_registry(state) },
     }
+}
+
+/// The store of a VM that is not ours.
+#[inline(never)]
+unsafe fn in_registry(state: *mut lua_State) -> Option<&'static Store> {
+    // SAFETY: what is there is asked for its type; such a store is never freed.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, shared_key::<Store>());
+        let place = block::test::<Place>(state, -1).map(|place| (*place).0);
+        ffi::lua_pop(state, 1);
+        place
+    }
+}
+
+/// The value of type `T` that the VM has one of, for raw functions that are left. // bridge
+///
+/// # Safety
+/// As for [`store_of`].
+pub(crate) unsafe fn shared<T: Default + 'static>(state: *mut lua_State) -> Option<Rc<T>> {
+    // SAFETY: `state` is as that asks for.
+    unsafe { store_of(state) }?.shared()
 }
 
 /// The `lua_Alloc`s of VMs of ours, by whose address these are known: read from here alone, as a function may have several.

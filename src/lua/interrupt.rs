@@ -6,8 +6,10 @@
 //! nothing is interrupted.
 
 use super::call::Call;
-use super::fault::{Fault, panic_message};
+use super::fault::Fault;
 use super::home::{self, Home};
+use super::step::only;
+use super::thread::Threads;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -15,10 +17,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// What runs when a VM is interrupted, in the place of the function that was. An error is raised there, and again wherever
-/// it is caught. It must not look at the values of the call: they are that function's.
-pub(crate) type OnInterrupt = fn(&mut Call<'_>) -> Result<(), Fault>;
 
 thread_local! {
     /// The VM that this thread runs, for the signal's handler.
@@ -121,11 +119,34 @@ extern "C" fn on_signal(_: c_int) {
     // SAFETY: this thread runs the VM, so its home is there; only plain fields are read, and `lua_sethook` may be called at
     // any time by the thread that runs the VM.
     unsafe {
-        set_hook((*home).main.get(), true);
-        let threads = (*home).threads.get();
-        if !threads.is_null() {
-            (*threads).for_each_running(false, |state| set_hook(state, true));
+        let home = &*home;
+        let hook @ Some(_) = home.on_interrupt.get().copied() else {
+            return;
+        };
+        set_hook(home.main.get(), hook);
+        if let Some(threads) = threads(home) {
+            threads.for_each_running(false, |state| set_hook(state, hook));
         }
+    }
+}
+
+/// The coroutines that are interrupted with the main function.
+///
+/// # Safety
+/// What [`set_threads`] asks for.
+unsafe fn threads(home: &Home) -> Option<&Threads> {
+    // SAFETY: only `set_threads` writes it, and they live as long as they are named.
+    unsafe { home.threads.get().cast::<Threads>().as_ref() }
+}
+
+/// Names the coroutines of the VM for interrupts; null for none. // bridge
+///
+/// # Safety
+/// `state` is valid; they live until this is called again.
+pub(crate) unsafe fn set_threads(state: *mut lua_State, threads: *const Threads) {
+    // SAFETY: a valid state has a home, or none.
+    if let Some(home) = unsafe { home::of(state) } {
+        home.threads.set(threads.cast());
     }
 }
 
@@ -133,39 +154,48 @@ extern "C" fn on_signal(_: c_int) {
 ///
 /// # Safety
 /// This thread runs the VM of the state.
-unsafe fn set_hook(state: *mut lua_State, is_on: bool) {
+unsafe fn set_hook(state: *mut lua_State, hook: Option<ffi::lua_Hook>) {
+    let (mask, count) = match hook {
+        Some(_) => (ffi::LUA_MASKCOUNT, 1),
+        None => (0, 0),
+    };
     // SAFETY: it is the running thread that sets the hook, as `lua_sethook` asks for.
-    unsafe {
-        match is_on {
-            true => ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, 1),
-            false => ffi::lua_sethook(state, None, 0, 0),
-        }
-    }
+    unsafe { ffi::lua_sethook(state, hook, mask, count) }
+}
+
+/// Has `handler` run when the VM is interrupted, between two instructions, in the place of the function that was. An error
+/// is raised there, and again wherever it is caught. It must not look at the values of the call: they are that function's.
+pub(super) fn on_interrupt<F>(home: &Home, _: F)
+where
+    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+{
+    let _ = home.on_interrupt.set(hook::<F>);
 }
 
 /// Between two instructions.
-unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
+unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, _: *mut lua_Debug)
+where
+    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+{
     // SAFETY: Lua calls it with a valid state, and room for 20 values; what is left of the step when its error is raised is
     // the error. The values below are those of the interrupted function.
     unsafe {
         let Some(home) = home::of(state) else { return };
-        let Some(handler) = home.on_interrupt.get() else {
-            return;
-        };
-        set_hook(state, false);
-        set_hook(home.main.get(), false);
+        set_hook(state, None);
+        set_hook(home.main.get(), None);
         let top = ffi::lua_gettop(state);
-        let result = catch_unwind(AssertUnwindSafe(|| handler(&mut Call::new(state, 20))));
+        let result = catch_unwind(AssertUnwindSafe(|| only::<F>()(&mut Call::new(state, 20))));
         let fault = match result {
             Ok(Ok(())) => return ffi::lua_settop(state, top),
             Ok(Err(fault)) => fault,
-            Err(panic) => Fault::message(panic_message(panic)),
+            Err(panic) => Fault::panic(panic),
         };
         // What catches the error gets it again, and what has resumed this must not go on either.
-        set_hook(state, true);
-        set_hook(home.main.get(), true);
-        if let Some(threads) = home.threads.get().as_ref() {
-            threads.for_each_running(true, |state| set_hook(state, true));
+        let again: Option<ffi::lua_Hook> = Some(hook::<F>);
+        set_hook(state, again);
+        set_hook(home.main.get(), again);
+        if let Some(threads) = threads(home) {
+            threads.for_each_running(true, |state| set_hook(state, again));
         }
         fault.raise(state)
     }

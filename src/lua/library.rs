@@ -7,11 +7,14 @@
 
 use super::call::Call;
 use super::fault::Fault;
-use super::function::{Flow, Function, Next, Outcome, Then, guarded, then};
+use super::flow::Pushing;
+use super::flow::{Flow, Next, Outcome, Returns, Then, results};
+use super::function::Function;
 use super::object::Key;
+use super::registry;
 use super::returns::sealed::Sealed;
-use super::returns::{Argument, Push, Pusher, Pushing, Returns, results};
-use super::store;
+use super::returns::{Argument, Push, Pusher};
+use super::step::{guarded, then};
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
 use std::ffi::{CStr, c_int, c_void};
@@ -274,7 +277,7 @@ pub(crate) unsafe fn install<L: Library>(state: *mut lua_State, place: Place) {
         }
         ffi::lua_pushboolean(state, 1);
         ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, mark);
-        store::ensure(state);
+        registry::ensure(state);
         insert(state, Function::new(search::<L>), place);
     }
 }

@@ -14,12 +14,15 @@
 //!
 //! | file | topic |
 //! |---|---|
-//! | `function` | functions as Lua gets them; steps, and what follows them |
+//! | `function` | functions as Lua gets them |
+//! | `step` | steps: how Lua calls them |
+//! | `flow` | what follows a step |
 //! | `call` | a call, and the objects among its values |
 //! | `stack` | its values |
-//! | `returns` | what a step gives back |
+//! | `returns` | values that a step gives back |
 //! | `new` | objects that it gives, and bytes that an object gives |
 //! | `store` | what the core keeps for a VM |
+//! | `registry` | where a VM that is not ours has that |
 //! | `failure` | failures that are returned |
 //! | `fault` | errors that a step raises |
 //! | `build` | tables, modules, functions with upvalues |
@@ -31,7 +34,8 @@
 //! | `kept` | values that a VM keeps; code in Lua |
 //! | `protected` | what takes memory in the middle of a step |
 //! | `scratch` | bytes of the thread, on their way to Lua |
-//! | `object` | Rust values that Lua holds |
+//! | `block` | where Rust values lie that Lua holds |
+//! | `object` | how they are made |
 //! | `fields` | values of Lua that those keep |
 //! | `coroutine` | the coroutine that runs, and others |
 //! | `library` | the modules that are built in, and entry points |
@@ -47,6 +51,7 @@
 //! | `frames` | functions that are active on them |
 
 mod anchors;
+mod block;
 mod bound;
 mod build;
 mod call;
@@ -56,6 +61,7 @@ mod events;
 mod failure;
 mod fault;
 mod fields;
+mod flow;
 mod frames;
 mod function;
 pub(crate) mod home;
@@ -67,11 +73,13 @@ pub(crate) mod object;
 #[cfg(feature = "panics")]
 pub(crate) mod panics;
 mod protected;
+mod registry;
 mod returns;
 mod scratch;
 mod stack;
 mod standard_file;
-pub(crate) mod store;
+mod step;
+mod store;
 #[cfg(all(test, feature = "vendored"))]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -95,17 +103,16 @@ pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, code_of};
 pub(crate) use fault::Fault;
 pub(crate) use fields::{Field, Holder, Noted};
+pub(crate) use flow::{Flow, Next, Outcome, Pushing, Returns, Then, give, results};
 pub(crate) use frames::Frame;
 pub use function::Function;
-pub(crate) use function::{Flow, Next, Outcome, Then, then};
 pub(crate) use kept::{Code, Keep, Kept};
 pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source};
 pub(crate) use object::Object;
-pub(crate) use returns::{
-    Argument, Bytes, Many, Nil, Push, Pusher, Pushing, Returns, Values, give, results,
-};
+pub(crate) use returns::{Argument, Bytes, Many, Nil, Push, Pusher, Values};
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
+pub(crate) use step::then;
 pub(crate) use text::{ERROR_TEXT, TO_TEXT};
 pub(crate) use thread::{
     Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,

@@ -5,10 +5,11 @@
 
 use super::call::Call;
 use super::fault::Fault;
+use super::home;
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use super::stack::{Stack, at};
-use super::store::{self, Store};
+use super::store::Store;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,7 +61,7 @@ impl Call<'_> {
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
         // SAFETY: there is room.
-        let store = unsafe { store::of(self.state) };
+        let store = unsafe { home::store_of(self.state) };
         self.room += 1;
         let shared = store.and_then(Store::shared::<T>);
         shared.ok_or_else(|| Fault::message("the VM is closing"))

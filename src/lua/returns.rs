@@ -1,8 +1,6 @@
-//! What a step gives Lua when it is over.
+//! Values that a step gives Lua when it is over: how they are pushed.
 
-use super::failure::Failure;
-use super::function::{Doing, Flow, Next};
-use super::store;
+use super::home;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -58,12 +56,6 @@ pub(crate) trait Values: Sized + 'static {
     fn push_all(&mut self, to: Pusher<'_>) -> c_int;
 }
 
-/// The results of a function; or of a step, what is to follow it.
-pub(crate) trait Returns: Sized + 'static {
-    /// Pushes what is to be pushed. May raise: what owns something is parked before.
-    fn give(self, to: Pusher<'_>) -> Flow;
-}
-
 /// Has `push` push `value`, which is parked meanwhile if it owns anything.
 #[inline(always)]
 pub(super) fn safely<T: 'static, R>(
@@ -86,7 +78,7 @@ fn push_parked<T: 'static, R>(
     let mark = 0u8;
     // SAFETY: a pusher has room. What is parked stays until it is left: a raise skips only plain data.
     unsafe {
-        match store::of(to.state) {
+        match home::store_of(to.state) {
             Some(store) => {
                 let (number, parked) = store.park(value, (&raw const mark).addr());
                 let pushed = push(&mut *parked, to);
@@ -190,79 +182,3 @@ impl<T: Push + 'static> Values for Many<T> {
         count
     }
 }
-
-impl<V: Values> Returns for V {
-    #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
-        Flow::returns(push_all(self, to))
-    }
-}
-
-#[inline(always)]
-fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
-    safely(values, to, V::push_all)
-}
-
-/// Gives the results of a raw function that is left. // bridge → how many
-///
-/// # Safety
-/// As for the results of a step of the function that runs, with room for 20 values.
-pub(crate) unsafe fn give<R: Returns>(state: *mut lua_State, results: R) -> c_int {
-    // SAFETY: the caller has the room of a function's results, and owns nothing.
-    unsafe { results.give(Pusher::new(state)).count() }
-}
-
-/// What follows a step that has values to push which take memory; see [`Next::pushing`].
-pub(crate) struct Pushing<V> {
-    pub(super) values: V,
-    pub(super) flow: Flow,
-}
-
-impl<V: Values> Returns for Pushing<V> {
-    #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
-        push_all(self.values, to);
-        self.flow
-    }
-}
-
-impl<R: Returns> Returns for Result<R, Failure> {
-    #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
-        match self {
-            Ok(results) => results.give(to),
-            Err(failure) => failure.give(to),
-        }
-    }
-}
-
-impl<R: Returns> Returns for Next<R> {
-    #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
-        match self.0 {
-            Doing::Return(results) => results.give(to),
-            Doing::Flow(flow) => flow,
-        }
-    }
-}
-
-/// `results! { enum Name { Variant(Results), … } }`: an enum of different results of one function.
-macro_rules! results {
-    ($(#[$doc:meta])* $visibility:vis enum $name:ident {
-        $($(#[$about:meta])* $variant:ident($results:ty)),* $(,)?
-    }) => {
-        $(#[$doc])*
-        $visibility enum $name {
-            $($(#[$about])* $variant($results)),*
-        }
-        impl $crate::lua::Returns for $name {
-            #[inline(always)]
-            fn give(self, to: $crate::lua::Pusher<'_>) -> $crate::lua::Flow {
-                match self {
-                    $($name::$variant(results) => results.give(to)),*
-                }
-            }
-        }
-    };
-}
-pub(crate) use results;

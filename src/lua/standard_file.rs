@@ -1,11 +1,14 @@
-//! Files of Lua's standard library, as descriptors. They are known by their metatable, whose name the store keeps as a
+//! Files of Lua's standard library, as descriptors. They are known by their metatable, whose name the registry has as a
 //! string, so that looking it up takes no memory.
 
+use super::block::Key;
 use super::stack::{Stack, at};
-use super::store::FILE_NAME;
 use mlua::ffi;
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
+
+/// Where the registry has the name of the metatable of the standard library's files.
+pub(super) static FILE_NAME: Key = Key::new(0);
 
 /// How such a file begins in memory, in both versions of Lua.
 #[repr(C)]

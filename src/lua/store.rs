@@ -3,21 +3,11 @@
 //! A memory error in the giving of a value skips the frames of the core; what they owned would leak. So it is parked here
 //! meanwhile, and what an error has left behind is dropped by whoever parks something next.
 //!
-//! A VM of ours has its store where its allocator finds it, see `vm`. Any other has it in the registry; that one is never
-//! freed before the process ends: a script can call its finalizer when it likes, which only closes it.
+//! Where it lies, `home` says.
 
-use super::call::Call;
-use super::fault::Fault;
-use super::function::Function;
-use super::object::{self, Key, Object};
-use mlua::ffi::{self, lua_State};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
-use std::ffi::CStr;
 use std::rc::Rc;
-
-/// Where the registry has the name of the metatable of the standard library's files.
-pub(super) static FILE_NAME: Key = Key::new(0);
 
 #[derive(Default)]
 pub(super) struct Store {
@@ -31,89 +21,6 @@ struct Entry {
     thread: usize,
     frame: usize,
     value: Box<dyn Any>,
-}
-
-/// What the registry holds.
-struct Place(&'static Store);
-
-impl Object for Place {
-    const NAME: &'static CStr = c"lio.store";
-    const METHODS: &'static [(&'static CStr, Function)] = &[];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__gc", Function::new(close))];
-}
-
-/// The store's finalizer. When the VM closes, nobody else drops what a memory error has left here.
-fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    let Ok(&Place(store)) = call.object::<Place>(1) else {
-        return Ok(());
-    };
-    store.closed.set(true);
-    // Others may hold them still.
-    drop(store.shared.take());
-    if call.is_called_by_nobody()? {
-        store.leave(0);
-    }
-    Ok(())
-}
-
-/// The store of the VM; `None` when it has none yet, or a script has taken it away.
-///
-/// # Safety
-/// `state` is valid, with a free stack slot.
-#[inline]
-pub(super) unsafe fn of(state: *mut lua_State) -> Option<&'static Store> {
-    // SAFETY: a store lives as long as the VM, longer than any frame that uses it.
-    match unsafe { super::home::of(state) } {
-        Some(home) => Some(&home.store),
-        // SAFETY: the state is valid, with a free stack slot, as promised.
-        None => unsafe { in_registry(state) },
-    }
-}
-
-/// The store of a VM that is not ours.
-#[inline(never)]
-unsafe fn in_registry(state: *mut lua_State) -> Option<&'static Store> {
-    // SAFETY: what is there is asked for its type; such a store is never freed.
-    unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, object::shared_key::<Store>());
-        let place = object::test::<Place>(state, -1).map(|place| (*place).0);
-        ffi::lua_pop(state, 1);
-        place
-    }
-}
-
-/// Gives the VM a store, unless it has one, and the name by which files are known.
-///
-/// # Safety
-/// `state` is valid, with 8 free stack slots; may raise, so no frame between here and Lua owns anything.
-pub(crate) unsafe fn ensure(state: *mut lua_State) {
-    // SAFETY: the caller's promise; made once Lua has a block for it.
-    unsafe {
-        // Also a VM of our own, which has its store elsewhere, needs the name.
-        ffi::lua_pushstring(state, c"FILE*".as_ptr());
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
-        if of(state).is_some() {
-            return;
-        }
-        let made = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(Place(Box::leak(Box::default())))
-        });
-        let Ok(_) = made;
-        match of(state) {
-            // A finalizer was faster.
-            Some(_) => ffi::lua_pop(state, 1),
-            None => ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, object::shared_key::<Store>()),
-        }
-    }
-}
-
-/// The value of type `T` that the VM has one of, for raw functions that are left. // bridge
-///
-/// # Safety
-/// As for [`of`].
-pub(crate) unsafe fn shared<T: Default + 'static>(state: *mut lua_State) -> Option<Rc<T>> {
-    // SAFETY: the caller's promise.
-    unsafe { of(state) }?.shared()
 }
 
 /// Tells threads apart.
@@ -144,6 +51,13 @@ impl Store {
         // Outside of the borrow: a destructor may park something.
         drop(stale);
         (open, pointer)
+    }
+
+    /// The VM closes, or a script says so: nothing is shared from now on.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        // Others may hold them still.
+        drop(self.shared.take());
     }
 
     /// Drops what was parked under this number, and what was left behind it.

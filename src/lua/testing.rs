@@ -11,7 +11,7 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
     // SAFETY: there is room on the stack of a new state, and nothing is owned in between.
     let module = unsafe {
         lua.exec_raw::<Table>((), |state| {
-            store::ensure(state);
+            registry::ensure(state);
             open.push(state, 0);
             mlua::ffi::lua_call(state, 0, 1 as c_int);
         })
@@ -26,7 +26,7 @@ pub(crate) fn run(open: Function, code: &str) -> String {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
         library::install::<crate::modules::Builtin>(state, library::Place::Last);
-        store::ensure(state);
+        registry::ensure(state);
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {

@@ -4,7 +4,7 @@ use super::{
     Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, Holder, INDEX,
     Keep, Kept, Kind, Lender, Lent, List, Made, MadeBy, Maker, Many, Module, New, NewWith, Next,
     Nil, Noted, Object, Outcome, Part, Pushing, Read, Row, Running, Scratched, Source, Table,
-    Value, Walk, results, scratch, store, then,
+    Value, Walk, registry, results, scratch, then,
 };
 use mlua::ffi;
 use std::cell::Cell;
@@ -506,7 +506,7 @@ fn run(code: &str) -> String {
     let text = unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        store::ensure(state);
+        registry::ensure(state);
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {

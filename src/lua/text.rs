@@ -37,3 +37,24 @@ unsafe extern "C-unwind" fn error_text(state: *mut lua_State) -> c_int {
         1
     }
 }
+
+/// Takes the error on top of a stack.
+///
+/// # Safety
+/// There is one.
+pub(super) unsafe fn take_message(state: *mut lua_State) -> String {
+    // SAFETY: reads and pops the top; a string is not converted.
+    unsafe {
+        let mut length = 0;
+        let text = match ffi::lua_type(state, -1) {
+            ffi::LUA_TSTRING => {
+                let bytes = ffi::lua_tolstring(state, -1, &mut length);
+                let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+            _ => "(error object is not a string)".to_owned(),
+        };
+        ffi::lua_pop(state, 1);
+        text
+    }
+}

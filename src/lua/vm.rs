@@ -12,9 +12,10 @@ use super::chunk::{self, Chunk};
 use super::fault::Fault;
 use super::function::Function;
 use super::home::{ALLOCATORS, Home, data_of, kind_of, of};
-use super::interrupt::{self, OnInterrupt};
+use super::interrupt;
 use super::stack::Stack;
 use super::store::Store;
+use super::text::take_message;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -49,9 +50,12 @@ pub(crate) struct Broken(pub(crate) String);
 impl<T: Send + 'static> Vm<T> {
     /// A VM for one of many services, with a counted memory, where `on_interrupt` runs when its thread is interrupted; it
     /// has no libraries yet, and its collector rests. `None` when there is not enough memory.
-    pub(crate) fn for_service(data: T, on_interrupt: OnInterrupt) -> Option<Vm<T>> {
+    pub(crate) fn for_service<F>(data: T, on_interrupt: F) -> Option<Vm<T>>
+    where
+        F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+    {
         let vm = Vm::with(ALLOCATORS[0], data)?;
-        let _ = vm.home().on_interrupt.set(on_interrupt);
+        interrupt::on_interrupt(vm.home(), on_interrupt);
         // SAFETY: nothing but the libraries' preparation runs; a memory error is reported by the result.
         let made = unsafe {
             let base = vm.home().base.get();
@@ -414,26 +418,5 @@ fn settle(status: Result<c_int, Broken>, state: *mut lua_State) -> Result<(), St
         // SAFETY: the error of the call lies on top.
         Ok(_) => Err(unsafe { take_message(state) }),
         Err(Broken(message)) => Err(message),
-    }
-}
-
-/// Takes the error on top of a stack.
-///
-/// # Safety
-/// There is one.
-pub(super) unsafe fn take_message(state: *mut lua_State) -> String {
-    // SAFETY: reads and pops the top; a string is not converted.
-    unsafe {
-        let mut length = 0;
-        let text = match ffi::lua_type(state, -1) {
-            ffi::LUA_TSTRING => {
-                let bytes = ffi::lua_tolstring(state, -1, &mut length);
-                let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
-                String::from_utf8_lossy(bytes).into_owned()
-            }
-            _ => "(error object is not a string)".to_owned(),
-        };
-        ffi::lua_pop(state, 1);
-        text
     }
 }

@@ -1,27 +1,10 @@
 //! What a VM of ours writes to standard error by itself: warnings, in a program's VM; errors that nobody catches.
 
-use super::home::Home;
-use super::vm::take_message;
+use super::home::{Home, Warnings};
+use super::text::take_message;
 use mlua::ffi::{self, lua_State};
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
-
-/// Whether warnings are written.
-#[derive(Default)]
-pub(super) struct State(Cell<Warnings>);
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Warnings {
-    /// Only `warn("@on")` counts. A new VM of Lua 5.4 begins so.
-    #[cfg_attr(not(feature = "lua55"), default)]
-    Off,
-    /// A new VM of Lua 5.5 begins so.
-    #[cfg_attr(feature = "lua55", default)]
-    On,
-    /// A piece of a warning was written, and more follows.
-    Continued,
-}
 
 impl Home {
     /// Writes the warnings of the VM.
@@ -41,7 +24,7 @@ unsafe extern "C-unwind" fn write_warning(
 ) {
     // SAFETY: Lua passes the home, and a C string.
     let (state, message) = unsafe {
-        let State(state) = &(*home.cast::<Home>()).warnings;
+        let state = &(*home.cast::<Home>()).warnings;
         (state, CStr::from_ptr(message).to_bytes())
     };
     let continues = continues != 0;

@@ -75,7 +75,7 @@ pub(crate) unsafe fn table(state: *mut lua_State) -> *const Rc<Table> {
             None => {
                 ffi::lua_pop(state, 1);
                 let made = object::push_new(state, || {
-                    let shared = crate::lua::store::shared::<Table>(state);
+                    let shared = crate::lua::home::shared::<Table>(state);
                     Ok::<_, std::convert::Infallible>(TableHolder(shared.unwrap_or_default()))
                 });
                 ffi::lua_pushvalue(state, -1);

@@ -58,7 +58,7 @@ pub(crate) unsafe fn shared_pool(state: *mut lua_State) -> *const Rc<Pool> {
         if object::test::<PoolHolder>(state, -1).is_none() {
             ffi::lua_pop(state, 1);
             let Ok(_) = object::push_new(state, || {
-                let shared = crate::lua::store::shared::<Pool>(state);
+                let shared = crate::lua::home::shared::<Pool>(state);
                 Ok::<_, std::convert::Infallible>(PoolHolder(shared.unwrap_or_default()))
             });
             ffi::lua_pushvalue(state, -1);

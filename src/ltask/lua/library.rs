@@ -159,7 +159,7 @@ pub(super) unsafe extern "C-unwind" fn setup(state: *mut lua_State) -> c_int {
         let tasks = settle(state, Tasks::of(&mut bridge(state)));
         let service = service(state);
         tasks.set_host(host::host(service));
-        home::set_threads(state, std::rc::Rc::as_ptr(&tasks.threads));
+        crate::lua::interrupt::set_threads(state, std::rc::Rc::as_ptr(&tasks.threads));
         service.fast.set_tasks(Some(tasks));
         service.fast.memory = home::memory_of(state).map_or(std::ptr::null(), std::ptr::from_ref);
         service.fast.starting = true;

@@ -1,0 +1,186 @@
+//! The blocks of Lua's in which Rust values lie, and how they are known.
+//!
+//! Each block begins with the identity of its type, so a check reads the block's kind, size and first word, and calls
+//! nothing that looks up. No other userdata can begin with it: Lua code cannot write into a block. A value that was
+//! dropped, met by a finalizer that runs later, is refused like a wrong type.
+
+use mlua::ffi::{self, lua_State};
+use std::any::TypeId;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+/// What tells the types of this library apart from each other, and from all else that a block of Lua's may begin with:
+/// nobody else knows the address, which another copy of the library in the same process does not share either.
+#[inline(always)]
+pub(super) fn identity<T: 'static>() -> *const c_void {
+    static ANCHOR: Key = Key::new(0);
+    let offset = type_number::<T>() as usize;
+    std::ptr::without_provenance(ANCHOR.pointer().addr().wrapping_add(offset))
+}
+
+/// Tells the types of this library apart.
+#[inline(always)]
+pub(super) fn type_number<T: 'static>() -> u64 {
+    // SAFETY: a `TypeId` is plain data of this size.
+    let id: [u64; 2] = unsafe { std::mem::transmute(TypeId::of::<T>()) };
+    id[0] ^ id[1].rotate_left(32)
+}
+
+/// Where the registry has what holds the value of type `T` that a VM shares.
+pub(super) fn shared_key<T: 'static>() -> *const c_void {
+    struct Of<T>(std::marker::PhantomData<T>);
+    identity::<Of<T>>()
+}
+
+/// A registry key: what counts is its address, so it must not be zero-sized.
+pub(crate) struct Key(#[allow(dead_code)] u8);
+
+impl Key {
+    pub(crate) const fn new(seed: u8) -> Self {
+        Key(seed)
+    }
+
+    pub(crate) fn pointer(&'static self) -> *const c_void {
+        (self as *const Key).cast()
+    }
+}
+
+#[repr(C)]
+pub(super) struct Slot<T> {
+    /// The type's registry key; null once the value is dropped.
+    pub(super) key: *const c_void,
+    pub(super) value: MaybeUninit<T>,
+}
+
+impl<T> Slot<T> {
+    /// Lua aligns userdata for its own numbers and pointers, and no further.
+    pub(super) const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
+}
+
+/// Where the tail of a value made by `push_with_tail` begins.
+///
+/// # Safety
+/// `value` was made by it.
+pub(crate) unsafe fn tail<T: 'static>(value: *const T) -> *mut u8 {
+    // SAFETY: the tail lies behind the slot.
+    unsafe { slot_of(value).add(1).cast::<u8>().cast_mut() }
+}
+
+/// The slot that holds `value`.
+unsafe fn slot_of<T: 'static>(value: *const T) -> *const Slot<T> {
+    // SAFETY: a slot begins that far before its value, in the same block.
+    unsafe {
+        let start = value.cast::<u8>();
+        start.sub(std::mem::offset_of!(Slot<T>, value)).cast()
+    }
+}
+
+/// A userdata, or nothing, of which it is to be told what it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    start: *mut c_void,
+    size: usize,
+}
+
+impl Block {
+    /// What is at `index`.
+    ///
+    /// # Safety
+    /// `state` is valid, and `index` is acceptable. The block holds while the userdata is reachable.
+    #[inline]
+    pub(crate) unsafe fn at(state: *mut lua_State, index: c_int) -> Block {
+        // SAFETY: what has no block, a light userdata too, has no length.
+        unsafe {
+            let start = ffi::lua_touserdata(state, index);
+            let size = match start.is_null() {
+                true => 0,
+                false => ffi::lua_rawlen(state, index),
+            };
+            Block { start, size }
+        }
+    }
+
+    /// The value when it is a living `T`.
+    ///
+    /// # Safety
+    /// The userdata is reachable.
+    #[inline]
+    pub(crate) unsafe fn get<T: 'static>(self) -> Option<*mut T> {
+        // SAFETY: a block of that size can be read, and the key proves the layout.
+        unsafe {
+            let slot: *mut Slot<T> = self.start.cast();
+            if self.size < size_of::<Slot<T>>() {
+                return None;
+            }
+            ((*slot).key == identity::<T>()).then(|| (*slot).value.as_mut_ptr())
+        }
+    }
+
+    /// The bytes behind a living `T`, which were written when it was made; they do not change.
+    ///
+    /// # Safety
+    /// As for [`Block::get`]; the slice holds as long.
+    pub(super) unsafe fn tail<'b, T: 'static>(self) -> Option<(&'b T, &'b [u8])> {
+        // SAFETY: what is behind the slot was written whole before the key was.
+        unsafe {
+            let value = self.get::<T>()?;
+            let bytes = self.start.cast::<Slot<T>>().add(1).cast::<u8>();
+            let size = self.size - size_of::<Slot<T>>();
+            Some((&*value, std::slice::from_raw_parts(bytes, size)))
+        }
+    }
+
+    /// The address by which Lua knows it.
+    pub(crate) fn address(self) -> usize {
+        self.start.addr()
+    }
+}
+
+/// The value at `index` when it is a living `T`.
+///
+/// # Safety
+/// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
+pub(crate) unsafe fn test<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
+    // SAFETY: a block that was just read off the stack is reachable.
+    unsafe { Block::at(state, index).get::<T>() }
+}
+
+/// The value that an upvalue of the running function was made with, when it is living.
+///
+/// # Safety
+/// The pseudo-index `index` is of an upvalue that was set to a `T`.
+pub(crate) unsafe fn upvalue<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
+    // SAFETY: an upvalue of this library's functions is set once, to what the caller names.
+    unsafe { known(state, index) }
+}
+
+/// The value at `index`, which [`test`] or `check` has found there before, when it is living.
+///
+/// # Safety
+/// The index still holds that userdata.
+#[inline]
+pub(crate) unsafe fn known<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
+    // SAFETY: the caller's promise; the key is null once the value is dropped.
+    unsafe {
+        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
+        (!slot.is_null() && !(*slot).key.is_null()).then(|| (*slot).value.as_mut_ptr())
+    }
+}
+
+/// Whether a value that was once found by [`test`] has not been dropped since.
+///
+/// # Safety
+/// Its userdata has not been collected.
+pub(crate) unsafe fn is_alive<T: 'static>(value: *const T) -> bool {
+    // SAFETY: the block is there still; dropping the value has set the key to null.
+    unsafe { !(*slot_of(value)).key.is_null() }
+}
+
+/// A value that was once found by [`test`], unless it has been dropped since.
+///
+/// # Safety
+/// As for [`is_alive`]; nothing of Lua's is called while the reference is in use, and there is no other.
+pub(crate) unsafe fn living<'a, T: 'static>(value: *mut T) -> Option<&'a mut T> {
+    // SAFETY: no other reference to the value is in use, as the caller says.
+    unsafe { is_alive(value).then(|| &mut *value) }
+}
