@@ -1,6 +1,6 @@
 //! VMs for the tests of other folders.
 
-use super::{Function, library, store};
+use super::{Function, library, registry};
 use mlua::{Lua, Table, ffi};
 use std::ffi::c_int;
 
