@@ -11,6 +11,7 @@
 use super::block::shared_key;
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
+use super::stack::vm_of;
 use super::thread::{Coroutine, Threads};
 use mlua::ffi::{self, lua_State};
 use std::cell::Cell;
@@ -28,8 +29,8 @@ const KEEPER: i64 = 1;
 const CLOSE: i64 = 2;
 /// A thread for calls, when one is free.
 const HELPER: i64 = 3;
-/// A weak table with one object at 1: when that is gone, the collector has ended a cycle. (A finalizer would tell as
-/// well, but in the middle of other things, a stack overflow for instance.) Behind it, guard by place.
+/// A weak table with a probe at 1: when that is gone, the collector has ended a cycle. (Its finalizer tells, unless it
+/// could not run, in the middle of a stack overflow for instance.) Behind it, guard by place.
 const WEAK: i64 = 4;
 /// A table with weak keys, token → guard.
 const GUARDS: i64 = 5;
@@ -40,7 +41,7 @@ const TEXTS: i64 = 7;
 /// Values that the users of `Threads` keep.
 const KEPT: i64 = 10;
 const MOST_KEPT: i64 = 4;
-/// Objects for `WEAK`, made several at a time: each creation in the middle of a step begins a cycle.
+/// Probes for `WEAK`, made several at a time: each creation in the middle of a step begins a cycle.
 const SPARES: i64 = KEPT + MOST_KEPT;
 const MOST_SPARES: i64 = 4;
 /// The first coroutine.
@@ -52,12 +53,18 @@ const REFUSALS: [&CStr; 3] = [
     c"cannot resume dead coroutine",
 ];
 
+/// How often the weak table is looked into for one look at what the finalizer has told.
+const LOOKS: u32 = 64;
+
 /// The keeper of a VM's anchors.
 #[derive(Default)]
 pub(super) struct Anchors {
     /// The address of the registry, by which the VM is known; null until there is a keeper.
     vm: Cell<usize>,
     keeper: Cell<Option<Keeper>>,
+    /// A probe was finalized since the last one began to wait.
+    ended: Cell<bool>,
+    looks: Cell<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -68,6 +75,12 @@ struct Keeper(*mut lua_State);
 struct Sentinel {
     threads: *const Threads,
     keeper: *mut lua_State,
+}
+
+/// The block of a probe: when it is finalized, the collector has ended a cycle.
+#[derive(Clone, Copy)]
+struct Probe {
+    threads: *const Threads,
 }
 
 /// The block of a guard: when it is finalized, nothing can wake the task whose coroutine is at `own`. Its user value is
@@ -84,12 +97,10 @@ fn place(co: Coroutine) -> i64 {
 }
 
 impl Anchors {
-    /// Whether there are anchors, which the VM of `state` has.
+    /// Whether there are anchors, which this VM has.
     #[inline]
-    pub(super) fn are_of(&self, state: *mut lua_State) -> bool {
-        // SAFETY: the registry's address is its identity, and is not used otherwise.
-        let vm = unsafe { ffi::lua_topointer(state, ffi::LUA_REGISTRYINDEX) };
-        self.vm.get() == vm.addr() && self.keeper.get().is_some()
+    pub(super) fn are_of(&self, vm: usize) -> bool {
+        self.vm.get() == vm && self.exist()
     }
 
     /// Whether they were made, and are there still.
@@ -252,6 +263,12 @@ impl Anchors {
     /// Whether the collector has ended a cycle since this was true last.
     #[inline]
     pub(super) fn cycle_has_ended(&self) -> bool {
+        self.looks.set(self.looks.get().wrapping_add(1));
+        self.ended.get() || self.looks.get() % LOOKS == 0 && self.has_lost_probe()
+    }
+
+    #[cold]
+    fn has_lost_probe(&self) -> bool {
         let Some(keeper) = self.keeper() else {
             return false;
         };
@@ -275,7 +292,7 @@ impl Anchors {
             ffi::lua_rawgeti(keeper, TABLE, WEAK);
             let spares = SPARES..SPARES + MOST_SPARES;
             let is_there = |&number: &i64| {
-                let found = ffi::lua_rawgeti(keeper, TABLE, number) == ffi::LUA_TTABLE;
+                let found = ffi::lua_rawgeti(keeper, TABLE, number) == ffi::LUA_TUSERDATA;
                 if !found {
                     ffi::lua_settop(keeper, -2);
                 }
@@ -288,6 +305,7 @@ impl Anchors {
                 ffi::lua_rawseti(keeper, TABLE, number);
             }
             ffi::lua_settop(keeper, TABLE);
+            self.ended.set(self.ended.get() && found.is_none());
             found.is_some()
         }
     }
@@ -378,7 +396,10 @@ impl Push for Make {
             push_close_of_lua(state);
             ffi::lua_rawseti(state, table, CLOSE);
             push_weak(state, c"v");
-            push_probe(state);
+            push_metatable(state, end_cycle);
+            push_probe(state, &self.0);
+            ffi::lua_rawseti(state, -3, 1);
+            ffi::lua_settop(state, -2);
             ffi::lua_rawseti(state, table, WEAK);
             push_metatable(state, lost_keeper);
             ffi::lua_setmetatable(state, table - 1);
@@ -427,12 +448,33 @@ unsafe fn push_weak(state: *mut lua_State, mode: &CStr) {
     }
 }
 
-/// Puts an object that nothing else refers to into the weak table on top.
-unsafe fn push_probe(state: *mut lua_State) {
-    // SAFETY: the pushers make room.
+/// Pushes a probe, whose metatable is on top.
+unsafe fn push_probe(state: *mut lua_State, threads: &Rc<Threads>) {
+    // SAFETY: the pushers make room; the block refers to the coroutines when nothing more can raise.
     unsafe {
-        ffi::lua_createtable(state, 0, 0);
-        ffi::lua_rawseti(state, -2, 1);
+        push_block(
+            state,
+            Probe {
+                threads: std::ptr::null(),
+            },
+        );
+        ffi::lua_pushvalue(state, -2);
+        ffi::lua_setmetatable(state, -2);
+        let probe: *mut Probe = ffi::lua_touserdata(state, -1).cast();
+        (*probe).threads = Rc::into_raw(threads.clone());
+    }
+}
+
+/// A probe's finalizer.
+unsafe extern "C-unwind" fn end_cycle(state: *mut lua_State) -> c_int {
+    // SAFETY: only the collector has this function and its argument.
+    unsafe {
+        let probe: *mut Probe = ffi::lua_touserdata(state, 1).cast();
+        let threads = std::mem::replace(&mut (*probe).threads, std::ptr::null());
+        if !threads.is_null() {
+            Rc::from_raw(threads).anchors().ended.set(true);
+        }
+        0
     }
 }
 
@@ -489,7 +531,7 @@ impl Push for Grow<'_> {
         unsafe {
             ffi::luaL_checkstack(state, 10, std::ptr::null());
             let anchors = self.threads.anchors();
-            if !anchors.are_of(state) || !push_table(anchors, state) {
+            if !anchors.are_of(vm_of(state)) || !push_table(anchors, state) {
                 ffi::luaL_error(state, c"the VM's coroutines are gone".as_ptr());
             }
             let table = ffi::lua_gettop(state);
@@ -538,11 +580,13 @@ impl Push for Renew {
         // SAFETY: a pusher's promise.
         unsafe {
             ffi::luaL_checkstack(state, 6, std::ptr::null());
+            push_metatable(state, end_cycle);
             for number in SPARES..SPARES + MOST_SPARES {
-                ffi::lua_createtable(state, 0, 0);
+                push_probe(state, &self.0);
                 self.0.anchors().set(state, number);
             }
             ffi::lua_pushnil(state);
+            ffi::lua_replace(state, -2);
         }
     }
 }
@@ -565,7 +609,7 @@ impl Push for Weaken<'_> {
         unsafe {
             ffi::luaL_checkstack(state, 16, std::ptr::null());
             let anchors = self.threads.anchors();
-            let (Some(&own), true) = (self.members.first(), anchors.are_of(state)) else {
+            let (Some(&own), true) = (self.members.first(), anchors.are_of(vm_of(state))) else {
                 return ffi::lua_pushnil(state);
             };
             if ffi::lua_checkstack(self.front, 1) == 0 || !push_table(anchors, state) {

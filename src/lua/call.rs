@@ -42,14 +42,9 @@ impl Call<'_> {
     /// `room` values.
     #[inline(always)]
     pub(super) unsafe fn new(state: *mut lua_State, room: c_int) -> Self {
-        let stack = Stack {
-            state,
-            room,
-            base: -1,
-            rests: false,
-        };
         Call {
-            stack,
+            // SAFETY: the caller's promise.
+            stack: unsafe { Stack::new(state, room) },
             step: PhantomData,
         }
     }

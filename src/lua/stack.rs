@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use mlua::ffi::{self, lua_State};
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -52,12 +53,45 @@ pub(crate) struct Stack {
     pub(super) base: c_int,
     /// Whether the collector rests until the step ends.
     pub(super) rests: bool,
+    /// The address of the VM's registry; 0 until it is asked for.
+    vm: Cell<usize>,
 }
 
 /// What a step leaves room for, so that its results can be pushed.
 const SPARE: c_int = 10;
 
 impl Stack {
+    /// # Safety
+    /// As for [`Call::new`](super::Call::new).
+    #[inline(always)]
+    pub(super) unsafe fn new(state: *mut lua_State, room: c_int) -> Stack {
+        Stack {
+            state,
+            room,
+            base: -1,
+            rests: false,
+            vm: Cell::new(0),
+        }
+    }
+
+    /// The same for who reads the values meanwhile.
+    pub(super) fn lend(&self) -> Stack {
+        Stack {
+            vm: self.vm.clone(),
+            ..*self
+        }
+    }
+
+    /// Which VM this is of: the address of its registry, an identity and nothing else.
+    #[inline]
+    pub(super) fn vm(&self) -> usize {
+        if self.vm.get() == 0 {
+            // SAFETY: a step's state is valid.
+            self.vm.set(unsafe { vm_of(self.state) });
+        }
+        self.vm.get()
+    }
+
     /// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.
     pub(crate) fn may_be_finalizer(&self) -> bool {
         // SAFETY: asks for a flag.
@@ -293,4 +327,13 @@ pub(super) fn at(index: c_int) -> c_int {
 /// The index of the running function's n-th upvalue.
 pub(crate) const fn upvalue(n: c_int) -> c_int {
     ffi::lua_upvalueindex(n)
+}
+
+/// Which VM a coroutine is of: the address of its registry, an identity and nothing else.
+///
+/// # Safety
+/// `state` is valid.
+pub(super) unsafe fn vm_of(state: *mut lua_State) -> usize {
+    // SAFETY: the registry can be asked for anywhere.
+    unsafe { ffi::lua_topointer(state, ffi::LUA_REGISTRYINDEX).addr() }
 }

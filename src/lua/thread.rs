@@ -224,21 +224,32 @@ impl Threads {
     }
 
     /// The state at a place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn state(&self, co: Coroutine) -> *mut lua_State {
         let state = self.places.borrow().states[co.number()];
-        assert!(!state.is_null(), "the coroutine was released");
-        assert!(self.anchors.exist(), "the VM's coroutines are gone");
+        if state.is_null() || !self.anchors.exist() {
+            self.no_state(state);
+        }
         state
     }
 
     /// The state at a place, for values that go there from the stack of `stack` or back.
-    #[inline]
+    #[inline(always)]
     fn beside(&self, stack: &Stack, co: Coroutine) -> *mut lua_State {
-        let state = self.state(co);
-        let is_other = state != stack.state && self.anchors.are_of(stack.state);
-        assert!(is_other, "a coroutine of another VM, or the running one");
+        let state = self.places.borrow().states[co.number()];
+        let is_other = state != stack.state && self.anchors.are_of(stack.vm());
+        if state.is_null() || !is_other {
+            self.no_state(state);
+        }
         state
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_state(&self, state: *mut lua_State) -> ! {
+        assert!(!state.is_null(), "the coroutine was released");
+        assert!(self.anchors.exist(), "the VM's coroutines are gone");
+        panic!("a coroutine of another VM, or the running one")
     }
 
     pub(super) fn is_at(&self, number: i64, thread: *mut lua_State) -> bool {
@@ -327,7 +338,7 @@ impl Threads {
         }
         let co = self.next_place();
         // SAFETY: it is a link's, in this VM.
-        match self.anchors.are_of(call.state) && unsafe { self.anchors.anchor(thread, co) } {
+        match self.anchors.are_of(call.vm()) && unsafe { self.anchors.anchor(thread, co) } {
             true => {
                 self.enter(co, thread);
                 Ok(co)
@@ -403,7 +414,7 @@ impl Threads {
     }
 
     /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not begun.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hand_over(
         &self,
         stack: &mut Stack,
@@ -608,7 +619,7 @@ impl Threads {
 
     /// Whether the running step can yield up to the `resume` of the coroutine `own`, and through how many `resume`s of
     /// programs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn way(&self, stack: &Stack, own: Coroutine) -> Result<usize, Obstacle> {
         let state = stack.state;
         // SAFETY: asks for counts; a link is complete while it is on the C stack, and its coroutines run.
@@ -782,7 +793,7 @@ impl Threads {
     /// Pushes a thread for `call`, on which nothing runs.
     fn push_helper(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         call.reserve(5)?;
-        assert!(self.anchors.are_of(call.state), "another VM");
+        assert!(self.anchors.are_of(call.vm()), "another VM");
         // SAFETY: there is room.
         if unsafe { self.anchors.take_helper(call.state) } {
             let index = call.count();
@@ -836,7 +847,7 @@ impl Threads {
         push: impl FnOnce(*mut lua_State) -> bool,
     ) -> Result<c_int, Fault> {
         stack.reserve(1)?;
-        match self.anchors.are_of(stack.state) && push(stack.state) {
+        match self.anchors.are_of(stack.vm()) && push(stack.state) {
             true => Ok(stack.count()),
             false => Err(gone()),
         }
@@ -845,7 +856,7 @@ impl Threads {
     /// Keeps the value at `index` under `number` (0 to 3).
     pub(crate) fn keep(&self, stack: &mut Stack, number: u8, index: c_int) -> Result<(), Fault> {
         stack.push(super::Argument(index))?;
-        if !self.anchors.are_of(stack.state) {
+        if !self.anchors.are_of(stack.vm()) {
             return Err(gone());
         }
         // SAFETY: the value on top was just pushed, in this VM.

@@ -57,7 +57,7 @@ impl Stack {
         let (state, top) = (self.state, self.count());
         let walk = Walk {
             limit: top + self.room,
-            stack: Stack { ..*self },
+            stack: self.lend(),
             used: false,
         };
         let mut lent = Lending { walk, of: self };

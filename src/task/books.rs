@@ -286,6 +286,18 @@ impl Books {
         None
     }
 
+    /// Whether a token on which `other` waited is that of `id`, which was entered: if the other waits no more. Else it is
+    /// the other's again.
+    #[cold]
+    pub(super) fn take_over_wait(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
+        let free = !self.is_suspended(other);
+        if free {
+            self.lose(other);
+        }
+        self.waiting.insert(token, if free { id } else { other });
+        free
+    }
+
     /// A program has closed or resumed a coroutine of a task that does not run: the task ends, or goes on where that one
     /// was resumed. Its turn in the queue sees to it.
     pub(super) fn lose(&mut self, id: TaskId) {

@@ -1,7 +1,7 @@
 //! How a wait begins and ends.
 
 use super::Tasks;
-use super::books::{Phase, Reason};
+use super::books::{Books, Phase, Reason, TaskId};
 use super::nested::MOST;
 use super::token::Token;
 use crate::lua::{Call, Fault, Stack};
@@ -51,35 +51,49 @@ impl Tasks {
             Ok(depth) => depth,
             Err(_) => return Err(Denied::Unreachable),
         };
-        if let Some(other) = books.waiting.get(token) {
-            if books.is_suspended(other) {
-                return Err(Denied::InUse);
-            }
-            books.lose(other);
+        if let Some(other) = books.waiting.insert(token, id)
+            && !books.take_over_wait(token, id, other)
+        {
+            return Err(Denied::InUse);
         }
-        if depth != 0 {
-            if depth + books.task(id).chain.len() > MOST {
-                return Err(Denied::Unreachable);
-            }
-            // Nothing of Lua's runs meanwhile.
-            let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
-            for &co in &inner {
-                books.by_thread.insert(self.threads.identity(co), id);
-            }
-            let task = books.task_mut(id);
-            if task.chain.is_empty() {
-                task.chain.push(task.own);
-            }
-            task.chain.extend(inner);
-            self.threads.set_unwinding(true);
+        if depth != 0
+            && let Err(denied) = self.chain_up(call, books, id, depth)
+        {
+            books.waiting.remove(token);
+            return Err(denied);
         }
-        books.waiting.insert(token, id);
         let cycle = books.cycle;
         let task = books.task_mut(id);
         task.token = token;
         task.reason = reason;
         task.phase = Phase::Waiting { cycle, weak: false };
         self.threads.forget_handed();
+        Ok(())
+    }
+
+    /// The `depth` coroutines that run inside of the task's front are its from now on, for they wait with it.
+    #[cold]
+    fn chain_up(
+        self: &Rc<Self>,
+        call: &mut Call<'_>,
+        books: &mut Books,
+        id: TaskId,
+        depth: usize,
+    ) -> Result<(), Denied> {
+        if depth + books.task(id).chain.len() > MOST {
+            return Err(Denied::Unreachable);
+        }
+        // Nothing of Lua's runs meanwhile.
+        let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
+        for &co in &inner {
+            books.by_thread.insert(self.threads.identity(co), id);
+        }
+        let task = books.task_mut(id);
+        if task.chain.is_empty() {
+            task.chain.push(task.own);
+        }
+        task.chain.extend(inner);
+        self.threads.set_unwinding(true);
         Ok(())
     }
 

@@ -19,8 +19,12 @@ impl Tasks {
     #[inline]
     pub(crate) fn take_waiter(&self, token: Token) -> Option<TaskId> {
         let books = &mut *self.books.borrow_mut();
-        let id = books.waiter(token)?;
-        books.end_wait(id);
+        let id = books.waiting.remove(token)?;
+        if !books.is_suspended(id) {
+            books.lose(id);
+            return None;
+        }
+        books.hold(id);
         books.task_mut(id).phase = Phase::Taken;
         Some(id)
     }
