@@ -43,7 +43,7 @@ impl Call<'_> {
     #[inline(always)]
     pub(super) unsafe fn new(state: *mut lua_State, room: c_int) -> Self {
         Call {
-            // SAFETY: the caller's promise.
+            // SAFETY: the same promise, passed on.
             stack: unsafe { Stack::new(state, room) },
             step: PhantomData,
         }

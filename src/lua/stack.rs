@@ -86,7 +86,7 @@ impl Stack {
     #[inline]
     pub(super) fn vm(&self) -> usize {
         if self.vm.get() == 0 {
-            // SAFETY: a step's state is valid.
+            // SAFETY: the state of a step that runs.
             self.vm.set(unsafe { vm_of(self.state) });
         }
         self.vm.get()
