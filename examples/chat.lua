@@ -10,33 +10,14 @@ local BACKLOG <const> = 4 * 1024 * 1024 -- bytes; who falls behind further than 
 
 local members = {}
 
--- Each member has a task that sends what waits for it, so that a slow one stops nobody else.
-local function write(member)
-  while not member.left do
-    if member.waiting == 0 then
-      loop.wait(member)
-    else
-      local lines = table.concat(member.lines)
-      member.lines, member.waiting = {}, 0
-      if not member.c:send(lines) then return end
-    end
-  end
-end
-
-local function tell(member, line)
-  table.insert(member.lines, line)
-  member.waiting = member.waiting + #line
-  if member.waiting > BACKLOG then
-    member.c:close()
-  else
-    loop.wakeup(member)
-  end
-end
-
+-- Nobody waits here for a slow member.
 local function broadcast(from, text)
-  for member in pairs(members) do
-    if member ~= from then tell(member, text .. "\n") end
+  local others = {}
+  for c in pairs(members) do
+    if c ~= from then others[#others + 1] = c end
   end
+  local _, missed = net.broadcast(others, text .. "\n", BACKLOG)
+  for c in pairs(missed or {}) do c:close() end
 end
 
 local function chat(c)
@@ -44,17 +25,13 @@ local function chat(c)
   local name = c:recv("line", 40)
   if not name then return end
   name = name:gsub("%c", "")
-  local member = { c = c, lines = {}, waiting = 0 }
-  members[member] = true
-  loop.fork(write, member)
-  broadcast(member, name .. " is here")
+  members[c] = true
+  broadcast(c, name .. " is here")
   for line in function() return c:recv("line", 4000) end do
-    broadcast(member, name .. ": " .. line:gsub("%c", ""))
+    broadcast(c, name .. ": " .. line:gsub("%c", ""))
   end
-  members[member] = nil
-  member.left = true
-  loop.wakeup(member)
-  broadcast(member, name .. " has left")
+  members[c] = nil
+  broadcast(c, name .. " has left")
 end
 
 loop.grace = 0 -- a stop does not wait for members to leave

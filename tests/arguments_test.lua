@@ -188,6 +188,7 @@ test("lio.net", {
   { "net.connect", "'127.0.0.1'", "port", "{}" }, { "net.resolve", "'127.0.0.1'", "1" }, { "net.attempt" },
   { "net.recv", "c", "10" }, { "net.recv", "c", "'until'", "'x'", "10" }, { "net.send", "c", "'x'", "'y'" },
   { "net.sendfile", "c", "f", "0", "1" }, { "net.close", "c" }, { "net.shutdown", "c", "'w'" },
+  { "net.broadcast", "{ c }", "'x'", "1" },
   { "net.timeout", "c", "1", "1" }, { "net.peer", "c" }, { "net.sock", "c" },
   { "net.option", "c", "'sndbuf'", "65536" },
   { "net.wait_readable", "c", "1" }, { "net.wait_closed", "c", "1" }, { "net.transfer", "c", "5" },

@@ -323,6 +323,8 @@ function M.new(selector, sched)
   end
 
   local host = {
+    -- The instance that a connection belongs to.
+    instance_of = function(c) return home[c] or first or api end,
     selector = selector,
     timers = timers,
     sched = sched,
@@ -437,6 +439,7 @@ function M.new(selector, sched)
   require "lio.net.serve"(api, host)
   require "lio.net.transfer"(api, host)
   require "lio.net.sendfile"(api, host)
+  require "lio.net.broadcast"(api, host)
   make_methods(api)
   return api
 end

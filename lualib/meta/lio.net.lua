@@ -93,6 +93,20 @@ function net.recv(c, what, limit) end
 ---@return string? code
 function net.send(c, ...) end
 
+---Sends one message to many connections of this VM, without a wait. What the system does not take at once is kept in
+---memory once, however many connections it waits for, and goes out when there is room; a `close` drops it.
+---
+---A connection gets the whole message or nothing of it. It is left out when it is closed or has failed (`"closed"`), when
+---more than `limit` bytes would wait for its peer then, or when a task waits in `send` for it (`"full"`): so a peer that
+---does not read takes up no more than that. What becomes of such a connection is the caller's to say; most close it. One
+---for which nothing waits takes a message of any length.
+---@param list lio.Connection[]
+---@param data string
+---@param limit? integer bytes, each waiting message counted with 64 more; default 1 MiB
+---@return integer taken how many connections have it
+---@return table<lio.Connection, "closed"|"full">? missed the others; nil when there are none
+function net.broadcast(list, data, limit) end
+
 ---Sends a file, or a part of it, by the kernel where there is a call for that. Takes its turn among other
 ---senders as `send` does; others run in between.
 ---@param c lio.Connection

@@ -70,9 +70,9 @@ impl Stream {
     /// Sends what is queued, with `more` to follow at once. False when it would block, the stream being
     /// armed.
     fn send_queue(&mut self, more: bool) -> io::Result<bool> {
-        let queue = &self.output[self.output_done..];
+        let queue = self.first();
         let asked = queue.len();
-        let moved = match more {
+        let moved = match more || asked < self.queued() {
             true => self.transport.send_more(queue)?,
             false => self.transport.send(queue)?,
         };

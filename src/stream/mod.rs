@@ -6,17 +6,20 @@
 //! - `turns.rs`: who has a turn to read or to write
 //! - `transfer.rs`: streams that are sent to another VM; `parcel.rs`: connections on their way there
 //! - `file.rs`: files, sent by the kernel
+//! - `broadcast.rs`: messages that many streams get; `shared.rs`: what of them is queued
 //! - `queue.rs`: what is to be sent on one connection: bytes, shared bytes, ranges of files
 //!
 //! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
 //! that a call would block has the stream armed by the same call. Idle streams own no buffer.
 
+pub(crate) mod broadcast;
 mod buffer;
 pub(crate) mod file;
 mod parcel;
 #[allow(dead_code)] // The web server, which is not switched to it yet, will use it.
 pub(crate) mod queue;
 mod receive;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -28,6 +31,7 @@ pub(crate) use receive::{Form, Received};
 pub(crate) use transport::Transport;
 pub(crate) use turns::Turns;
 
+use self::shared::Shared;
 use crate::event::{READ, WRITE};
 use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
@@ -61,6 +65,8 @@ pub(crate) struct Stream {
     /// Queued bytes that go out before anything sent later; `output_done` of them are gone.
     output: Vec<u8>,
     output_done: usize,
+    /// What goes out behind them, and stands in other streams as well; mostly nothing.
+    shared: Option<Box<Shared>>,
     pool: Rc<Pool>,
     ended: bool,
     /// Nothing was tried yet, so nothing is known about what there is to read.
@@ -89,6 +95,7 @@ impl Stream {
             input: Buffer::default(),
             output: Vec::new(),
             output_done: 0,
+            shared: None,
             pool: pool.clone(),
             ended: false,
             fresh: true,
@@ -287,6 +294,7 @@ impl Stream {
 
     /// The write queue: what is appended goes out ahead of what is sent next.
     pub(crate) fn queue(&mut self) -> &mut Vec<u8> {
+        self.copy_shared();
         if self.output.capacity() == 0 {
             self.output = self.pool.take();
         }
@@ -295,7 +303,10 @@ impl Stream {
 
     /// How many queued bytes have not gone out.
     pub(crate) fn queued(&self) -> usize {
-        self.output.len() - self.output_done
+        let own = self.output.len() - self.output_done;
+        self.shared
+            .as_ref()
+            .map_or(own, |shared| own + shared.length())
     }
 
     /// Drops what is queued behind the first `from` bytes that the stream was given, as `written` counts them; false when
@@ -377,7 +388,10 @@ impl Stream {
     }
 
     /// The first `count` queued bytes are gone.
-    fn took(&mut self, count: usize) {
+    fn took(&mut self, mut count: usize) {
+        if self.shared.is_some() {
+            count = self.took_shared(count);
+        }
         self.output_done += count;
         if self.queued() == 0 && self.output.capacity() > 0 {
             self.output_done = 0;
@@ -387,7 +401,7 @@ impl Stream {
 
     /// One system call; what it did, and how many bytes it was given.
     fn send_once(&self, pieces: &[&[u8]], sent: usize) -> io::Result<(Moved<usize>, usize)> {
-        if pieces.is_empty() {
+        if pieces.is_empty() && self.shared.is_none() {
             let queued = &self.output[self.output_done..];
             return Ok((self.transport.send(queued)?, queued.len()));
         }
@@ -395,7 +409,7 @@ impl Stream {
             let rest = &only[sent..];
             return Ok((self.transport.send(rest)?, rest.len()));
         }
-        match pieces.len() < FEW {
+        match pieces.len() < FEW && self.shared.is_none() {
             true => self.send_batch::<FEW>(pieces, sent),
             false => self.send_batch::<PIECES>(pieces, sent),
         }
@@ -429,9 +443,15 @@ impl Stream {
         mut visit: impl FnMut(&'a [u8]),
     ) {
         let mut used = 0;
-        if self.queued() > 0 {
+        if self.output.len() > self.output_done {
             visit(&self.output[self.output_done..]);
             used += 1;
+        }
+        if let Some(shared) = &self.shared {
+            for piece in shared.pieces().take(most - used) {
+                visit(piece);
+                used += 1;
+            }
         }
         let mut skip = sent;
         for &piece in pieces {
@@ -455,6 +475,7 @@ impl Stream {
         self.pool.put(self.input.release());
         self.pool.put(std::mem::take(&mut self.output).into());
         self.output_done = 0;
+        self.shared = None;
         self.sought = Vec::new();
         if self.parcel != 0 {
             drop(parcel::take(std::mem::take(&mut self.parcel)));

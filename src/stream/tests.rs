@@ -1,9 +1,11 @@
 //! Streams on one end of a socket pair, registered with a selector's core as `net.lua` has them.
 
+use super::broadcast::Told;
 use super::receive::{Form, Received};
 use super::{BURST, Filled, Pool, Stream, Transport};
 use crate::event::{Mode, READ, Selector};
 use crate::socket::{Moved, Socket, Table};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -118,6 +120,94 @@ fn the_queue_goes_out_before_the_pieces() {
         panic!("nothing came");
     };
     assert_eq!(got, [b"queued,".as_slice(), &pieces.concat()].concat());
+}
+
+/// All that has come.
+fn drained(far: &Socket) -> Vec<u8> {
+    let (mut all, mut room) = (Vec::new(), Vec::with_capacity(65536));
+    while let Ok(Moved::Done(1..)) = far.receive(&mut room) {
+        all.append(&mut room);
+    }
+    all
+}
+
+#[test]
+fn messages_for_many_leave_in_order_each_once_between_others() {
+    let (mut stream, far, _core) = connected();
+    let big: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let mut want = Vec::new();
+    let most = usize::MAX;
+    for text in [&b"first"[..], &big, b"third", &big] {
+        let told = stream.tell(text, &mut None, most);
+        let is_first = want.is_empty();
+        assert_eq!(told, if is_first { Told::Sent } else { Told::Queued });
+        want.extend_from_slice(text);
+    }
+    let (last, mut sent) = (b"last".as_slice(), 0);
+    let mut got = Vec::new();
+    while !stream.send(&[last, last], &mut sent).unwrap() {
+        got.extend(drained(&far));
+    }
+    got.extend(drained(&far));
+    assert_eq!((stream.queued(), sent), (0, 8));
+    assert!(stream.shared.is_none());
+    assert!(got == [&want[..], b"lastlast"].concat());
+    assert_eq!(stream.tell(b"x", &mut None, 0), Told::Sent);
+}
+
+#[test]
+fn a_stream_with_too_much_in_its_queue_takes_no_message() {
+    let (mut stream, far, _core) = connected();
+    let big = vec![b'y'; 8 << 20];
+    let mut copy = None;
+    assert_eq!(stream.tell(&big, &mut copy, 0), Told::Queued);
+    assert_eq!(stream.tell(&big, &mut copy, big.len()), Told::Full);
+    let most = stream.queued() + 1000;
+    let short = (0..100).map(|_| stream.tell(b"x", &mut None, most));
+    let taken = short.filter(|told| *told == Told::Queued).count();
+    assert!((1..20).contains(&taken), "{taken}");
+    stream.turns.writes = true;
+    assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Full);
+    stream.turns.writes = false;
+    drop(far);
+    assert!(stream.send(&[], &mut 0).is_err());
+    assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Closed);
+    stream.close();
+    assert_eq!(
+        (stream.tell(&big, &mut copy, 0), stream.queued()),
+        (Told::Closed, 0)
+    );
+}
+
+#[test]
+fn what_many_share_goes_along_to_another_vm_and_before_files() {
+    let (mut stream, far, _core) = connected();
+    let big = vec![b'y'; 4 << 20];
+    assert_eq!(stream.tell(&big, &mut None, 0), Told::Queued);
+    assert_eq!(stream.tell(b"z", &mut None, usize::MAX), Told::Queued);
+    let number = stream.send_off(0).expect("open");
+    let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));
+    let mut other = Stream::of_parcel(number, &pool, &table).expect("there");
+    let mut got = Vec::new();
+    while !other.send(&[], &mut 0).unwrap() {
+        got.extend(drained(&far));
+    }
+    got.extend(drained(&far));
+    assert!(got.len() == big.len() + 1 && got.ends_with(b"yz"));
+    assert_eq!(other.tell(&big, &mut None, 0), Told::Queued);
+    let path = std::env::temp_dir().join(format!("lio-broadcast-{}", std::process::id()));
+    std::fs::write(&path, "file").unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (mut got, mut sent) = (Vec::new(), 0);
+    while !matches!(
+        other.send_file(file.as_fd(), 0, 4, &mut sent),
+        Ok(super::file::Turn::Done)
+    ) {
+        got.extend(drained(&far));
+    }
+    got.extend(drained(&far));
+    assert!(got.len() == big.len() + 4 && got.ends_with(b"yfile"));
 }
 
 #[test]

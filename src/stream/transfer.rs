@@ -10,6 +10,7 @@ impl Stream {
     /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
     pub(crate) fn send_off(&mut self, number: u64) -> Option<u64> {
         self.narrow();
+        self.copy_shared();
         let Transport::Plain(socket) = &mut self.transport;
         let parcel = Parcel {
             socket: socket.part()?,

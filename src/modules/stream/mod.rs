@@ -4,6 +4,7 @@
 //!
 //! Failures are `nil, message, partial, code` where part of something was received or sent before.
 
+mod broadcast;
 mod file;
 mod make;
 mod pump;
@@ -149,6 +150,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"adopt", Function::new(make::adopt)),
     (c"take_back", Function::new(make::take_back)),
     (c"pump", function!(pump::pump)),
+    (c"broadcast", Function::new(broadcast::broadcast)),
     (c"waiting", Function::new(turns::waiting)),
     (c"set_turn", Function::new(turns::set_turn)),
     (c"has_turn", Function::new(turns::has_turn)),

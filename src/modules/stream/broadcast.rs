@@ -1,0 +1,60 @@
+//! `stream.broadcast`: one message for many connections.
+
+use crate::lua::{Call, Fault, Nil, Value, results};
+use crate::stream::Stream;
+use crate::stream::broadcast::Told;
+
+type Places = (i64, Value, Value, Value);
+
+results! {
+    pub(super) enum Broadcast {
+        /// All have taken it.
+        Sent((i64, Nil)),
+        Some(Places),
+        /// What is wrong with the list.
+        Misuse((Nil, String)),
+    }
+}
+
+/// `stream.broadcast(list, data, most)` → how many of the connections have taken the message; where not all have sent it at
+/// once, also the places in the list of those that keep a part of it, those that are closed and those that are full. Nil and
+/// a message when something in the list is no connection: then nothing was sent.
+pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
+    let count = call.raw_length(1) as i64;
+    let most = call.integer_in(3, 0..=i64::MAX, "limit")? as usize;
+    call.bytes(2)?;
+    let top = call.count();
+    for place in 1..=count {
+        let index = call.element(1, place)?;
+        if call.as_object::<Stream>(index).is_none() {
+            let kind = call.type_name(index);
+            let message = format!("connection expected at place {place}, got {kind}");
+            return Ok(Broadcast::Misuse((Nil, message)));
+        }
+        call.drop_to(top);
+    }
+    let mut places = [const { Vec::new() }; 3];
+    let mut copy = None;
+    for place in 1..=count {
+        let index = call.element(1, place)?;
+        let (stream, stack) = call.split::<Stream>(index)?;
+        let told = stream.tell(stack.bytes(2)?, &mut copy, most);
+        call.drop_to(top);
+        match told {
+            Told::Sent => {}
+            Told::Queued => places[0].push(Value::Integer(place)),
+            Told::Closed => places[1].push(Value::Integer(place)),
+            Told::Full => places[2].push(Value::Integer(place)),
+        }
+    }
+    let [queued, closed, full] = places;
+    let taken = count - (closed.len() + full.len()) as i64;
+    let all = queued.is_empty() && taken == count;
+    Ok(match all {
+        true => Broadcast::Sent((taken, Nil)),
+        false => {
+            let [queued, closed, full] = [queued, closed, full].map(Value::List);
+            Broadcast::Some((taken, queued, closed, full))
+        }
+    })
+}
