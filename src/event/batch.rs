@@ -208,6 +208,9 @@ impl Selector {
                 continue;
             }
             self.delivered(&registration, bits);
+            if registration.post(bits) {
+                continue;
+            }
             return Some((registration, bits));
         }
         None

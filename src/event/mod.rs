@@ -33,7 +33,7 @@ mod verify;
 pub(crate) mod waker;
 
 pub(crate) use interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
-pub(crate) use registration::Registration;
+pub(crate) use registration::{Inbox, Registration};
 pub(crate) use selector::Selector;
 pub(crate) use source::{Source, Target};
 pub(crate) use waker::Waker;

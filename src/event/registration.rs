@@ -4,12 +4,23 @@
 //! is there at most once; a dead one (`alive` false) is skipped wherever it is still referenced.
 
 use super::interest::{CLOSED, ERROR, HANG_UP, Kind, Mode, READ, WRITE};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, RawFd};
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 
 /// A descriptor of ours, which is closed by its owner.
 pub(super) type Owner = Weak<dyn AsFd>;
+
+/// Where a protocol that looks after many descriptors finds which of them had events.
+#[derive(Default)]
+pub(crate) struct Inbox(RefCell<Vec<(u64, u8)>>);
+
+impl Inbox {
+    /// Puts the keys of registrations that had events, with the bits, into `list`, which is empty.
+    pub(crate) fn take(&self, list: &mut Vec<(u64, u8)>) {
+        std::mem::swap(&mut *self.0.borrow_mut(), list);
+    }
+}
 
 pub(crate) struct Registration {
     pub(crate) number: RawFd,
@@ -33,9 +44,28 @@ pub(crate) struct Registration {
     pub(crate) alive: Cell<bool>,
     /// In the list of those to re-arm before the next poll.
     pub(crate) rearming: Cell<bool>,
+    /// Where its events go, under which key; without it the one who waits gets them.
+    pub(super) inbox: OnceCell<(Rc<Inbox>, u64)>,
 }
 
 impl Registration {
+    /// Its events go to `inbox` under `key` from now on, unless they go to one already.
+    pub(crate) fn post_to(&self, inbox: &Rc<Inbox>, key: u64) {
+        let _ = self.inbox.set((inbox.clone(), key));
+    }
+
+    /// Puts an event where it is to go. → whether that is an inbox
+    #[inline]
+    pub(super) fn post(&self, bits: u8) -> bool {
+        match self.inbox.get() {
+            Some((inbox, key)) => {
+                inbox.0.borrow_mut().push((*key, bits));
+                true
+            }
+            None => false,
+        }
+    }
+
     /// A socket of ours: it tells us when it would block.
     pub(crate) fn is_own(&self) -> bool {
         self.kind != Kind::Foreign
@@ -87,7 +117,8 @@ impl Registration {
         let asked = before | bits;
         self.asked.set(asked);
         let unreported = asked & (READ | WRITE) & !self.reported.get();
-        let enough = unreported == 0 && self.due() == 0;
+        // A system that does not know the descriptor does not tell of its end either.
+        let enough = unreported == 0 && self.known.get() && self.due() == 0;
         if !enough {
             self.asked.set(before);
         }

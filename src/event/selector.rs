@@ -9,7 +9,7 @@ use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use slab::Slab;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
@@ -173,6 +173,7 @@ impl Selector {
             queued: Cell::new(false),
             alive: Cell::new(true),
             rearming: Cell::new(false),
+            inbox: OnceCell::new(),
         });
         self.table.borrow_mut().insert(registration.clone());
         self.by_number
@@ -227,9 +228,10 @@ impl Selector {
         let before = registration.asked.get();
         registration.asked.set(before | bits);
         let wanted = registration.asked.get() & (READ | WRITE);
-        if wanted & !registration.reported.get() != 0 {
+        if wanted & !registration.reported.get() != 0 || !registration.known.get() {
             let all = match registration.kind {
                 Kind::Tcp => READ | WRITE,
+                _ if wanted == 0 => READ,
                 _ => registration.reported.get() | wanted,
             };
             return self.report(registration, all).inspect_err(|error| {
@@ -334,8 +336,8 @@ impl Selector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Source;
     use crate::event::adopt::Held;
+    use crate::event::{CLOSED, Inbox, Source};
     use std::io::Write;
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
@@ -375,6 +377,19 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_descriptor_that_the_system_does_not_know_yet_is_reported() {
+        for kind in [Kind::Tcp, Kind::Other] {
+            let (near, far) = UnixStream::pair().unwrap();
+            let selector = Selector::new(16).unwrap();
+            let near = Source::new(Held::Own(OwnedFd::from(near).into()), kind);
+            near.join_later(&selector, Mode::Once);
+            near.arm(CLOSED).unwrap();
+            drop(far);
+            assert_eq!(due(&selector), [near.as_raw_fd()]);
+        }
+    }
+
+    #[test]
     fn a_change_that_the_system_refuses_changes_nothing() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let selector = Selector::new(16).unwrap();
@@ -409,6 +424,21 @@ mod tests {
         drop(near);
         assert_eq!(errno(selector.arm(&registration, WRITE)), Some(Errno::BADF));
         assert_eq!(selector.count(), 0);
+    }
+
+    #[test]
+    fn events_of_a_registration_with_an_inbox_go_there() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let selector = Selector::new(16).unwrap();
+        let near = source(near);
+        let registration = near.join(&selector, READ, Mode::Once).unwrap();
+        let inbox = Rc::new(Inbox::default());
+        registration.post_to(&inbox, 7);
+        far.write_all(b"x").unwrap();
+        assert_eq!(due(&selector), [] as [RawFd; 0]);
+        let mut list = Vec::new();
+        inbox.take(&mut list);
+        assert_eq!(list, [(7, READ)]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::{self as system, Errno};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 /// Flags of every opening: a fifo without a writer must not wait, a terminal must not become the process's own.
 const QUIET: OFlags = OFlags::RDONLY
@@ -131,7 +132,7 @@ impl From<Errno> for Refusal {
 
 /// An open file or directory, and what was known of it when it was opened.
 pub(crate) struct OpenFile {
-    file: Option<OwnedFd>,
+    file: Option<Rc<OwnedFd>>,
     facts: Facts,
 }
 
@@ -153,7 +154,7 @@ impl OpenFile {
         let facts = Facts::from_status(&fs::fstat(&file)?);
         match facts.kind {
             Kind::File | Kind::Directory => Ok(OpenFile {
-                file: Some(file),
+                file: Some(Rc::new(file)),
                 facts,
             }),
             _ => Err(Refusal::NotAFile),
@@ -167,6 +168,11 @@ impl OpenFile {
     /// The descriptor; `None` once closed.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The descriptor, for an answer that outlives this object; `None` once closed.
+    pub(crate) fn share(&self) -> Option<Rc<OwnedFd>> {
+        self.file.clone()
     }
 
     /// Idempotent.

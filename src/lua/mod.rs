@@ -107,7 +107,7 @@ pub(crate) use flow::{Flow, Next, Outcome, Pushing, Returns, Then, give, results
 pub(crate) use frames::Frame;
 pub use function::Function;
 pub(crate) use kept::{Code, Keep, Kept};
-pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source};
+pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source, Stored};
 pub(crate) use object::Object;
 pub(crate) use returns::{Argument, Bytes, Many, Nil, Push, Pusher, Values};
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};

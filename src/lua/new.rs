@@ -106,6 +106,29 @@ impl<T: Object + Copy> Part<T> {
     }
 }
 
+/// A value that a field of the object at an index of the function's stack keeps as well.
+pub(crate) struct Stored<V, T> {
+    pub(crate) value: V,
+    pub(crate) object: c_int,
+    pub(crate) field: Field<T>,
+}
+
+impl<V: Push, T: Object> Sealed for Stored<V, T> {}
+impl<V: Push, T: Object> Push for Stored<V, T> {
+    const REFERS: bool = true;
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        self.value.push(to.again());
+        // SAFETY: the pusher has room for a copy of the value; an assignment takes no memory, and only an object has fields.
+        unsafe {
+            if object::test::<T>(state, at(self.object)).is_some() {
+                ffi::lua_pushvalue(state, -1);
+                ffi::lua_setiuservalue(state, self.object, self.field.number());
+            }
+        }
+    }
+}
+
 impl<T: Object> Sealed for New<T> {}
 impl<T: Object> Push for New<T> {
     fn push(&mut self, to: Pusher<'_>) {

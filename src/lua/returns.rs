@@ -167,6 +167,7 @@ tuple!(3: A B C);
 tuple!(4: A B C D);
 tuple!(5: A B C D E);
 tuple!(6: A B C D E F);
+tuple!(7: A B C D E F G);
 
 /// Any number of values.
 pub(crate) struct Many<T>(pub(crate) Vec<T>);

@@ -3,8 +3,8 @@
 use super::{
     Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, Holder, INDEX,
     Keep, Kept, Kind, Lender, Lent, List, Made, MadeBy, Maker, Many, Module, New, NewWith, Next,
-    Nil, Noted, Object, Outcome, Part, Pushing, Read, Row, Running, Scratched, Source, Table,
-    Value, Walk, registry, results, scratch, then,
+    Nil, Noted, Object, Outcome, Part, Pushing, Read, Row, Running, Scratched, Source, Stored,
+    Table, Value, Walk, registry, results, scratch, then,
 };
 use mlua::ffi;
 use std::cell::Cell;
@@ -156,6 +156,16 @@ fn made_by(call: &mut Call<'_>) -> Result<MadeBy<Counted, 1>, Fault> {
     Ok(MadeBy {
         maker: 1,
         fields: [(OWNER, 2)],
+    })
+}
+
+/// `stored(object, value)` → the value, which a field of the object has from then on.
+fn stored(call: &mut Call<'_>) -> Result<Stored<Argument, Counted>, Fault> {
+    call.any(2)?;
+    Ok(Stored {
+        value: Argument(2),
+        object: 1,
+        field: NOTE,
     })
 }
 
@@ -474,6 +484,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"made", Function::new(made)),
     (c"made_by", Function::new(made_by)),
     (c"part", Function::new(part)),
+    (c"stored", Function::new(stored)),
     (c"note", Function::new(note)),
     (c"serve", Function::new(serve)),
     (c"swap", Function::new(swap)),
@@ -591,6 +602,12 @@ fn an_object_makes_others_with_bytes() {
     assert_eq!(show("b.made_by(b.new(3), 'me'):read()"), "3 xxx me");
     assert_eq!(show("b.made_by(b.new(0), 'me')"), "nil");
     assert_eq!(show("b.made_by('none', 'me')"), "nil");
+}
+
+#[test]
+fn a_value_is_kept_by_a_field_as_well() {
+    let code = "local o = b.new(1) return show(b.stored(o, 'x'), o:field(), b.stored(1, 2))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "x x 2");
 }
 
 #[test]

@@ -16,7 +16,6 @@ pub(crate) mod broadcast;
 mod buffer;
 pub(crate) mod file;
 mod parcel;
-#[allow(dead_code)] // The web server, which is not switched to it yet, will use it.
 pub(crate) mod queue;
 mod receive;
 mod shared;

@@ -31,6 +31,17 @@ impl Stream {
         Some(left)
     }
 
+    /// Its socket, what was read and not used, and what is to be sent; it reads as closed then.
+    pub(crate) fn part(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
+        self.narrow();
+        let Transport::Plain(socket) = &mut self.transport;
+        let socket = socket.take();
+        let input = self.input.release_unread();
+        let output = std::mem::take(&mut self.output).split_off(self.output_done);
+        self.close();
+        (socket, input, output)
+    }
+
     fn unpack(&mut self, data: Data) {
         self.input.adopt(data.input.into());
         self.output = data.output;
