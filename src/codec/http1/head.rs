@@ -9,7 +9,7 @@ mod framing;
 mod line;
 mod target;
 
-use super::fields::{self, Field, Fields, Section, Span};
+use super::fields::{self, Fields, Section, Span};
 use super::status::Reject;
 
 use framing::Facts;
@@ -248,7 +248,8 @@ impl Parser {
     }
 
     /// The fields of the head that was parsed last.
-    pub(crate) fn fields(&self) -> &[Field] {
+    #[cfg(test)]
+    pub(crate) fn fields(&self) -> &[fields::Field] {
         &self.fields[..self.parsed.count]
     }
 

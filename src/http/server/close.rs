@@ -1,9 +1,9 @@
 //! How requests and connections end; a stop.
 
-use super::connection::{Answer, Client, Known, NextRequest, Peer, State, Waits};
+use super::connection::{Answer, Client, NextRequest, Peer, State, Waits};
 use super::settings::{Clock, LINGER};
 use super::work::{Filled, Why, Work};
-use super::{ConnectionId, Phase, RequestId, Server, Transport};
+use super::{Phase, RequestId, Server, Transport};
 use crate::codec::http1::body::Incoming;
 
 /// What becomes of a connection when a request of it is over.
@@ -45,6 +45,10 @@ impl<T: Transport> Server<T> {
         }
         let body = std::mem::replace(&mut handling.body, Incoming::NONE);
         connection.state = State::after(body);
+        if how == End::Cut {
+            self.forget_input(slot);
+        }
+        let connection = &mut self.connections[slot];
         if connection.peer == Peer::Failed {
             return self.remove(slot);
         }
@@ -53,6 +57,16 @@ impl<T: Transport> Server<T> {
         {
             self.enqueue(before);
         }
+    }
+
+    /// What the client has sent, and may send, does not count any more.
+    #[cold]
+    fn forget_input(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.state = State::Idle;
+        connection.client = Client::SendsNoMore;
+        self.landing
+            .consume(slot, &mut connection.input, usize::MAX);
     }
 
     /// Closes a connection, once no handler works on it; the tasks that wait on one are told.
@@ -87,10 +101,6 @@ impl<T: Transport> Server<T> {
         self.free_timer(slot);
         self.landing.forget(slot);
         let connection = self.connections.remove(slot);
-        if connection.known == Known::Outside {
-            let id = connection.id(slot);
-            self.told.push_back(Work::Ended { id });
-        }
         if std::mem::take(&mut self.awaited) {
             self.told.push_back(Work::Room);
         }
@@ -152,14 +162,6 @@ impl<T: Transport> Server<T> {
         if self.in_work(id).is_some() {
             self.remove(id.slot());
         }
-    }
-
-    /// Asks to be told of the end of the connection of a request. → its name
-    pub(crate) fn tell_end(&mut self, id: RequestId) -> Option<ConnectionId> {
-        let slot = self.slot_of(id)?;
-        let connection = &mut self.connections[slot];
-        connection.known = Known::Outside;
-        Some(connection.id(slot))
     }
 
     /// A stop begins: what has arrived is answered, and the last answer of a connection says that it closes.

@@ -33,8 +33,6 @@ pub(super) struct Connection<T: Transport> {
     pub(super) place: Place,
     /// Whether it is in the list of those whose queue goes out before the loop waits.
     pub(super) flush: Flush,
-    /// Whether somebody keeps something about it, and is to be told of its end.
-    pub(super) known: Known,
     /// Requests since it last waited, long bodies counted several times; at most [`super::settings::BURST`].
     pub(super) burst: u8,
     /// Reads since the last that would have blocked.
@@ -177,12 +175,6 @@ pub(super) enum Flush {
     Noted,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Known {
-    Nowhere,
-    Outside,
-}
-
 /// When a connection is acted on, whatever it does. Its timer is moved only when it would fire too late.
 pub(super) struct Deadline {
     pub(super) due: Time,
@@ -211,7 +203,6 @@ impl<T: Transport> Connection<T> {
             next: NextRequest::Follows,
             place: Place::Waiting,
             flush: Flush::AsItComes,
-            known: Known::Nowhere,
             burst: 0,
             reads: 0,
             requests: 0,

@@ -29,16 +29,20 @@ struct Line {
 }
 
 /// The fields that describe a body, lower case and sorted: an error's answer has another.
-const OF_BODY: [&[u8]; 9] = [
+const OF_BODY: [&[u8]; 13] = [
     b"accept-ranges",
+    b"cache-control",
     b"content-disposition",
     b"content-encoding",
     b"content-language",
     b"content-length",
+    b"content-location",
     b"content-range",
     b"content-type",
     b"etag",
+    b"expires",
     b"last-modified",
+    b"trailer",
 ];
 
 impl Draft {
@@ -135,6 +139,12 @@ impl Draft {
             Some(kept) => (kept.0.clone(), kept.1.clone()),
             None => (Vec::new(), Vec::new()),
         };
+    }
+
+    /// Forgets all but what was kept.
+    pub(crate) fn forget(&mut self) {
+        self.text.clear();
+        self.lines.clear();
     }
 
     /// Forgets all.

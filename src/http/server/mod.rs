@@ -11,6 +11,7 @@
 //! | `request` | from bytes to a request |
 //! | `body` | bodies of requests, read, put together, dropped |
 //! | `respond` | answers, whole or in pieces |
+//! | `answer` | how far an answer is |
 //! | `draft` | what a handler has set before its answer |
 //! | `send` | what is queued goes out |
 //! | `deadline` | when a connection is acted on, whatever it does |
@@ -22,9 +23,9 @@
 //! connection that waits has a deadline.
 
 #![forbid(unsafe_code)]
-#![allow(unused_imports)] // The binding follows.
 
 mod accept;
+mod answer;
 mod body;
 mod close;
 mod connection;
@@ -45,10 +46,9 @@ pub(crate) use body::{How, Read};
 pub(crate) use close::End;
 pub(crate) use connection::{Intent, Pieces};
 pub(crate) use id::{ConnectionId, RequestId};
-pub(crate) use request::HeadView;
 pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
 pub(crate) use send::{Await, Awaited, Count, Sending};
-pub(crate) use settings::{Clock, Settings};
+pub(crate) use settings::{AT_ONCE, Clock, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
 pub(crate) use work::{Plan, Why, Work};
 
@@ -159,6 +159,13 @@ impl<T: Transport> Server<T> {
         let is_current = connection.current == id.stamp();
         (is_current && matches!(connection.state, connection::State::Handling(_)))
             .then_some(connection)
+    }
+
+    /// What the connection of a request stands on, as long as that is open.
+    pub(crate) fn transport(&self, id: RequestId) -> Option<&T> {
+        let connection = self.connections.get(id.slot())?;
+        let is_same = (connection.born..=connection.current).contains(&id.stamp());
+        is_same.then_some(&connection.transport)
     }
 
     /// A stamp that was not given before.

@@ -4,8 +4,8 @@ use super::connection::{Client, Handling, State};
 use super::settings::{Clock, DISCARD_MOST};
 use super::{RequestId, Server, Transport};
 use crate::codec::http1::body::Run;
-use crate::codec::http1::fields::Field;
-use crate::codec::http1::head::{Head, Progress};
+use crate::codec::http1::head::Progress;
+use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::status::Reject;
 use crate::codec::uri;
 use crate::http::router::routes::RouteId;
@@ -19,15 +19,6 @@ pub(super) enum Look {
     Over,
     /// More has to be read.
     More,
-}
-
-/// A request's head and its bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadView<'s> {
-    pub(crate) head: &'s Head,
-    pub(crate) fields: &'s [Field],
-    /// Those that the spans are of.
-    pub(crate) bytes: &'s [u8],
 }
 
 impl<T: Transport> Server<T> {
@@ -124,7 +115,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// The head of a request that is still where it was read; `None` when it was taken.
-    pub(crate) fn head(&mut self, id: RequestId) -> Option<HeadView<'_>> {
+    pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
         let slot = self.slot_of(id)?;
         let connection = &mut self.connections[slot];
         let State::Handling(handling) = &connection.state else {
@@ -140,9 +131,8 @@ impl<T: Transport> Server<T> {
             self.head = parsed.ok()??;
             self.parsed = Some(id);
         }
-        Some(HeadView {
+        Some(RequestHead {
             head: &self.head,
-            fields: self.parser.fields(),
             bytes: &bytes[..self.head.head_len],
         })
     }
@@ -159,6 +149,13 @@ impl<T: Transport> Server<T> {
             let count = std::mem::take(&mut handling.head_left) as usize;
             self.landing
                 .consume(id.slot(), &mut connection.input, count);
+        }
+    }
+
+    /// The route of a request is to have one made from now on, whatever its handler takes: somebody else needed it.
+    pub(crate) fn needs_request(&mut self, id: RequestId) {
+        if let Some(route) = self.route(id) {
+            self.routes.borrow_mut().needs_request(route);
         }
     }
 

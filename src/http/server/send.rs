@@ -137,8 +137,9 @@ impl<T: Transport> Server<T> {
 
     /// Sends what is queued, and behind it `borrowed`, of which `taken` bytes are gone already; moves `taken` on.
     pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Sending {
-        if self.in_work(id).is_none() {
-            return Sending::Closed;
+        match self.in_work(id) {
+            Some(connection) if connection.peer != Peer::Failed => {}
+            _ => return Sending::Closed,
         }
         let slot = id.slot();
         match self.send_queue(slot, borrowed, taken) {

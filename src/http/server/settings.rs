@@ -70,7 +70,7 @@ pub(super) const READS: u8 = 32;
 pub(super) const INLINE: usize = 16 * 1024;
 
 /// Of a body up to this size, what the system does not take at once is copied; the rest of a longer one is the caller's.
-pub(super) const AT_ONCE: usize = 256 * 1024;
+pub(crate) const AT_ONCE: usize = 256 * 1024;
 
 /// How long what a client still sends is read behind the last answer, so that this is not lost by a reset.
 pub(super) const LINGER: Span = 2_000_000_000;

@@ -15,8 +15,6 @@ pub(crate) enum Work {
     Dispatch { id: RequestId, plan: Plan },
     /// A task that waits on a request is to go on.
     Resume { id: RequestId, why: Why },
-    /// A connection is gone of which somebody keeps something; see [`Server::tell_end`].
-    Ended { id: ConnectionId },
     /// A connection has left, for which somebody waits.
     Room,
     /// Nothing now.

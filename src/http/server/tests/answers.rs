@@ -178,7 +178,7 @@ fn an_answer_that_is_not_finished_closes_the_connection() {
         pair.got(number).ends_with("1\r\na\r\n"),
         "what came before goes out"
     );
-    assert!(pair.lingers(number));
+    assert!(pair.is_closed(number));
 }
 
 #[test]

@@ -126,7 +126,6 @@ impl Pair {
                     assert!(self.waiting.contains(&id), "a wait of nobody");
                     self.log.push(format!("{why:?}"));
                 }
-                Work::Ended { .. } => self.log.push("ended".to_string()),
                 Work::Room => self.log.push("room".to_string()),
                 Work::Idle => break,
             }
