@@ -15,34 +15,6 @@ local timer = require "lio.timer"
 
 local M = {}
 
--- The userdata of this kind that can be reached from `root`.
-local function reachable(root, kind)
-  local seen, open = { [root] = true }, { root }
-  local function note(value)
-    local is_open = type(value) == "table" or type(value) == "function" or type(value) == "userdata"
-    if is_open and not seen[value] then
-      seen[value] = true
-      open[#open + 1] = value
-    end
-  end
-  while open[1] do
-    local one = table.remove(open)
-    local metatable = debug.getmetatable(one)
-    if type(one) == "userdata" then
-      if metatable and metatable.__name == kind then return one end
-    elseif type(one) == "table" then
-      for key, value in next, one do note(key) note(value) end
-    else
-      for i = 1, 255 do
-        local name, value = debug.getupvalue(one, i)
-        if not name then break end
-        note(value)
-      end
-    end
-  end
-  error("no " .. kind .. " can be reached")
-end
-
 local REQUEST <const> = "POST /a%20b?c=d HTTP/1.1\r\nHost: a\r\nCookie: e=f\r\nTransfer-Encoding: chunked\r\n\r\n"
   .. "5\r\nhello\r\n0\r\nTrailer: g\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -93,10 +65,15 @@ M.makers = {
   ["lio.http.answers"] = answers,
   ["lio.http.exchange"] = exchange,
   ["lio.request"] = function()
-    local x, close = exchange()
-    return assert(x:next()), close
+    local routes = http.routes()
+    routes:add("POST", "/:name")
+    return k.request(routes, REQUEST)
   end,
-  ["lio.http.keeper"] = function() return reachable(require "lio.webserver".new():server(), "lio.http.keeper") end,
+  ["lio.http.run"] = function()
+    local server, close = k.server(http.routes(), REQUEST)
+    return server:run(), close
+  end,
+  ["lio.http.server"] = function() return k.server(http.routes(), REQUEST) end,
   ["lio.http.multipart"] = function()
     local m = http.multipart("multipart/form-data; boundary=b", 10, 10000)
     for name in ("one two"):gmatch "%a+" do
@@ -175,6 +152,7 @@ M.makers = {
 M.internal = {
   ["lio.buffers of this VM"] = true,
   ["lio.http workspace of this VM"] = true,
+  ["lio.http.keeper"] = true, -- bridge
   ["lio.sockets of this VM"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,

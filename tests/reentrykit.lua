@@ -68,6 +68,54 @@ function kit.connection()
   return s, far, sel
 end
 
+local SETTINGS <const> = {
+  request_line = 200000, headers = 200000, fields = 100, header_time = 10, keep_alive_time = 60, body_time = 10,
+  body_rate = 240, write_time = 30, connections = 10, requests = math.huge, body = 1 << 30,
+}
+
+-- A server with one connection, whose peer has sent `bytes`: what `lio.http` gives lualib/lio/web/connection.lua. → the
+-- server; what closes all; the peer's end.
+function kit.server(routes, bytes)
+  local s, far, sel = kit.connection()
+  local server = http.server(SETTINGS, routes, sel)
+  far:option("sndbuf", 400000)
+  t.eq(far:send(bytes), #bytes)
+  server:admit(s)
+  return server, function()
+    server:close()
+    kit.close(far, sel)
+  end, far
+end
+
+-- Serves what is due: `handler(req, res)` handles each request.
+function kit.serve(server, handler)
+  local function no() end
+  local handlers = { handler, handler, handler }
+  http.serve(server:run(), server, server, debug.traceback, handlers, {}, function() return handler end,
+    function(_, _, _, ok, problem)
+      if not ok then error(problem, 0) end
+      return true
+    end, no, "code", "kind")
+  server:flush()
+end
+
+-- Calls `f(server, id, req, far)` as the handler of the request that `bytes` are, and closes all. → what it returns.
+function kit.handle(routes, bytes, f)
+  local server, close, far = kit.server(routes, bytes)
+  local results
+  kit.serve(server, function(req)
+    local _, id = http.head.owner(req)
+    results = table.pack(f(server, id, req, far))
+  end)
+  close()
+  return table.unpack(results, 1, results.n)
+end
+
+-- The request that `bytes` are, when it is over.
+function kit.request(routes, bytes)
+  return kit.handle(routes, bytes, function(_, _, req) return req end)
+end
+
 -- An exchange that has received `bytes`, which the peer has ended.
 function kit.exchange(routes, bytes)
   -- Makes what is made once per VM, so that a call under test does not begin with that.

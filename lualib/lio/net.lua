@@ -350,6 +350,30 @@ function M.new(selector, sched)
 
   api.ready = dispatch
 
+  -- `take_in(c)` → `c`: the loop looks after a connection that was no loop's.
+  function api.take_in(c)
+    stream.register(selector, c)
+    if adopt then adopt(c) end
+    return c
+  end
+
+  -- Protocol code that serves many connections natively: the loop calls `protocol:flush()` before it waits, and
+  -- `protocol:arrived()` when it has gone through its events. Neither may wait.
+  local protocols = {}
+  function api.join_loop(protocol) table.insert(protocols, protocol) end
+
+  function api.leave_loop(protocol)
+    for index, other in ipairs(protocols) do
+      if other == protocol then
+        table.remove(protocols, index)
+        return
+      end
+    end
+  end
+
+  -- `api.selector`: that of the loop.
+  api.selector = selector
+
   -- `api.timers`: the `lio.timer` queue of the loop. A timer's value is a table with a method `expired`.
   api.timers = timers
 
@@ -411,6 +435,7 @@ function M.new(selector, sched)
 
   -- One round: waits for I/O until the next timer, `seconds` at most, then wakes whom it concerns.
   function api.step(seconds)
+    for index = #protocols, 1, -1 do protocols[index]:flush() end
     local due = timers:next()
     if due and (not seconds or due < seconds) then seconds = due end
     if next(unflushed) then flush() end
@@ -421,6 +446,7 @@ function M.new(selector, sched)
       -- A table is protocol code that looks after its connection itself.
       if type(x) == "table" then x:ready(events) else dispatch(x, events) end
     end
+    for index = #protocols, 1, -1 do protocols[index]:arrived() end
     if deferred_count > 0 then run_deferred() end
     if host.take_answers then host.take_answers() end
     if due then

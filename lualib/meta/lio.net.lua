@@ -322,6 +322,7 @@ function net.sendto(u, data, addr, port) end
 ---@class lio.NetInstance: lio.net
 ---@field starts boolean whether `start` runs a task at once
 ---@field clock number seconds of `lio.now` when the loop's last round had its events; free to read
+---@field selector lio.Selector that of the loop, for protocol code
 ---@field timers lio.Timers the loop's timers; a value is a table with a method `expired`
 
 ---Builds these calls on a selector and a scheduler. Whoever drives the VM calls `step` on the result.
@@ -409,6 +410,20 @@ function net.expired(value) end
 ---@return string? message
 ---@return string? code
 function net.attend(c, protocol) end
+
+---Has the loop look after a connection that was no loop's. For protocol code.
+---@param c lio.Connection
+---@return lio.Connection c
+function net.take_in(c) end
+
+---Has the loop call `protocol:flush()` before each wait, and `protocol:arrived()` when it has gone through its events.
+---Neither may wait. For protocol code that serves many connections natively.
+---@param protocol table
+function net.join_loop(protocol) end
+
+---Ends that.
+---@param protocol table
+function net.leave_loop(protocol) end
 
 ---Wakes whom events of a connection concern. For protocol code that does not want them itself.
 ---@param c lio.Connection

@@ -318,7 +318,6 @@ function Part:close() end
 ---send at once, and what sets something raises from then on.
 ---@class lio.Response
 ---@field code? integer status, when one was set
----@field fields? string[] header names and values in turn
 ---@field body? string|lio.File|fun(): string?
 ---@field error? any what was raised inside of `next()`
 local Response = {}
@@ -503,9 +502,9 @@ function Events:close() end
 ---@private
 function Events:finish() end
 
----Looks whether the client is gone.
+---Ends the stream of a client that is gone.
 ---@private
-function Events:ready() end
+function Events:gone() end
 
 ---Sends a ping.
 ---@private

@@ -370,7 +370,7 @@ pub(super) unsafe fn push_served(
 
 /// `http.exchange(stream, routes, request_line, headers, fields)` → an exchange with these limits:
 /// bytes of the request line and of the header section, number of fields (256 at most). Nobody serves it.
-pub(super) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn exchange(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell.
     unsafe {
         let stream = object::check::<Stream>(state, 1);

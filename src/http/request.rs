@@ -7,7 +7,7 @@ use crate::codec::http1::request::RequestHead;
 use crate::http::router::routes::RouteId;
 use crate::lua::{Call, Function};
 use crate::modules::http::request::{self, BODY, Request, SERVER};
-use crate::raw::object::{self, Object};
+use crate::raw::object;
 use crate::raw::{Text, function, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -138,13 +138,4 @@ pub(super) unsafe fn belongs(state: *mut lua_State, index: c_int, life: u32) {
         (*object::check::<Request>(state, index)).id = life.into();
         ffi::lua_setiuservalue(state, index, SERVER.number());
     }
-}
-
-/// Pushes a table of what `head:…` can do, as functions.
-///
-/// # Safety
-/// As for [`object::push_new`].
-pub(super) unsafe fn push_functions(state: *mut lua_State) {
-    // SAFETY: the caller's promise.
-    unsafe { crate::raw::module::push(state, <Request as Object>::METHODS) };
 }

@@ -77,7 +77,7 @@ struct Representation<'a> {
 
 /// `http.site(folder, hidden, precompressed, cache_control)` → a site: whether names that begin with a dot are served,
 /// and compressed copies; the value of `Cache-Control`, or nil.
-pub(super) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn new(state: *mut lua_State) -> c_int {
     // SAFETY: a thin shell; the site is owned by Lua before anything can raise.
     unsafe {
         ffi::lua_settop(state, 4);

@@ -36,7 +36,7 @@ impl Library for Builtin {
         ("lio.coroutine", coroutine::OPEN),
         ("lio.debug", OPEN_DEBUG),
         ("lio.file", file::OPEN),
-        ("lio.http", function!(crate::http::lua::open_module)),
+        ("lio.http", http::OPEN),
         ("lio.json", json::OPEN),
         ("lio.outlet", outlet::OPEN),
         #[cfg(feature = "panics")]

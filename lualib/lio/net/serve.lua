@@ -72,7 +72,12 @@ return function(api, host)
 
   -- Serves a connection, even when the server stops or is full.
   local function take(server, c)
-    if server.keeper then server.keeper.admit(selector, c) else admit(server, c) end
+    if server.keeper then
+      host.forget(c)
+      server.keeper.admit(selector, c)
+    else
+      admit(server, c)
+    end
   end
 
   -- Closes a listener. Clients that wait in the system's queue would be reset: they are served like the others.

@@ -8,13 +8,6 @@ local frames = require "lio.web.frame"
 
 local M = {}
 
--- Fields that describe the body which the answer would have had; the error's body is another one.
-local OF_BODY <const> = {
-  ["accept-ranges"] = true, ["cache-control"] = true, ["content-disposition"] = true, ["content-encoding"] = true,
-  ["content-language"] = true, ["content-length"] = true, ["content-location"] = true, ["content-range"] = true,
-  ["content-type"] = true, etag = true, expires = true, ["last-modified"] = true, trailer = true,
-}
-
 -- What is shown of a table: levels, entries of one table, bytes of a string.
 local DEPTH <const> = 3
 local ENTRIES <const> = 20
@@ -124,23 +117,13 @@ end
 
 -- Takes the fields away that describe another body than the one that the library gives itself.
 function M.drop_body_fields(res)
-  local fields = res.fields
-  if not fields then return end
-  local left = {}
-  for index = 1, #fields, 2 do
-    if not OF_BODY[fields[index]:lower()] then
-      left[#left + 1] = fields[index]
-      left[#left + 1] = fields[index + 1]
-    end
-  end
-  res.fields = left[1] and left or nil
+  res[1]:drop_body_fields(res[2])
 end
 
 -- Forgets the answer but for the fields that middleware had set before it went on to the handler.
 local function start_anew(res)
-  local kept = res.kept
   res:reset()
-  res.fields = kept and table.move(kept, 1, #kept, 1, {})
+  res[1]:restore_fields(res[2])
   M.drop_body_fields(res)
 end
 
@@ -162,11 +145,11 @@ local function ask_app(self, req, res, problem)
   frames.restore(req, place)
   if ok then return res.body ~= nil or res.mode or res.code ~= 500 end
   M.log(req, second)
-  if self.x:is_answered() then self.broken = true end
+  if self.server:is_answered(self.id) then self.broken = true end
   return self.broken
 end
 
--- Puts the answer for an error into `res`, and logs it. When the answer has begun, the connection is `broken`:
+-- Puts the answer for an error into `res`, and logs it. When the answer has begun, the exchange is `broken`:
 -- cutting it short is all that tells the client.
 function M.answer(self, req, res, problem)
   -- `on_file` raised it, and `req:form` raised it again: what counts is where it came from.
@@ -177,10 +160,9 @@ function M.answer(self, req, res, problem)
   if not refused then M.log(req, problem) end
   res.error = problem.value
   if self.taken then return end
-  self.x:touch(true)
-  if self.x:is_answered() then
+  if self.server:touch(self.id, true) then
     -- What came before goes out.
-    if not self.gone then self:send("") end
+    if not self.gone then self:send() end
     self.broken = true
     return
   end

@@ -1,18 +1,20 @@
 -- Answers that are files: `res:file`, and what web/static.lua serves. Conditions and ranges are judged by
--- `lio.http`, the bytes go out by `net.sendfile`, those of small files together with the head.
+-- `lio.http`, the bytes go out by sendfile(2), those of small files together with the head.
 --
--- Invariant: the open file belongs to the connection, which closes it when the request ends, however that
+-- Invariant: the open file belongs to the exchange, which closes it when the request ends, however that
 -- comes about.
 
+local exchanges = require "lio.web.exchange"
 local file = require "lio.file"
 local http = require "lio.http"
 local lio = require "lio"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 local drop_body_fields <const> = require("lio.web.failure").drop_body_fields
+local exchange_of <const> = exchanges.of
 
--- Where a response keeps its connection, and that its request.
-local CONNECTION <const>, CURRENT <const> = 1, 1
+-- Where a response keeps its server, by which number that knows its request, and the request itself.
+local SERVER <const>, ID <const>, REQUEST <const> = 1, 2, 3
 
 -- Up to so many bytes are read and sent with the head by one call; the kernel copies longer ones.
 local READ_MOST <const> = 32 * 1024
@@ -55,16 +57,13 @@ function M.cache_control(opts)
   return ("public, max-age=%d%s"):format(opts.max_age // 1 | 0, opts.immutable and ", immutable" or "")
 end
 
-local function add(fields, name, value)
-  fields[#fields + 1] = name
-  fields[#fields + 1] = value
+local function add(res, name, value)
+  res[SERVER]:add_field(res[ID], name, value)
 end
 
-local function has(fields, name)
-  for index = 1, #fields, 2 do
-    if fields[index]:lower() == name then return true end
-  end
-  return false
+-- Adds a field unless there is one of that name.
+local function add_new(res, name, value)
+  if not res[SERVER]:get_field(res[ID], name) then add(res, name, value) end
 end
 
 -- The heads of the parts of several ranges, what stands behind the last, and the length of it all.
@@ -84,60 +83,59 @@ end
 
 local function refuse(res, status, text)
   res.code, res.body, res.kind = status, text, nil
-  res[CONNECTION]:keep_file(nil)
+  exchange_of(res):keep_file(nil)
 end
 
--- Answers with an open regular file, which is the connection's from now on. `kind`: its media type;
+-- Answers with an open regular file, which is the exchange's from now on. `kind`: its media type;
 -- `coding`: of its bytes, or nil; `varies`: whether another client may get other bytes; `cache`: the value
 -- of `Cache-Control`, or nil.
 function M.answer(res, f, kind, coding, varies, cache)
-  local connection = res[CONNECTION]
-  connection:keep_file(f)
-  connection.x:touch(true)
-  local fields = res.fields or {}
-  res.fields = fields
-  if varies then add(fields, "Vary", "Accept-Encoding") end
-  if cache and not has(fields, "cache-control") then add(fields, "Cache-Control", cache) end
+  local exchange = exchange_of(res)
+  exchange:keep_file(f)
+  res[SERVER]:touch(res[ID], true)
+  if varies then add(res, "Vary", "Accept-Encoding") end
+  if cache then add_new(res, "Cache-Control", cache) end
   local size = f:size()
   local first, length
   if not res.code or res.code == 200 then
     local status, tag, date
-    status, tag, date, first, length = http.select(connection[CURRENT], f, coding)
-    if not has(fields, "etag") then add(fields, "ETag", tag) end
-    if not has(fields, "last-modified") then add(fields, "Last-Modified", date) end
+    status, tag, date, first, length = http.select(res[REQUEST], f, coding)
+    add_new(res, "ETag", tag)
+    add_new(res, "Last-Modified", date)
     if status == 304 then return refuse(res, 304, nil) end
     if status == 412 then return refuse(res, 412, "Precondition Failed\n") end
-    add(fields, "Accept-Ranges", "bytes")
+    add(res, "Accept-Ranges", "bytes")
     if status == 416 then
-      add(fields, "Content-Range", "bytes */" .. size)
+      add(res, "Content-Range", "bytes */" .. size)
       return refuse(res, 416, "Range Not Satisfiable\n")
     end
     res.code = status
   end
-  if coding then add(fields, "Content-Encoding", coding) end
+  if coding then add(res, "Content-Encoding", coding) end
   local shown, total, parts = kind, size, nil
   if type(first) == "table" then
     parts, total, shown = parts_of(first, kind, size)
     res:header("Content-Type", nil)
-    fields = res.fields
   elseif first then
     total = length
-    add(fields, "Content-Range", ("bytes %d-%d/%d"):format(first, first + length - 1, size))
+    add(res, "Content-Range", ("bytes %d-%d/%d"):format(first, first + length - 1, size))
   end
-  if not has(fields, "content-type") then add(fields, "Content-Type", shown) end
-  add(fields, "Content-Length", tostring(total))
-  if connection.x:is_head() then
+  add_new(res, "Content-Type", shown)
+  add(res, "Content-Length", tostring(total))
+  if res[SERVER]:is_head(res[ID]) then
     res.body = ""
-    return connection:keep_file(nil)
+    return exchange:keep_file(nil)
   end
   res.body, res.parts = f, parts or { { first = first or 0, length = total } }
 end
 
-local function fail(connection, message, code)
-  connection.broken = true
+local SHORTER <const> = "sendfile: the file has become shorter"
+
+local function fail(res, message, code)
+  exchange_of(res).broken = true
   -- What the client does is not worth a line; a file that is cut while it is served is.
-  if code ~= "closed" and code ~= "reset" and code ~= "timeout" then
-    local req = connection[CURRENT]
+  if code ~= "closed" and code ~= "timeout" then
+    local req = res[REQUEST]
     io.stderr:write("lio: ", req.method, " ", req.target, ": ", message, "\n")
   end
 end
@@ -150,7 +148,7 @@ local function send_pieces(res, f, parts, finish_pieces)
     while first < over do
       local piece, message = f:read(first, math.min(READ_MOST, over - first))
       if not piece or piece == "" then
-        return fail(res[CONNECTION], message or "sendfile: the file has become shorter")
+        return fail(res, message or SHORTER)
       end
       if not res:write(piece) then return end
       first = first + #piece
@@ -162,24 +160,25 @@ end
 
 -- Sends the file that `res` was given. Called by `Response:finish`, which has the other two.
 function M.send(res, begin, finish_pieces)
-  local connection, f, parts = res[CONNECTION], res.body, res.parts
-  local x, c = connection.x, connection.c
+  local server, id, f, parts = res[SERVER], res[ID], res.body, res.parts
   begin(res)
-  if res.mode == "none" then return end
+  if res.mode == "none" then return finish_pieces(res) end
   if res.mode ~= "length" or res.encoder then return send_pieces(res, f, parts, finish_pieces) end
   res.left = nil
   for _, part in ipairs(parts) do
-    if part.head then x:chunk(part.head, false) end
-    local ok, message, sent, code
-    if part.length <= READ_MOST and x:chunk("", false) <= READ_MOST then
-      ok, message, code = c:queue_file(f, part.first, part.length)
+    if part.head then server:chunk(id, part.head) end
+    if part.length <= READ_MOST and server:queued(id) <= READ_MOST then
+      local piece, message = f:read(part.first, part.length)
+      if not piece or #piece < part.length then return fail(res, message or SHORTER) end
+      server:chunk(id, piece)
     else
-      connection:limit()
-      ok, message, sent, code = connection.net.sendfile(c, f, part.first, part.length)
+      local queued = server:push_file(id, f, part.first, part.length)
+      local ok, code = exchange_of(res):send()
+      if not ok or not queued then return fail(res, SHORTER, code) end
     end
-    if not ok then return fail(connection, message or sent, code) end
   end
-  if parts.tail then x:chunk(parts.tail, false) end
+  if parts.tail then server:chunk(id, parts.tail) end
+  return finish_pieces(res)
 end
 
 -- `Content-Disposition` for a download of that name (RFC 6266): the name in ASCII, and as it is.
@@ -212,8 +211,8 @@ function M.respond(res, path, opts)
   if not f then
     local status = STATUS[code]
     if not status then misuse.raise("res:file: " .. message) end
-    res[CONNECTION].x:touch(true)
-    if status == 503 then M.exhausted(res[CONNECTION][CURRENT], res, message) end
+    res[SERVER]:touch(res[ID], true)
+    if status == 503 then M.exhausted(res[REQUEST], res, message) end
     res.code, res.kind = status, nil
     res.body = http.reason(status) .. "\n"
     return nil, message, code
@@ -221,7 +220,7 @@ function M.respond(res, path, opts)
   local kind, compressible = http.media_type(path)
   local varies = compressible and opts.precompressed ~= false and not res.code
   if varies then
-    local copy, coding = http.compressed(folder, path, f, res[CONNECTION][CURRENT])
+    local copy, coding = http.compressed(folder, path, f, res[REQUEST])
     if copy then
       f:close()
       if opts.name then res:header("Content-Disposition", disposition(opts.name)) end

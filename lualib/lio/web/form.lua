@@ -1,6 +1,6 @@
 -- Forms: reads the fields and files of a request's body, urlencoded or multipart (RFC 7578).
 --
--- Called by web/request.lua for `req:form`. A form belongs to its connection, which closes it, and so the
+-- Called by web/request.lua for `req:form`. A form belongs to its exchange, which closes it, and so the
 -- temporary files, when the request has been answered. Invariant: nothing is read before it is needed, and
 -- of a file no more than one piece is in memory.
 
@@ -63,20 +63,20 @@ local Refusal = { __name = "lio.form.refusal", __tostring = function(e) return e
 
 local function refuse(self, status, reason, shown)
   local refusal = setmetatable({ reason = reason, status = status }, Refusal)
-  self.connection.problem = { status, shown or reason, raised = refusal }
+  self.exchange.problem = { status, shown or reason, raised = refusal }
   error(refusal, 0)
 end
 
 -- Has the parser take a step, with more of the body as long as it needs that. → its results.
 function Form:step(f, ...)
-  local parser, connection = self.parser, self.connection
+  local parser, exchange = self.parser, self.exchange
   while true do
     local a, b, c, d = f(parser, ...)
     if a ~= false then
       if a == nil and b then refuse(self, b, c, b == 500 and "the upload cannot be stored") end
       return a, b, c, d
     end
-    local ok, status, reason = connection:read(self.pull, self.options.body)
+    local ok, status, reason = exchange:read(self.pull, self.options.body)
     if not ok then refuse(self, status, reason) end
   end
 end
@@ -145,13 +145,13 @@ local function read_parts(self)
   return values, self.files
 end
 
--- The parser's food: the exchange, or a body that was read as a whole already.
+-- The parser's food: the server, or a body that was read as a whole already.
 local function source(parser, body)
   if not body then
-    return function(x, limit) return parser:pull(x, limit) end
+    return function(server, id, limit) return parser:pull(server, id, limit) end
   end
   local fed = false
-  return function(_, limit)
+  return function(_, _, limit)
     if fed then return parser:finish() end
     if #body > limit then return nil, 413, "the body is larger than allowed" end
     fed = true
@@ -160,16 +160,16 @@ local function source(parser, body)
   end
 end
 
-local function multipart(req, connection, options, kind, body)
+local function multipart(req, exchange, options, kind, body)
   local parser, status, reason = http.multipart(kind, options.parts, options.part_headers)
   if not parser then
-    connection.problem = { status, reason }
+    exchange.problem = { status, reason }
     return nil, reason, status
   end
   local self = setmetatable({
     req = req,
-    connection = connection,
-    net = connection.net,
+    exchange = exchange,
+    net = exchange.net,
     options = options,
     parser = parser,
     pull = source(parser, body),
@@ -177,22 +177,22 @@ local function multipart(req, connection, options, kind, body)
     file_lists = {},
     field_bytes = 0,
   }, Form)
-  connection.form, connection.extras = self, true
+  exchange.form, exchange.extras = self, true
   local ok, values, files = xpcall(read_parts, failure.caught, self)
   if ok then return values, files end
   self:close()
   local value = values.value
   if getmetatable(value) == Refusal then return nil, value.reason, value.status end
-  connection.caught = values
+  exchange.caught = values
   error(value, 0)
 end
 
-local function urlencoded(req, connection, options)
+local function urlencoded(req, exchange, options)
   local body, reason, status = req:body(math.min(options.body, options.fields))
   if not body then return nil, reason, status end
   local values = http.pairs(body, options.parts)
   if values then return values, {} end
-  connection.problem = { 413, "the form has too many fields" }
+  exchange.problem = { 413, "the form has too many fields" }
   return nil, "the form has too many fields", 413
 end
 
@@ -203,14 +203,14 @@ end
 
 -- Reads the form of a request whose body is of type `kind`, `body` when that was read already. → fields,
 -- files; or nil, reason, status. Raises what `on_file` raises.
-function M.read(req, connection, opts, kind, body)
-  local options = read_options(opts, connection.app.settings.body)
-  connection.x:touch(true)
+function M.read(req, exchange, opts, kind, body)
+  local options = read_options(opts, exchange.app.settings.body)
+  exchange.server:touch(exchange.id, true)
   local media = kind:match("^%s*([^;%s]*)"):lower()
-  if media == "application/x-www-form-urlencoded" then return urlencoded(req, connection, options) end
-  if media == "multipart/form-data" then return multipart(req, connection, options, kind, body) end
+  if media == "application/x-www-form-urlencoded" then return urlencoded(req, exchange, options) end
+  if media == "multipart/form-data" then return multipart(req, exchange, options, kind, body) end
   local reason = "expected a form, got '" .. media .. "'"
-  connection.problem = { 415, reason }
+  exchange.problem = { 415, reason }
   return nil, reason, 415
 end
 

@@ -3,6 +3,7 @@
 -- Lines are kept and written together: when there are 64 KiB of them, a moment after the first, and at once
 -- while the server stops. What a client sent is escaped, so that no line can be forged.
 
+local exchanges = require "lio.web.exchange"
 local lio = require "lio"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
@@ -11,8 +12,6 @@ local Log = {}
 Log.__index = Log
 Log.__name = "lio.log"
 
--- Where a response keeps its connection.
-local CONNECTION <const> = 1
 
 -- Bytes of lines after which they are written at once, and seconds after which they are in any case.
 local FULL <const> = 64 * 1024
@@ -144,13 +143,13 @@ end
 Log.__close = Log.close
 Log.__gc = Log.close
 
-local function add(self, line, connection)
+local function add(self, line, serving)
   self.count = self.count + 1
   self.lines[self.count] = line
   self.size = self.size + #line + 1
-  if self.size >= FULL or connection.serving.stopping then return self:flush() end
+  if self.size >= FULL or serving.stopping then return self:flush() end
   if self.timer then return end
-  self.timer = connection.net.timers:add(DELAY, self)
+  self.timer = serving.net.timers:add(DELAY, self)
 end
 
 -- What a line is made of; also what a format function gets.
@@ -182,7 +181,7 @@ function Log:__call(req, res, next)
   req.log_remote = req.remote_addr
   res:on_end(function()
     local line = self.format(entry_of(req, res, began, wall), req, res)
-    if line then add(self, line, res[CONNECTION]) end
+    if line then add(self, line, exchanges.serving(res)) end
   end)
   return next()
 end

@@ -5,15 +5,13 @@
 -- Invariant: `next()` does not raise what the functions inside of it raise: that is answered and logged here, so
 -- the code behind `next()` runs and finds the answer in `res`.
 
+local exchanges = require "lio.web.exchange"
 local failure = require "lio.web.failure"
 local frames = require "lio.web.frame"
 
 local caught <const> = failure.caught
 local leave_to <const> = frames.leave_to
-local move <const>, xpcall <const>, error <const> = table.move, xpcall, error
-
--- Where a response keeps its connection.
-local CONNECTION <const> = 1
+local xpcall <const>, error <const> = xpcall, error
 
 local M = {}
 
@@ -35,11 +33,10 @@ function M.next_of(req, res, what, f, inner, frame)
     if called then error("next: called twice by one middleware", 2) end
     called = true
     -- What is set by now stays when `inner` raises.
-    local fields = res.fields
-    res.kept = fields and move(fields, 1, #fields, 1, {})
+    res[1]:keep_fields(res[2])
     local ok, problem = xpcall(run, caught, req, res, what, f, inner)
     if ok then return end
-    failure.answer(res[CONNECTION], req, res, problem)
+    failure.answer(exchanges.of(res), req, res, problem)
     leave_to(req, frame)
   end
 end

@@ -3,13 +3,15 @@
 -- `remote_port`, `is_tls`, `cookies`, `upgrade` (what the client offers to switch to, or nil). A handler
 -- or middleware may set fields of its own.
 
+local exchanges = require "lio.web.exchange"
 local form = require "lio.web.form"
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 
 local head <const> = http.head
-local connection_of <const>, route_of <const>, whole_body <const> = head.connection, head.route, head.whole_body
-local take_body <const>, body_of <const> = http.body, http.body_of
+local owner <const>, route_of <const>, whole_body <const> = head.owner, head.route, head.whole_body
+local body_of <const> = http.body_of
+local exchange_of <const> = exchanges.of_request
 
 local Request = {}
 local getters = {
@@ -50,17 +52,19 @@ end
 function getters.params(req)
   local id = route_of(req)
   if id == 0 then return {} end
-  return head.params(req, connection_of(req).app.routes, id)
+  return head.params(req, exchanges.serving_of(req).app.routes, id)
 end
 
 -- Nil when the peer is gone already.
 function getters.remote_addr(req)
-  local ip, _, family = connection_of(req).c:address("peer")
+  local server, id = owner(req)
+  local ip, _, family = server:address(id)
   return family == "unix" and "unix:" or ip
 end
 
 function getters.remote_port(req)
-  local ip, port, family = connection_of(req).c:address("peer")
+  local server, id = owner(req)
+  local ip, port, family = server:address(id)
   return ip and family ~= "unix" and port or nil
 end
 
@@ -79,7 +83,8 @@ end
 -- The fields behind a chunked body; empty until the body was read.
 function Request:trailers()
   check(self, "trailers")
-  return connection_of(self).x:trailers()
+  local server, id = owner(self)
+  return server:trailers(id)
 end
 
 -- `req:header(name)` → the value, several joined, or nil. Case-blind.
@@ -95,9 +100,9 @@ function Request:body(limit)
   if limit ~= nil or type(self) ~= "userdata" then check(self, "body", limit) end
   local body, status, reason = body_of(self, limit)
   if body then return body end
-  local connection = connection_of(self)
-  limit = limit or connection.app.settings.body
-  body, status, reason = connection:go_on_reading(take_body, limit, body, status, reason)
+  local exchange = exchange_of(self)
+  limit = limit or exchange.app.settings.body
+  body, status, reason = exchange:go_on_reading(exchange.server.body, limit, body, status, reason)
   if not body then return nil, reason, status end
   whole_body(self, body)
   return body
@@ -107,10 +112,10 @@ end
 -- is asked for. A body that ends early or is refused raises.
 function Request:stream(limit)
   check(self, "stream", limit)
-  local connection = connection_of(self)
-  local x = connection.x
+  local exchange = exchange_of(self)
+  limit = limit or exchange.app.settings.body
   return function()
-    local piece, status, reason = connection:read(x.piece, limit or connection.app.settings.body)
+    local piece, status, reason = exchange:read(exchange.server.piece, limit)
     if not piece and status then misuse.raise("request body: " .. reason) end
     return piece
   end
@@ -128,9 +133,9 @@ function Request:json(limit)
     value = nil
   end
   if value == nil then
-    local connection = connection_of(self)
-    connection.x:touch(true)
-    connection.problem = { 400, message }
+    local exchange = exchange_of(self)
+    exchange.server:touch(exchange.id, true)
+    exchange.problem = { 400, message }
     return nil, message, 400
   end
   return value
@@ -143,7 +148,7 @@ function Request:form(opts)
   local known = self.whole_form
   if known then return known[1], known[2] end
   local kind = head.field(self, "content-type") or ""
-  local fields, files, status = form.read(self, connection_of(self), opts, kind, whole_body(self))
+  local fields, files, status = form.read(self, exchange_of(self), opts, kind, whole_body(self))
   if fields then self.whole_form = { fields, files } end
   return fields, files, status
 end
@@ -151,16 +156,12 @@ end
 -- `req:take_over()` → the connection, with what is buffered of it; the server forgets it then, and the
 -- caller has to close it; its time-outs are gone. For upgrades, tunnels, CONNECT.
 function Request:take_over()
-  local connection = connection_of(self)
-  if connection.x:is_answered() then misuse.raise "req:take_over: the request is answered already" end
-  local c, net = connection.c, connection.net
-  connection:send("")
-  connection.taken = true
-  connection.x:hand_over()
-  net.attend(c)
-  net.timeout(c)
-  connection.x:leave()
-  return c
+  local exchange = exchange_of(self)
+  local server, id = exchange.server, exchange.id
+  if server:is_answered(id) then misuse.raise "req:take_over: the request is answered already" end
+  exchange:send()
+  exchange.taken = true
+  return exchange.net.take_in(server:hand_over(id))
 end
 
 http.kind(getters, Request)

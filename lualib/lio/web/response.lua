@@ -1,22 +1,24 @@
 -- Responses as handlers see them. What a handler returns, or gives to `send`, `json` and the like, is
 -- kept until the handler and its middleware have returned; `write` begins to send at once.
 --
--- Fields: `code` (status or nil), `fields` (flat list of header names and values or nil), `body`, `kind`
--- (content type when no header names one; false for none).
+-- Fields: `code` (status or nil), `body`, `kind` (content type when no header names one; false for none). The server
+-- keeps the header fields.
 
 local debug <const> = debug or require "lio.debug"
+local exchanges = require "lio.web.exchange"
 local http = require "lio.http"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
-local check_field <const>, set_field <const> = http.check_field, http.set_field
+local set_field <const> = http.set_field
+local exchange_of <const>, known <const> = exchanges.of, exchanges.known
 local type <const> = type
 
 local TEXT <const> = "text/plain; charset=utf-8"
 local JSON <const> = "application/json"
 local FLUSH_AT <const> = 16 * 1024
--- Where a response keeps what it belongs to, and that its request.
-local CONNECTION <const>, CURRENT <const> = 1, 1
+-- Where a response keeps its server, by which number that knows its request, and the request itself.
+local SERVER <const>, ID <const>, REQUEST <const> = 1, 2, 3
 
 local M = { TEXT = TEXT }
 
@@ -32,7 +34,7 @@ end
 -- `special`: the call does what only `finish` knows how to conclude.
 local function check_open(self, call, special)
   check_self(self, call)
-  if self[CONNECTION].x:touch(special) or self.mode then
+  if self[SERVER]:touch(self[ID], special) or self.mode then
     misuse.raise(("res:%s: the response has begun already"):format(call))
   end
 end
@@ -56,15 +58,8 @@ local function add_field(self, call, name, value)
   if type(value) == "number" then value = tostring(value) end
   misuse.check(call, 1, name, "string")
   misuse.check(call, 2, value, "string")
-  local ok, message = pcall(check_field, name, value)
-  if not ok then misuse.raise(("res:%s: %s"):format(call, message)) end
-  local fields = self.fields
-  if not fields then
-    fields = {}
-    self.fields = fields
-  end
-  fields[#fields + 1] = name
-  fields[#fields + 1] = value
+  local problem = self[SERVER]:add_field(self[ID], name, value)
+  if problem then misuse.raise(("res:%s: %s"):format(call, problem)) end
   return self
 end
 
@@ -77,15 +72,8 @@ end
 local function replace_field(self, call, name, value)
   check_open(self, call)
   misuse.check(call, 1, name, "string")
-  local fields, lower = self.fields, name:lower()
-  if fields then
-    for index = #fields - 1, 1, -2 do
-      if fields[index]:lower() == lower then
-        table.remove(fields, index + 1)
-        table.remove(fields, index)
-      end
-    end
-  end
+  local lower = name:lower()
+  self[SERVER]:remove_field(self[ID], name)
   if self.kind == false and lower == "content-type" then self.kind = nil end
   if value == nil then return self end
   if value == false and lower == "content-type" then
@@ -98,7 +86,7 @@ end
 -- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
 -- alone: the value that is set, or nil. `res:header("Content-Type", false)`: the body goes out without a type.
 function Response:header(name, ...)
-  if set_field(self, name, ...) then return self end
+  if rawget(self, "kind") == nil and set_field(self, name, ...) then return self end
   check_self(self, "header")
   misuse.check("header", 1, name, "string")
   if select("#", ...) == 0 then return self:get_header(name) end
@@ -109,10 +97,7 @@ end
 function Response:get_header(name)
   check_self(self, "get_header")
   misuse.check("get_header", 1, name, "string")
-  local fields, lower = self.fields or {}, name:lower()
-  for index = 1, #fields, 2 do
-    if fields[index]:lower() == lower then return fields[index + 1] end
-  end
+  return self[SERVER]:get_field(self[ID], name)
 end
 
 local COOKIE <const> = {
@@ -213,7 +198,7 @@ end
 function Response:redirect(url, status)
   set_status(self, "redirect", status or 302)
   misuse.check("redirect", 1, url, "string")
-  if not set_field(self, "Location", url) then replace_field(self, "redirect", "Location", url) end
+  replace_field(self, "redirect", "Location", url)
   self.body = ""
   return self
 end
@@ -245,29 +230,29 @@ local function kind_of(self)
 end
 
 local function begin(self)
-  self[CONNECTION].x:touch(true)
+  self[SERVER]:touch(self[ID], true)
   if self.head_hooks then settle_head(self) end
   local code = self.code or 200
   self.sent_code = code
-  local mode, length = self[CONNECTION].x:start(code, kind_of(self), self.fields)
+  local mode, length = self[SERVER]:start(self[ID], code, kind_of(self))
   self.mode, self.left = mode, length
 end
 
 -- Queues what an encoder let out. → bytes queued, whether the last send failed.
 local function queue_encoded(self, bytes)
-  return self[CONNECTION].x:chunk(bytes, self.mode == "chunked")
+  return self[SERVER]:chunk(self[ID], bytes)
 end
 
 -- Writes a piece of a body that is compressed. All pieces of one moment go into one block.
 local function write_encoded(self, piece)
-  local connection, encoder = self[CONNECTION], self.encoder
+  local exchange, encoder = exchange_of(self), self.encoder
   local queued, failed = queue_encoded(self, encoder:write(piece))
   if queued >= FLUSH_AT or failed then
-    if connection:send("") then return true end
+    if exchange:send() then return true end
     return nil, "closed"
   end
-  connection:flush_later(function()
-    if self.encoder == encoder and not connection.broken then queue_encoded(self, encoder:flush()) end
+  exchange:flush_later(function()
+    if self.encoder == encoder and not exchange.broken then queue_encoded(self, encoder:flush()) end
   end)
   return true
 end
@@ -279,8 +264,11 @@ function Response:write(piece)
   if type(piece) ~= "string" then
     misuse.argument("write", 1, "string", piece)
   end
-  local connection = self[CONNECTION]
-  if connection.broken then return nil, "closed" end
+  local exchange = exchange_of(self)
+  if exchange.broken then
+    if not self.mode and not exchange.gone then check_open(self, "write", true) end
+    return nil, "closed"
+  end
   if not self.mode then
     check_open(self, "write", true)
     begin(self)
@@ -290,16 +278,13 @@ function Response:write(piece)
   if self.left then
     self.left = self.left - #piece
     if self.left < 0 then
-      connection.broken = true
+      exchange.broken = true
       misuse.raise "res:write: more than the Content-Length that was set"
     end
   end
-  local queued, failed = connection.x:chunk(piece, self.mode == "chunked")
+  local queued, failed = self[SERVER]:chunk(self[ID], piece)
   -- What was to be sent later may have failed since the last piece; `flush` finds out.
-  if queued < FLUSH_AT and not failed then
-    connection:flush_later()
-    return true
-  end
+  if queued < FLUSH_AT and not failed then return true end
   return self:flush()
 end
 
@@ -310,10 +295,10 @@ function Response:flush()
     check_open(self, "flush", true)
     begin(self)
   end
-  local connection = self[CONNECTION]
-  if connection.broken then return nil, "closed" end
+  local exchange = exchange_of(self)
+  if exchange.broken then return nil, "closed" end
   if self.encoder then queue_encoded(self, self.encoder:flush()) end
-  if not connection:send("") then return nil, "closed" end
+  if not exchange:send() then return nil, "closed" end
   return true
 end
 
@@ -337,12 +322,12 @@ end
 -- It must not wait. The latest runs first.
 function Response:on_end(f)
   check_self(self, "on_end")
-  self[CONNECTION].x:touch(true)
+  self[SERVER]:touch(self[ID], true)
   misuse.check_function("on_end", 1, f)
-  local connection = self[CONNECTION]
-  connection.hooks = connection.hooks or { res = self }
-  connection.extras = true
-  table.insert(connection.hooks, f)
+  local exchange = exchange_of(self)
+  exchange.hooks = exchange.hooks or { res = self }
+  exchange.extras = true
+  table.insert(exchange.hooks, f)
   return self
 end
 
@@ -350,37 +335,32 @@ end
 -- was cut short.
 function Response:sent()
   check_self(self, "sent")
-  local connection = self[CONNECTION]
-  if connection.taken then return self.sent_code, 0, false end
-  local cut = connection.broken or connection.gone
-  return self.sent_code, connection.x:body_sent(cut), cut
+  local exchange = known(self)
+  if exchange and exchange.taken then return self.sent_code, 0, false end
+  local cut = exchange and (exchange.broken or exchange.gone) or false
+  return self.sent_code, self[SERVER]:sent(self[ID], cut), cut
 end
 
 -- Ends a body that was written in pieces.
 local function finish_pieces(self)
-  local connection = self[CONNECTION]
-  if connection.broken then return end
+  local exchange = known(self)
+  if exchange and exchange.broken then return end
   local encoder = self.encoder
   if encoder then
     self.encoder = nil
     queue_encoded(self, encoder:finish())
   end
-  if self.mode == "chunked" then
-    if self.trailers then
-      connection.x:chunk(require("lio.web.trailer").text(self), false)
-    else
-      connection.x:last_chunk()
-    end
-  elseif self.left and self.left > 0 then
-    connection.broken = true
+  if self.left and self.left > 0 then
+    exchange_of(self).broken = true
     error("the handler wrote less than the Content-Length that it set", 0)
   end
+  self[SERVER]:finish(self[ID], self.trailers and require("lio.web.trailer").text(self))
 end
 
 -- Sends what a function gives.
 local function send_pieces(self, body)
   -- What an answer to HEAD would have held need not be made.
-  if self[CONNECTION].x:is_head() then begin(self) end
+  if self[SERVER]:is_head(self[ID]) then begin(self) end
   while self.mode ~= "none" do
     local piece = body()
     if piece == nil then break end
@@ -395,15 +375,17 @@ end
 function Response:trailer(name, value)
   check_self(self, "trailer")
   misuse.check("trailer", 1, name, "string")
-  self[CONNECTION].x:touch(true)
+  self[SERVER]:touch(self[ID], true)
   require("lio.web.trailer").add(self, name, value)
   return self
 end
 
 -- Forgets what a handler set, so that another answer can be given.
 function Response:reset()
-  self.code, self.fields, self.body, self.kind, self.trailers = nil, nil, nil, nil, nil
-  self[CONNECTION]:keep_file(nil)
+  self.code, self.body, self.kind, self.trailers = nil, nil, nil, nil
+  self[SERVER]:clear_fields(self[ID])
+  local exchange = known(self)
+  if exchange then exchange:keep_file(nil) end
 end
 
 -- What may be returned, for the error that names what was.
@@ -430,9 +412,8 @@ end
 
 -- Raises for values that are no answer. `f`, a `what`, returned them; nil: the handler of the route.
 local function refuse(self, what, f, ...)
-  local connection = self[CONNECTION]
-  local req = connection[CURRENT]
-  local entry = connection.app.entries[http.head.route(req)]
+  local req = self[REQUEST]
+  local entry = exchanges.serving(self).app.entries[http.head.route(req)]
   local values, shown = table.pack(...), {}
   while values[values.n] == nil do values.n = values.n - 1 end
   for index = 1, values.n do
@@ -470,12 +451,12 @@ end
 -- Keeps what `f`, a `what`, returned: nothing, `res` itself, or one of the FORMS. It counts for nothing once the
 -- handler has written, or taken the connection over. `f` is nil for the handler of the route.
 local function take(self, what, f, a, b, c, ...)
-  local connection = self[CONNECTION]
-  if self.mode or connection.taken then return end
+  local exchange = known(self)
+  if self.mode or exchange and exchange.taken then return end
   if a == nil then
     if b == nil and c == nil then return end
     -- `return req:body()` and `return res:file(path)` give nil and a reason; the answer is settled then.
-    if self.code or self.body ~= nil or connection.problem or connection.broken then return end
+    if self.code or self.body ~= nil or exchange and (exchange.problem or exchange.broken) then return end
   elseif rawequal(a, self) and b == nil and c == nil then
     return
   end
@@ -507,7 +488,8 @@ end
 
 -- The answer of a handler that gave none is that its body was refused, if it was.
 function Response:take_refusal()
-  local problem = self[CONNECTION].problem
+  local exchange = known(self)
+  local problem = exchange and exchange.problem
   if problem and self.body == nil and self.code == nil and not self.mode then
     self.code, self.body = problem[1], problem[2] .. "\n"
     require("lio.web.failure").drop_body_fields(self)
@@ -518,9 +500,7 @@ end
 function Response:finish(...)
   if self.mode then return finish_pieces(self) end
   take(self, "handler", nil, ...)
-  local connection = self[CONNECTION]
-  local x = connection.x
-  if connection.problem then self:take_refusal() end
+  self:take_refusal()
   local body = self.body
   if self.trailers and type(body) == "string" then
     local whole = body
@@ -539,12 +519,11 @@ function Response:finish(...)
     body = self.body
   end
   self.sent_code = code
-  if not x:answer(code, kind_of(self), body, self.fields) then
-    connection:send(body)
-  end
+  local taken = self[SERVER]:answer(self[ID], code, kind_of(self), body)
+  if taken ~= true then exchange_of(self):send(body, taken) end
 end
 
--- The metatable of responses, which are made in src/http/serve.rs: `{ connection }`.
+-- The metatable of responses, which are made in src/modules/http/serve.rs.
 M.Response = Response
 
 return M

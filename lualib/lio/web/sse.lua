@@ -1,9 +1,10 @@
 -- Server-sent events: `res:sse([opts])` → a stream with `send`, `comment`, `wait` and `close` (HTML Living
 -- Standard, section 9.2).
 --
--- The loop tells when the client goes away (`ready`), without a task that waits for it. From then on, and when
+-- The server tells when the client goes away (`gone`), without a task that waits for it. From then on, and when
 -- the server stops, every call returns nil and "closed", so a handler's loop ends by itself.
 
+local exchanges = require "lio.web.exchange"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
@@ -11,14 +12,8 @@ local Events = {}
 Events.__index = Events
 Events.__name = "lio.events"
 
--- Where a response keeps its connection.
-local CONNECTION <const> = 1
-
 -- Seconds between comments that keep proxies from closing a silent stream.
 local PING <const> = 15
-
--- The selector's word for "the peer has ended, or the connection failed".
-local END <const> = 4
 
 -- One field; several lines of a value become several fields.
 local function add_field(parts, name, value)
@@ -109,16 +104,14 @@ end
 function Events:finish()
   if self.closed then return end
   self.closed = true
-  if self.connection.events == self then self.connection.events = false end
+  if self.exchange.events == self then self.exchange.events = false end
   if self.timer then self.net.timers:free(self.timer) end
   if self.waiting then self.net.unpark(self.waiting, "closed") end
 end
 
--- The loop has news of the connection.
-function Events:ready()
-  local c = self.connection.c
-  if not c:is_over() then return c:arm(END) end
-  self.connection.gone, self.connection.broken = true, true
+-- The client is gone.
+function Events:gone()
+  self.exchange.gone, self.exchange.broken = true, true
   self:finish()
 end
 
@@ -126,7 +119,8 @@ end
 function Events:expired()
   if self.closed then return end
   -- Who does not read what there is needs no ping on top.
-  if self.connection.x:chunk("", false) == 0 then self:comment() end
+  local exchange = self.exchange
+  if exchange.server:queued(exchange.id) == 0 then self:comment() end
   if not self.closed then self.net.timers:set(self.timer, self.ping) end
 end
 
@@ -145,26 +139,26 @@ end
 return function(res, opts)
   opts = options.check("res:sse", 1, opts, OPTIONS)
   local ping = ping_of(opts)
-  local connection = res[CONNECTION]
-  local net = connection.net
+  local exchange = exchanges.of(res)
+  local net, server = exchange.net, exchange.server
   res:header("Content-Type", "text/event-stream")
   if not res:get_header "cache-control" then res:header("Cache-Control", "no-cache") end
   -- nginx would hold events back.
   res:header("X-Accel-Buffering", "no")
   local self = setmetatable({
     res = res,
-    connection = connection,
+    exchange = exchange,
     net = net,
     ping = ping,
     closed = false,
   }, Events)
   local ok = res:flush()
-  if not ok or connection.x:is_head() or connection.serving.stopping then
+  if not ok or server:is_head(exchange.id) or exchange.serving.stopping then
     self.closed = true
     return self
   end
-  connection.events = self
-  self:ready()
+  exchange.events = self
+  if not server:wait(exchange.id, "end") then self:gone() end
   if ping and not self.closed then
     self.timer = net.timers:create(self)
     net.timers:set(self.timer, ping)

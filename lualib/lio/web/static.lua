@@ -1,6 +1,7 @@
 -- `app:static(prefix, dir [, opts])`: serves a folder's files. Paths that leave the folder, and names that
 -- begin with a dot, are as if they were not there: the app's `not_found` answers.
 
+local exchanges = require "lio.web.exchange"
 local file = require "lio.file"
 local http = require "lio.http"
 local failure = require "lio.web.failure"
@@ -8,8 +9,8 @@ local files = require "lio.web.file"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
 
--- Where a response keeps its connection, and that its request.
-local CONNECTION <const>, CURRENT <const> = 1, 1
+-- Where a response keeps its request.
+local REQUEST <const> = 3
 
 local OPTIONS <const> = {
   list = options.boolean, index = options.string, hidden = options.boolean, max_age = files.max_age,
@@ -50,11 +51,10 @@ Site.__index = Site
 
 -- Answers with a regular file.
 function Site:send(res, path, f)
-  local connection = res[CONNECTION]
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self.native:compressed(path, f, connection[CURRENT], connection.net.clock)
+    local copy, coding = self.native:compressed(path, f, res[REQUEST], exchanges.serving(res).net.clock)
     if copy then
       f:close()
       return files.answer(res, copy, kind, coding, true, self.cache)
@@ -128,12 +128,7 @@ return function(app, prefix, dir, opts)
     cache = cache,
   }, Site)
   prefix = prefix:gsub("/+$", "")
-  local answer = native.answer
-  local function handle(req, res)
-    local done, why, code = answer(native, req, res[CONNECTION].x)
-    if done == true then return res end
-    return site:handle(app, req, res, done, why, code)
-  end
+  local function handle(req, res) return site:handle(app, req, res) end
   if prefix ~= "" then app:add_entry("GET", prefix, handle, "static") end
   app:add_entry("GET", prefix .. "/", handle, "static")
   return app:add_entry("GET", prefix .. "/*rest", handle, "static")

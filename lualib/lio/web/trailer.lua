@@ -27,9 +27,9 @@ function M.add(res, name, value)
   list[#list + 1] = name .. ": " .. value .. "\r\n"
 end
 
--- `text(res)` → the end of the chunked body with the fields that were kept.
+-- `text(res)` → the lines of the fields that were kept.
 function M.text(res)
-  return "0\r\n" .. table.concat(res.trailers) .. "\r\n"
+  return table.concat(res.trailers)
 end
 
 return M

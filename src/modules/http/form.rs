@@ -1,12 +1,12 @@
 //! `http.multipart`: a form's parser as `lualib/lio/web/form.lua` uses it. It is fed the pieces of a
 //! body, or takes them from an exchange; nothing here waits: what would need more bytes returns `false`.
 
+use super::machine::{Handle, request};
 use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, Step};
 use crate::file::spool::Spool;
-use crate::http::connection::{Connection, GONE};
-use crate::http::exchange::Piece;
+use crate::http::server::{How, Intent, Read};
 use crate::lua::{Call, Failure, Fault, Function, Lender, Lent, New, Nil, Object, Value, results};
 use std::ffi::CStr;
 use std::io;
@@ -137,19 +137,28 @@ fn finish(call: &mut Call<'_>) -> Result<Reply, Fault> {
     Ok(finished(form(call)?))
 }
 
-/// `m:pull(x [, limit])`: takes the next piece of the exchange's body → true; `false` would block; nil,
+/// `m:pull(S, id [, limit])`: takes the next piece of the body of a server's request → true; `false` would block; nil,
 /// status, reason when the body, or the form, is refused or ends early.
 fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 3)?;
-    let (parser, connection) = call.pair::<Parser, Connection>(1, 2)?;
-    let pulled = connection.pull(limit, |piece| parser.form.feed(piece));
-    Ok(match pulled.ok_or_else(|| Fault::message(GONE))? {
-        Ok(Piece::Data { .. }) => Reply::Done(true),
-        Ok(Piece::WouldBlock) => Reply::Hungry(false),
-        Ok(Piece::End) => finished(&mut parser.form),
-        Ok(Piece::Refused(reject)) => reject.into(),
-        Ok(Piece::Truncated) => Reject::bad("closed").into(),
-        Err(error) => Reject::bad(Failure::io("recv", &error).code()).into(),
+    let limit = limit(call, 4)?;
+    let id = request(call, 3)?;
+    let (parser, handle) = call.pair::<Parser, Handle>(1, 2)?;
+    let mut server = handle.machine.server.borrow_mut();
+    server.touch(id, Intent::Special);
+    let body = &mut handle.body;
+    Ok(match server.read_body(id, limit, How::Piece, body) {
+        Read::Data => {
+            parser.form.feed(body);
+            Reply::Done(true)
+        }
+        Read::Pending => Reply::Hungry(false),
+        Read::End => finished(&mut parser.form),
+        Read::Refused(reject) => reject.into(),
+        Read::Truncated | Read::Late => Reject::bad("closed").into(),
+        Read::Failed(kind) => {
+            let failure = Failure::io("recv", &io::Error::from(kind));
+            Reject::bad(failure.code()).into()
+        }
     })
 }
 

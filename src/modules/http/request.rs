@@ -57,7 +57,7 @@ impl Object for Request {
         (c"params", Function::new(params)),
         (c"matches", Function::new(matches)),
         (c"route", Function::new(route)),
-        (c"connection", crate::http::request::CONNECTION), // bridge
+        (c"owner", Function::new(owner)),
         (c"whole_body", Function::new(whole_body)),
     ];
 }
@@ -275,6 +275,12 @@ fn route(call: &mut Call<'_>) -> Result<i64, Fault> {
         call.object_mut::<Request>(1)?.route = RouteId::from_number(id);
     }
     Ok(call.object::<Request>(1)?.route.map_or(0, RouteId::number))
+}
+
+/// `head:owner()` → the server that it came by, and the number by which that knows it.
+fn owner(call: &mut Call<'_>) -> Result<(Argument, i64), Fault> {
+    let id = call.object::<Request>(1)?.id as i64;
+    Ok((Argument(call.field(1, SERVER)?), id))
 }
 
 /// `head:whole_body([text])` → the body that was kept, or nil; `text` is kept.

@@ -38,7 +38,7 @@ fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Stream)) -> Tr
 }
 
 /// (selector, stream) → the stream, registered. One that is refused is closed at once: nobody could wait on it.
-const REGISTER: Function = Function::new(|call: &mut Call<'_>| {
+pub(super) const REGISTER: Function = Function::new(|call: &mut Call<'_>| {
     let registered = register_stream(call, Stream::close)?;
     Ok(registered.map(|()| Argument(2)))
 });

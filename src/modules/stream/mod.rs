@@ -147,6 +147,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"new", Function::new(make::new)),
     (c"accept", Function::new(make::accept)),
     (c"watch", Function::new(make::watch)),
+    (c"register", make::REGISTER),
     (c"adopt", Function::new(make::adopt)),
     (c"take_back", Function::new(make::take_back)),
     (c"pump", function!(pump::pump)),

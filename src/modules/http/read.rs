@@ -1,0 +1,132 @@
+//! The body of one request as Lua reads it, and what its tasks wait for. Nothing here waits: what would block returns
+//! `false`, with the connection armed.
+
+use super::machine::{Handle, machine, request};
+use super::request::{BODY as KEPT, Request, SERVER};
+use crate::codec::http1::chunked::{MAX_TRAILER_FIELDS, trailers};
+use crate::codec::http1::fields::Field;
+use crate::http::server::{Await, Awaited, How, Intent, Read, RequestId};
+use crate::lua::{
+    Argument, Call, Failure, Fault, Function, Kind, Lent, Nil, Stored, Value, results,
+};
+use std::io;
+
+results! {
+    /// What reading comes to.
+    enum Reply {
+        Known(Argument),
+        Kept(Stored<Lent<Handle>, Request>),
+        Data(Lent<Handle>),
+        Pending(bool),
+        End(Nil),
+        Refused((Nil, i64, &'static str)),
+    }
+}
+
+/// A limit in bytes at argument `index`.
+fn limit(call: &Call<'_>, index: i32, otherwise: u64) -> Result<u64, Fault> {
+    match call.is_none(index) {
+        true => Ok(otherwise),
+        false => Ok(call.integer_in(index, 0..=i64::MAX, "limit")? as u64),
+    }
+}
+
+/// Reads the body of a request into the memory of the server at `index`.
+fn read(
+    call: &mut Call<'_>,
+    index: i32,
+    id: RequestId,
+    limit: u64,
+    how: How,
+) -> Result<Reply, Fault> {
+    let handle = call.object_mut::<Handle>(index)?;
+    let mut server = handle.machine.server.borrow_mut();
+    let read = server.read_body(id, limit, how, &mut handle.body);
+    // A wait, or a refusal, is not over when the handler returns.
+    if how == How::Piece || !matches!(read, Read::Data) {
+        server.touch(id, Intent::Special);
+    }
+    Ok(match read {
+        Read::Data => Reply::Data(Lent::by(index)),
+        // A request that is over has no body left.
+        Read::Late if how == How::Whole => Reply::Data(Lent::by(index)),
+        Read::End | Read::Late => Reply::End(Nil),
+        Read::Pending => Reply::Pending(false),
+        Read::Truncated => Reply::Refused((Nil, 400, "closed")),
+        Read::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
+        Read::Failed(kind) => {
+            let code = Failure::io("recv", &io::Error::from(kind)).code();
+            Reply::Refused((Nil, 400, code))
+        }
+    })
+}
+
+/// `http.body_of(req [, limit])` → the body as one string, which the request keeps and gives again; `false` would block;
+/// `nil, status, reason` when it is over the limit (the app's unless one is given), malformed, or ends early.
+pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
+    let id = RequestId::from_number(call.object::<Request>(1)?.id);
+    let id = id.ok_or_else(|| Fault::message("the request is not served"))?;
+    let known = call.field(1, KEPT)?;
+    if call.kind(known) == Kind::String {
+        return Ok(Reply::Known(Argument(known)));
+    }
+    let server = call.field(1, SERVER)?;
+    let usual = call.object::<Handle>(server)?.machine.body_limit;
+    let limit = limit(call, 2, usual)?;
+    Ok(match read(call, server, id, limit, How::Whole)? {
+        Reply::Data(value) => Reply::Kept(Stored {
+            value,
+            object: 1,
+            field: KEPT,
+        }),
+        reply => reply,
+    })
+});
+
+fn of_server(call: &mut Call<'_>, how: How) -> Result<Reply, Fault> {
+    let id = request(call, 2)?;
+    let limit = limit(call, 3, u64::MAX >> 1)?;
+    read(call, 1, id, limit, how)
+}
+
+/// `S:body(id, limit)` → as `http.body_of`, to go on with.
+pub(super) const BODY: Function = Function::new(|call: &mut Call<'_>| of_server(call, How::Whole));
+
+/// `S:piece(id, limit)` → the next piece of the body, nil at its end; else as `body`.
+pub(super) const PIECE: Function = Function::new(|call: &mut Call<'_>| of_server(call, How::Piece));
+
+/// `S:trailers(id)` → table of lower-case name to value of the fields behind a chunked body (RFC 9112 section 7.1.2), once
+/// it was read; of a repeated one the last.
+pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
+    let id = request(call, 2)?;
+    let mut server = machine(call)?.server.borrow_mut();
+    let section = server.trailers(id);
+    let mut found = [Field::default(); MAX_TRAILER_FIELDS];
+    let count = trailers(section, &mut found).unwrap_or(0);
+    let named = found[..count].iter().map(|field| {
+        let value = Value::String(field.value.of(section).to_vec());
+        (field.name.of(section).to_ascii_lowercase(), value)
+    });
+    Ok(Value::Map(named.collect()))
+});
+
+/// `S:wait(id, what)` → whether a task will be told: a task of the request's handler waits to `"read"`, to `"write"`, or
+/// for the peer's `"end"`. False when the connection is over.
+pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
+    let id = request(call, 2)?;
+    let what = match call.bytes(3)? {
+        b"read" => Await::Readable,
+        b"write" => Await::Writable,
+        b"end" => Await::End,
+        _ => {
+            return Err(Fault::argument(
+                3,
+                "\"read\", \"write\" or \"end\" expected",
+            ));
+        }
+    };
+    let machine = machine(call)?;
+    let clock = machine.clock();
+    let waits = machine.server.borrow_mut().wait(id, what, clock);
+    Ok(waits == Awaited::Armed)
+});

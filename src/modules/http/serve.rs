@@ -1,0 +1,380 @@
+//! `http.serve`: takes work from a server, calls the handlers, and gives their answers back. What returns a body and has
+//! done no more than set status, fields and type is answered here; all else is concluded by
+//! lualib/lio/web/connection.lua.
+
+use super::machine::Machine;
+use super::request::{Request, SERVER};
+use crate::http::router::routes::{RouteId, Takes};
+use crate::http::server::{
+    AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
+};
+use crate::lua::{
+    Argument, Call, Fault, Function, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
+    Stack, results, then,
+};
+use crate::modules::json;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+/// Where the values of `serve` lie.
+mod at {
+    pub(super) const RUN: i32 = 1;
+    pub(super) const SERVER: i32 = 2;
+    /// What the functions below know the server by.
+    pub(super) const SERVING: i32 = 3;
+    /// The message handler of what may fail.
+    pub(super) const CAUGHT: i32 = 4;
+    /// The handlers by route.
+    pub(super) const HANDLERS: i32 = 5;
+    /// The metatable of responses.
+    pub(super) const RESPONSES: i32 = 6;
+    /// `choose(serving, req, res, route)` → the handler, when the route alone does not tell.
+    pub(super) const CHOOSE: i32 = 7;
+    /// `conclude(serving, req, res, ok, a, b, c)` → whether the connection goes on.
+    pub(super) const CONCLUDE: i32 = 8;
+    /// `tell(serving, id, why)`: a task that waits on a request goes on; without id: a connection has left.
+    pub(super) const TELL: i32 = 9;
+    /// The names of two fields of responses.
+    pub(super) const CODE: i32 = 10;
+    pub(super) const KIND: i32 = 11;
+    /// The handler, or nil, and for those that take one the request and the response.
+    pub(super) const REQUEST: i32 = 13;
+    pub(super) const RESPONSE: i32 = 14;
+}
+
+/// Room for what handlers set most: code, body, kind.
+const NAMED: i32 = 3;
+
+/// What one task serves.
+pub(crate) struct Run {
+    machine: Rc<Machine>,
+    /// The request that it works on.
+    id: Option<RequestId>,
+    /// Text of JSON answers.
+    text: Vec<u8>,
+}
+
+impl Run {
+    pub(super) fn new(machine: Rc<Machine>) -> Self {
+        Run {
+            machine,
+            id: None,
+            text: Vec::new(),
+        }
+    }
+}
+
+impl Object for Run {
+    const NAME: &'static CStr = c"lio.http.run";
+    const METHODS: &'static [(&'static CStr, Function)] = &[(c"abandon", Function::new(abandon))];
+}
+
+/// The request that it works on, as Lua holds it.
+impl Maker for Run {
+    type Made = Request;
+
+    fn size(&self) -> usize {
+        let mut server = self.machine.server.borrow_mut();
+        let head = self.id.and_then(|id| server.head(id));
+        head.map_or(0, |head| head.head.head_len)
+    }
+
+    fn make(&mut self, bytes: &mut [u8]) -> Option<Request> {
+        let id = self.id?;
+        let mut server = self.machine.server.borrow_mut();
+        let route = server.route(id);
+        let made = Request::copy(server.head(id)?, route, id.number(), bytes)?;
+        server.take_head(id);
+        Some(made)
+    }
+}
+
+/// The request at work, with its server.
+type MakeRequest = MadeBy<Run, 1>;
+
+fn make_request() -> MakeRequest {
+    MadeBy {
+        maker: at::RUN,
+        fields: [(SERVER, at::SERVER)],
+    }
+}
+
+/// `{ server, id, request }`
+type MakeResponse = Row<(Argument, i64, Argument)>;
+
+fn make_response(id: RequestId, request: i32) -> MakeResponse {
+    Row {
+        items: (Argument(at::SERVER), id.number() as i64, Argument(request)),
+        named: NAMED,
+        metatable: Some(at::RESPONSES),
+    }
+}
+
+type OneArgument = Pushing<(MakeRequest, Nil, Argument, Argument)>;
+type TwoArguments = Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument)>;
+type Choosing = Pushing<(
+    MakeRequest,
+    MakeResponse,
+    Argument,
+    Argument,
+    Argument,
+    Argument,
+    i64,
+)>;
+
+results! {
+    /// What `serve` does next.
+    pub(crate) enum Act {
+        Plain(Next),
+        One(OneArgument),
+        Two(TwoArguments),
+        Choose(Choosing),
+    }
+}
+
+/// `http.serve(run, …)`, see [`at`]: serves what is due. Runs in a task: handlers may wait.
+pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
+    call.object::<Run>(at::RUN)?;
+    call.drop_to(at::KIND);
+    next_work(call)
+});
+
+/// Takes the next thing that is to be done.
+#[inline]
+fn next_work(call: &mut Call<'_>) -> Result<Act, Fault> {
+    let (run, stack) = call.split::<Run>(at::RUN)?;
+    let machine = &*run.machine;
+    let clock = machine.clock();
+    let work = machine.server.borrow_mut().next(clock);
+    match work {
+        Work::Dispatch { id, plan } => {
+            run.id = Some(id);
+            machine.count_request();
+            match plan {
+                Plan::Handle {
+                    route,
+                    takes: Takes::Nothing,
+                } => {
+                    stack.element(at::HANDLERS, route.number())?;
+                    Ok(Act::Plain(Next::protected(
+                        0,
+                        3,
+                        at::CAUGHT,
+                        then(handled),
+                        0,
+                    )))
+                }
+                Plan::Handle { route, takes } => handle(stack, id, route, takes),
+                Plan::Choose { route } => choose(stack, id, route),
+            }
+        }
+        Work::Resume { id, why } => tell(stack, Some((id, why))),
+        Work::Room => tell(stack, None),
+        Work::Idle => {
+            run.id = None;
+            Ok(Act::Plain(Next::pushed(0)))
+        }
+    }
+}
+
+/// Calls a handler that takes the request.
+fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Result<Act, Fault> {
+    let handler = stack.element(at::HANDLERS, route.number())?;
+    let (request, response) = (at::REQUEST, at::RESPONSE);
+    Ok(match takes {
+        Takes::Both => Act::Two(
+            Next::protected(2, 3, at::CAUGHT, then(handled), 0).pushing((
+                make_request(),
+                make_response(id, request),
+                Argument(handler),
+                Argument(request),
+                Argument(response),
+            )),
+        ),
+        _ => Act::One(
+            Next::protected(1, 3, at::CAUGHT, then(handled), 0).pushing((
+                make_request(),
+                Nil,
+                Argument(handler),
+                Argument(request),
+            )),
+        ),
+    })
+}
+
+/// Has Lua choose a handler.
+fn choose(stack: &mut Stack, id: RequestId, route: Option<RouteId>) -> Result<Act, Fault> {
+    stack.push(Nil)?;
+    Ok(Act::Choose(Next::call(4, then(chosen), 0).pushing((
+        make_request(),
+        make_response(id, at::REQUEST),
+        Argument(at::CHOOSE),
+        Argument(at::SERVING),
+        Argument(at::REQUEST),
+        Argument(at::RESPONSE),
+        route.map_or(0, RouteId::number),
+    ))))
+}
+
+/// The handler is chosen.
+fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    call.drop_to(outcome.first);
+    call.push(Argument(at::REQUEST))?;
+    call.push(Argument(at::RESPONSE))?;
+    Ok(Next::protected(2, 3, at::CAUGHT, then(handled_chosen), 0))
+}
+
+/// Has Lua wake a task that waits on a request, or who waits for a connection to leave.
+#[cold]
+fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
+    stack.push(Argument(at::TELL))?;
+    stack.push(Argument(at::SERVING))?;
+    let told = then(|call: &mut Call<'_>, _| {
+        call.drop_to(at::KIND);
+        next_work(call)
+    });
+    if let Some((id, why)) = resumed {
+        stack.push(id.number() as i64)?;
+        stack.push(why as i64)?;
+        return Ok(Act::Plain(Next::call(3, told, 0)));
+    }
+    Ok(Act::Plain(Next::call(1, told, 0)))
+}
+
+/// A handler of a route has returned, or raised.
+fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+    let (run, stack) = call.split::<Run>(at::RUN)?;
+    let Some(id) = run.id else {
+        return Ok(Act::Plain(Next::pushed(0)));
+    };
+    match outcome.ok && answer(run, stack, id, outcome.first) {
+        true => go_on(call, id, End::Kept),
+        false => conclude(call, id, outcome),
+    }
+}
+
+/// The same of one that was chosen.
+fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+    match call.object::<Run>(at::RUN)?.id {
+        Some(id) => conclude(call, id, outcome),
+        None => Ok(Act::Plain(Next::pushed(0))),
+    }
+}
+
+/// The request is over.
+#[inline]
+fn go_on(call: &mut Call<'_>, id: RequestId, end: End) -> Result<Act, Fault> {
+    let run = call.object::<Run>(at::RUN)?;
+    run.machine.server.borrow_mut().end(id, end);
+    call.drop_to(at::KIND);
+    next_work(call)
+}
+
+/// Answers with what a handler has returned, which is at `first`. → whether that was all there is to do
+#[inline]
+fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
+    let mut server = run.machine.server.borrow_mut();
+    let Some(intent) = server.intent(id) else {
+        // A folder's site has answered.
+        return server.is_whole(id);
+    };
+    if intent == Intent::Special || !stack.is_none(first + 1) || !stack.is_none(first + 2) {
+        return false;
+    }
+    let is_set = intent == Intent::Set;
+    let (status, untyped) = match is_set {
+        false => (200, false),
+        true => match settings(stack) {
+            Some(found) => found,
+            None => return false,
+        },
+    };
+    let text = &mut run.text;
+    let (kind, body) = match stack.kind(first) {
+        Kind::String => match stack.string(first) {
+            Some(body) if untyped => (BodyKind::None, body),
+            Some(body) => (BodyKind::Text, body),
+            None => return false,
+        },
+        Kind::Table if first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE) => {
+            text.clear();
+            if !json::append(stack, first, text) {
+                return false;
+            }
+            (BodyKind::Json, &text[..])
+        }
+        _ => return false,
+    };
+    if body.len() > AT_ONCE {
+        return false;
+    }
+    let response = Response {
+        status,
+        kind,
+        body: Body::Bytes(body),
+    };
+    let done = server.respond(id, response, run.machine.clock()) == Responded::Done;
+    text.shrink_to(1 << 16);
+    done
+}
+
+/// The status of the response, and whether its body goes out without a type; `None` for one that makes no sense.
+fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
+    let code = stack.get(at::RESPONSE, at::CODE).ok()?;
+    let status = match stack.as_integer(code) {
+        Some(status @ 200..=599) => status as u16,
+        None if stack.is_none(code) => 200,
+        _ => return None,
+    };
+    let kind = stack.get(at::RESPONSE, at::KIND).ok()?;
+    let untyped = stack.kind(kind) == Kind::Boolean;
+    stack.drop_to(code - 1);
+    Some((status, untyped))
+}
+
+/// Has Lua conclude what the handler began.
+fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
+    let first = outcome.first;
+    let (mut request, mut response) = (at::REQUEST, at::RESPONSE);
+    if first <= at::RESPONSE {
+        request = call.create(make_request())?;
+        if outcome.ok {
+            // A long answer, say: its route will need one again.
+            let machine = &call.object::<Run>(at::RUN)?.machine;
+            machine.server.borrow_mut().needs_request(id);
+        }
+    }
+    if first <= at::RESPONSE || call.is_none(response) {
+        response = call.create(make_response(id, request))?;
+    }
+    for index in [at::CONCLUDE, at::SERVING, request, response] {
+        call.push(Argument(index))?;
+    }
+    call.push(outcome.ok)?;
+    let values = if outcome.ok { 3 } else { 1 };
+    for index in first..first + values {
+        call.push(Argument(index))?;
+    }
+    Ok(Act::Plain(Next::call(4 + values, then(concluded), 0)))
+}
+
+fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
+    let end = match call.is_true(outcome.first) {
+        true => End::Kept,
+        false => End::Cut,
+    };
+    match call.object::<Run>(at::RUN)?.id {
+        Some(id) => go_on(call, id, end),
+        None => Ok(Act::Plain(Next::pushed(0))),
+    }
+}
+
+/// `run:abandon()` → the request that it worked on, or nil: its connection closes. For a task that ended in the middle.
+fn abandon(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
+    let run = call.object_mut::<Run>(1)?;
+    let id = run.id.take();
+    if let Some(id) = id {
+        run.machine.server.borrow_mut().abandon(id);
+    }
+    Ok(id.map(|id| id.number() as i64))
+}

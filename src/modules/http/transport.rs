@@ -1,0 +1,111 @@
+//! Plain sockets as what a server's connections stand on.
+
+use crate::event::{CLOSED, READ, WRITE};
+use crate::http::server::{Interest, Transport};
+use crate::socket::Socket;
+use crate::stream::queue::{Moved, Sink};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+/// A stream socket as it is.
+pub(crate) struct Plain {
+    socket: Socket,
+    /// Nothing was tried yet, so that nothing is known about what there is to read.
+    fresh: bool,
+}
+
+impl Plain {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Plain {
+            socket,
+            fresh: true,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The socket, for somebody else.
+    pub(crate) fn into_socket(self) -> Socket {
+        self.socket
+    }
+}
+
+impl Sink for Plain {
+    type File = Rc<OwnedFd>;
+
+    #[inline]
+    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.socket.send(data)
+    }
+
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        self.socket.send_more(data)
+    }
+
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+        self.socket.send_pieces(pieces)
+    }
+
+    fn send_file(
+        &mut self,
+        file: &Rc<OwnedFd>,
+        offset: u64,
+        count: usize,
+    ) -> io::Result<Moved<usize>> {
+        self.socket.send_file(file.as_fd(), offset, count)
+    }
+}
+
+impl Transport for Plain {
+    #[inline]
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<Moved<usize>> {
+        self.fresh = false;
+        self.socket.receive_into(room)
+    }
+
+    #[inline]
+    fn may_receive(&self) -> bool {
+        self.fresh || self.socket.source().is_some_and(|source| source.may_read())
+    }
+
+    fn has_unread(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        let socket = self.socket.raw();
+        socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
+    }
+
+    #[inline]
+    fn arm(&mut self, interest: Interest) -> io::Result<()> {
+        self.socket.arm(match interest {
+            Interest::Read => READ,
+            Interest::Write => WRITE,
+            Interest::End => CLOSED,
+        })
+    }
+
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.socket
+            .source()
+            .is_some_and(|source| source.is_linked())
+    }
+
+    fn is_over(&self) -> bool {
+        self.socket
+            .source()
+            .is_some_and(|source| source.peer_is_over())
+    }
+
+    fn end_sending(&mut self) -> io::Result<()> {
+        self.socket.raw()?.shutdown(Shutdown::Write)
+    }
+
+    fn close(&mut self) {
+        self.socket.close();
+    }
+}
