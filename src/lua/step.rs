@@ -101,13 +101,16 @@ where
         let mut call = unsafe { Call::new(state, 20) };
         #[cfg(feature = "panics")]
         super::panics::count();
-        let result = step(&mut call);
-        let height = call.base;
-        drop(call);
-        match result {
-            // SAFETY: the step is over, and all that is left are its results, which are parked. So a raise skips nothing.
-            Ok(results) => return results.give(unsafe { Pusher::new(state) }),
+        match step(&mut call) {
+            Ok(results) => {
+                drop(call);
+                // SAFETY: the step is over, and all that is left are its results, which are parked. So a raise skips
+                // nothing.
+                return results.give(unsafe { Pusher::new(state) });
+            }
             Err(fault) => {
+                let height = call.base;
+                drop(call);
                 // SAFETY: the step is over, with no result.
                 unsafe { convert(state, fault, height) }
             }
@@ -136,12 +139,16 @@ where
         let mut call = Call::new(state, 20 - FEW);
         #[cfg(feature = "panics")]
         super::panics::count();
-        let result = only::<F>()(&mut call, outcome);
-        drop(call);
-        match result {
-            Ok(results) => results.give(Pusher::new(state)),
+        match only::<F>()(&mut call, outcome) {
+            Ok(results) => {
+                drop(call);
+                results.give(Pusher::new(state))
+            }
             // It may have acted upon what came with it: so it is not run again for a conversion.
-            Err(fault) => fault.raise(state),
+            Err(fault) => {
+                drop(call);
+                fault.raise(state)
+            }
         }
     }
 }
