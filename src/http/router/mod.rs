@@ -82,7 +82,7 @@ struct Leaf {
 }
 
 /// Values of parameters, in the order of the pattern.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Values<'p> {
     values: [&'p str; MAX_PARAMETERS],
     count: usize,
@@ -109,7 +109,7 @@ impl<'p> Values<'p> {
 }
 
 /// A match: the routes of one shape, and what the path has in the place of their parameters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Node<'r, 'p> {
     /// The routes in order of registration; never empty.
     pub(crate) candidates: &'r [Candidate],
@@ -118,7 +118,12 @@ pub(crate) struct Node<'r, 'p> {
     shape: &'r Shape,
 }
 
-impl Node<'_, '_> {
+impl<'p> Node<'_, 'p> {
+    /// What the path has in the place of the parameters.
+    pub(crate) fn values(&self) -> &[&'p str] {
+        self.values.as_slice()
+    }
+
     fn is_more_specific(&self, other: &Self) -> bool {
         self.shape.is_more_specific(other.shape)
     }
@@ -227,13 +232,14 @@ impl Router {
         let mut best = self.look_up(&self.exact, path);
         for (_, trie) in &self.tails {
             // Without parameters it is literal all along, and nothing is more specific.
-            if best.is_some_and(|node| node.values.count == 0) {
-                return best;
+            if let Some(Node { values, .. }) = &best
+                && values.count == 0
+            {
+                break;
             }
-            let Some(node) = self.look_up(trie, path) else {
-                continue;
-            };
-            if best.is_none_or(|best| node.is_more_specific(&best)) {
+            if let Some(node) = self.look_up(trie, path)
+                && best.as_ref().is_none_or(|best| node.is_more_specific(best))
+            {
                 best = Some(node);
             }
         }
@@ -267,22 +273,23 @@ impl Router {
     #[inline]
     fn look_up<'p>(&self, trie: &matchit::Router<Leaf>, path: &'p str) -> Option<Node<'_, 'p>> {
         let found = trie.at(path).ok()?;
-        let mut values = Values::new();
+        let mut node = self.node(found.value.node);
         for (_, value) in found.params.iter() {
-            values.push(value);
+            node.values.push(value);
         }
         if found.value.has_empty_tail {
-            values.push("");
+            node.values.push("");
         }
-        Some(self.node(found.value.node, values))
+        Some(node)
     }
 
+    /// A node without values yet.
     #[inline]
-    fn node<'p>(&self, node: usize, values: Values<'p>) -> Node<'_, 'p> {
+    fn node(&self, node: usize) -> Node<'_, 'static> {
         let shape = &self.shapes[node];
         Node {
             candidates: &shape.candidates,
-            values,
+            values: Values::new(),
             shape,
         }
     }
@@ -292,9 +299,9 @@ impl Router {
     pub(crate) fn find_all<'p>(&self, path: &'p str) -> Vec<Node<'_, 'p>> {
         let mut nodes = Vec::new();
         self.tree.matches(path, &mut |node, found| {
-            let mut values = Values::new();
-            found.iter().for_each(|value| values.push(value));
-            nodes.push(self.node(node, values));
+            let mut node: Node<'_, 'p> = self.node(node);
+            found.iter().for_each(|value| node.values.push(value));
+            nodes.push(node);
         });
         nodes
     }

@@ -1,6 +1,6 @@
 //! The routes of an app, and what a server has to know of each.
 
-use super::{Candidate, Route, Router, Values};
+use super::{Candidate, Node, Route, Router};
 use crate::codec::http1::head::Method;
 use std::num::NonZeroU32;
 
@@ -107,23 +107,32 @@ impl Routes {
         self.wrapped
     }
 
-    /// What `path` has in the place of the parameters of a route, in their order; `None` when it does not match.
-    pub(crate) fn values_of<'p>(&self, path: &'p str, id: RouteId) -> Option<Values<'p>> {
-        let has = |candidates: &[Candidate]| candidates.iter().any(|c| c.route == id.index());
-        let first = self.router.find(path).filter(|node| has(node.candidates));
-        let node = first.or_else(|| {
-            let mut all = self.router.find_all(path).into_iter();
-            all.find(|node| has(node.candidates))
-        })?;
-        Some(node.values)
+    /// Gives `read` what `path` has in the place of the parameters of a route, in their order. → what it makes of them;
+    /// `None` when the route does not match
+    pub(crate) fn with_values<'p, T>(
+        &self,
+        path: &'p str,
+        id: RouteId,
+        read: impl FnOnce(&[&'p str]) -> T,
+    ) -> Option<T> {
+        let has = |node: &Node<'_, '_>| node.candidates.iter().any(|c| c.route == id.index());
+        if let Some(node) = &self.router.find(path)
+            && has(node)
+        {
+            return Some(read(node.values()));
+        }
+        let all = self.router.find_all(path);
+        let node = all.iter().find(|node| has(node))?;
+        Some(read(node.values()))
     }
 
     /// What `path` has in the place of a route's parameter; of several with the name the last.
     pub(crate) fn value_of<'p>(&self, path: &'p str, id: RouteId, name: &str) -> Option<&'p str> {
-        let values = self.values_of(path, id)?;
-        let mut named = values.as_slice().iter().enumerate().rev();
-        let found = named.find(|(index, _)| self.name_of(id, *index) == Some(name));
-        found.map(|(_, value)| *value)
+        self.with_values(path, id, |values| {
+            let mut named = values.iter().enumerate().rev();
+            let found = named.find(|(index, _)| self.name_of(id, *index) == Some(name));
+            found.map(|(_, value)| *value)
+        })?
     }
 
     /// What a route was made from.
@@ -140,7 +149,7 @@ impl Routes {
     /// Puts the numbers of all routes that match into `out`, the most specific first; 0 behind those of one shape.
     pub(crate) fn all(&self, path: &str, out: &mut Vec<i64>) {
         // Paths that lead nowhere are frequent, and told by one look.
-        if self.router.find(path).is_none() {
+        if self.router.candidates(path).is_none() {
             return;
         }
         for node in self.router.find_all(path) {

@@ -40,6 +40,13 @@ results! {
     }
 }
 
+impl Parameters {
+    /// Those of a path that has none.
+    pub(super) fn none() -> Self {
+        Parameters::Many(named(Pairs::default()))
+    }
+}
+
 impl<T: Texts> Named<T> {
     #[inline]
     fn value(&mut self) -> Event<'_> {

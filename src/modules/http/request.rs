@@ -242,18 +242,18 @@ fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
     let routes = call.object::<AppRoutes>(2)?.0.borrow();
     let id = RouteId::from_number(call.integer(3)?);
     let mut scratch = Vec::new();
-    let found = id
-        .zip(uri::normal_path(path, &mut scratch))
-        .and_then(|(id, path)| Some((id, routes.values_of(path, id)?)));
-    let Some((id, values)) = found else {
-        return Ok(Parameters::Many(named(Pairs::default())));
+    let Some((id, path)) = id.zip(uri::normal_path(path, &mut scratch)) else {
+        return Ok(Parameters::none());
     };
-    let values = values.as_slice().iter().enumerate();
-    let all = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
-    Ok(match Few::of(all.clone()) {
-        Some(few) => Parameters::Few(named(few)),
-        None => Parameters::Many(named(Pairs::of_parameters(all))),
-    })
+    let found = routes.with_values(path, id, |values| {
+        let values = values.iter().enumerate();
+        let all = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
+        match Few::of(all.clone()) {
+            Some(few) => Parameters::Few(named(few)),
+            None => Parameters::Many(named(Pairs::of_parameters(all))),
+        }
+    });
+    Ok(found.unwrap_or_else(Parameters::none))
 }
 
 /// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
