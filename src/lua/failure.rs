@@ -9,8 +9,10 @@ use std::io;
 
 /// What a call of the system, or one of ours, failed for. It takes little room where it is one of several results, since
 /// most calls do not fail.
+#[derive(Debug)]
 pub(crate) struct Failure(Box<(&'static str, Cause)>);
 
+#[derive(Debug)]
 enum Cause {
     System(Errno),
     /// A message and its code.

@@ -1,14 +1,16 @@
-//! Errors that a step raises when it is over.
+//! Errors that a step raises when it is over, and failures that it returns.
 
+use super::failure::Failure;
 use super::returns::{Pusher, safely};
 use super::stack::at;
 use mlua::ffi::{self, lua_State};
 use std::any::Any;
 use std::ffi::{CStr, c_int};
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a function raises in the place of its results.
+/// What a function raises in the place of its results, or a failure, which it returns.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Cause>);
 
@@ -24,6 +26,8 @@ enum Cause {
     Value(c_int),
     /// The same; a string gets the position of the Lua code that made the call.
     Located(c_int),
+    /// No error: the function returns `nil, message, code`.
+    Returned(Failure),
     /// The number at an index is to be made a string, and then the step is to be run again.
     Convert(c_int),
 }
@@ -34,6 +38,18 @@ struct Place {
     index: c_int,
     /// The call's name, and how far its caller counts the argument from `index`; Lua is asked for both without it.
     call: Option<(&'static str, c_int)>,
+}
+
+impl From<Failure> for Fault {
+    #[cold]
+    fn from(failure: Failure) -> Fault {
+        Fault(Box::new(Cause::Returned(failure)))
+    }
+}
+
+/// For `map_err`: what the system says to `call` is returned.
+pub(crate) fn failed(call: &'static str) -> impl Fn(io::Error) -> Fault {
+    move |error| Failure::io(call, &error).into()
 }
 
 impl Fault {
@@ -112,6 +128,15 @@ impl Fault {
         }
     }
 
+    /// The failure to be returned, unless it is an error.
+    #[cold]
+    pub(super) fn returned(self) -> Result<Failure, Fault> {
+        match *self.0 {
+            Cause::Returned(failure) => Ok(failure),
+            cause => Err(Fault(Box::new(cause))),
+        }
+    }
+
     /// The message of a panic, which ends here.
     #[cold]
     pub(super) fn panic(panic: Box<dyn Any + Send>) -> Fault {
@@ -124,22 +149,25 @@ impl Fault {
     /// `state` is that of the function whose step has ended; no frame of the step is left.
     #[cold]
     pub(super) unsafe fn raise(self, state: *mut lua_State) -> ! {
+        // Where nothing is returned, its message is raised.
+        let fault = self.returned();
+        let fault = fault.map_or_else(|fault| fault, |failure| Fault::message(failure.message()));
         // SAFETY: what is left of it lies in the store while Lua copies it, so that a raise skips only plain data. There
         // is room, or a raise for want of it.
         unsafe {
             if ffi::lua_checkstack(state, 20) == 0 {
-                drop(self);
+                drop(fault);
                 // Raises Lua's own message.
                 ffi::luaL_checkstack(state, 20, std::ptr::null());
                 ffi::lua_error(state);
             }
-            if let Cause::Value(index) = *self.0 {
-                drop(self);
+            if let Cause::Value(index) = *fault.0 {
+                drop(fault);
                 ffi::lua_pushvalue(state, at(index));
                 ffi::lua_error(state);
             }
-            if let Cause::Located(index) = *self.0 {
-                drop(self);
+            if let Cause::Located(index) = *fault.0 {
+                drop(fault);
                 if ffi::lua_type(state, at(index)) == ffi::LUA_TSTRING {
                     ffi::luaL_where(state, 1);
                     ffi::lua_pushvalue(state, index);
@@ -149,14 +177,14 @@ impl Fault {
                 }
                 ffi::lua_error(state);
             }
-            let place = match &*self.0 {
+            let place = match &*fault.0 {
                 Cause::Argument(place, _) | Cause::Expected(place, _) => {
                     Some((place.index, place.call))
                 }
                 Cause::Convert(index) => Some((*index, None)),
-                Cause::Message(_) | Cause::Value(_) | Cause::Located(_) => None,
+                _ => None,
             };
-            safely(*self.0, Pusher::new(state), |cause, to| {
+            safely(*fault.0, Pusher::new(state), |cause, to| {
                 push_cause(cause, to.state())
             });
             if let Some((index, None)) = place {
@@ -185,6 +213,7 @@ impl fmt::Display for Fault {
         match &*self.0 {
             Cause::Argument(_, text) | Cause::Message(text) => to.write_str(text),
             Cause::Expected(_, what) => write!(to, "{what} expected"),
+            Cause::Returned(failure) => to.write_str(&failure.message()),
             Cause::Located(_) | Cause::Value(_) | Cause::Convert(_) => to.write_str("error"),
         }
     }
@@ -214,7 +243,7 @@ fn push_cause(cause: &Cause, state: *mut lua_State) {
             Cause::Argument(_, text) | Cause::Message(text) => push(state, text.as_bytes()),
             Cause::Expected(place, what) => push_expected(state, place.index, what),
             Cause::Convert(index) => push_expected(state, *index, "string"),
-            Cause::Value(_) | Cause::Located(_) => ffi::lua_pushnil(state),
+            Cause::Value(_) | Cause::Located(_) | Cause::Returned(_) => ffi::lua_pushnil(state),
         }
     }
 }

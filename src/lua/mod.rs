@@ -101,7 +101,7 @@ pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;
 pub(crate) use events::{Decoded, Event, Events, Table};
 pub(crate) use failure::{Failure, code_of};
-pub(crate) use fault::Fault;
+pub(crate) use fault::{Fault, failed};
 pub(crate) use fields::{Field, Holder, Noted};
 pub(crate) use flow::{Flow, Next, Outcome, Pushing, Returns, Then, give, results};
 pub(crate) use frames::Frame;

@@ -165,6 +165,19 @@ impl Stack {
         }
     }
 
+    /// What `read` makes of the value at `index`, if there is one.
+    #[inline]
+    pub(crate) fn optional<'s, T>(
+        &'s self,
+        index: c_int,
+        read: impl FnOnce(&'s Self, c_int) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        match self.is_none(index) {
+            true => Ok(None),
+            false => read(self, index).map(Some),
+        }
+    }
+
     /// An integer within `range`, which `what` names in the error.
     #[inline]
     pub(crate) fn integer_in(

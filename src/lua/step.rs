@@ -112,7 +112,9 @@ where
                 let height = call.base;
                 drop(call);
                 // SAFETY: the step is over, with no result.
-                unsafe { convert(state, fault, height) }
+                if let Some(flow) = unsafe { fail(state, fault, height) } {
+                    return flow;
+                }
             }
         }
     }
@@ -144,10 +146,13 @@ where
                 drop(call);
                 results.give(Pusher::new(state))
             }
-            // It may have acted upon what came with it: so it is not run again for a conversion.
             Err(fault) => {
                 drop(call);
-                fault.raise(state)
+                match fault.returned() {
+                    Ok(failure) => failure.give(Pusher::new(state)),
+                    // It may have acted upon what came with it: so it is not run again for a conversion.
+                    Err(fault) => fault.raise(state),
+                }
             }
         }
     }
@@ -157,11 +162,15 @@ where
 const FEW: c_int = 5;
 
 /// Makes the number a string that a step asked for as one, and drops what it has pushed above `height` (negative:
-/// nothing); raises any other fault.
+/// nothing). A failure is what the function ends with; any other fault is raised.
 #[cold]
-unsafe fn convert(state: *mut lua_State, fault: Fault, height: c_int) {
+unsafe fn fail(state: *mut lua_State, fault: Fault, height: c_int) -> Option<Flow> {
     // SAFETY: the caller owns nothing; what this one owns is dropped before the conversion, which may raise.
     unsafe {
+        let fault = match fault.returned() {
+            Ok(failure) => return Some(failure.give(Pusher::new(state))),
+            Err(fault) => fault,
+        };
         let Some(index) = fault.conversion() else {
             fault.raise(state)
         };
@@ -170,6 +179,7 @@ unsafe fn convert(state: *mut lua_State, fault: Fault, height: c_int) {
             ffi::lua_settop(state, height);
         }
         ffi::lua_tolstring(state, index, std::ptr::null_mut());
+        None
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Argument, Call, Code, Decoded, Event, Events, Failure, Fault, Field, Function, Holder, INDEX,
     Keep, Kept, Kind, Lender, Lent, List, Made, MadeBy, Maker, Many, Module, New, NewWith, Next,
     Nil, Noted, Object, Outcome, Part, Pushing, Read, Row, Running, Scratched, Source, Stored,
-    Table, Value, Walk, registry, results, scratch, then,
+    Table, Value, Walk, failed, registry, results, scratch, then,
 };
 use mlua::ffi;
 use std::cell::Cell;
@@ -238,6 +238,28 @@ fn odd(call: &mut Call<'_>) -> Result<Odd, Fault> {
         2 => Odd::Word("two"),
         _ => Odd::Failed(Failure::word("odd", "what was wrong", "wrong")),
     })
+}
+
+/// `refused(n)`: fails in its first step for 1, in its second for 2, after a wait for 3, with values pushed meanwhile.
+fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
+    let number = call.integer(1)?;
+    for value in 0..100i64 {
+        call.push(value)?;
+    }
+    let last = then(|call: &mut Call<'_>, _| {
+        call.push(0i64)?;
+        Err::<i64, _>(failed("later")(std::io::ErrorKind::NotFound.into()))
+    });
+    match number {
+        2 => {
+            call.push(Function::new(|_: &mut Call<'_>| Ok(())))?;
+            Ok(Next::call(0, last, 0))
+        }
+        3 => Ok(Next::yields(0, last, 0)),
+        _ => Err(failed("refused")(std::io::Error::from_raw_os_error(
+            libc::ENOENT,
+        ))),
+    }
 }
 
 /// `turns(n)`: yields its number of the turn until `n`, and keeps one value more each time.
@@ -490,6 +512,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"swap", Function::new(swap)),
     (c"many", Function::new(many)),
     (c"odd", Function::new(odd)),
+    (c"refused", Function::new(refused)),
     (c"turns", Function::new(turns)),
     (c"wild", Function::new(wild)),
     (c"guarded", Function::new(guarded)),
@@ -683,6 +706,17 @@ fn results_are_of_any_number() {
     assert_eq!(show("b.odd(1)"), "");
     assert_eq!(show("b.odd(2)"), "two");
     assert_eq!(show("b.odd(3)"), "nil odd: what was wrong wrong");
+    let missing = "nil refused: No such file or directory (os error 2) not found";
+    assert_eq!(show("b.refused(1)"), missing);
+    assert_eq!(show("b.refused '1'"), missing);
+    let later = "nil later: unexpected failure failed";
+    assert_eq!(show("b.refused(2)"), later);
+    assert_eq!(
+        show("coroutine.wrap(function() return b.refused(2) end)()"),
+        later
+    );
+    let waited = "(function(co) co() return co() end)(coroutine.wrap(b.refused))";
+    assert_eq!(show(&waited.replace("co() return", "co(3) return")), later);
     assert_eq!(
         run("b.odd(4)"),
         "code:1: bad argument #1 to 'odd' (the number must be 1 to 3, not 4)"

@@ -51,19 +51,14 @@ fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
 /// 16 MiB when absent.
 fn decoder(call: &mut Call<'_>) -> Result<New<Decoder>, Fault> {
     let coding = coding(call)?;
-    let limit = match call.is_none(2) {
-        true => LIMIT,
-        false => call.integer_in(2, 1..=i64::MAX / 2, "limit")? as usize,
-    };
+    let limit = call.optional(2, |call, at| call.integer_in(at, 1..=i64::MAX / 2, "limit"))?;
+    let limit = limit.map_or(LIMIT, |limit| limit as usize);
     Ok(New::of(Decoder::new(coding, limit)))
 }
 
 /// The bytes at argument 2, or none.
 fn optional(stack: &Stack) -> Result<&[u8], Fault> {
-    match stack.is_none(2) {
-        true => Ok(&[]),
-        false => stack.bytes(2),
-    }
+    Ok(stack.optional(2, Stack::bytes)?.unwrap_or_default())
 }
 
 /// Lets the encoder at argument 1 do something, and takes what comes out.
@@ -106,36 +101,36 @@ fn decode(
     call: &mut Call<'_>,
     name: &'static str,
     act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), decode::Failure>, Fault>,
-) -> Result<Result<Vec<u8>, Failure>, Fault> {
+) -> Result<Vec<u8>, Fault> {
     let (decoder, stack) = call.split::<Decoder>(1)?;
     if decoder.is_done() {
         return Err(Fault::message("the decoder is finished"));
     }
     let (message, code) = match act(decoder, stack)? {
-        Ok(()) => return Ok(Ok(std::mem::take(decoder.output()))),
+        Ok(()) => return Ok(std::mem::take(decoder.output())),
         Err(decode::Failure::Corrupt) => ("the data is not what its coding allows", "corrupt"),
         Err(decode::Failure::Truncated) => ("the data ends too early", "truncated"),
         Err(decode::Failure::TooLong) => ("the decoded data is over the limit", "too long"),
     };
-    Ok(Err(Failure::word(name, message, code)))
+    Err(Failure::word(name, message, code).into())
 }
 
 /// `decoder:write(bytes)` → what they decode to; nil, message, code (`"corrupt"`, `"too long"`) when they
 /// cannot be, now and in every later call.
-fn decoder_write(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "write", |decoder, stack| {
         Ok(decoder.write(stack.bytes(2)?))
     })
 }
 
 /// `decoder:flush()` → `""`: decoders hold nothing back.
-fn decoder_flush(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+fn decoder_flush(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "flush", |decoder, _| Ok(decoder.write(&[])))
 }
 
 /// `decoder:finish([bytes])` → what `bytes` decode to; nil, message, code as `write`, and `"truncated"`
 /// when the end is missing.
-fn decoder_finish(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     decode(call, "finish", |decoder, stack| {
         let written = decoder.write(optional(stack)?);
         Ok(written.and_then(|()| decoder.finish()))

@@ -4,7 +4,9 @@
 
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
-use crate::lua::{Call, Failure, Fault, Function, Light, Module, New, Object, Value};
+use crate::lua::{
+    Call, Failure, Fault, Function, Light, Module, New, Object, Stack, Value, failed,
+};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -45,20 +47,17 @@ impl Object for Folder {
     const META: &'static [(&'static CStr, Function)] = &[(c"__close", FOLDER_CLOSE)];
 }
 
-/// A result, or `nil, message, code`.
-type Tried<T> = Result<Result<T, Failure>, Fault>;
-
 const CLOSED: (&str, &str) = ("the file is closed", "closed");
 const NOT_A_FILE: (&str, &str) = ("not a regular file", "not a file");
 
 #[cold]
-fn failure(call: &'static str, (message, code): (&'static str, &'static str)) -> Failure {
-    Failure::word(call, message, code)
+fn failure(call: &'static str, (message, code): (&'static str, &'static str)) -> Fault {
+    Failure::word(call, message, code).into()
 }
 
 /// What hinders the opening of a file, in one word for programs.
 #[cold]
-fn refused(refusal: Refusal) -> Failure {
+fn refused(refusal: Refusal) -> Fault {
     let words = match refusal {
         Refusal::NotAFile => NOT_A_FILE,
         Refusal::HasNul => ("the path has a NUL", "not found"),
@@ -66,23 +65,23 @@ fn refused(refusal: Refusal) -> Failure {
         Refusal::TooManyLinks => ("too many links", "not found"),
         Refusal::Outside => ("the path leaves the folder", "outside"),
         Refusal::Closed => ("the folder is closed", "closed"),
-        Refusal::System(error) => return Failure::io("open", &error),
+        Refusal::System(error) => return failed("open")(error),
     };
     failure("open", words)
 }
 
-fn opened<T: Object>(opened: Result<T, Refusal>) -> Tried<New<T>> {
-    Ok(opened.map(New::of).map_err(refused))
+fn opened<T: Object>(opened: Result<T, Refusal>) -> Result<New<T>, Fault> {
+    opened.map(New::of).map_err(refused)
 }
 
 /// `file.open(path)` → file, for reading: a regular file or a directory; `nil, message, code`.
-fn open(call: &mut Call<'_>) -> Tried<New<OpenFile>> {
+fn open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     opened(OpenFile::open(call.bytes(1)?))
 }
 
 /// `file.open_beneath(root, path)` → file, as `open`, but nothing outside the folder `root` (a path, or
 /// what `folder` gave).
-fn open_beneath(call: &mut Call<'_>) -> Tried<New<OpenFile>> {
+fn open_beneath(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     if call.as_object::<Folder>(1).is_some() {
         return folder_open(call);
     }
@@ -92,22 +91,19 @@ fn open_beneath(call: &mut Call<'_>) -> Tried<New<OpenFile>> {
 }
 
 /// `file.folder(path)` → folder; `nil, message, code`.
-fn folder(call: &mut Call<'_>) -> Tried<New<Folder>> {
+fn folder(call: &mut Call<'_>) -> Result<New<Folder>, Fault> {
     opened(Folder::open(call.bytes(1)?))
 }
 
 /// `file.measure(f)` → the size now, of a file of ours or of `io.open`; `nil, message, code` when it is no
 /// regular file.
-fn measure(call: &mut Call<'_>) -> Tried<i64> {
-    let file = match descriptor(call, 1)? {
-        Some(file) => file,
-        None => return Ok(Err(failure("sendfile", CLOSED))),
-    };
-    Ok(match Facts::of(file) {
-        Ok(facts) if facts.kind == Kind::File => Ok(facts.size as i64),
-        Ok(_) => Err(failure("sendfile", NOT_A_FILE)),
-        Err(error) => Err(Failure::io("sendfile", &error)),
-    })
+fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
+    let file = descriptor(call, 1)?.ok_or_else(|| failure("sendfile", CLOSED))?;
+    let facts = Facts::of(file).map_err(failed("sendfile"))?;
+    match facts.kind {
+        Kind::File => Ok(facts.size as i64),
+        _ => Err(failure("sendfile", NOT_A_FILE)),
+    }
 }
 
 /// The descriptor of the file at `index`, of ours or of `io.open`; `None` once it is closed.
@@ -120,7 +116,7 @@ fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c
 }
 
 /// `folder:open(path)` → file; `nil, message, code`.
-fn folder_open(call: &mut Call<'_>) -> Tried<New<OpenFile>> {
+fn folder_open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
     let (folder, stack) = call.split::<Folder>(1)?;
     opened(folder.open_beneath(stack.bytes(2)?))
 }
@@ -139,26 +135,18 @@ fn record(facts: &Facts) -> Vec<(&'static str, Value)> {
 
 /// `folder:list([path [, most]])` → list of tables with `name` and the fields of `stat`; and whether there
 /// is more than `most` (10,000). Directories first, then by name. `nil, message, code`.
-fn folder_list(call: &mut Call<'_>) -> Tried<(Value, bool)> {
+fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
     let (folder, stack) = call.split::<Folder>(1)?;
-    let path = match stack.is_none(2) {
-        true => &[][..],
-        false => stack.bytes(2)?,
-    };
-    let most = match stack.is_none(3) {
-        true => ENTRIES,
-        false => stack.integer_in(3, 1..=1 << 24, "most")? as usize,
-    };
-    let (entries, more) = match folder.list(path, most) {
-        Ok(listed) => listed,
-        Err(refusal) => return Ok(Err(refused(refusal))),
-    };
+    let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
+    let most = stack.optional(3, |stack, at| stack.integer_in(at, 1..=1 << 24, "most"))?;
+    let most = most.map_or(ENTRIES, |most| most as usize);
+    let (entries, more) = folder.list(path, most).map_err(refused)?;
     let entries = entries.into_iter().map(|entry| {
         let mut fields = record(&entry.facts);
         fields.push(("name", Value::String(entry.name)));
         Value::Record(fields)
     });
-    Ok(Ok((Value::List(entries.collect()), more)))
+    Ok((Value::List(entries.collect()), more))
 }
 
 /// `folder:path()` → its absolute path.
@@ -197,22 +185,18 @@ fn size(call: &mut Call<'_>) -> Result<i64, Fault> {
 
 /// `f:read(offset, count)` → up to `count` bytes from `offset` (0 is the first), `""` at the end;
 /// `nil, message, code`.
-fn read(call: &mut Call<'_>) -> Tried<Vec<u8>> {
+fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
     let count = call.integer_in(3, 0..=MOST, "count")? as usize;
     let file = call.object::<OpenFile>(1)?;
-    let Some(descriptor) = file.descriptor() else {
-        return Ok(Err(failure("read", CLOSED)));
-    };
+    let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
     // A large `count` costs no memory by itself: what is asked for is what there was at the opening, or
     // a little, for files that tell no size.
     let there = file.facts().size.saturating_sub(offset);
     let count = count.min(there.max(LITTLE) as usize);
     let mut bytes = Vec::new();
-    let done = read_at(descriptor, &mut bytes, count, offset);
-    Ok(done
-        .map(|_| bytes)
-        .map_err(|error| Failure::io("read", &error)))
+    read_at(descriptor, &mut bytes, count, offset).map_err(failed("read"))?;
+    Ok(bytes)
 }
 
 /// `f:handle()` → the descriptor as a lightuserdata; nil once closed.

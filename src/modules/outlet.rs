@@ -1,6 +1,6 @@
 //! `lio.outlet`: connections of other VMs of the process, to write to; see `socket/outlet.rs`.
 
-use crate::lua::{Call, Failure, Fault, Function, Kind, Module, New, Nil, Object, results};
+use crate::lua::{Call, Fault, Function, Kind, Module, New, Nil, Object, failed, results};
 use crate::socket::outlet::Outlet;
 use std::ffi::CStr;
 use std::io::IoSlice;
@@ -27,7 +27,6 @@ results! {
     enum Sent {
         Bytes((i64, bool)),
         Gone(Nil),
-        Failed(Failure),
     }
 }
 
@@ -48,10 +47,10 @@ fn send(call: &mut Call<'_>) -> Result<Sent, Fault> {
         *piece = IoSlice::new(bytes);
         total += bytes.len();
     }
-    Ok(match outlet.0.send(&pieces[..count]) {
-        Ok(Some(sent)) => Sent::Bytes((sent as i64, sent == total)),
-        Ok(None) => Sent::Gone(Nil),
-        Err(error) => Sent::Failed(Failure::io("send", &error)),
+    let sent = outlet.0.send(&pieces[..count]).map_err(failed("send"))?;
+    Ok(match sent {
+        Some(sent) => Sent::Bytes((sent as i64, sent == total)),
+        None => Sent::Gone(Nil),
     })
 }
 

@@ -55,12 +55,11 @@ fn wants(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
 }
 
 /// `watched.made(key, socket)`: the supervisor keeps it open for the program after this one.
-fn made(call: &mut Call<'_>) -> Result<Result<(), Failure>, Fault> {
+fn made(call: &mut Call<'_>) -> Result<(), Fault> {
     let key = call.bytes(1)?;
-    let Some(source) = call.object::<Socket>(2)?.source() else {
-        return Ok(Err(Failure::word("made", "closed", "closed")));
-    };
-    Ok(Ok(reload::made(key, source.as_fd())))
+    let source = call.object::<Socket>(2)?.source();
+    let source = source.ok_or_else(|| Failure::word("made", "closed", "closed"))?;
+    Ok(reload::made(key, source.as_fd()))
 }
 
 /// `watched.closed(key)`: a socket of this key was closed.

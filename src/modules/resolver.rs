@@ -1,6 +1,8 @@
 //! `lio.resolver`: names looked up off-thread, and what an address is; used by `lualib/lio/net/`.
 
-use crate::lua::{Call, Failure, Fault, Function, Module, New, Nil, Object, Value, results};
+use crate::lua::{
+    Call, Failure, Fault, Function, Module, New, Nil, Object, Value, failed, results,
+};
 use crate::socket::address;
 use crate::socket::resolve::{self, Resolver};
 use std::ffi::{CStr, OsStr};
@@ -22,14 +24,13 @@ fn new(call: &mut Call<'_>) -> Result<New<Resolver>, Fault> {
 }
 
 /// `resolver:query(name)` → id. The answer comes later through `answer`.
-fn query(call: &mut Call<'_>) -> Result<Result<i64, Failure>, Fault> {
+fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
     let (resolver, stack) = call.split::<Resolver>(1)?;
-    let Ok(name) = std::str::from_utf8(stack.bytes(2)?) else {
-        let failure = Failure::word("resolve", "not a host name", "unresolved");
-        return Ok(Err(failure));
-    };
-    let queued = resolver.query(name);
-    Ok(queued.map_err(|error| Failure::io("resolve", &error)))
+    let name = std::str::from_utf8(stack.bytes(2)?);
+    let unknown = |_| Failure::word("resolve", "not a host name", "unresolved");
+    resolver
+        .query(name.map_err(unknown)?)
+        .map_err(failed("resolve"))
 }
 
 results! {

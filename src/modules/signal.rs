@@ -1,7 +1,7 @@
 //! `lio.signal`: signals as readiness of a descriptor. `lualib/lio/loop.lua` waits for it.
 
 use crate::event::signals::{Purpose, Set, Signals};
-use crate::lua::{Call, Failure, Fault, Function, Light, Many, Module, New, Object};
+use crate::lua::{Call, Fault, Function, Light, Many, Module, New, Object, failed};
 use std::ffi::CStr;
 
 /// A watcher, until it is closed.
@@ -26,7 +26,7 @@ fn signal(call: &Call<'_>, index: i32) -> Result<Set, Fault> {
     })
 }
 
-fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<Result<New<Watcher>, Failure>, Fault> {
+fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<New<Watcher>, Fault> {
     let mut wanted = Set::default();
     for index in 1..=call.count() {
         wanted = wanted.with(signal(call, index)?);
@@ -34,10 +34,8 @@ fn watch(call: &mut Call<'_>, purpose: Purpose) -> Result<Result<New<Watcher>, F
     if wanted.is_empty() {
         return Err(Fault::argument(1, "signal name expected"));
     }
-    Ok(match Signals::open(wanted, purpose) {
-        Ok(signals) => Ok(New::of(Watcher(Some(signals)))),
-        Err(error) => Err(Failure::io("signal", &error)),
-    })
+    let signals = Signals::open(wanted, purpose).map_err(failed("signal"))?;
+    Ok(New::of(Watcher(Some(signals))))
 }
 
 /// `watcher:take()` → the names of the signals that came since the last call, as several results.

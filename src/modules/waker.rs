@@ -3,7 +3,7 @@
 use super::selector::state::open;
 use crate::event;
 use crate::event::waker::{handle_of, of_handle};
-use crate::lua::{Call, Failure, Fault, Function, Light, New, Object};
+use crate::lua::{Call, Failure, Fault, Function, Light, New, Object, failed};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -19,11 +19,8 @@ impl Object for Waker {
 
 /// `sel:waker()` → an object whose `wake()` makes a blocked or the next wait return, from any thread.
 pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
-    let (_, inner) = open(call)?;
-    Ok(match inner.waker() {
-        Ok(waker) => Ok(New::of(Waker(waker))),
-        Err(error) => Err(Failure::io("waker", &error)),
-    })
+    let waker = open(call)?.1.waker().map_err(failed("waker"))?;
+    Ok(New::of(Waker(waker)))
 });
 
 /// `lio.waker(handle)` → a waker of another VM's selector, or `nil, message, code` when that is gone.
@@ -32,8 +29,7 @@ pub(super) const OF_HANDLE: Function = Function::new(|call: &mut Call<'_>| {
         return Err(Fault::expected(1, "userdata"));
     };
     let gone = || Failure::word("waker", "its selector is gone", "closed");
-    let waker = of_handle(handle).ok_or_else(gone);
-    Ok(waker.map(|waker| New::of(Waker(waker))))
+    Ok(New::of(Waker(of_handle(handle).ok_or_else(gone)?)))
 });
 
 /// The waker at argument `index`.
@@ -42,12 +38,9 @@ pub(crate) fn argument(call: &Call<'_>, index: i32) -> Result<Arc<event::Waker>,
 }
 
 /// `waker:wake()` → `true`. Many wakes in a row cost one system call.
-fn wake(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
-    let woken = call.object::<Waker>(1)?.0.wake();
-    Ok(match woken {
-        Ok(()) => Ok(true),
-        Err(error) => Err(Failure::io("wake", &error)),
-    })
+fn wake(call: &mut Call<'_>) -> Result<bool, Fault> {
+    call.object::<Waker>(1)?.0.wake().map_err(failed("wake"))?;
+    Ok(true)
 }
 
 /// `waker:handle()` → a lightuserdata that `lio.waker` in any VM of the process turns into a waker.

@@ -1,10 +1,9 @@
 //! Temporary files for uploads, `http.spool`, as `lualib/lio/web/` and handlers use them.
 
 use crate::file::spool::Spool;
-use crate::lua::{Call, Failure, Fault, Function, New, Object};
+use crate::lua::{Call, Failure, Fault, Function, New, Object, failed};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -38,25 +37,20 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `file:write(bytes)` → true, or nil, message, code.
-fn write(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+fn write(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
     let (spool, stack) = call.split::<Spool>(1)?;
     let written = open(spool)?.write(stack.bytes(2)?);
-    Ok(written.map(|()| true).map_err(|error| stored(&error)))
-}
-
-fn stored(error: &io::Error) -> Failure {
-    Failure::io("store", error)
+    written.map(|()| true).map_err(failed("store"))
 }
 
 /// `file:read(offset, count)` → up to `count` bytes (1 to 1 MiB) from `offset` on, `""` at the end; or nil,
 /// message, code.
-fn read(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let offset = call.integer_in(2, 0..=i64::MAX, "offset")? as u64;
     let count = call.integer_in(3, 1..=READ_MOST, "count")? as usize;
     let spool = open(call.object_mut::<Spool>(1)?)?;
-    let read = spool.read(offset, count);
-    Ok(read.map_err(|error| Failure::io("read", &error)))
+    spool.read(offset, count).map_err(failed("read"))
 }
 
 /// `file:size()` → bytes that were written.
@@ -66,26 +60,26 @@ fn size(call: &mut Call<'_>) -> Result<i64, Fault> {
 
 /// `file:path()` → a path by which this process and its children can open the file until it is closed; or nil,
 /// message, code when it cannot be stored.
-fn path(call: &mut Call<'_>) -> Result<Result<Vec<u8>, Failure>, Fault> {
+fn path(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let path = open(call.object_mut::<Spool>(1)?)?.path();
-    Ok(path
-        .map(|path| path.into_os_string().into_vec())
-        .map_err(|error| stored(&error)))
+    Ok(path.map_err(failed("store"))?.into_os_string().into_vec())
 }
 
 /// `file:link(path [, replace])`: gives the file a name that stays → true; or nil, message, code:
 /// `"exists"`, unless what is there is to be replaced; `"other device"` for another file system.
-fn link(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.bytes(2)?;
     let (spool, stack) = call.split::<Spool>(1)?;
     let to = Path::new(OsStr::from_bytes(stack.bytes(2)?));
     let linked = open(spool)?.link(to, stack.is_true(3));
-    Ok(linked
+    linked
         .map(|()| true)
         .map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::XDEV) => Failure::word("move", "another file system", "other device"),
-            _ => Failure::io("move", &error),
-        }))
+            Some(Errno::XDEV) => {
+                Failure::word("move", "another file system", "other device").into()
+            }
+            _ => failed("move")(error),
+        })
 }
 
 /// `file:close()`: the file is gone, unless it was linked. Idempotent.

@@ -3,10 +3,10 @@
 //!
 //! Invariant: a closed selector has no lists until `reopen` makes new ones. Iterators from before see neither.
 
-use super::interest::{self, Done};
+use super::interest;
 use super::iterator::{NOTHING_TO_WAIT_FOR, Unit, wait};
 use super::state::{Selector, close, open, reopen};
-use crate::lua::{Call, Failure, Fault, Function, Next};
+use crate::lua::{Call, Fault, Function, Next, failed};
 use crate::modules::descriptor::with;
 use rustix::io::Errno;
 
@@ -28,9 +28,7 @@ pub(super) const SELECT_DEL: Function = Function::new(|call: &mut Call<'_>| {
     if is_closed(call)? {
         return Ok(Next::returns(true));
     }
-    with(call, 2, |call: &mut Call<'_>, descriptor| {
-        interest::delete(call, descriptor).map(|_| true)
-    })
+    with(call, 2, interest::delete_any)
 });
 
 /// `for udata, events in s:wait([milliseconds]) do`. Without a time-out it raises when no registration asks for anything.
@@ -47,19 +45,14 @@ fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
     Ok(call.object::<Selector>(1)?.inner.is_none())
 }
 
-/// What every call on a closed epoll returns.
-fn closed(call: &'static str) -> Failure {
-    Failure::io(call, &Errno::BADF.into())
-}
-
-/// A call on registrations of an epoll.
-fn of_epoll(
+/// A call on an epoll, which fails when that is closed.
+fn of_epoll<R>(
     call: &mut Call<'_>,
     name: &'static str,
-    then: fn(&mut Call<'_>) -> Result<Next<Done>, Fault>,
-) -> Result<Next<Done>, Fault> {
+    then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
     match is_closed(call)? {
-        true => Ok(Next::returns(Err(closed(name)))),
+        true => Err(failed(name)(Errno::BADF.into())),
         false => then(call),
     }
 }
@@ -78,16 +71,9 @@ pub(super) const EPOLL_DEL: Function =
 
 /// `for udata, events in e:wait([milliseconds]) do`; `nil, message, code` when the epoll is closed.
 pub(super) const EPOLL_WAIT: Function = Function::new(|call: &mut Call<'_>| {
-    Ok(match is_closed(call)? {
-        true => Err(closed("wait")),
-        false => Ok(wait(call, Unit::Milliseconds)?),
-    })
+    of_epoll(call, "wait", |call| wait(call, Unit::Milliseconds))
 });
 
 /// `e:close()` → `true`; `nil, message, code` when it is closed already.
-pub(super) const EPOLL_CLOSE: Function = Function::new(|call: &mut Call<'_>| {
-    Ok(match is_closed(call)? {
-        true => Err(closed("close")),
-        false => Ok(close(call)?),
-    })
-});
+pub(super) const EPOLL_CLOSE: Function =
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "close", close));

@@ -6,13 +6,10 @@
 use super::super::descriptor::{Descriptor, with};
 use super::state::{OBJECTS, Selector, UDATA, open};
 use crate::event::{self, CLOSED, ERROR, HANG_UP, Mode, READ, Registration, WRITE};
-use crate::lua::{Call, Failure, Fault, Function, Next};
+use crate::lua::{Call, Failure, Fault, Function, Next, failed};
 use rustix::io::Errno;
 use std::io;
 use std::rc::Rc;
-
-/// `true`, or `nil, message, code`.
-pub(super) type Done = Result<bool, Failure>;
 
 /// Releases the Lua values of registrations that are gone.
 pub(super) fn sweep(call: &mut Call<'_>, index: i32, inner: &event::Selector) -> Result<(), Fault> {
@@ -31,16 +28,12 @@ pub(crate) fn attach(
     object: i32,
     udata: i32,
     add: impl FnOnce(&Rc<event::Selector>) -> io::Result<Rc<Registration>>,
-) -> Result<Result<(), Failure>, Fault> {
-    let Some(inner) = call.object::<Selector>(index)?.inner.clone() else {
-        let failure = Failure::word("event_add", "selector is closed", "closed");
-        return Ok(Err(failure));
-    };
+) -> Result<(), Fault> {
+    let inner = call.object::<Selector>(index)?.inner.clone();
+    let closed = || Failure::word("event_add", "selector is closed", "closed");
+    let inner = inner.ok_or_else(closed)?;
     sweep(call, index, &inner)?;
-    let registration = match add(&inner) {
-        Ok(registration) => registration,
-        Err(error) => return Ok(Err(refused(&error))),
-    };
+    let registration = add(&inner).map_err(refused)?;
     let place = registration.slot + 1;
     let kept = call
         .set_entry(index, UDATA, place, udata)
@@ -48,19 +41,19 @@ pub(crate) fn attach(
     if kept.is_err() {
         inner.forget(&registration, true);
     }
-    kept.map(Ok)
+    kept
 }
 
-fn refused(error: &io::Error) -> Failure {
-    match Errno::from_io_error(error) {
-        Some(Errno::PERM) => Failure::word(
-            "event_add",
-            "a regular file or directory cannot be waited for, it is always ready",
-            "denied",
-        ),
-        Some(Errno::EXIST) => Failure::word("event_add", "already registered", "exists"),
-        _ => Failure::io("event_add", error),
-    }
+fn refused(error: io::Error) -> Fault {
+    let (message, code) = match Errno::from_io_error(&error) {
+        Some(Errno::PERM) => {
+            let message = "a regular file or directory cannot be waited for, it is always ready";
+            (message, "denied")
+        }
+        Some(Errno::EXIST) => ("already registered", "exists"),
+        _ => return failed("event_add")(error),
+    };
+    Failure::word("event_add", message, code).into()
 }
 
 /// Registers a descriptor. When it is registered already, this fails, or replaces mask and udata.
@@ -70,19 +63,21 @@ fn add(
     asked: u8,
     mode: Mode,
     replaces: bool,
-) -> Result<Done, Fault> {
-    let Some(descriptor) = descriptor else {
-        let failure = Failure::word("event_add", "descriptor is closed", "closed");
-        return Ok(Err(failure));
-    };
+) -> Result<bool, Fault> {
+    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
+    let descriptor = descriptor.ok_or_else(closed)?;
     let udata = if call.is_none(4) { 2 } else { 4 };
     let target = descriptor.target();
-    let added = attach(call, 1, 2, udata, |inner| target.join(inner, asked, mode))?;
+    let mut exists = false;
+    let added = attach(call, 1, 2, udata, |inner| {
+        let joined = target.join(inner, asked, mode);
+        let error = joined.as_ref().err().and_then(Errno::from_io_error);
+        exists = error == Some(Errno::EXIST);
+        joined
+    });
     match added {
-        Err(failure) if replaces && failure.code() == "exists" => {
-            change(call, Some(descriptor), asked, mode, Some(udata))
-        }
-        added => Ok(added.map(|()| true)),
+        Err(_) if replaces && exists => change(call, Some(descriptor), asked, mode, Some(udata)),
+        added => added.map(|()| true),
     }
 }
 
@@ -93,7 +88,7 @@ fn mask(call: &Call<'_>) -> Result<u8, Fault> {
 
 /// Registers argument 2 for the events of argument 3, level-triggered, with argument 4 as udata; or replaces what is
 /// registered already.
-pub(super) fn add_level<const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+pub(super) fn add_level<const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     mask(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
@@ -114,13 +109,11 @@ fn find(
     call: &Call<'_>,
     descriptor: Option<Descriptor>,
     name: &'static str,
-) -> Result<Result<Found, Failure>, Fault> {
+) -> Result<Found, Fault> {
     let (_, inner) = open(call)?;
     let found = descriptor.and_then(|descriptor| inner.find(descriptor.number()));
     let unknown = || Failure::word(name, "descriptor is not registered", "not found");
-    Ok(found
-        .map(|registration| (inner.clone(), registration))
-        .ok_or_else(unknown))
+    Ok((inner.clone(), found.ok_or_else(unknown)?))
 }
 
 /// Changes what is asked for, and the udata when one is given.
@@ -130,18 +123,14 @@ fn change(
     asked: u8,
     mode: Mode,
     udata: Option<i32>,
-) -> Result<Done, Fault> {
-    let (inner, registration) = match find(call, descriptor, "event_mod")? {
-        Ok(found) => found,
-        Err(failure) => return Ok(Err(failure)),
-    };
-    if let Err(error) = inner.modify(&registration, asked, mode) {
-        return Ok(Err(Failure::io("event_mod", &error)));
-    }
+) -> Result<bool, Fault> {
+    let (inner, registration) = find(call, descriptor, "event_mod")?;
+    let modified = inner.modify(&registration, asked, mode);
+    modified.map_err(failed("event_mod"))?;
     if let Some(udata) = udata {
         call.set_entry(1, UDATA, registration.slot + 1, udata)?;
     }
-    Ok(Ok(true))
+    Ok(true)
 }
 
 /// The udata that a call gives as argument 4.
@@ -151,7 +140,7 @@ fn given(call: &Call<'_>) -> Option<i32> {
 
 /// `sel:event_mod(fd, events [, udata])`: changes what is asked for, and the udata when one is given.
 /// `true`, or `nil, message, code` for a descriptor that is not registered.
-pub(super) fn event_mod(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+pub(super) fn event_mod(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     mask(call)?;
     open(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
@@ -163,19 +152,28 @@ pub(super) fn event_mod(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
 pub(super) const EVENT_MOD: Function = Function::new(event_mod);
 
 /// `sel:event_del(fd)`: forgets a descriptor. `true`, or `nil, message, code` when it is not registered.
-pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 2, delete)
 }
 
-pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<Done, Fault> {
-    let (inner, registration) = match find(call, descriptor, "event_del")? {
-        Ok(found) => found,
-        Err(failure) => return Ok(Err(failure)),
-    };
+pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
+    let (inner, registration) = find(call, descriptor, "event_del")?;
     inner.forget(&registration, true);
     sweep(call, 1, &inner)?;
-    Ok(Ok(true))
+    Ok(true)
+}
+
+/// The same for a descriptor that need not be registered.
+pub(super) fn delete_any(
+    call: &mut Call<'_>,
+    descriptor: Option<Descriptor>,
+) -> Result<bool, Fault> {
+    let number = descriptor.as_ref().map(Descriptor::number);
+    match number.and_then(|number| open(call).ok()?.1.find(number)) {
+        Some(_) => delete(call, descriptor),
+        None => Ok(true),
+    }
 }
 
 pub(super) const EVENT_DEL: Function = Function::new(event_del);
@@ -203,7 +201,7 @@ fn epoll_mask(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
 }
 
 /// `sel:epoll_add(fd, mask [, udata])`: `event_add` with epoll(7)'s event bits, for `bee.epoll`.
-pub(super) fn epoll_add(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+pub(super) fn epoll_add(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     epoll_mask(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
@@ -215,7 +213,7 @@ pub(super) fn epoll_add(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
 pub(super) const EPOLL_ADD: Function = Function::new(epoll_add);
 
 /// `sel:epoll_mod(fd, mask [, udata])`: `event_mod` with epoll(7)'s event bits, for `bee.epoll`.
-pub(super) fn epoll_mod(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+pub(super) fn epoll_mod(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     epoll_mask(call)?;
     open(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
@@ -228,18 +226,14 @@ pub(super) const EPOLL_MOD: Function = Function::new(epoll_mod);
 
 /// `sel:arm(fd, events)`: asks for `events` in addition, for one delivery. What a loop uses for
 /// listeners and datagram sockets registered with 0. `true`, or `nil, message, code`.
-fn arm(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
         let bits = call.integer_in(3, 1..=7, "events")? as u8;
-        let (inner, registration) = match find(call, descriptor, "arm")? {
-            Ok(found) => found,
-            Err(failure) => return Ok(Err(failure)),
-        };
+        let (inner, registration) = find(call, descriptor, "arm")?;
         registration.mode.set(Mode::Once);
-        let armed = inner.arm(&registration, bits);
-        let armed = armed.map_err(|error| Failure::io("arm", &error));
-        Ok(armed.map(|()| true))
+        inner.arm(&registration, bits).map_err(failed("arm"))?;
+        Ok(true)
     })
 }
 
@@ -247,16 +241,13 @@ pub(super) const ARM: Function = Function::new(arm);
 
 /// `sel:set_udata(fd, udata)`: changes what the loop yields for a descriptor, and nothing else. `true`,
 /// or `nil, message, code`.
-fn set_udata(call: &mut Call<'_>) -> Result<Next<Done>, Fault> {
+fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     call.any(3)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
-        let registration = match find(call, descriptor, "set_udata")? {
-            Ok((_, registration)) => registration,
-            Err(failure) => return Ok(Err(failure)),
-        };
+        let (_, registration) = find(call, descriptor, "set_udata")?;
         call.set_entry(1, UDATA, registration.slot + 1, 3)?;
-        Ok(Ok(true))
+        Ok(true)
     })
 }
 

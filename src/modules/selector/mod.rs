@@ -8,7 +8,7 @@ pub(crate) mod state;
 
 use super::waker;
 use crate::event;
-use crate::lua::{Call, Failure, Fault, Function, New, Object};
+use crate::lua::{Call, Fault, Function, New, Object, failed};
 use state::Selector;
 use state::{DEFAULT_EVENTS, close, open};
 use std::ffi::CStr;
@@ -49,18 +49,15 @@ impl Object for Selector {
 /// `lio.create([max_events = 1024])` → a selector. `max_events` (1 to 65536): how many events one wait
 /// takes from the system. `nil, message, code` when the system refuses (epoll_create1(2)).
 pub(super) const CREATE: Function = Function::new(|call: &mut Call<'_>| {
-    let most = match call.is_none(1) {
-        true => DEFAULT_EVENTS,
-        false => call.integer_in(1, 1..=MOST_EVENTS, "max_events")? as usize,
-    };
-    let inner = match event::Selector::new(most) {
-        Ok(inner) => Some(inner),
-        Err(error) => return Ok(Err(Failure::io("create", &error))),
-    };
-    Ok(Ok(New::of(Selector {
-        inner,
+    let most = call.optional(1, |call, at| {
+        call.integer_in(at, 1..=MOST_EVENTS, "max_events")
+    })?;
+    let most = most.map_or(DEFAULT_EVENTS, |most| most as usize);
+    let inner = event::Selector::new(most).map_err(failed("create"))?;
+    Ok(New::of(Selector {
+        inner: Some(inner),
         ..Selector::default()
-    })))
+    }))
 });
 
 /// `sel:count()` → how many registrations there are.

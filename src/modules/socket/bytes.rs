@@ -1,8 +1,8 @@
 //! What a `lio.socket` object sends and receives, as methods of `methods.rs`.
 
 use super::endpoint::{self, Endpoint};
-use super::reply::{Reply, open};
-use crate::lua::{Call, Failure, Fault, New, Nil, SCRATCH, Scratched, Stack, results, scratch};
+use super::reply::open;
+use crate::lua::{Call, Fault, New, Nil, SCRATCH, Scratched, Stack, failed, results, scratch};
 use crate::socket::Moved;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
@@ -15,11 +15,8 @@ const MOST: usize = 1024 * 1024;
 const PIECES: usize = 64;
 
 fn size(stack: &Stack, default: usize) -> Result<usize, Fault> {
-    Ok(match stack.is_none(2) {
-        true => default,
-        false => stack.integer_in(2, 0..=i64::MAX, "size")? as usize,
-    }
-    .min(MOST))
+    let size = stack.optional(2, |stack, at| stack.integer_in(at, 0..=i64::MAX, "size"))?;
+    Ok(size.map_or(default, |size| size as usize).min(MOST))
 }
 
 results! {
@@ -51,22 +48,19 @@ fn into<T>(
 
 /// `s:recv([max])` → what is there, 1 to `max` bytes (16 KiB when absent, never over 1 MiB); `false`
 /// would block; `nil` at the end of the stream; `nil, message, code` on failure. `recv(0)` is `""`.
-pub(super) fn recv(call: &mut Call<'_>) -> Result<Reply<Received>, Fault> {
+pub(super) fn recv(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, CHUNK)?;
     if size == 0 {
-        return Ok(Reply::of("recv", Ok(Moved::Done(Received::Empty("")))));
+        return Ok(Moved::Done(Received::Empty("")));
     }
     let is_stream = socket.protocol().is_stream();
     let (moved, long) = into(size, |room| socket.receive_into(room));
-    let received = moved.map(|moved| {
-        moved.map(|count| match long {
-            _ if is_stream && count == 0 => Received::End(Nil),
-            None => Received::Bytes(Scratched(count)),
-            Some(long) => Received::Long(cut(long, count)),
-        })
-    });
-    Ok(Reply::of("recv", received))
+    Ok(moved.map_err(failed("recv"))?.map(|count| match long {
+        _ if is_stream && count == 0 => Received::End(Nil),
+        None => Received::Bytes(Scratched(count)),
+        Some(long) => Received::Long(cut(long, count)),
+    }))
 }
 
 fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
@@ -76,7 +70,7 @@ fn cut(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
 
 /// `s:recvfrom([max = 65535])` → data, endpoint; `false` would block. A longer datagram is cut. A stream
 /// has no endpoint to tell, and gives `nil` at its end.
-pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Reply<Received>, Fault> {
+pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let (socket, stack) = open(call)?;
     let size = size(stack, 65535)?;
     let is_stream = socket.protocol().is_stream();
@@ -85,28 +79,23 @@ pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Reply<Received>, Fault> {
         let address = address.filter(|_| !is_stream);
         address.map(|address| New::of(Endpoint(address)))
     };
-    let received = moved.map(|moved| {
-        moved.map(|(count, from)| match long {
-            _ if is_stream && count == 0 && size != 0 => Received::End(Nil),
-            None => Received::From((Scratched(count), sender(from))),
-            Some(long) => Received::LongFrom((cut(long, count), sender(from))),
-        })
-    });
-    Ok(Reply::of("recvfrom", received))
+    let moved = moved.map_err(failed("recvfrom"))?;
+    Ok(moved.map(|(count, from)| match long {
+        _ if is_stream && count == 0 && size != 0 => Received::End(Nil),
+        None => Received::From((Scratched(count), sender(from))),
+        Some(long) => Received::LongFrom((cut(long, count), sender(from))),
+    }))
 }
 
 /// The part of `data` that arguments 3 and 4 select, as `string.sub` does.
 fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
     let length = data.len() as i64;
-    let position = |index, default| match stack.is_none(index) {
-        true => Ok(default),
-        false => stack.integer(index),
-    };
-    let from = match position(3, 1)? {
+    let position = |index| stack.optional(index, Stack::integer);
+    let from = match position(3)?.unwrap_or(1) {
         from @ ..0 => (length + from + 1).max(1),
         from => from.max(1),
     };
-    let to = match position(4, -1)? {
+    let to = match position(4)?.unwrap_or(-1) {
         to @ ..0 => length + to + 1,
         to => to.min(length),
     };
@@ -117,23 +106,20 @@ fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
 }
 
 /// How many bytes were taken.
-type Taken = Reply<i64>;
-
-fn taken(call: &'static str, moved: io::Result<Moved<usize>>) -> Taken {
-    let count = |count: usize| count as i64;
-    Reply::of(call, moved.map(|moved| moved.map(count)))
+fn taken(call: &'static str, moved: io::Result<Moved<usize>>) -> Result<Moved<i64>, Fault> {
+    Ok(moved.map_err(failed(call))?.map(|count| count as i64))
 }
 
 /// `s:send(data [, from [, to]])` → bytes taken, may be fewer than given; `false` would block. An empty string is a
 /// call too: it fails where any would, as after `shutdown "w"`.
-pub(super) fn send(call: &mut Call<'_>) -> Result<Taken, Fault> {
+pub(super) fn send(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let data = part(stack, stack.bytes(2)?)?;
-    Ok(taken("send", socket.send(data)))
+    taken("send", socket.send(data))
 }
 
 /// `s:sendv(data, …)` → bytes taken of all pieces together, in one system call; `false` would block.
-pub(super) fn sendv(call: &mut Call<'_>) -> Result<Taken, Fault> {
+pub(super) fn sendv(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     let (socket, stack) = open(call)?;
     let mut pieces = [IoSlice::new(&[]); PIECES];
     let mut used = 0;
@@ -148,14 +134,14 @@ pub(super) fn sendv(call: &mut Call<'_>) -> Result<Taken, Fault> {
         0 => Ok(Moved::Done(0)),
         _ => socket.send_pieces(&pieces[..used]),
     };
-    Ok(taken("sendv", moved))
+    taken("sendv", moved)
 }
 
 /// `s:sendto(data, endpoint)` or `(data, host, port)` → bytes; `false` would block.
-pub(super) fn sendto(call: &mut Call<'_>) -> Result<Result<Taken, Failure>, Fault> {
+pub(super) fn sendto(call: &mut Call<'_>) -> Result<Moved<i64>, Fault> {
     open(call)?.1.bytes(2)?;
     let address = endpoint::argument(call, 3)?;
     let (socket, stack) = open(call)?;
     let data = stack.bytes(2)?;
-    Ok(address.map(|address| taken("sendto", socket.send_to(data, &address))))
+    taken("sendto", socket.send_to(data, &address))
 }

@@ -1,7 +1,7 @@
 //! Addresses as objects of Lua's, and as arguments.
 
 use super::reply::open;
-use crate::lua::{Call, Failure, Fault, Function, New, Object, Stack, results};
+use crate::lua::{Call, Failure, Fault, Function, New, Object, Stack, failed, results};
 use crate::socket::address::{self, Parts, Refusal};
 use socket2::{Domain, SockAddr};
 use std::ffi::CStr;
@@ -19,7 +19,7 @@ impl Object for Endpoint {
 }
 
 /// How Lua sees that there is no address.
-fn refused(refusal: Refusal) -> Failure {
+fn refused(refusal: Refusal) -> Fault {
     let (call, message, code) = match refusal {
         Refusal::PathIsEmpty => ("endpoint", "the unix path is empty", "EINVAL"),
         Refusal::PathIsTooLong => {
@@ -36,29 +36,26 @@ fn refused(refusal: Refusal) -> Failure {
             let message = "the name has no address of that family";
             ("resolve", message, "unresolved")
         }
-        Refusal::Path(error) => return Failure::io("endpoint", &error),
-        Refusal::Name(error) => return Failure::io("resolve", &error),
+        Refusal::Path(error) => return failed("endpoint")(error),
+        Refusal::Name(error) => return failed("resolve")(error),
     };
-    Failure::word(call, message, code)
+    Failure::word(call, message, code).into()
 }
-
-/// An address, or why there is none.
-type Found = Result<SockAddr, Failure>;
 
 /// Reads `endpoint`, `host, port` or `path` from argument `index` on, for the open socket at argument 1. A host that is no
 /// numeric address is looked up (blocking).
-pub(super) fn argument(call: &mut Call<'_>, index: i32) -> Result<Found, Fault> {
+pub(super) fn argument(call: &mut Call<'_>, index: i32) -> Result<SockAddr, Fault> {
     let domain = open(call)?.0.protocol().domain();
     if let Some(endpoint) = call.as_object::<Endpoint>(index) {
-        return Ok(Ok(endpoint.0.clone()));
+        return Ok(endpoint.0.clone());
     }
     if domain == Domain::UNIX {
-        return Ok(address::unix(call.bytes(index)?).map_err(refused));
+        return address::unix(call.bytes(index)?).map_err(refused);
     }
     let (host, port) = (call.utf8(index)?, port(call, index + 1)?);
     let numeric = address::parse_ip(host, port).map(SockAddr::from);
     let found = numeric.map_or_else(|| address::look_up(host, port, Some(domain)), Ok);
-    Ok(found.map_err(refused))
+    found.map_err(refused)
 }
 
 /// A port, 0 to 65535.
@@ -68,17 +65,14 @@ fn port(stack: &Stack, index: i32) -> Result<u16, Fault> {
 
 /// `socket.endpoint(kind, …)`: `("inet"|"inet6", ip, port)`, `("hostname", name, port [, family])` or
 /// `("unix", path)`. `nil, message, code` when it cannot be formed.
-pub(super) fn endpoint(call: &mut Call<'_>) -> Result<Result<New<Endpoint>, Failure>, Fault> {
+pub(super) fn endpoint(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
     let formed = match call.bytes(1)? {
         b"unix" => address::unix(call.bytes(2)?),
         b"inet" => address::numeric(call.utf8(2)?, port(call, 3)?, Domain::IPV4),
         b"inet6" => address::numeric(call.utf8(2)?, port(call, 3)?, Domain::IPV6),
         b"hostname" => {
             let (name, port) = (call.utf8(2)?, port(call, 3)?);
-            let family = match call.is_none(4) {
-                true => None,
-                false => Some(family(call, 4)?),
-            };
+            let family = call.optional(4, family)?;
             match address::parse_ip(name, port) {
                 Some(address) if family.is_none_or(|f| f == Domain::for_address(address)) => {
                     Ok(address.into())
@@ -91,9 +85,7 @@ pub(super) fn endpoint(call: &mut Call<'_>) -> Result<Result<New<Endpoint>, Fail
             return Err(Fault::argument(1, message));
         }
     };
-    Ok(formed
-        .map(|address| New::of(Endpoint(address)))
-        .map_err(refused))
+    Ok(New::of(Endpoint(formed.map_err(refused)?)))
 }
 
 fn family(stack: &Stack, index: i32) -> Result<Domain, Fault> {

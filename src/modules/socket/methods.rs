@@ -2,11 +2,11 @@
 
 use super::bytes;
 use super::endpoint::{self, Endpoint};
-use super::reply::{Reply, open};
-use crate::lua::{Call, Failure, Fault, Function, Light, New, Object, Stack, results};
+use super::reply::open;
+use crate::lua::{Call, Fault, Function, Kind, Light, New, Object, Stack, failed, results};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
-use crate::socket::{Phase, Socket, resolve};
+use crate::socket::{Moved, Phase, Socket, resolve};
 use std::ffi::CStr;
 use std::io;
 use std::net::Shutdown;
@@ -41,111 +41,88 @@ impl Object for Socket {
     }
 }
 
-/// `true`, or why not.
-type Done = Result<bool, Failure>;
-
-fn done(call: &'static str, result: io::Result<()>) -> Done {
-    result
-        .map(|()| true)
-        .map_err(|error| Failure::io(call, &error))
+/// `true`, or what the system says to `call`.
+fn done(call: &'static str, result: io::Result<()>) -> Result<bool, Fault> {
+    result.map(|()| true).map_err(failed(call))
 }
 
 /// `s:connect(endpoint)`, `(host, port)` or `(path)` → `true` at once, `false` in progress.
-fn connect(call: &mut Call<'_>) -> Result<Result<Reply<bool>, Failure>, Fault> {
+fn connect(call: &mut Call<'_>) -> Result<Moved<bool>, Fault> {
     let address = endpoint::argument(call, 2)?;
-    let (socket, _) = open(call)?;
-    Ok(address.map(|address| {
-        let connected = socket.connect(&address);
-        Reply::of("connect", connected.map(|moved| moved.map(|()| true)))
-    }))
+    let connected = open(call)?.0.connect(&address).map_err(failed("connect"))?;
+    Ok(connected.map(|()| true))
 }
 
 /// `s:bind(…)` in the same forms → `true`.
-fn bind(call: &mut Call<'_>) -> Result<Done, Fault> {
+fn bind(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
-    let (socket, _) = open(call)?;
-    Ok(address.and_then(|address| {
-        let bound = socket.raw().and_then(|raw| raw.bind(&address));
-        done("bind", bound)
-    }))
+    let socket = open(call)?.0.raw();
+    done("bind", socket.and_then(|socket| socket.bind(&address)))
 }
 
 /// `s:bind(…)` of `bee.socket`: a unix path at which a socket's file lies that no process listens to is bound after the
 /// file is removed.
-fn bind_over(call: &mut Call<'_>) -> Result<Done, Fault> {
+fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
-    let (socket, _) = open(call)?;
-    Ok(address.and_then(|address| {
-        let bound = socket.raw().and_then(|raw| match raw.bind(&address) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                match resolve::remove_stale(&address)? {
-                    true => raw.bind(&address),
-                    false => Err(error),
-                }
+    let socket = open(call)?.0.raw();
+    let bound = socket.and_then(|socket| match socket.bind(&address) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            match resolve::remove_stale(&address)? {
+                true => socket.bind(&address),
+                false => Err(error),
             }
-            bound => bound,
-        });
-        done("bind", bound)
-    }))
+        }
+        bound => bound,
+    });
+    done("bind", bound)
 }
 
 /// `s:listen([backlog = 1024])` → `true`.
-fn listen(call: &mut Call<'_>) -> Result<Done, Fault> {
+fn listen(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (socket, stack) = open(call)?;
-    let backlog = match stack.is_none(2) {
-        true => 1024,
-        false => stack.integer_in(2, 0..=i64::from(i32::MAX), "backlog")? as i32,
-    };
-    Ok(done("listen", socket.listen(backlog)))
+    let range = 0..=i64::from(i32::MAX);
+    let backlog = stack.optional(2, |stack, at| stack.integer_in(at, range, "backlog"))?;
+    done("listen", socket.listen(backlog.unwrap_or(1024) as i32))
 }
 
 /// `s:accept()` → a connected socket, `false` when nobody is there.
-fn accept(call: &mut Call<'_>) -> Result<Reply<New<Socket>>, Fault> {
-    let accepted = open(call)?.0.accept();
-    Ok(Reply::of(
-        "accept",
-        accepted.map(|moved| moved.map(New::of)),
-    ))
+fn accept(call: &mut Call<'_>) -> Result<Moved<New<Socket>>, Fault> {
+    let accepted = open(call)?.0.accept().map_err(failed("accept"))?;
+    Ok(accepted.map(New::of))
 }
 
 /// `s:shutdown(["r"|"w"|"rw"])`: ends one direction, or both → `true`.
-fn shutdown(call: &mut Call<'_>) -> Result<Done, Fault> {
+fn shutdown(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (socket, stack) = open(call)?;
     shut(socket, stack)
 }
 
 /// [`shutdown`] of any socket, in the direction at argument 2.
-pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<Done, Fault> {
-    let how = match stack.is_none(2) {
-        true => Shutdown::Both,
-        false => match stack.bytes(2)? {
-            b"r" => Shutdown::Read,
-            b"w" => Shutdown::Write,
-            b"rw" => Shutdown::Both,
-            _ => return Err(Fault::argument(2, "'r', 'w' or 'rw' expected")),
-        },
+pub(crate) fn shut(socket: &Socket, stack: &Stack) -> Result<bool, Fault> {
+    let how = match stack.optional(2, Stack::bytes)? {
+        Some(b"r") => Shutdown::Read,
+        Some(b"w") => Shutdown::Write,
+        Some(b"rw") | None => Shutdown::Both,
+        _ => return Err(Fault::argument(2, "'r', 'w' or 'rw' expected")),
     };
-    let shut = socket.raw().and_then(|raw| raw.shutdown(how));
-    Ok(done("shutdown", shut))
+    done("shutdown", socket.raw().and_then(|raw| raw.shutdown(how)))
 }
 
 /// `s:status()` → `true`, or `nil, message, code` of the pending error (SO_ERROR), which it takes.
-fn status(call: &mut Call<'_>) -> Result<Done, Fault> {
-    Ok(done("connect", open(call)?.0.take_error()))
+fn status(call: &mut Call<'_>) -> Result<bool, Fault> {
+    done("connect", open(call)?.0.take_error())
 }
 
 /// `s:info("peer"|"socket")` → endpoint.
-fn info(call: &mut Call<'_>) -> Result<Result<New<Endpoint>, Failure>, Fault> {
+fn info(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
     let (socket, stack) = open(call)?;
     let side = match stack.bytes(2)? {
         b"peer" => Side::Peer,
         b"socket" => Side::Local,
         _ => return Err(Fault::argument(2, "'peer' or 'socket' expected")),
     };
-    let found = socket.address(side);
-    Ok(found
-        .map(|address| New::of(Endpoint(address)))
-        .map_err(|error| Failure::io("info", &error)))
+    let address = socket.address(side).map_err(failed("info"))?;
+    Ok(New::of(Endpoint(address)))
 }
 
 results! {
@@ -153,7 +130,6 @@ results! {
     pub(crate) enum Setting {
         Flag(bool),
         Number(i64),
-        Failed(Failure),
     }
 }
 
@@ -170,17 +146,16 @@ pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Faul
     };
     let result = if stack.count() > 2 {
         let value = match stack.kind(3) {
-            crate::lua::Kind::Boolean => Value::Flag(stack.is_true(3)),
+            Kind::Boolean => Value::Flag(stack.is_true(3)),
             _ => Value::Number(stack.integer(3)?),
         };
         option::set(socket, name, value).map(|()| Value::Flag(true))
     } else {
         option::get(socket, name)
     };
-    Ok(match result {
-        Ok(Value::Flag(flag)) => Setting::Flag(flag),
-        Ok(Value::Number(number)) => Setting::Number(number),
-        Err(error) => Setting::Failed(Failure::io("option", &error)),
+    Ok(match result.map_err(failed("option"))? {
+        Value::Flag(flag) => Setting::Flag(flag),
+        Value::Number(number) => Setting::Number(number),
     })
 }
 

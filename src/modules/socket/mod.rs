@@ -7,7 +7,7 @@ pub(crate) mod endpoint;
 pub(crate) mod methods;
 mod reply;
 
-use crate::lua::{Call, Failure, Fault, Function, List, ModuleWith, New, Value};
+use crate::lua::{Call, Fault, Function, List, ModuleWith, New, Value, failed};
 use crate::socket::{Protocol, Socket, Table, inherit, twin};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -15,17 +15,13 @@ use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
 
-/// A socket, or a failure.
-type Made = Result<New<Socket>, Failure>;
-
-fn made(call: &'static str, socket: io::Result<Socket>) -> Made {
-    socket
-        .map(New::of)
-        .map_err(|error| Failure::io(call, &error))
+/// A new socket, or what the system says to `call`.
+fn made(call: &'static str, socket: io::Result<Socket>) -> Result<New<Socket>, Fault> {
+    socket.map(New::of).map_err(failed(call))
 }
 
 /// `socket.create(protocol)`: `"tcp"`, `"udp"`, `"tcp6"`, `"udp6"` or `"unix"` → a socket.
-fn create(call: &mut Call<'_>) -> Result<Made, Fault> {
+fn create(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let protocol = match call.bytes(1)? {
         b"tcp" => Protocol::Tcp,
         b"udp" => Protocol::Udp,
@@ -38,18 +34,14 @@ fn create(call: &mut Call<'_>) -> Result<Made, Fault> {
         }
     };
     let table = call.shared::<Table>()?;
-    Ok(made("socket", Socket::create(protocol, &table)))
+    made("socket", Socket::create(protocol, &table))
 }
 
-type Pair = (New<Socket>, New<Socket>);
-
 /// `socket.pair()` → two connected sockets.
-fn pair(call: &mut Call<'_>) -> Result<Result<Pair, Failure>, Fault> {
+fn pair(call: &mut Call<'_>) -> Result<(New<Socket>, New<Socket>), Fault> {
     let table = call.shared::<Table>()?;
-    Ok(match Socket::pair(&table) {
-        Ok((left, right)) => Ok((New::of(left), New::of(right))),
-        Err(error) => Err(Failure::io("socketpair", &error)),
-    })
+    let (left, right) = Socket::pair(&table).map_err(failed("socketpair"))?;
+    Ok((New::of(left), New::of(right)))
 }
 
 /// The descriptor at argument 1: a lightuserdata or an integer.
@@ -71,15 +63,15 @@ fn owns(call: &Call<'_>, number: RawFd, table: &Table) -> bool {
 
 /// `socket.fd(handle [, no_ownership])`: a socket of a descriptor made elsewhere (a lightuserdata or an
 /// integer). It becomes non-blocking and close-on-exec. With `no_ownership` closing leaves it open.
-fn fd(call: &mut Call<'_>) -> Result<Made, Fault> {
+fn fd(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
-    Ok(made("fd", Socket::from_number(number, owns, &table)))
+    made("fd", Socket::from_number(number, owns, &table))
 }
 
 /// `socket._fd_of_any(handle [, no_ownership])`: as `fd`, for `bee.socket`: a descriptor that is no socket gives an
 /// object too, for selectors, `handle`, `detach` and `close`.
-fn fd_of_any(call: &mut Call<'_>) -> Result<Made, Fault> {
+fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
     let socket = match Socket::from_number(number, owns, &table) {
@@ -88,7 +80,7 @@ fn fd_of_any(call: &mut Call<'_>) -> Result<Made, Fault> {
         }
         taken => taken,
     };
-    Ok(made("fd", socket))
+    made("fd", socket)
 }
 
 /// `socket._identity(handle)` → an integer that no other socket has as long as the system runs; nil where the system has
@@ -100,14 +92,11 @@ fn identity(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
 
 /// `socket._twin(handle, identity)` → a socket with a descriptor of its own for the listening socket of another VM of this
 /// process; `nil, message, code` when the handle is that socket's no longer.
-fn open_twin(call: &mut Call<'_>) -> Result<Made, Fault> {
+fn open_twin(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, identity) = (number(call)?, call.integer(2)? as u64);
     let table = call.shared::<Table>()?;
     let copy = twin::open(number, identity);
-    Ok(made(
-        "twin",
-        copy.and_then(|copy| Socket::from_own(copy, &table)),
-    ))
+    made("twin", copy.and_then(|copy| Socket::from_own(copy, &table)))
 }
 
 /// `socket.gethostname()` → the host's name.
@@ -116,33 +105,30 @@ fn gethostname(_: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 }
 
 /// `socket.chmod(path, mode)`: permission bits of a unix socket's file (chmod(2)) → `true`.
-fn chmod(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+fn chmod(call: &mut Call<'_>) -> Result<bool, Fault> {
     let path = OsStr::from_bytes(call.bytes(1)?);
     let mode = call.integer_in(2, 0..=0o7777, "mode")? as u32;
     let changed = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-    Ok(changed
-        .map(|()| true)
-        .map_err(|error| Failure::io("chmod", &error)))
+    changed.map_err(failed("chmod"))?;
+    Ok(true)
 }
 
 /// `lio.systemd()` → the sockets that the process was started with, as a list whose field `names` has the name of each;
 /// empty when there are none. `nil, message, code` when one cannot be duplicated. Each call gives sockets of their own.
-fn systemd(call: &mut Call<'_>) -> Result<Result<List<New<Socket>>, Failure>, Fault> {
+fn systemd(call: &mut Call<'_>) -> Result<List<New<Socket>>, Fault> {
     let table = call.shared::<Table>()?;
     let mut items = Vec::new();
     let mut names = Vec::new();
     for one in inherit::inherited() {
-        let socket = one
-            .duplicate()
-            .and_then(|copy| Socket::from_own(copy, &table));
-        match socket {
-            Ok(socket) => items.push(New::of(socket)),
-            Err(error) => return Ok(Err(Failure::io("systemd", &error))),
-        }
+        let copy = one.duplicate();
+        items.push(made(
+            "systemd",
+            copy.and_then(|copy| Socket::from_own(copy, &table)),
+        )?);
         names.push(Value::Name(&one.name));
     }
     let named = vec![("names", Value::List(names))];
-    Ok(Ok(List { items, named }))
+    Ok(List { items, named })
 }
 
 /// `lio.systemd`.

@@ -79,17 +79,17 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
 
 /// `s:queue_file(file, offset, length)`: reads so many bytes (64 MiB at most) of the file behind what is
 /// queued. `true`, or `nil, message, code`; then nothing is queued.
-pub(super) fn queue_file(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.object::<Stream>(1)?;
     let offset = whole(call, 3, i64::MAX, "offset")?;
     let length = whole(call, 4, 1 << 26, "length")? as usize;
     let used = with_file(call, 2, |stream, file| {
         stream.queue_file(file, offset, length)
     })?;
-    Ok(match used {
-        Used::Done(true) => Ok(true),
-        Used::Done(false) => Err(shorter()),
-        Used::StreamIsClosed => Err(Failure::word(CALL, "closed", "closed")),
-        Used::Failed(failure) => Err(failure),
+    Err(match used {
+        Used::Done(true) => return Ok(true),
+        Used::Done(false) => shorter().into(),
+        Used::StreamIsClosed => Failure::word(CALL, "closed", "closed").into(),
+        Used::Failed(failure) => failure.into(),
     })
 }

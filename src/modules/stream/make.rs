@@ -5,7 +5,7 @@
 
 use crate::event::{Mode, READ, Source};
 use crate::lua::{
-    Argument, Call, Failure, Fault, Function, New, Next, Outcome, Pushing, results, then,
+    Argument, Call, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, results, then,
 };
 use crate::modules::selector::interest::attach;
 use crate::modules::selector::state::Selector;
@@ -13,44 +13,39 @@ use crate::socket::{Moved, Socket, Table};
 use crate::stream::{Pool, Stream, Transport};
 use std::rc::Rc;
 
-/// What was done, or why not.
-type Tried<T> = Result<Result<T, Failure>, Fault>;
-
 /// Registers `source`, that of the object at `index`, with the selector at 1, which yields that object for it.
-fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Tried<()> {
-    let Some(source) = source else {
-        let failure = Failure::word("event_add", "descriptor is closed", "closed");
-        return Ok(Err(failure));
-    };
+fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
+    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
+    let source = source.ok_or_else(closed)?;
     attach(call, 1, index, index, |selector| {
         source.join(selector, 0, Mode::Once)
     })
 }
 
-/// Registers the stream at 2, on which `refused` is called when that fails.
-fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Stream)) -> Tried<()> {
+/// Registers the stream at 2, on which `refused` is called when that fails. → the stream
+fn register_stream(
+    call: &mut Call<'_>,
+    refused: impl FnOnce(&mut Stream),
+) -> Result<Argument, Fault> {
     let source = call.object::<Stream>(2)?.socket().source().cloned();
     let registered = register(call, 2, source);
-    if !matches!(registered, Ok(Ok(()))) {
+    if registered.is_err() {
         refused(call.object_mut::<Stream>(2)?);
     }
-    registered
+    registered.map(|()| Argument(2))
 }
 
 /// (selector, stream) → the stream, registered. One that is refused is closed at once: nobody could wait on it.
-pub(super) const REGISTER: Function = Function::new(|call: &mut Call<'_>| {
-    let registered = register_stream(call, Stream::close)?;
-    Ok(registered.map(|()| Argument(2)))
-});
+pub(super) const REGISTER: Function =
+    Function::new(|call: &mut Call<'_>| register_stream(call, Stream::close));
 
 /// (selector, stream, number) → the same of a stream that was sent off by that number. One that is refused is there for
 /// the sender to take back.
 const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
     let number = call.integer(3)? as u64;
-    let registered = register_stream(call, |stream| {
+    register_stream(call, |stream| {
         stream.send_off(number);
-    })?;
-    Ok(registered.map(|()| Argument(2)))
+    })
 });
 
 /// Has `function` called with the selector at 1, a new stream and `number`; its results are the call's.
@@ -64,13 +59,12 @@ fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
 type Made = (Function, Argument, New<Stream>, i64);
 
 results! {
-    /// What is to be done with a connection that was made, or why there is none.
+    /// What is to be done with a connection that was made.
     // Mostly there is a stream.
     #[allow(clippy::large_enum_variant)]
     pub(super) enum Making {
         Stream(Pushing<Made>),
         Nobody(bool),
-        Failed(Failure),
     }
 }
 
@@ -85,10 +79,11 @@ fn open(call: &Call<'_>) -> Result<(), Fault> {
 /// `stream.watch(selector, socket)`: registers a listener, a datagram socket or one that is connecting,
 /// asking for nothing; `selector:arm` and `accept` ask for one event at a time. `true`, or
 /// `nil, message, code`.
-pub(super) fn watch(call: &mut Call<'_>) -> Tried<bool> {
+pub(super) fn watch(call: &mut Call<'_>) -> Result<bool, Fault> {
     open(call)?;
     let source = call.object::<Socket>(2)?.source().cloned();
-    Ok(register(call, 2, source)?.map(|()| true))
+    register(call, 2, source)?;
+    Ok(true)
 }
 
 /// `stream.new(selector, socket)` → a stream that has taken the socket over; the socket object reads as
@@ -110,17 +105,15 @@ pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
 pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     let pool = call.shared::<Pool>()?;
     let listener = call.object::<Socket>(2)?;
-    let accepted = match listener.accept() {
-        Ok(Moved::WouldBlock) => listener.arm(READ).map(|()| Moved::WouldBlock),
-        accepted => accepted,
-    };
-    Ok(match accepted {
-        Ok(Moved::Done(socket)) => {
+    Ok(match listener.accept().map_err(failed("accept"))? {
+        Moved::Done(socket) => {
             let stream = Stream::new(Transport::Plain(socket), &pool);
             Making::Stream(hand_to(REGISTER, stream, 0))
         }
-        Ok(Moved::WouldBlock) => Making::Nobody(false),
-        Err(error) => Making::Failed(Failure::io("accept", &error)),
+        Moved::WouldBlock => {
+            listener.arm(READ).map_err(failed("accept"))?;
+            Making::Nobody(false)
+        }
     })
 }
 
@@ -133,17 +126,17 @@ fn gone(call: &'static str) -> Failure {
 pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
     let number = call.integer_in(2, 1..=i64::MAX, "number")?;
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
-    Ok(match Stream::of_parcel(number as u64, &pool, &table) {
-        Some(stream) => Making::Stream(hand_to(ADOPT, stream, number)),
-        None => Making::Failed(gone("adopt")),
-    })
+    let stream = Stream::of_parcel(number as u64, &pool, &table);
+    let stream = stream.ok_or_else(|| gone("adopt"))?;
+    Ok(Making::Stream(hand_to(ADOPT, stream, number)))
 }
 
 /// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;
 /// `nil, message, code` when somebody has taken it.
-pub(super) fn take_back(call: &mut Call<'_>) -> Tried<bool> {
+pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
     if !call.object_mut::<Stream>(2)?.take_back() {
-        return Ok(Err(gone("take_back")));
+        return Err(gone("take_back").into());
     }
-    Ok(register_stream(call, Stream::close)?.map(|()| true))
+    register_stream(call, Stream::close)?;
+    Ok(true)
 }

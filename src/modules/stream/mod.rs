@@ -13,7 +13,7 @@ mod turns;
 
 use crate::event::{CLOSED, READ, WRITE};
 use crate::lua::{
-    Call, Failure, Fault, Function, Light, Metatable, Methods, ModuleWith, Object, Value,
+    Call, Fault, Function, Light, Metatable, Methods, ModuleWith, Object, Value, failed,
 };
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
@@ -47,13 +47,12 @@ impl Object for Stream {
 
 /// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
 /// `nil, message, code` when none will come.
-fn arm(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+fn arm(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.split::<Stream>(1)?;
     let all = i64::from(READ | WRITE | CLOSED);
     let armed = stream.arm(stack.integer_in(2, 1..=all, "events")? as u8);
-    Ok(armed
-        .map(|()| true)
-        .map_err(|error| Failure::io("arm", &error)))
+    armed.map_err(failed("arm"))?;
+    Ok(true)
 }
 
 /// `s:release()` → whether it was open: closes the descriptor, buffers go back to the pool.
@@ -65,7 +64,7 @@ fn release(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `s:cut(["r"|"w"|"rw"])`: shutdown(2) → `true`, or `nil, message, code`.
-fn cut(call: &mut Call<'_>) -> Result<Result<bool, Failure>, Fault> {
+fn cut(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (stream, stack) = call.split::<Stream>(1)?;
     shut(stream.socket(), stack)
 }
@@ -88,16 +87,14 @@ fn is_over(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `s:address("peer"|"socket")` → ip, port, family (page of `lio.socket`'s `endpoint:value()`), or
 /// `nil, message, code`.
-fn address(call: &mut Call<'_>) -> Result<Result<Shown, Failure>, Fault> {
+fn address(call: &mut Call<'_>) -> Result<Shown, Fault> {
     let (stream, stack) = call.split::<Stream>(1)?;
     let side = match stack.bytes(2)? {
         b"peer" => Side::Peer,
         _ => Side::Local,
     };
-    Ok(match stream.socket().address(side) {
-        Ok(address) => Ok(shown(&address)),
-        Err(error) => Err(Failure::io("address", &error)),
-    })
+    let address = stream.socket().address(side).map_err(failed("address"))?;
+    Ok(shown(&address))
 }
 
 /// `s:set_option(name [, value])`: as `lio.socket`'s `option`.
