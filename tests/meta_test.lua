@@ -165,9 +165,9 @@ local instances, seen
 
 -- The names in the lists of Rust functions that make up `ltask`: its table fills as they are used.
 local NATIVE <const> = {
-  { "ltask/lua/ltask.rs", "FUNCTIONS" }, { "ltask/lua/time.rs", "FUNCTIONS" }, { "ltask/lua/event.rs", "FUNCTIONS" },
-  { "modules/pack/mod.rs", "FUNCTIONS" }, { "ltask/lua/calls.rs", "PUBLIC" }, { "ltask/lua/library.rs", "PUBLIC" },
-  { "ltask/lua/library.rs", "TASK" },
+  { "modules/ltask/messages.rs", "FUNCTIONS" }, { "modules/ltask/time.rs", "FUNCTIONS" }, { "modules/ltask/event.rs", "FUNCTIONS" },
+  { "modules/pack/mod.rs", "FUNCTIONS" }, { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/library.rs", "PUBLIC" },
+  { "modules/ltask/library.rs", "TASK" },
 }
 
 local function native_names()

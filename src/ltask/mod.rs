@@ -74,7 +74,6 @@ pub(crate) mod event;
 pub(crate) mod fast;
 pub(crate) mod life;
 pub(crate) mod log;
-pub(crate) mod lua;
 pub(crate) mod mailbox;
 pub(crate) mod message;
 pub(crate) mod pack;

@@ -3,13 +3,14 @@
 //! Nothing in it is shared but the `Card`.
 
 use super::event::Event;
-use super::fast::Fast;
-use super::mailbox::Place;
+use super::fast::{Fast, Waiting};
+use super::mailbox::{Place, Refusal};
 use super::message::{Message, ServiceId, kind};
 use super::pending::Pending;
 use super::statistics::Card;
 use super::system::System;
 use crate::lua::home;
+use crate::task::Token;
 use mlua::ffi::lua_State;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -122,7 +123,7 @@ impl Service {
             }
             if message.kind == kind::ROOM {
                 self.flush_sending();
-                super::lua::flush(self, message.from);
+                self.flush_outbox(message.from);
                 if self.fast.has_ready() {
                     return Some(message);
                 }
@@ -196,9 +197,42 @@ impl Service {
         }
     }
 
+    /// Delivers what waited for room at `to` (`full = "wait"`), in order, as far as there is some; tasks that waited for it go
+    /// on.
+    fn flush_outbox(&mut self, to: ServiceId) {
+        let Some(mut queue) = self.fast.outbox.remove(&to) else {
+            return;
+        };
+        while let Some(waiting) = queue.pop_front() {
+            let (ticket, session) = (waiting.ticket, waiting.message.session);
+            match self.system.post(waiting.message, self.id) {
+                Ok(()) => self.wake_sender(ticket, true),
+                Err((message, Refusal::Full)) => {
+                    queue.push_front(Waiting { message, ticket });
+                    self.fast.outbox.insert(to, queue);
+                    return;
+                }
+                Err((_, Refusal::Missing)) => {
+                    self.wake_sender(ticket, false);
+                    if session != 0 {
+                        self.system.answer_dead(to, self.id, session);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A task that waits in `send` goes on.
+    fn wake_sender(&self, ticket: i64, delivered: bool) {
+        if ticket != 0
+            && let Some(tasks) = self.fast.tasks()
+        {
+            tasks.wakeup_with(Token::Session(ticket), delivered);
+        }
+    }
+
     /// Delivers a message of `exclusive.send`: a full mailbox gives it back, a missing one answers it.
     pub(crate) fn deliver(&mut self, message: Message) -> Result<(), Message> {
-        use super::mailbox::Refusal;
         match self.system().post(message, self.id) {
             Ok(()) => Ok(()),
             Err((message, Refusal::Full)) => Err(message),

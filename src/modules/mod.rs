@@ -8,6 +8,8 @@ pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod json;
 pub(crate) mod lio;
+#[allow(unsafe_code)] // bridge
+pub(crate) mod ltask;
 pub(crate) mod outlet;
 pub(crate) mod pack;
 pub(crate) mod reload;
@@ -48,37 +50,37 @@ impl Library for Builtin {
         ("lio.task.core", task::OPEN),
         ("lio.timer", timer::OPEN),
         ("lio.watched", reload::OPEN),
-        ("ltask", function!(crate::ltask::lua::ltask::open_module)),
+        ("ltask", function!(ltask::messages::open_module)),
         (
             "ltask.bootstrap",
-            function!(crate::ltask::lua::bootstrap::open_module),
+            function!(ltask::bootstrap::open_module),
         ),
         (
             "ltask.core",
-            function!(crate::ltask::lua::core::open_module),
+            function!(ltask::core::open_module),
         ),
         (
             "ltask.exclusive",
-            function!(crate::ltask::lua::exclusive::open_module),
+            function!(ltask::exclusive::open_module),
         ),
         (
             "ltask.root",
-            function!(crate::ltask::lua::root::open_module),
+            function!(ltask::root::open_module),
         ),
     ];
     const SERVICES: &'static [(&'static str, Function)] = &[
-        ("ltask", function!(crate::ltask::lua::ltask::open_module)),
+        ("ltask", function!(ltask::messages::open_module)),
         (
             "ltask.core",
-            function!(crate::ltask::lua::core::open_module),
+            function!(ltask::core::open_module),
         ),
         (
             "ltask.root",
-            function!(crate::ltask::lua::root::open_module),
+            function!(ltask::root::open_module),
         ),
         (
             "ltask.exclusive",
-            function!(crate::ltask::lua::exclusive::open_module),
+            function!(ltask::exclusive::open_module),
         ),
         ("lio.task", task::OPEN_LAZY),
         ("ltask.more", OPEN_COMPILED),

@@ -61,7 +61,7 @@ fn post(service: &mut Service, tag: Tag, kind: u8, payload: Payload) {
         payload,
     };
     // Who asked may have died; nothing is lost that anybody waits for.
-    drop(super::ltask::post(service, message));
+    drop(super::messages::post(service, message));
 }
 
 fn text_payload(text: &[u8]) -> Payload {

@@ -17,15 +17,12 @@ pub(crate) mod exclusive;
 mod host;
 mod init;
 mod library;
-pub(crate) mod ltask;
-mod outbox;
+pub(crate) mod messages;
 pub(crate) mod root;
 mod time;
 
-pub(super) use outbox::flush;
-
-use super::message::{Message, Payload, ServiceId};
-use super::service::Service;
+use crate::ltask::message::{Message, Payload, ServiceId};
+use crate::ltask::service::Service;
 use crate::raw::{Text, args, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::{c_int, c_void};
@@ -114,7 +111,7 @@ unsafe fn push_payload(state: *mut lua_State, payload: Payload) -> c_int {
 ///
 /// # Safety
 /// `state` is valid, with 4 free stack slots.
-unsafe fn push_entry(state: *mut lua_State, entry: super::log::Entry) -> c_int {
+unsafe fn push_entry(state: *mut lua_State, entry: crate::ltask::log::Entry) -> c_int {
     // SAFETY: no push here allocates.
     unsafe {
         ffi::lua_pushinteger(state, entry.time as i64);
@@ -127,7 +124,7 @@ unsafe fn push_entry(state: *mut lua_State, entry: super::log::Entry) -> c_int {
 ///
 /// # Safety
 /// As for [`push_owned`].
-unsafe fn push_labelled(state: *mut lua_State, entry: super::log::Entry) -> c_int {
+unsafe fn push_labelled(state: *mut lua_State, entry: crate::ltask::log::Entry) -> c_int {
     let label = entry.card.as_ref().map(|card| card.label());
     let entry = Box::into_raw(Box::new(entry));
     // SAFETY: a memory error leaks the entry, and skips no destructor.

@@ -43,7 +43,7 @@ const TASK: [&CStr; 5] = [c"fork", c"wait", c"wakeup", c"interrupt", c"running"]
 pub(super) unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
     // SAFETY: called as `__index` of the module's table.
     unsafe {
-        if module::find(state, super::ltask::LISTS) {
+        if module::find(state, super::messages::LISTS) {
             return 1;
         }
         let Some(service) = crate::ltask::service::Service::of(state) else {

@@ -297,7 +297,7 @@ unsafe extern "C-unwind" fn post(state: *mut lua_State) -> c_int {
             kind,
             payload: Payload::from_raw(pointer, size),
         };
-        let receipt = super::ltask::post(service, message);
+        let receipt = super::messages::post(service, message);
         let taken = receipt.kind == receipt::DONE;
         drop(receipt);
         ffi::lua_pushboolean(state, taken.into());
