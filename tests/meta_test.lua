@@ -165,9 +165,10 @@ local instances, seen
 
 -- The names in the lists of Rust functions that make up `ltask`: its table fills as they are used.
 local NATIVE <const> = {
-  { "modules/ltask/messages.rs", "FUNCTIONS" }, { "modules/ltask/time.rs", "FUNCTIONS" }, { "modules/ltask/event.rs", "FUNCTIONS" },
-  { "modules/pack/mod.rs", "FUNCTIONS" }, { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/library.rs", "PUBLIC" },
-  { "modules/ltask/library.rs", "TASK" },
+  { "modules/ltask/messages.rs", "FUNCTIONS" }, { "modules/ltask/time.rs", "FUNCTIONS" },
+  { "modules/ltask/event.rs", "FUNCTIONS" }, { "modules/pack/mod.rs", "FUNCTIONS" },
+  { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/service.rs", "PUBLIC" },
+  { "modules/ltask/service.rs", "TASK" },
 }
 
 local function native_names()

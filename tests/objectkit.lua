@@ -153,10 +153,8 @@ M.internal = {
   ["lio.buffers of this VM"] = true,
   ["lio.http workspace of this VM"] = true,
   ["lio.http.keeper"] = true, -- bridge
-  ["lio.sockets of this VM"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
-  ["ltask.system"] = true,
 }
 
 -- The names of the kinds, as the sources declare them.

@@ -32,7 +32,7 @@ function error_meta.__concat(a, b)
 end
 
 local function hop(co)
-  local trace = co and debug.traceback(co, nil) or debug.traceback(nil, 3)
+  local trace = co and debug.traceback(co, nil) or debug.traceback(nil, 4)
   return ("in service %d (%s), %s"):format(ltask.self(), ltask.label(), trace)
 end
 

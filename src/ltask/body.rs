@@ -1,15 +1,15 @@
 //! A service with its VM, as it moves between threads: the VM owns the service.
 
-use super::fast::Fast;
+use super::library::Library;
 use super::message::ServiceId;
 use super::service::Service;
 use super::statistics::Card;
 use super::system::System;
 use super::watch;
-use crate::lua::{Broken, Chunk, Slice, Vm};
-use crate::raw::{embed, function};
-use mlua::ffi::{self, lua_State};
-use std::os::raw::c_int;
+use crate::lua::{
+    Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then,
+};
+use crate::task::Tasks;
 use std::sync::Arc;
 
 /// See the file's head.
@@ -34,7 +34,11 @@ impl Vm<Service> {
         let service = Service::new(system.clone(), id, card.clone());
         let mut body = Vm::for_service(service, watch::interrupted)
             .ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        embed::SERVICE.iter().try_for_each(|step| body.run(*step))?;
+        system
+            .services
+            .prepare
+            .iter()
+            .try_for_each(|step| body.run(*step))?;
         system.slots().describe(id, card);
         Ok(body)
     }
@@ -53,6 +57,8 @@ impl Vm<Service> {
     /// the service has failed then.
     pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
         self.running_place = self.place;
+        // Nothing is being unpacked any more.
+        self.library.reading.clear();
         match self.resume(step) {
             Ok(Slice::Yielded) => Outcome::Yielded,
             Ok(Slice::Returned) => Outcome::Returned,
@@ -73,7 +79,7 @@ impl Vm<Service> {
     /// A panic came out of the VM, in the middle of a call: the VM is left as it is.
     #[cold]
     fn give_up(&mut self, Broken(reason): &Broken) {
-        self.fast = Fast::default();
+        self.library = Library::default();
         self.report_failure(&format!("{reason}; its VM is given up"));
     }
 
@@ -97,7 +103,7 @@ impl Vm<Service> {
     pub(crate) fn end(mut self) {
         self.dead = true;
         if !self.is_broken()
-            && let Err(message) = self.run_on_base(function!(close_coroutines))
+            && let Err(message) = self.run_on_base(CLOSE_COROUTINES)
         {
             // A finalizer of a foreign native module may panic as well.
             match self.is_broken() {
@@ -112,23 +118,18 @@ impl Vm<Service> {
 }
 
 /// Closes the tasks, then the main function, which is the argument: their `<close>` variables run.
-unsafe extern "C-unwind" fn close_coroutines(state: *mut lua_State) -> c_int {
-    // SAFETY: runs in the idle main state.
-    unsafe {
-        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
-        if ffi::lua_getfield(state, -1, c"lio.task".as_ptr()) == ffi::LUA_TTABLE {
-            ffi::lua_getfield(state, -1, c"kill_all".as_ptr());
-            ffi::lua_call(state, 0, 0);
-        }
-        ffi::lua_settop(state, 2);
-        ffi::lua_getfield(state, -1, c"coroutine".as_ptr());
-        ffi::lua_getfield(state, -1, c"close".as_ptr());
-        ffi::lua_pushvalue(state, 1);
-        // The main function's own error was logged already; one of a `__close` is of no interest.
-        ffi::lua_call(state, 1, 0);
-        0
+const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
+    let task = call.loaded("lio.task")?;
+    if call.kind(task) == Kind::Table {
+        Tasks::of(call)?.kill_all(call)?;
     }
-}
+    call.drop_to(1);
+    let library = call.loaded("coroutine")?;
+    call.raw_field(library, "close")?;
+    call.push(Argument(1))?;
+    // The main function's own error was logged already; one of a `__close` is of no interest.
+    Ok(Next::call(1, then(|_: &mut Call<'_>, _: Called| Ok(())), 0))
+});
 
 #[cfg(test)]
 #[path = "service_tests.rs"]

@@ -53,7 +53,7 @@ impl Entry {
     }
 
     fn cost(&self) -> usize {
-        size_of::<Entry>() + self.payload.bytes().1
+        size_of::<Entry>() + self.payload.as_slice().len()
     }
 }
 

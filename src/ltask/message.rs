@@ -44,7 +44,7 @@ pub(crate) mod receipt {
 pub(crate) struct Payload(Borrowed);
 
 /// A block that is somebody else's, or nothing.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed {
     pointer: *mut c_void,
     size: usize,
@@ -119,31 +119,19 @@ impl Payload {
 
     /// Gives the block away. → its address, to be freed by `free` or by [`Payload::adopt`], and its size
     pub(crate) fn give(self) -> (usize, usize) {
-        let (pointer, size) = self.into_raw();
-        (pointer.expose_provenance(), size)
+        let given = (self.0.pointer.expose_provenance(), self.0.size);
+        std::mem::forget(self);
+        given
     }
 
-    /// # Safety
-    /// `pointer` is null or a block of `malloc` with at least `size` bytes, and now belongs to the payload.
-    pub(crate) unsafe fn from_raw(pointer: *mut c_void, size: usize) -> Payload {
-        Payload(Borrowed { pointer, size })
-    }
-
-    /// Where the bytes are, and how many.
-    pub(crate) fn bytes(&self) -> (*const u8, usize) {
-        (self.0.pointer.cast_const().cast(), self.0.size)
+    /// The same block, for who keeps the payload until that is not used any more.
+    pub(crate) fn lend(&self) -> Borrowed {
+        self.0
     }
 
     /// The bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.0.as_ref()
-    }
-
-    /// Gives the block away.
-    pub(crate) fn into_raw(self) -> (*mut c_void, usize) {
-        let raw = (self.0.pointer, self.0.size);
-        std::mem::forget(self);
-        raw
     }
 }
 

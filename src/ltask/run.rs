@@ -6,7 +6,7 @@ use super::message::{Message, SYSTEM, kind};
 use super::system::{System, lock};
 use super::watch::{self, Watch};
 use super::worker::Worker;
-use super::{life, timekeeper};
+use super::{life, thread_clock, timekeeper};
 use crate::event::clock::monotonic_nanos;
 use crate::lua::interrupt;
 use std::sync::atomic::Ordering;
@@ -140,7 +140,7 @@ fn own_thread(system: &Arc<System>, service: Body) {
         let Some(service) = lock(&taken).take() else {
             return;
         };
-        let watch = Arc::new(Watch::with_clock(watch::own_clock()));
+        let watch = Arc::new(Watch::with_clock(thread_clock::own()));
         service.card.own_clock(watch.clock);
         watch.enter();
         lock(&system.own_watches).push(watch.clone());

@@ -3,26 +3,38 @@
 //! Nothing in it is shared but the `Card`.
 
 use super::event::Event;
-use super::fast::{Fast, Waiting};
+use super::library::{Library, Waiting};
 use super::mailbox::{Place, Refusal};
-use super::message::{Message, ServiceId, kind};
+use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
 use super::pending::Pending;
 use super::statistics::Card;
 use super::system::System;
-use crate::lua::home;
+use crate::event::clock::monotonic_nanos;
 use crate::task::Token;
-use mlua::ffi::lua_State;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a send came to, until the service reads it.
-pub(crate) struct Receipt {
-    pub(crate) kind: i64,
-    /// The message, when it came back.
-    pub(crate) returned: Option<Message>,
-    /// The new service, for NEW.
-    pub(crate) id: ServiceId,
+pub(crate) enum Receipt {
+    Done,
+    /// The number of the new service.
+    New(ServiceId),
+    /// The message came back, and why: `receipt::ERROR` or `receipt::BLOCK`.
+    Returned(i64, Message),
 }
+
+/// What became of a message that may wait for room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Posted {
+    Done,
+    /// It waits.
+    Queued,
+    Missing,
+    Full,
+}
+
+/// A centisecond.
+const TICK: u64 = 10_000_000;
 
 /// So many unread messages are the first that is reported.
 pub(crate) const OVERLOAD: usize = 1024;
@@ -59,7 +71,7 @@ pub(crate) struct Service {
     /// When the present slice began, in nanoseconds of the monotonic clock.
     pub(crate) began: u64,
     /// What our service library keeps.
-    pub(crate) fast: Fast,
+    pub(crate) library: Library,
 }
 
 impl Service {
@@ -83,22 +95,13 @@ impl Service {
             overload: 0,
             again: false,
             began: 0,
-            fast: Fast::default(),
+            library: Library::default(),
         }
     }
 
     /// The system it belongs to.
     pub(crate) fn system(&self) -> &Arc<System> {
         &self.system
-    }
-
-    /// The service that runs in this VM; None in a VM that is not a service's. // bridge
-    ///
-    /// # Safety
-    /// `state` is valid. The reference must not be held across calls that run Lua code.
-    pub(crate) unsafe fn of<'a>(state: *mut lua_State) -> Option<&'a mut Service> {
-        // SAFETY: the caller's promise.
-        unsafe { home::data_of::<Service>(state).map(|service| &mut *service.as_ptr()) }
     }
 
     /// Reads a message: from the batch, or what has arrived since it was taken.
@@ -124,13 +127,59 @@ impl Service {
             if message.kind == kind::ROOM {
                 self.flush_sending();
                 self.flush_outbox(message.from);
-                if self.fast.has_ready() {
+                if self.library.has_ready() {
                     return Some(message);
                 }
                 continue;
             }
             return Some(message);
         }
+    }
+
+    /// Posts a message of the service.
+    pub(crate) fn post(&mut self, message: Message) -> Receipt {
+        if message.to == SYSTEM {
+            return self.schedule(message);
+        }
+        if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
+            if self.dead {
+                return Receipt::Done;
+            }
+            self.pending.remove(message.to, message.session);
+        }
+        match self.system.post(message, 0) {
+            Ok(()) => Receipt::Done,
+            Err((message, Refusal::Missing)) => Receipt::Returned(receipt::ERROR, message),
+            Err((message, Refusal::Full)) => Receipt::Returned(receipt::BLOCK, message),
+        }
+    }
+
+    /// A message to the system: root makes and removes services.
+    fn schedule(&self, message: Message) -> Receipt {
+        let slots = self.system.slots();
+        let done = match message.kind {
+            _ if self.id != ROOT => None,
+            schedule::NEW => slots.open(0).map(Receipt::New),
+            schedule::DEL => {
+                let id = u32::try_from(message.session).unwrap_or(SYSTEM);
+                slots.free(id).then_some(Receipt::Done)
+            }
+            _ => None,
+        };
+        done.unwrap_or(Receipt::Returned(receipt::ERROR, message))
+    }
+
+    /// A RESPONSE with `session` reaches the service after `ticks` centiseconds; with none, at the end of
+    /// what is in its mailbox now. The timer's id, if there is one.
+    pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
+        if ticks <= 0 {
+            let message = Message::bare(SYSTEM, self.id, session, kind::RESPONSE);
+            // Its own mailbox is there, and takes answers always.
+            let _ = self.system.post(message, 0);
+            return None;
+        }
+        let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
+        Some(self.system.keeper.add(self.id, session, due))
     }
 
     /// Takes what has arrived; whether there is something to read now.
@@ -169,7 +218,7 @@ impl Service {
 
     /// Whether there is nothing to read and nothing to run.
     pub(crate) fn is_idle(&mut self) -> bool {
-        self.batch.is_empty() && !self.refill() && !self.fast.has_ready()
+        self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
     /// How much there is for the next slice, which counts as begun: unread messages, an unread receipt.
@@ -197,10 +246,32 @@ impl Service {
         }
     }
 
+    /// Posts a message of our library's; if `wait`, queues it where there is no room, behind what waits for that.
+    #[inline]
+    pub(crate) fn deliver_or_queue(&mut self, message: Message, ticket: i64, wait: bool) -> Posted {
+        if self.library.is_queued(message.to) {
+            if !wait {
+                return Posted::Full;
+            }
+            self.library.queue(message, ticket);
+            return Posted::Queued;
+        }
+        let sender = if wait { self.id } else { 0 };
+        match self.system.post(message, sender) {
+            Ok(()) => Posted::Done,
+            Err((_, Refusal::Missing)) => Posted::Missing,
+            Err((message, Refusal::Full)) if wait => {
+                self.library.queue(message, ticket);
+                Posted::Queued
+            }
+            Err(_) => Posted::Full,
+        }
+    }
+
     /// Delivers what waited for room at `to` (`full = "wait"`), in order, as far as there is some; tasks that waited for it go
     /// on.
     fn flush_outbox(&mut self, to: ServiceId) {
-        let Some(mut queue) = self.fast.outbox.remove(&to) else {
+        let Some(mut queue) = self.library.outbox.remove(&to) else {
             return;
         };
         while let Some(waiting) = queue.pop_front() {
@@ -209,7 +280,7 @@ impl Service {
                 Ok(()) => self.wake_sender(ticket, true),
                 Err((message, Refusal::Full)) => {
                     queue.push_front(Waiting { message, ticket });
-                    self.fast.outbox.insert(to, queue);
+                    self.library.outbox.insert(to, queue);
                     return;
                 }
                 Err((_, Refusal::Missing)) => {
@@ -225,7 +296,7 @@ impl Service {
     /// A task that waits in `send` goes on.
     fn wake_sender(&self, ticket: i64, delivered: bool) {
         if ticket != 0
-            && let Some(tasks) = self.fast.tasks()
+            && let Some(tasks) = self.library.tasks()
         {
             tasks.wakeup_with(Token::Session(ticket), delivered);
         }

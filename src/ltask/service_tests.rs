@@ -7,8 +7,9 @@ use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::run;
 use crate::ltask::service::Service;
 use crate::ltask::system::System;
-use crate::lua::Chunk;
-use crate::raw::{Function, function};
+use crate::lua::{Call, Chunk, Fault, Function};
+use crate::modules::Builtin;
+use crate::modules::ltask::bootstrap::Environment;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::sync::Arc;
@@ -20,24 +21,18 @@ unsafe extern "C-unwind" fn break_through(_: *mut lua_State) -> c_int {
 }
 
 /// With it.
-unsafe extern "C-unwind" fn break_inside(_: *mut lua_State) -> c_int {
-    panic!("the barrier stops this")
-}
+const BREAK_INSIDE: Function =
+    Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { panic!("the barrier stops this") });
 
 /// Ends the system with an exit code.
-unsafe extern "C-unwind" fn end(state: *mut lua_State) -> c_int {
-    // SAFETY: the VM is a service's.
-    unsafe {
-        let code = ffi::luaL_checkinteger(state, 1);
-        let service = Service::of(state).expect("a service");
-        service
-            .system()
-            .exit_code
-            .store(code as i32, Ordering::SeqCst);
-        service.system().quit();
-        0
-    }
-}
+const END: Function = Function::new(|call: &mut Call<'_>| {
+    let code = call.integer(1)?;
+    let service = call.data::<Service>().expect("a service");
+    let system = service.system();
+    system.exit_code.store(code as i32, Ordering::SeqCst);
+    system.quit();
+    Ok(())
+});
 
 /// A service whose main function is `code`, with the functions above as globals.
 fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
@@ -49,9 +44,9 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
         let state = service.state();
         Function::foreign(break_through).push(state, 0);
         ffi::lua_setglobal(state, c"break_through".as_ptr());
-        function!(break_inside).push(state, 0);
+        BREAK_INSIDE.push(state, 0);
         ffi::lua_setglobal(state, c"break_inside".as_ptr());
-        function!(end).push(state, 0);
+        END.push(state, 0);
         ffi::lua_setglobal(state, c"finish".as_ptr());
     }
     life::install(system, service, Place::Any);
@@ -115,7 +110,7 @@ fn ends_alone(code: &str) {
         worker: 1,
         ..Config::default()
     };
-    let system = System::new(config).expect("a system");
+    let system = System::new(config, <Builtin as Environment>::SERVICES).expect("a system");
     // Nobody is root: what died with the service is answered at once.
     assert_eq!(system.slots().open(1), Some(1));
     life::discard(&system, 1);

@@ -37,7 +37,7 @@ impl Card {
     /// slices are mostly waiting.
     pub(crate) fn busy(&self) -> u64 {
         let busy = self.busy.load(Ordering::Relaxed);
-        busy + super::watch::clock_nanos(self.clock.load(Ordering::Relaxed))
+        busy + super::thread_clock::nanos(self.clock.load(Ordering::Relaxed))
     }
 
     /// The calling thread is the service's own from now on.

@@ -19,6 +19,7 @@ use super::watch::Watch;
 use super::worker;
 use crate::codec::pack::Value;
 use crate::event::clock::monotonic_nanos;
+use crate::lua::Function;
 use crossbeam_deque::Worker as Deque;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -75,11 +76,21 @@ pub(crate) struct System {
     /// VMs that run before the system does (G1), until they become services.
     pub(crate) early: Mutex<HashMap<usize, Early>>,
     debuglog: Option<Mutex<Box<dyn Write + Send>>>,
+    pub(crate) services: Services,
+}
+
+/// What the VMs of services are made with.
+#[derive(Clone, Copy)]
+pub(crate) struct Services {
+    /// What prepares a VM.
+    pub(crate) prepare: &'static [Function],
+    /// Whether a module is found without a look at files.
+    pub(crate) is_built_in: fn(&[u8]) -> bool,
 }
 
 impl System {
     /// A system with no services and no threads. The error is a message.
-    pub(crate) fn new(config: Config) -> Result<Arc<System>, String> {
+    pub(crate) fn new(config: Config, services: Services) -> Result<Arc<System>, String> {
         let lanes = config.worker + STAND_INS;
         let (ready, deques) = Ready::new(lanes);
         let debuglog = match config.debuglog.as_deref() {
@@ -123,6 +134,7 @@ impl System {
             early: Mutex::new(HashMap::new()),
             debuglog,
             config,
+            services,
         }))
     }
 

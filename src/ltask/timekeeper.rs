@@ -9,8 +9,9 @@ use super::message::{Message, SYSTEM, ServiceId, kind};
 use super::queue;
 use super::statistics::Card;
 use super::system::{System, lock};
+use super::thread_clock;
 use super::timers::{Due, Timers};
-use super::watch::{Watch, clock_nanos};
+use super::watch::Watch;
 use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
@@ -244,7 +245,7 @@ fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> 
     for (watch, before) in own.iter_mut() {
         let waits = watch.waits();
         let (turn, service) = watch.look();
-        let spent = clock_nanos(watch.clock);
+        let spent = thread_clock::nanos(watch.clock);
         // It waits where it is observed; elsewhere nothing is known but its CPU time.
         let is_awake = waits != 0 && waits.is_multiple_of(2);
         if turn != before.turn || waits != before.waits || service.is_none() {

@@ -49,8 +49,9 @@ impl Push for Functions {
     }
 }
 
-/// A new table whose `__index` is this function, with the value at an index of the function's stack as its upvalue.
-pub(crate) struct Lazy(pub(crate) Function, pub(crate) c_int);
+/// A new table whose `__index` is this function, with the value at an index of the function's stack as its upvalue, if it
+/// has one.
+pub(crate) struct Lazy(pub(crate) Function, pub(crate) Option<c_int>);
 
 impl Sealed for Lazy {}
 impl Push for Lazy {
@@ -63,8 +64,10 @@ impl Push for Lazy {
             ffi::lua_createtable(state, 0, 4);
             ffi::lua_createtable(state, 0, 1);
             ffi::lua_pushstring(state, c"__index".as_ptr());
-            ffi::lua_pushvalue(state, at(self.1));
-            self.0.push(state, 1);
+            if let Some(index) = self.1 {
+                ffi::lua_pushvalue(state, at(index));
+            }
+            self.0.push(state, self.1.is_some().into());
             ffi::lua_rawset(state, -3);
             ffi::lua_setmetatable(state, -2);
         }

@@ -54,6 +54,12 @@ pub(super) enum Kind {
         then: &'static Then,
         kept: u32,
     },
+    /// The next step runs at once, with the values above the first `below`.
+    Step {
+        below: c_int,
+        then: &'static Then,
+        kept: u32,
+    },
     /// The coroutine yields the topmost values.
     Yield {
         values: c_int,
@@ -127,6 +133,13 @@ impl<R> Next<R> {
             then,
             kept,
         })))
+    }
+
+    /// Runs `then` at once, with `kept`: with the values above the first `below`. For values that take memory, see
+    /// [`Next::pushing`].
+    #[inline]
+    pub(crate) fn goes_on(below: c_int, then: &'static Then, kept: u32) -> Self {
+        Next(Doing::Flow(Flow(Kind::Step { below, then, kept })))
     }
 
     /// The coroutine yields the `values` values pushed last. When it is resumed, `then` runs, with `kept`.

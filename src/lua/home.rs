@@ -6,6 +6,7 @@ use super::block::{self, shared_key, type_number};
 use super::store::Store;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
+use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -27,8 +28,8 @@ pub(super) struct Home {
     /// What an interrupt sets, see `interrupt`.
     pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
     pub(super) warnings: Cell<Warnings>,
-    /// The `Threads` whose coroutines are interrupted with the main function; null for none.
-    pub(super) threads: Cell<*const c_void>,
+    /// The `Threads` whose coroutines are interrupted with the main function.
+    pub(super) threads: OnceCell<Rc<dyn Any>>,
 }
 
 /// Whether warnings are written.

@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -131,22 +132,17 @@ extern "C" fn on_signal(_: c_int) {
 }
 
 /// The coroutines that are interrupted with the main function.
-///
-/// # Safety
-/// What [`set_threads`] asks for.
-unsafe fn threads(home: &Home) -> Option<&Threads> {
-    // SAFETY: only `set_threads` writes it, and they live as long as they are named.
-    unsafe { home.threads.get().cast::<Threads>().as_ref() }
+fn threads(home: &Home) -> Option<&Threads> {
+    home.threads.get()?.downcast_ref()
 }
 
-/// Names the coroutines of the VM for interrupts; null for none. // bridge
-///
-/// # Safety
-/// `state` is valid; they live until this is called again.
-pub(crate) unsafe fn set_threads(state: *mut lua_State, threads: *const Threads) {
-    // SAFETY: a valid state has a home, or none.
-    if let Some(home) = unsafe { home::of(state) } {
-        home.threads.set(threads.cast());
+impl Call<'_> {
+    /// An interrupt of the VM reaches the coroutines that these run, besides the main function.
+    pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
+        // SAFETY: the home is there as long as the call is.
+        if let Some(home) = unsafe { home::of(self.state) } {
+            let _ = home.threads.set(threads.clone());
+        }
     }
 }
 

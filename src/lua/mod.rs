@@ -117,7 +117,7 @@ pub(crate) use text::{ERROR_TEXT, TO_TEXT};
 pub(crate) use thread::{
     Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,
 };
-pub(crate) use traceback::Traceback;
+pub(crate) use traceback::{MainTraceback, Traceback};
 pub(crate) use values::{INDEX, Light, Plain};
-pub(crate) use vm::{Broken, OPEN_LIBRARIES, Slice, Vm};
+pub(crate) use vm::{Broken, OPEN_LIBRARIES, Own, Slice, Vm};
 pub(crate) use walk::{Elements, Pairs, Read, Walk};

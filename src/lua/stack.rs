@@ -111,6 +111,13 @@ impl Stack {
         }
     }
 
+    /// Whether the running coroutine can yield here.
+    #[inline]
+    pub(crate) fn is_yieldable(&self) -> bool {
+        // SAFETY: reads a count.
+        unsafe { ffi::lua_isyieldable(self.state) != 0 }
+    }
+
     /// How many values lie on the stack of the function: in its first step, how many arguments it has.
     #[inline]
     pub(crate) fn count(&self) -> c_int {
@@ -301,6 +308,17 @@ impl Stack {
                 self.room = SPARE + 20;
                 Ok(())
             }
+        }
+    }
+
+    /// Copies the value at `from` to the place of the one at `to`.
+    #[inline]
+    pub(crate) fn copy(&mut self, from: c_int, to: c_int) {
+        // SAFETY: a copy takes no room, and its two places are below the top.
+        unsafe {
+            let top = ffi::lua_gettop(self.state);
+            assert!(at(from) <= top && (1..=top).contains(&to), "no value there");
+            ffi::lua_copy(self.state, from, to);
         }
     }
 

@@ -139,6 +139,8 @@ where
             Fault::message("stack overflow").raise(state);
         }
         let mut call = Call::new(state, 20 - FEW);
+        // It is not run again, see below.
+        call.base = 0;
         #[cfg(feature = "panics")]
         super::panics::count();
         match only::<F>()(&mut call, outcome) {
@@ -246,6 +248,13 @@ unsafe fn drive(state: *mut lua_State, mut flow: Flow) -> c_int {
                     let status =
                         ffi::lua_pcallk(state, arguments, results, handler, context, entry);
                     (then.step)(state, status, context)
+                }
+                Kind::Step { below, then, kept } => {
+                    let below = match below {
+                        ..=0 => 0,
+                        below => below.min(ffi::lua_gettop(state)),
+                    };
+                    (then.step)(state, ffi::LUA_OK, context(below, kept))
                 }
                 Kind::Yield { values, then, kept } => {
                     let top = ffi::lua_gettop(state);

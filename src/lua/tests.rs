@@ -494,7 +494,25 @@ fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(1))
 }
 
+/// `passed_on(one, two, …)`: a step that goes on at once with values that take memory.
+fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, Fault> {
+    call.copy(2, 1);
+    let next = Next::goes_on(call.count(), then(passed), call.is_yieldable().into());
+    Ok(next.pushing(("new", Argument(1))))
+}
+
+fn passed(_: &mut Call<'_>, outcome: Outcome) -> Result<(i64, i64, Argument, Argument), Fault> {
+    let (first, kept) = (outcome.first.into(), outcome.kept.into());
+    Ok((
+        first,
+        kept,
+        Argument(outcome.first),
+        Argument(outcome.first + 1),
+    ))
+}
+
 const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"passed_on", Function::new(passed_on)),
     (c"index", INDEX),
     (c"coroutines", Function::new(coroutines)),
     (c"emptied", Function::new(emptied)),
@@ -582,6 +600,15 @@ fn an_object_comes_with_its_fields() {
         run("b.new(1).value(b.made('x'))"),
         "code:1: bad argument #1 to 'value' (counted expected, got head)"
     );
+}
+
+#[test]
+fn a_step_goes_on_with_values_that_take_memory() {
+    assert_eq!(show("b.passed_on(1, 'two', 3)"), "4 0 new two");
+    let inside = "coroutine.wrap(function() return b.passed_on(1, 2) end)()";
+    assert_eq!(show(inside), "3 1 new 2");
+    let nowhere = show("pcall(b.passed_on, 1)");
+    assert!(nowhere.starts_with("false internal error"), "{nowhere}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Where a coroutine is, as text.
 
 use super::call::Call;
+use super::home;
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use super::stack::at;
@@ -40,6 +41,24 @@ impl Push for Here {
     fn push(&mut self, to: Pusher<'_>) {
         // SAFETY: a pusher has room.
         unsafe { ffi::luaL_traceback(to.state(), to.state(), ptr::null(), self.level) }
+    }
+}
+
+/// Where the main function of the VM is, one of ours; nil in any other.
+pub(crate) struct MainTraceback;
+
+impl Sealed for MainTraceback {}
+impl Push for MainTraceback {
+    fn push(&mut self, to: Pusher<'_>) {
+        let state = to.state();
+        // SAFETY: the main function's coroutine lives as long as the VM; a pusher has room.
+        unsafe {
+            let main = home::of(state).map_or(ptr::null_mut(), |home| home.main.get());
+            match main.is_null() {
+                true => ffi::lua_pushnil(state),
+                false => ffi::luaL_traceback(state, main, ptr::null(), 0),
+            }
+        }
     }
 }
 

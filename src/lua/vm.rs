@@ -32,6 +32,26 @@ pub(crate) struct Vm<T>(NonNull<Home>, PhantomData<T>);
 // only (see the head of `lua`), so it moves as a whole, and `T` with it.
 unsafe impl<T: Send> Send for Vm<T> {}
 
+/// A share of an object of the VM, which the VM's data keeps.
+pub(crate) struct Own<T>(T);
+
+// SAFETY: it is reachable from its VM only, as all that the VM's objects share, and moves with it; see the head of `lua`.
+unsafe impl<T> Send for Own<T> {}
+
+impl<T> Own<T> {
+    /// To be kept in the data of the VM that calls, and nowhere else.
+    pub(crate) fn new(_: &mut Call<'_>, value: T) -> Own<T> {
+        Own(value)
+    }
+}
+
+impl<T> Deref for Own<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// How a slice of the main function ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slice {
@@ -99,7 +119,7 @@ impl<T: Send + 'static> Vm<T> {
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
             warnings: Default::default(),
-            threads: Cell::new(ptr::null()),
+            threads: OnceCell::new(),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(home)), PhantomData);
         // SAFETY: the home lives until the state is closed; a fresh state has no code that the collector could run.

@@ -2,6 +2,8 @@
 
 use super::interrupt::{self, Target};
 use super::*;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the VMs of these tests have.
@@ -11,6 +13,14 @@ struct Notes {
     target: Arc<Target>,
     /// What an interrupt raises.
     raises: Option<&'static str>,
+    own: Option<Own<Rc<Cell<i32>>>>,
+}
+
+/// `keep()`: the data keeps a share of what an object of the VM could have.
+fn keep(call: &mut Call<'_>) -> Result<(), Fault> {
+    let own = Own::new(call, Rc::new(Cell::new(7)));
+    call.data::<Notes>().expect("the data of the VM").own = Some(own);
+    Ok(())
 }
 
 /// `note(text)`: adds a line to the data.
@@ -49,6 +59,11 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"note", Function::new(note)),
     (c"interrupt", Function::new(interrupt_me)),
     (c"other", Function::new(other)),
+    (c"keep", Function::new(keep)),
+    (
+        c"where_main_is",
+        Function::new(|_: &mut Call<'_>| Ok(MainTraceback)),
+    ),
 ];
 
 use mlua::ffi;
@@ -96,6 +111,18 @@ fn a_main_function_yields_returns_and_fails() {
     assert_eq!(vm.lines, ["one", "true", "mine"]);
     let mut vm = self::vm(Notes::default(), "assert(not other())");
     assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+}
+
+#[test]
+fn data_keeps_what_is_of_its_vm_and_moves_with_it() {
+    let mut vm = vm(Notes::default(), "keep() note(where_main_is())");
+    let thread = std::thread::spawn(move || {
+        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.own.as_ref().map(|own| own.get()), Some(7));
+        assert!(vm.lines[0].starts_with("stack traceback:\n"));
+        assert!(vm.lines[0].contains("main:1: in main chunk"));
+    });
+    thread.join().expect("the data moves");
 }
 
 #[test]

@@ -8,7 +8,6 @@ pub(crate) mod file;
 pub(crate) mod http;
 pub(crate) mod json;
 pub(crate) mod lio;
-#[allow(unsafe_code)] // bridge
 pub(crate) mod ltask;
 pub(crate) mod outlet;
 pub(crate) mod pack;
@@ -23,14 +22,14 @@ pub(crate) mod task;
 pub(crate) mod timer;
 pub(crate) mod waker;
 
-use crate::function;
+use self::ltask::bootstrap::{Bootstrap, Environment};
+use crate::ltask::system::Services;
 use crate::lua::library::{self, Library, OPEN_COMPILED, OPEN_DEBUG};
 use crate::lua::{Function, OPEN_LIBRARIES};
 
 /// All that is built in.
 pub(crate) struct Builtin;
 
-#[allow(unsafe_code)] // bridge
 impl Library for Builtin {
     const NATIVES: &'static [(&'static str, Function)] = &[
         ("lio", self::lio::OPEN),
@@ -50,38 +49,17 @@ impl Library for Builtin {
         ("lio.task.core", task::OPEN),
         ("lio.timer", timer::OPEN),
         ("lio.watched", reload::OPEN),
-        ("ltask", function!(ltask::messages::open_module)),
-        (
-            "ltask.bootstrap",
-            function!(ltask::bootstrap::open_module),
-        ),
-        (
-            "ltask.core",
-            function!(ltask::core::open_module),
-        ),
-        (
-            "ltask.exclusive",
-            function!(ltask::exclusive::open_module),
-        ),
-        (
-            "ltask.root",
-            function!(ltask::root::open_module),
-        ),
+        ("ltask", ltask::OPEN),
+        ("ltask.bootstrap", Bootstrap::<Builtin>::OPEN),
+        ("ltask.core", ltask::core::OPEN),
+        ("ltask.exclusive", ltask::exclusive::OPEN),
+        ("ltask.root", ltask::root::OPEN),
     ];
     const SERVICES: &'static [(&'static str, Function)] = &[
-        ("ltask", function!(ltask::messages::open_module)),
-        (
-            "ltask.core",
-            function!(ltask::core::open_module),
-        ),
-        (
-            "ltask.root",
-            function!(ltask::root::open_module),
-        ),
-        (
-            "ltask.exclusive",
-            function!(ltask::exclusive::open_module),
-        ),
+        ("ltask", ltask::OPEN),
+        ("ltask.core", ltask::core::OPEN),
+        ("ltask.root", ltask::root::OPEN),
+        ("ltask.exclusive", ltask::exclusive::OPEN),
         ("lio.task", task::OPEN_LAZY),
         ("ltask.more", OPEN_COMPILED),
         ("ltask.request", OPEN_COMPILED),
@@ -111,12 +89,16 @@ pub(crate) const PROGRAM: &[Function] = &[
     reload::INSTALL,
 ];
 
-/// What prepares the VM of a service.
-pub(crate) const SERVICE: &[Function] = &[
-    OPEN_LIBRARIES,
-    library::in_service::<Builtin>(),
-    reload::INSTALL,
-];
+impl Environment for Builtin {
+    const SERVICES: Services = Services {
+        prepare: &[
+            OPEN_LIBRARIES,
+            library::in_service::<Builtin>(),
+            reload::INSTALL,
+        ],
+        is_built_in: library::is_for_services::<Builtin>,
+    };
+}
 
 /// The native module `name`: what an entry point opens.
 const fn native(name: &str) -> Function {

@@ -421,7 +421,7 @@ pub(crate) const OPEN_LAZY: Function = Function::new(open_lazy);
 
 fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_handle(call)?;
-    let module = call.create(Lazy(Function::new(index), upvalue))?;
+    let module = call.create(Lazy(Function::new(index), Some(upvalue)))?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 }

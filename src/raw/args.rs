@@ -2,7 +2,6 @@
 
 use super::{Text, push_bytes};
 use mlua::ffi::{self, lua_State};
-use std::ffi::CStr;
 use std::os::raw::c_int;
 
 /// Raises `bad argument #index to 'call' (message)`.
@@ -16,39 +15,6 @@ pub(crate) unsafe fn argument_error(state: *mut lua_State, index: c_int, message
         ffi::luaL_argerror(state, index, ffi::lua_tostring(state, -1));
     }
     unreachable!("luaL_argerror returned")
-}
-
-/// `expected expected, got actual`, of the value at `index`.
-///
-/// # Safety
-/// As for [`argument_error`].
-pub(crate) unsafe fn expected(state: *mut lua_State, index: c_int, expected: &CStr) -> Text {
-    // SAFETY: the type names are static strings of Lua, or the `__name` on the stack.
-    unsafe {
-        let actual = if ffi::luaL_getmetafield(state, index, c"__name".as_ptr()) == ffi::LUA_TSTRING
-        {
-            ffi::lua_tostring(state, -1)
-        } else {
-            ffi::luaL_typename(state, index)
-        };
-        Text::format(format_args!(
-            "{} expected, got {}",
-            expected.to_string_lossy(),
-            CStr::from_ptr(actual).to_string_lossy()
-        ))
-    }
-}
-
-/// Raises `bad argument #index to 'call' (expected expected, got actual)`.
-///
-/// # Safety
-/// As for [`argument_error`].
-pub(crate) unsafe fn type_error(state: *mut lua_State, index: c_int, expected: &CStr) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let message = self::expected(state, index, expected);
-        argument_error(state, index, message)
-    }
 }
 
 /// A string argument, as bytes that live as long as the argument stays on the stack.

@@ -13,10 +13,8 @@
 
 pub(crate) mod args;
 pub(crate) mod barrier;
-pub(crate) mod embed;
 pub(crate) mod fault;
 pub(crate) mod file;
-pub(crate) mod module;
 pub(crate) mod selector;
 pub(crate) mod stream;
 pub(crate) mod tasks;
@@ -117,11 +115,6 @@ pub(crate) unsafe fn settle<T: Copy>(state: *mut lua_State, result: Result<T, Te
         // SAFETY: the caller's promise; `T` is `Copy`, so nothing is dropped here either.
         Err(message) => unsafe { raise(state, message) },
     }
-}
-
-/// The state of a call, for functions of the core that use raw ones.
-pub(crate) fn bridge(call: &crate::lua::Call<'_>) -> *mut lua_State {
-    call.state()
 }
 
 /// The message for a call on something closed.

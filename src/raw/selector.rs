@@ -1,14 +1,13 @@
 //! Selectors and their registrations for raw functions that are not converted yet. // bridge
 
-use super::object::{self, Key, Object};
+use super::object;
 use super::{Fault, guard, settle};
 use crate::event::{self, Mode, Registration, Source};
 use crate::modules::selector::iterator::{Event, LoopGuard};
 pub(crate) use crate::modules::selector::state::{Loop, Selector};
-use crate::socket::{Socket, Table};
+use crate::socket::Socket;
 use mlua::ffi::{self, lua_State};
 use rustix::io::Errno;
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::raw::c_int;
@@ -50,42 +49,6 @@ impl Socket {
             number: self.number(),
             source: self.source().map_or(std::ptr::null(), Rc::as_ptr),
         }
-    }
-}
-
-struct TableHolder(Rc<Table>); // bridge
-
-impl Object for TableHolder {
-    const NAME: &'static CStr = c"lio.sockets of this VM";
-    const METHODS: &'static [(&'static CStr, crate::raw::Function)] = &[];
-}
-
-static TABLE: Key = Key::new(2);
-
-/// The table of sockets of the VM that `state` belongs to. // bridge
-///
-/// # Safety
-/// `state` is valid, with 8 free stack slots; nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn table(state: *mut lua_State) -> *const Rc<Table> {
-    // SAFETY: the holder stays in the registry as long as the VM lives.
-    unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, TABLE.pointer());
-        let holder = match object::test::<TableHolder>(state, -1) {
-            Some(holder) => holder,
-            None => {
-                ffi::lua_pop(state, 1);
-                let made = object::push_new(state, || {
-                    let shared = crate::lua::home::shared::<Table>(state);
-                    Ok::<_, std::convert::Infallible>(TableHolder(shared.unwrap_or_default()))
-                });
-                ffi::lua_pushvalue(state, -1);
-                ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, TABLE.pointer());
-                let Ok(holder) = made;
-                holder
-            }
-        };
-        ffi::lua_pop(state, 1);
-        &raw const (*holder).0
     }
 }
 

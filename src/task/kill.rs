@@ -56,7 +56,7 @@ impl Tasks {
         let (tag, watched) = {
             let books = &mut *self.books.borrow_mut();
             let (tag, watched) = (books.task(id).tag, books.task(id).watched);
-            self.cancel(books, id);
+            self.cancel(call, books, id);
             books.uncount(id);
             books.discard(id);
             (tag, watched)
@@ -146,7 +146,7 @@ impl Tasks {
         let token = self.push_token(call, id)?;
         {
             let books = &mut *self.books.borrow_mut();
-            self.cancel(books, id);
+            self.cancel(call, books, id);
             books.sever(id, place);
         }
         if token {
@@ -193,12 +193,12 @@ impl Tasks {
     }
 
     /// A task that is about to be closed waits no more.
-    fn cancel(&self, books: &mut super::Books, id: TaskId) {
+    fn cancel(&self, call: &mut Call<'_>, books: &mut super::Books, id: TaskId) {
         let task = books.task(id);
         if let (Phase::Waiting { .. }, Token::Session(_)) = (task.phase, task.token)
             && let Some(host) = self.host()
         {
-            host.cancelled(task.reason);
+            host.cancelled(call, task.reason);
         }
         books.end_wait(id);
     }

@@ -25,9 +25,7 @@ pub(crate) trait Host {
     /// A task with a session was killed, or its coroutine closed by a program, before it returned.
     fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag);
     /// A wait on a session is off that was for this.
-    fn cancelled(&self, reason: Reason);
-    /// Sets how much memory the VM may have, 0 for any, and returns the limit before.
-    fn set_limit(&self, limit: usize) -> usize;
+    fn cancelled(&self, call: &mut Call<'_>, reason: Reason);
 }
 
 impl Tasks {
@@ -149,12 +147,15 @@ impl Tasks {
     }
 
     /// Runs `f` with no limit to the VM's memory.
-    pub(super) fn without_limit<R>(&self, f: impl FnOnce() -> R) -> R {
-        let host = self.host();
-        let limit = host.map(|host| host.set_limit(0));
-        let result = f();
-        if let (Some(host), Some(limit)) = (host, limit) {
-            host.set_limit(limit);
+    pub(super) fn without_limit<R>(
+        &self,
+        call: &mut Call<'_>,
+        f: impl FnOnce(&mut Call<'_>) -> R,
+    ) -> R {
+        let limit = call.memory().map(|memory| memory.set_limit(0));
+        let result = f(call);
+        if let (Some(memory), Some(limit)) = (call.memory(), limit) {
+            memory.set_limit(limit);
         }
         result
     }

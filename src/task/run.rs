@@ -208,7 +208,7 @@ impl Tasks {
         call.drop_to(height);
         // It may have failed at its very end, for want of memory: who waits for it is told by this function.
         self.books.borrow_mut().task_mut(id).watched = true;
-        self.without_limit(|| self.tell_end(call, id));
+        self.without_limit(call, |call| self.tell_end(call, id));
         self.books.borrow_mut().discard(id);
     }
 
@@ -226,7 +226,7 @@ impl Tasks {
             Some(host) => host.failed(call, co, error, tag),
             None => self.tell_error(call, error, co)?,
         }
-        self.without_limit(|| self.close_failed(call, co, error))
+        self.without_limit(call, |call| self.close_failed(call, co, error))
     }
 }
 

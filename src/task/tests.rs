@@ -43,11 +43,8 @@ impl Host for Listener {
     fn killed(&self, _: &mut Call<'_>, _: TaskId, tag: Tag) {
         self.tell(format!("{} killed", tag.session));
     }
-    fn cancelled(&self, reason: Reason) {
+    fn cancelled(&self, _: &mut Call<'_>, reason: Reason) {
         self.tell(format!("cancelled {reason:?}"));
-    }
-    fn set_limit(&self, _: usize) -> usize {
-        0
     }
 }
 

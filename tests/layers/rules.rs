@@ -46,9 +46,10 @@ pub const UNSAFE: &[(&str, &str)] = &[
         "src/ltask/message.rs",
         "blocks of malloc that C code may free",
     ),
+    ("src/ltask/foreign.rs", "functions that C code calls"),
     (
-        "src/ltask/slices.rs",
-        "signals to a thread, and its processor time",
+        "src/ltask/thread_clock.rs",
+        "the processor time of a thread",
     ),
     (
         "src/socket/sendfile.rs",

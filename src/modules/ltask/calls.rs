@@ -1,493 +1,440 @@
-//! The calls of a service that post messages and wait for answers: one C function each. Packing and posting
-//! are one step, and the coroutine that waits is resumed by the dispatcher itself.
+//! The calls of a service that post messages and wait for answers. Packing and posting are one step, and the coroutine
+//! that waits is resumed by the dispatcher itself.
 
-use super::library::push_hook;
-use super::time::set_timer;
-use super::{service, service_id};
-use crate::ltask::mailbox::Refusal;
-use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind, receipt};
-use crate::ltask::pack;
-use crate::ltask::service::Service;
-use crate::raw::object::Key;
-use crate::raw::tasks::{call as bridge, raise_cannot_wait, settle};
-use crate::raw::{Function, Text, args, continuation, functions, push_bytes, raise};
-use crate::task::{Denied, Ending, Reason, Tag, TaskId, Tasks, Token};
-use mlua::ffi::{self, lua_State};
+use super::arguments::{kind, service, service_id, ticks};
+use super::hooks::HOOK;
+use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
+use crate::ltask::service::{Posted, Receipt, Service};
+use crate::lua::{
+    Argument, Call, Entry, Fault, Function, Kept, Kind, Next, Nil, Outcome, Stack, results, then,
+};
+use crate::modules::pack;
+use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token};
 use std::ffi::CStr;
-use std::os::raw::c_int;
 use std::rc::Rc;
 
 /// What `ltask` has of these in a service with our library.
-pub(super) const PUBLIC: &[(&CStr, Function)] = functions![
-    (c"call", call),
-    (c"syscall", syscall),
-    (c"send", send),
-    (c"send_direct", send),
-    (c"sleep", sleep),
-    (c"timeout", timeout),
-    (c"on_full", on_full),
-    (c"no_response", no_response),
+pub(super) const PUBLIC: &[(&CStr, Function)] = &[
+    (c"call", Function::new(call_service)),
+    (c"syscall", Function::new(syscall)),
+    (c"send", Function::new(send)),
+    (c"send_direct", Function::new(send)),
+    (c"sleep", Function::new(sleep)),
+    (c"timeout", Function::new(timeout)),
+    (c"on_full", Function::new(on_full)),
+    (c"no_response", Function::new(no_response)),
 ];
 
 /// What only the library itself uses.
-pub(super) const PRIVATE: &[(&CStr, Function)] = functions![
-    (c"post", post),
-    (c"request", request),
-    (c"await", wait_session),
-    (c"fail_calls", fail_calls),
-    (c"new_session", new_session),
-    (c"current", current),
-    (c"pending", pending),
+pub(super) const PRIVATE: &[(&CStr, Function)] = &[
+    (c"post", Function::new(post)),
+    (c"request", Function::new(request)),
+    (c"await", Function::new(wait_session)),
+    (c"fail_calls", Function::new(fail_calls)),
+    (c"new_session", Function::new(new_session)),
+    (c"current", Function::new(current)),
+    (c"pending", Function::new(pending)),
 ];
 
 /// Functions of timers that have not fired, by session.
-pub(super) static TIMEOUTS: Key = Key::new(21);
+pub(super) static TIMEOUTS: Kept = Kept::new();
 
-/// The tasks of a service that has set our library up; raises in any other, naming `call`.
-pub(super) unsafe fn library_tasks<'a>(state: *mut lua_State, call: &str) -> &'a Rc<Tasks> {
-    // SAFETY: the caller's promise; nothing that needs `Drop` is alive. The service has them as long as its VM lives.
-    unsafe {
-        match service(state).fast.tasks() {
-            Some(tasks) => tasks,
-            None => raise(
-                state,
-                Text::format(format_args!("{call}: the service library is not set up")),
-            ),
-        }
+/// The tasks of a service that has set our library up; an error in any other, naming `call`.
+pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
+    match service(call)?.library.tasks() {
+        Some(tasks) => Ok(tasks.clone()),
+        None => Err(not_set_up(name)),
     }
 }
 
-/// The tasks, the running one of which can wait; raises otherwise, naming `call`.
-unsafe fn waiting_task<'a>(state: *mut lua_State, call: &str) -> &'a Rc<Tasks> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let tasks = library_tasks(state, call);
-        if !tasks.can_wait(&bridge(state)) {
-            raise_cannot_wait(state, tasks, call)
-        }
-        tasks
+#[cold]
+fn not_set_up(name: &str) -> Fault {
+    Fault::message(format_args!("{name}: the service library is not set up"))
+}
+
+/// Whether the running task can wait.
+#[inline]
+fn can_wait(call: &mut Call<'_>) -> bool {
+    let found = call.data_and_stack::<Service>();
+    found.is_some_and(|(service, stack)| {
+        let tasks = service.library.tasks();
+        tasks.is_some_and(|tasks| tasks.can_wait(stack))
+    })
+}
+
+/// The receiver of a message, at 1.
+fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
+    match service_id(stack, 1)? {
+        SYSTEM => Err(Fault::argument(1, "service id 0 is the system")),
+        to => Ok(to),
     }
 }
 
-/// What became of a message.
-enum Posted {
-    Done,
-    /// It waits for room.
-    Queued,
-    Missing,
-    Full,
-}
-
-/// Posts, or queues behind what waits for room, when the service wants that.
-fn deliver(service: &mut Service, message: Message, ticket: i64, wait: bool) -> Posted {
-    let to = message.to;
-    if service.fast.is_queued(to) {
-        if !wait {
-            return Posted::Full;
-        }
-        service.fast.queue(message, ticket);
-        return Posted::Queued;
-    }
-    let sender = if wait { service.id } else { 0 };
-    match service.system().post(message, sender) {
-        Ok(()) => Posted::Done,
-        Err((_, Refusal::Missing)) => Posted::Missing,
-        Err((message, Refusal::Full)) if wait => {
-            service.fast.queue(message, ticket);
-            Posted::Queued
-        }
-        Err(_) => Posted::Full,
-    }
-}
-
-unsafe fn raise_refused(state: *mut lua_State, to: ServiceId, posted: &Posted) -> ! {
+/// Why a message was not taken.
+fn refusal(to: ServiceId, posted: Posted) -> String {
     let what = match posted {
         Posted::Full => "busy",
         _ => "dead",
     };
-    // SAFETY: the message is plain data.
-    unsafe {
-        push_refused(state, to, what);
-        ffi::lua_error(state)
-    }
+    format!("{{service:{to}}} is {what}")
 }
 
-unsafe fn push_refused(state: *mut lua_State, to: ServiceId, what: &str) {
-    let text = Text::format(format_args!("{{service:{to}}} is {what}"));
-    // SAFETY: the caller's promise.
-    unsafe { push_bytes(state, text.as_bytes()) }
+/// The same as an error, without the place of the call.
+#[cold]
+fn refused<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
+    let text = call.create(refusal(to, posted))?;
+    Err(Fault::value(text))
 }
 
-/// Packs the arguments from 2 on into a message to argument 1.
-unsafe fn packed(state: *mut lua_State, me: *const Service, session: i64, kind: u8) -> Message {
-    // SAFETY: what may raise comes before the message is made.
-    unsafe {
-        let to = service_id(state, 1);
-        if to == SYSTEM {
-            args::argument_error(state, 1, Text::new("service id 0 is the system"));
-        }
-        let (pointer, size) = pack::pack(state, 2);
-        Message {
-            from: (*me).id,
-            to,
-            session,
-            kind,
-            payload: Payload::from_raw(pointer, size),
-        }
-    }
-}
-
-unsafe fn call_with(state: *mut lua_State, name: &str, kind: u8) -> c_int {
-    // SAFETY: the message is delivered before anything may raise; the yield is the last act.
-    unsafe {
-        let tasks = waiting_task(state, name);
-        let me: *mut Service = service(state);
-        let session = (*me).fast.next_session();
-        let (to, posted) = {
-            let message = packed(state, me, session, kind);
-            let wait = (*me).fast.wait_when_full;
-            (message.to, deliver(&mut *me, message, 0, wait))
-        };
-        if matches!(posted, Posted::Missing | Posted::Full) {
-            raise_refused(state, to, &posted);
-        }
-        park(state, tasks, session, Reason::Call(to))
-    }
-}
-
-/// Suspends the running task until its session is answered.
-unsafe fn park(state: *mut lua_State, tasks: &Rc<Tasks>, session: i64, reason: Reason) -> c_int {
-    // SAFETY: the yield is the last act.
-    unsafe {
-        ffi::lua_settop(state, 0);
-        park_for(state, tasks, session, reason, continuation!(resumed))
-    }
-}
-
-/// The same with a continuation of the caller's, and what it keeps on the stack.
-unsafe fn park_for(
-    state: *mut lua_State,
-    tasks: &Rc<Tasks>,
-    session: i64,
-    reason: Reason,
-    then: ffi::lua_KFunction,
-) -> c_int {
-    // SAFETY: the yield is the last act.
-    unsafe {
-        match tasks.wait(&mut bridge(state), Token::Session(session), reason) {
-            Ok(()) => {}
-            Err(Denied::Fault(fault)) => settle(state, Err(fault)),
-            Err(_) => raise(state, Text::new("somebody waits for this session already")),
-        }
-        ffi::lua_yieldk(state, 0, 0, Some(then))
-    }
-}
-
-/// After a wait: whether it raises the value on top.
-unsafe fn is_interrupted(state: *mut lua_State) -> bool {
-    // SAFETY: runs in the step after the yield.
-    unsafe {
-        let tasks = service(state).fast.tasks();
-        tasks.is_some_and(|tasks| tasks.ends_with_error(&bridge(state)))
-    }
-}
-
-/// After the wait of `send` for room: the receiver's address is at 1, whether it took the message on top.
-unsafe extern "C-unwind" fn sent(
-    state: *mut lua_State,
-    _status: c_int,
-    _context: ffi::lua_KContext,
-) -> c_int {
-    // SAFETY: as for `resumed`.
-    unsafe {
-        if is_interrupted(state) {
-            ffi::lua_error(state);
-        }
-        if ffi::lua_toboolean(state, -1) != 0 {
-            return 1;
-        }
-        let to = ffi::lua_tointeger(state, 1) as ServiceId;
-        push_refused(state, to, "dead");
-        2
-    }
-}
-
-/// After the wait: the values of the answer, or its error.
-unsafe extern "C-unwind" fn resumed(
-    state: *mut lua_State,
-    _status: c_int,
-    _context: ffi::lua_KContext,
-) -> c_int {
-    // SAFETY: the stack holds what the dispatcher moved over.
-    unsafe {
-        if is_interrupted(state) {
-            push_hook(state, c"raised");
-            ffi::lua_rotate(state, -2, 1);
-            ffi::lua_call(state, 1, 1);
-            ffi::lua_error(state);
-        }
-        ffi::lua_gettop(state)
+/// Delivers a request, or queues it behind what waits for room, if the service wants that. → its session, or why not
+fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
+    let session = service.library.next_session();
+    let message = Message {
+        from: service.id,
+        to,
+        session,
+        kind,
+        payload,
+    };
+    match service.deliver_or_queue(message, 0, service.library.wait_when_full) {
+        refused @ (Posted::Missing | Posted::Full) => Err(refused),
+        Posted::Done | Posted::Queued => Ok(session),
     }
 }
 
 /// `ltask.call(addr, …)` → the callee's results; raises its error.
-unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe { call_with(state, "call", kind::REQUEST) }
+fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
+    pack_and_ask(call, kind::REQUEST)
 }
 
 /// `ltask.syscall(addr, …)`: the same to the service library of `addr`.
-unsafe extern "C-unwind" fn syscall(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe { call_with(state, "syscall", kind::SYSTEM) }
+fn syscall(call: &mut Call<'_>) -> Result<Next, Fault> {
+    pack_and_ask(call, kind::SYSTEM)
+}
+
+#[inline]
+fn pack_and_ask(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
+    let packed = receiver(call).and_then(|to| Ok((to, pack::block(call, 2)?)));
+    match packed {
+        Ok((to, Some(payload))) => ask_and_wait(call, to, kind, payload),
+        // That the call cannot wait is the first thing to say.
+        _ if !can_wait(call) => refuse(call, kind),
+        Ok((_, None)) => pack::copy(call, 2, then(ask_with_copies), kind.into()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn ask_with_copies(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    let (to, payload) = (receiver(call)?, pack::copied(call, outcome)?);
+    ask_and_wait(call, to, outcome.kept as u8, payload)
+}
+
+#[cold]
+fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
+    let name = match kind {
+        kind::SYSTEM => "syscall",
+        _ => "call",
+    };
+    library_tasks(call, name)?.refuse(call, name)
+}
+
+fn ask_and_wait(
+    call: &mut Call<'_>,
+    to: ServiceId,
+    kind: u8,
+    payload: Payload,
+) -> Result<Next, Fault> {
+    let asked = call
+        .data_and_stack::<Service>()
+        .and_then(|(service, stack)| {
+            let tasks = service.library.tasks().cloned()?;
+            let can_wait = tasks.can_wait(stack);
+            can_wait.then(|| (tasks, ask(service, to, kind, payload)))
+        });
+    match asked {
+        Some((tasks, Ok(session))) => wait(call, &tasks, session, Reason::Call(to)),
+        Some((_, Err(posted))) => refused(call, to, posted),
+        None => refuse(call, kind),
+    }
+}
+
+/// Suspends the running task until its session is answered.
+fn wait(
+    call: &mut Call<'_>,
+    tasks: &Rc<Tasks>,
+    session: i64,
+    reason: Reason,
+) -> Result<Next, Fault> {
+    call.drop_to(0);
+    begin_wait(call, tasks, session, reason)?;
+    Ok(Next::yields(0, then(resumed), 0))
+}
+
+fn begin_wait(
+    call: &mut Call<'_>,
+    tasks: &Rc<Tasks>,
+    session: i64,
+    reason: Reason,
+) -> Result<(), Fault> {
+    match tasks.wait(call, Token::Session(session), reason) {
+        Ok(()) => Ok(()),
+        Err(Denied::Fault(fault)) => Err(fault),
+        Err(_) => Err(Fault::message("somebody waits for this session already")),
+    }
+}
+
+/// After a wait: whether it raises the value on top.
+#[inline]
+fn is_interrupted(call: &mut Call<'_>) -> bool {
+    let found = call.data_and_stack::<Service>();
+    found.is_some_and(|(service, stack)| {
+        let tasks = service.library.tasks();
+        tasks.is_some_and(|tasks| tasks.ends_with_error(stack))
+    })
+}
+
+/// After the wait: the values of the answer, or its error.
+fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
+    match is_interrupted(call) {
+        true => raise(call),
+        false => Ok(Next::pushed(call.count())),
+    }
+}
+
+#[cold]
+fn raise(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let error = call.count();
+    call.push(HOOK)?;
+    call.create("raised")?;
+    call.push(Argument(error))?;
+    Ok(Next::call(2, then(raised), 0))
+}
+
+fn raised(_: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
+    Err(Fault::value(outcome.first))
+}
+
+results! {
+    enum Sent {
+        Yes(bool),
+        No((bool, String)),
+    }
 }
 
 /// `ltask.send(addr, …)` → true; false and a message when the service is dead. Raises when its mailbox is
 /// full, or waits, if the service wants that.
-unsafe extern "C-unwind" fn send(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
+fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
+    receiver(call)?;
+    pack::packed(call, 2, |call, payload| {
+        let to = receiver(call)?;
         // Who cannot wait is told that the receiver is busy.
-        let me: *mut Service = service(state);
-        let tasks = match (*me).fast.wait_when_full {
-            true => (*me).fast.tasks(),
-            false => None,
-        };
-        let tasks = tasks.filter(|tasks| tasks.can_wait(&bridge(state)));
-        let wait = tasks.is_some();
+        let wait = service(call)?.library.wait_when_full && can_wait(call);
+        let service = service(call)?;
         let ticket = match wait {
-            true => (*me).fast.next_session(),
+            true => service.library.next_session(),
             false => 0,
         };
-        let (to, posted) = {
-            let message = packed(state, me, 0, kind::REQUEST);
-            (message.to, deliver(&mut *me, message, ticket, wait))
+        let message = Message {
+            from: service.id,
+            to,
+            session: 0,
+            kind: kind::REQUEST,
+            payload,
         };
-        match (&posted, tasks) {
-            (Posted::Queued, Some(tasks)) => {
-                ffi::lua_settop(state, 1);
-                return park_for(state, tasks, ticket, Reason::Other, continuation!(sent));
+        match service.deliver_or_queue(message, ticket, wait) {
+            Posted::Done => Ok(Next::returns(Sent::Yes(true))),
+            Posted::Missing => {
+                let text = refusal(to, Posted::Missing);
+                Ok(Next::returns(Sent::No((false, text))))
             }
-            (Posted::Full, _) => raise_refused(state, to, &posted),
-            (Posted::Missing, _) => {
-                ffi::lua_pushboolean(state, 0);
-                push_refused(state, to, "dead");
-                return 2;
+            Posted::Full => refused(call, to, Posted::Full),
+            Posted::Queued => {
+                call.drop_to(1);
+                let tasks = library_tasks(call, "send")?;
+                begin_wait(call, &tasks, ticket, Reason::Other)?;
+                Ok(Next::yields(0, then(sent), 0))
             }
-            _ => {}
         }
-        ffi::lua_pushboolean(state, 1);
-        1
+    })
+}
+
+/// After the wait of `send` for room: the receiver's address is at 1, whether it took the message on top.
+fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
+    let top = call.count();
+    if is_interrupted(call) {
+        return Err(Fault::value(top));
     }
+    Ok(match call.is_true(top) {
+        true => Sent::Yes(true),
+        false => Sent::No((false, refusal(service_id(call, 1)?, Posted::Missing))),
+    })
+}
+
+/// Receiver, session and type of a message, from 1 on.
+fn head(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
+    let (to, session) = (service_id(stack, 1)?, stack.integer(2)?);
+    Ok((to, session, kind(stack, 3, "message type")?))
 }
 
 /// `core.post(addr, session, type, …)` → whether it was taken: packs and posts a message as it is.
-unsafe extern "C-unwind" fn post(state: *mut lua_State) -> c_int {
-    // SAFETY: what may raise comes before the message is made.
-    unsafe {
-        let to = service_id(state, 1);
-        let session = ffi::luaL_checkinteger(state, 2);
-        let kind = args::integer_in(state, 3, 0, 254, "message type") as u8;
-        let (pointer, size) = pack::pack(state, 4);
-        let service = service(state);
-        let message = Message {
+fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
+    head(call)?;
+    pack::packed(call, 4, |call, payload| {
+        let (to, session, kind) = head(call)?;
+        let service = service(call)?;
+        let receipt = service.post(Message {
             from: service.id,
             to,
             session,
             kind,
-            payload: Payload::from_raw(pointer, size),
-        };
-        let receipt = super::messages::post(service, message);
-        let taken = receipt.kind == receipt::DONE;
-        drop(receipt);
-        ffi::lua_pushboolean(state, taken.into());
-        1
+            payload,
+        });
+        Ok(Next::returns(matches!(receipt, Receipt::Done)))
+    })
+}
+
+results! {
+    enum Asked {
+        Session(i64),
+        Refused((Nil, String)),
     }
 }
 
 /// `core.request(addr, …)` → the session that will be answered: a call that does not wait. nil and a
 /// message when it was refused.
-unsafe extern "C-unwind" fn request(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        let me: *mut Service = service(state);
-        let session = (*me).fast.next_session();
-        let (to, posted) = {
-            let message = packed(state, me, session, kind::REQUEST);
-            let wait = (*me).fast.wait_when_full;
-            (message.to, deliver(&mut *me, message, 0, wait))
-        };
-        match posted {
-            Posted::Done | Posted::Queued => {
-                ffi::lua_pushinteger(state, session);
-                1
-            }
-            Posted::Missing | Posted::Full => {
-                let what = if matches!(posted, Posted::Full) {
-                    "busy"
-                } else {
-                    "dead"
-                };
-                ffi::lua_pushnil(state);
-                push_refused(state, to, what);
-                2
-            }
-        }
-    }
+fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
+    receiver(call)?;
+    pack::packed(call, 2, |call, payload| {
+        let to = receiver(call)?;
+        let asked = ask(service(call)?, to, kind::REQUEST, payload);
+        Ok(Next::returns(match asked {
+            Ok(session) => Asked::Session(session),
+            Err(posted) => Asked::Refused((Nil, refusal(to, posted))),
+        }))
+    })
 }
 
 /// `core.await(session[, addr])` → the results of that session's answer, which is expected of that service;
 /// raises its error.
-unsafe extern "C-unwind" fn wait_session(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        let session = ffi::luaL_checkinteger(state, 1);
-        let reason = match args::is_none(state, 2) {
-            true => Reason::Other,
-            false => Reason::Call(service_id(state, 2)),
-        };
-        let tasks = waiting_task(state, "await");
-        park(state, tasks, session, reason)
+fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let session = call.integer(1)?;
+    let reason = match call.is_none(2) {
+        true => Reason::Other,
+        false => Reason::Call(service_id(call, 2)?),
+    };
+    let tasks = library_tasks(call, "await")?;
+    match tasks.can_wait(call) {
+        true => wait(call, &tasks, session, reason),
+        false => tasks.refuse(call, "await"),
     }
 }
 
 /// `core.fail_calls(addr, text)` → how many: each call of this service that waits for an answer of `addr`
 /// raises that error. Answers that still come are dropped.
-unsafe extern "C-unwind" fn fail_calls(state: *mut lua_State) -> c_int {
-    // SAFETY: nothing raises between taking a waiter and queueing it; its stack has room for a value.
-    unsafe {
-        let addr = service_id(state, 1);
-        ffi::luaL_checktype(state, 2, ffi::LUA_TSTRING);
-        let tasks = library_tasks(state, "fail_calls");
-        let mut failed = 0;
-        let mut next = 0;
-        while let Some((id, session)) = tasks.next_call_to(next, addr) {
-            next = id + 1;
-            ffi::lua_settop(state, 2);
-            ffi::lua_pushvalue(state, 2);
-            let token = Token::Session(session);
-            let woken = tasks.wakeup(&mut bridge(state), token, 1, Ending::Raises);
-            failed += i64::from(woken.unwrap_or(false));
-        }
-        ffi::lua_pushinteger(state, failed);
-        1
+fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
+    let addr = service_id(call, 1)?;
+    if call.kind(2) != Kind::String {
+        return Err(Fault::expected(2, "string"));
     }
+    let tasks = library_tasks(call, "fail_calls")?;
+    let (mut failed, mut next) = (0, 0);
+    while let Some((id, session)) = tasks.next_call_to(next, addr) {
+        next = id + 1;
+        call.drop_to(2);
+        call.push(Argument(2))?;
+        let woken = tasks.wakeup(call, Token::Session(session), 1, Ending::Raises);
+        failed += i64::from(woken.unwrap_or(false));
+    }
+    Ok(failed)
 }
 
 /// `core.new_session()` → a number that no message of this service has had.
-unsafe extern "C-unwind" fn new_session(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let session = service(state).fast.next_session();
-        ffi::lua_pushinteger(state, session);
-        1
-    }
-}
-
-unsafe fn ticks(state: *mut lua_State) -> i64 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let ticks = ffi::luaL_checknumber(state, 1);
-        if ticks.is_nan() {
-            args::argument_error(state, 1, Text::new("time is not a number"));
-        }
-        ticks.ceil() as i64
-    }
+fn new_session(call: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(service(call)?.library.next_session())
 }
 
 /// `ltask.sleep(centiseconds)`: 0 lets the messages go first that are there now.
-unsafe extern "C-unwind" fn sleep(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `call_with`.
-    unsafe {
-        let ticks = ticks(state);
-        let tasks = waiting_task(state, "sleep");
-        let session = service(state).fast.next_session();
-        let timer = set_timer(service(state), session, ticks);
-        let reason = timer.map_or(Reason::Other, Reason::Timer);
-        park(state, tasks, session, reason)
+fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let ticks = ticks(call, 1)?;
+    let tasks = library_tasks(call, "sleep")?;
+    if !tasks.can_wait(call) {
+        return tasks.refuse(call, "sleep");
     }
+    let service = service(call)?;
+    let session = service.library.next_session();
+    let timer = service.set_timer(session, ticks);
+    wait(
+        call,
+        &tasks,
+        session,
+        timer.map_or(Reason::Other, Reason::Timer),
+    )
 }
 
 /// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.
-unsafe extern "C-unwind" fn timeout(state: *mut lua_State) -> c_int {
-    // SAFETY: the timer is set when the function is in its table.
-    unsafe {
-        let ticks = ticks(state);
-        ffi::luaL_checktype(state, 2, ffi::LUA_TFUNCTION);
-        ffi::lua_settop(state, 2);
-        let session = service(state).fast.next_session();
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, TIMEOUTS.pointer());
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_rawseti(state, -2, session);
-        set_timer(service(state), session, ticks);
-        0
+fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
+    let ticks = ticks(call, 1)?;
+    if call.kind(2) != Kind::Function {
+        return Err(Fault::expected(2, "function"));
     }
+    let session = service(call)?.library.next_session();
+    let timeouts = call.kept(&TIMEOUTS)?;
+    let key = call.push(session)?;
+    call.create(Entry(timeouts, key, Argument(2)))?;
+    service(call)?.set_timer(session, ticks);
+    Ok(())
 }
 
 /// `ltask.on_full(what)` → the previous: `"wait"` or `"error"`; what becomes of this service's requests to
 /// full mailboxes.
-unsafe extern "C-unwind" fn on_full(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let before = service(state).fast.wait_when_full;
-        if !args::is_none(state, 1) {
-            service(state).fast.wait_when_full = match args::bytes(state, 1) {
-                b"wait" => true,
-                b"error" => false,
-                _ => args::argument_error(state, 1, Text::new("'wait' or 'error' expected")),
-            };
-        }
-        push_bytes(state, if before { b"wait" } else { b"error" });
-        1
-    }
+fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
+    let wanted = match call.is_none(1) {
+        true => None,
+        false => match call.bytes(1)? {
+            b"wait" => Some(true),
+            b"error" => Some(false),
+            _ => return Err(Fault::argument(1, "'wait' or 'error' expected")),
+        },
+    };
+    let waits = &mut service(call)?.library.wait_when_full;
+    let before = std::mem::replace(waits, wanted.unwrap_or(*waits));
+    Ok(if before { "wait" } else { "error" })
 }
 
 /// `core.pending()` → how many coroutines wait for an answer or a timer; how many timers of this service are
 /// set.
-unsafe extern "C-unwind" fn pending(state: *mut lua_State) -> c_int {
-    // SAFETY: the core lives as long as the VM.
-    unsafe {
-        let service = service(state);
-        let sessions = service.fast.tasks().map_or(0, |tasks| tasks.sessions());
-        let timers = service.system().keeper.timers.count_of(service.id);
-        ffi::lua_pushinteger(state, sessions as i64);
-        ffi::lua_pushinteger(state, timers as i64);
-        2
-    }
+fn pending(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
+    let service = service(call)?;
+    let sessions = service.library.tasks().map_or(0, |tasks| tasks.sessions());
+    let timers = service.system().keeper.timers.count_of(service.id);
+    Ok((sessions as i64, timers as i64))
 }
 
-/// The tag of the running task.
-unsafe fn current_tag(state: *mut lua_State) -> Option<(TaskId, Tag)> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let tasks = service(state).fast.tasks()?;
-        let id = tasks.current()?;
-        Some((id, tasks.tag(id)))
+results! {
+    enum Current {
+        Nothing(()),
+        Request((u32, i64)),
     }
 }
 
 /// `core.current()` → from, session of the request that the running coroutine answers; nothing in others.
-unsafe extern "C-unwind" fn current(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let Some((_, tag)) = current_tag(state) else {
-            return 0;
-        };
-        ffi::lua_pushinteger(state, tag.from.into());
-        ffi::lua_pushinteger(state, tag.session);
-        2
-    }
+fn current(call: &mut Call<'_>) -> Result<Current, Fault> {
+    let Some(tasks) = service(call)?.library.tasks() else {
+        return Ok(Current::Nothing(()));
+    };
+    Ok(match tasks.current().map(|id| tasks.tag(id)) {
+        Some(tag) => Current::Request((tag.from, tag.session)),
+        None => Current::Nothing(()),
+    })
 }
 
 /// `ltask.no_response()`: the running request will not be answered by its function's return.
-unsafe extern "C-unwind" fn no_response(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        if let Some((id, tag)) = current_tag(state)
-            && let Some(tasks) = service(state).fast.tasks()
-        {
-            tasks.set_tag(id, Tag { session: 0, ..tag });
-        }
-        0
+fn no_response(call: &mut Call<'_>) -> Result<(), Fault> {
+    if let Some(tasks) = service(call)?.library.tasks()
+        && let Some(id) = tasks.current()
+    {
+        let tag = tasks.tag(id);
+        tasks.set_tag(id, Tag { session: 0, ..tag });
     }
+    Ok(())
 }

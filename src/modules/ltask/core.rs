@@ -1,278 +1,201 @@
 //! Module `ltask.core`: what our service library needs beside its public names.
 
-use super::{calls, dispatch, library, service, service_id};
+use super::arguments::{LabelledEntry, block, service, service_id};
+use super::calls;
+use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
+use super::recover::{RECOVER, serve};
+use super::{find, service as library};
+use super::{handlers, system};
 use crate::ltask::log::Repetition;
-use crate::ltask::message::Payload;
-use crate::ltask::pack;
+use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
-use crate::raw::Text;
-use crate::raw::{Function, args, embed, function, functions, module, push_bytes, raise};
-use mlua::ffi::{self, lua_State};
+use crate::lua::library as files;
+use crate::lua::{Call, Chunk, Entry, Fault, Function, Lazy, List, Many, Next, Value, results};
+use crate::modules::pack;
 use std::ffi::CStr;
-use std::os::raw::c_int;
+use std::sync::atomic::Ordering::Relaxed;
 
-const FUNCTIONS: &[(&CStr, Function)] = functions![
-    (c"setup", library::setup),
-    (c"loop", dispatch::main_loop),
-    (c"schedule", dispatch::schedule),
-    (c"serve", library::serve),
-    (c"is_request", library::is_request),
-    (c"requests", library::requests),
-    (c"recover", dispatch::recover),
-    (c"system_calls", library::system_calls),
-    (c"require_now", library::require_now),
-    (c"generation", library::generation),
-    (c"finish", finish),
-    (c"fail_boot", fail_boot),
-    (c"log", log),
-    (c"log_reader", log_reader),
-    (c"held_reader", held_reader),
-    (c"poplog", poplog),
-    (c"stat", stat),
-    (c"idle_wait", idle_wait),
-    (c"is_idle", is_idle),
-    (c"poll_handler", library::poll_handler),
-    (c"watch", library::watch),
-    (c"services", services),
-    (c"main_chunk", main_chunk),
-    (c"embedded", embedded),
-    (c"chunk", chunk),
-    (c"bytes", bytes),
-    (c"report_overload", report_overload),
-    (c"was_endless", was_endless),
+const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"setup", Function::new(library::setup)),
+    (c"loop", LOOP_FUNCTION),
+    (c"schedule", SCHEDULE_FUNCTION),
+    (c"serve", Function::new(serve)),
+    (c"is_request", Function::new(library::is_request)),
+    (c"requests", Function::new(library::requests)),
+    (c"recover", RECOVER),
+    (c"system_calls", Function::new(system::system_calls)),
+    (c"require_now", Function::new(library::require_now)),
+    (c"generation", Function::new(library::generation)),
+    (c"finish", Function::new(finish)),
+    (c"fail_boot", Function::new(fail_boot)),
+    (c"log", Function::new(log)),
+    (c"log_reader", Function::new(log_reader)),
+    (c"held_reader", Function::new(held_reader)),
+    (c"poplog", Function::new(poplog)),
+    (c"stat", Function::new(stat)),
+    (c"idle_wait", Function::new(idle_wait)),
+    (c"is_idle", Function::new(is_idle)),
+    (c"poll_handler", Function::new(handlers::poll_handler)),
+    (c"watch", Function::new(library::watch)),
+    (c"services", Function::new(services)),
+    (c"main_chunk", Function::new(main_chunk)),
+    (c"embedded", Function::new(embedded)),
+    (c"chunk", Function::new(chunk)),
+    (c"bytes", Function::new(bytes)),
+    (c"report_overload", Function::new(report_overload)),
+    (c"was_endless", Function::new(was_endless)),
 ];
 
+/// Opens `ltask.core`. Its functions come into the table as they are used.
+pub(crate) const OPEN: Function =
+    Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
+
+fn index(call: &mut Call<'_>) -> Result<Option<Entry<Function>>, Fault> {
+    let found = find(call, &[FUNCTIONS, calls::PRIVATE]);
+    Ok(found.map(|function| Entry(1, 2, function)))
+}
+
 /// `core.finish()`: the main loop returns as soon as the present message is done.
-unsafe extern "C-unwind" fn finish(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        service(state).fast.ended = true;
-        0
-    }
+fn finish(call: &mut Call<'_>) -> Result<(), Fault> {
+    service(call)?.library.ended = true;
+    Ok(())
 }
 
 /// `core.fail_boot(reason)`: the system cannot start; `ltask.start` raises that. For root.
-unsafe extern "C-unwind" fn fail_boot(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell; what is made of the text is gone before the return.
-    unsafe {
-        let reason = args::bytes(state, 1);
-        let system = service(state).system();
-        system.fail_boot(&String::from_utf8_lossy(reason));
-        0
-    }
+fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {
+    let reason = String::from_utf8_lossy(call.bytes(1)?).into_owned();
+    service(call)?.system().fail_boot(&reason);
+    Ok(())
 }
 
 /// `core.log(level, text, …)`: packs and adds an entry to the log.
-unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
-    // SAFETY: what may raise comes before the payload is made.
-    unsafe {
-        let (pointer, size) = pack::pack(state, 1);
-        let service = service(state);
-        let payload = Payload::from_raw(pointer, size);
+fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
+    pack::packed(call, 1, |call, payload| {
+        let service = service(call)?;
         let system = service.system();
         system.push_log(service.id, payload, Repetition::Counted);
-        0
-    }
+        Ok(Next::returns(()))
+    })
 }
 
 /// `core.log_reader()`: this service gets the system message `log_ready` when the log is no longer empty.
-unsafe extern "C-unwind" fn log_reader(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let service = service(state);
-        service.system().log.set_reader(service.id);
-        0
-    }
+fn log_reader(call: &mut Call<'_>) -> Result<(), Fault> {
+    let service = service(call)?;
+    service.system().log.set_reader(service.id);
+    Ok(())
 }
 
 /// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own has
 /// not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
-unsafe extern "C-unwind" fn held_reader(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let service = service(state);
-        service.system().set_held_reader(service.id);
-        0
-    }
+fn held_reader(call: &mut Call<'_>) -> Result<(), Fault> {
+    let service = service(call)?;
+    service.system().set_held_reader(service.id);
+    Ok(())
 }
 
 /// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
-unsafe extern "C-unwind" fn poplog(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let Some(entry) = service(state).system().log.pop() else {
-            return 0;
-        };
-        super::push_labelled(state, entry)
-    }
+fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
+    Ok(LabelledEntry::of(service(call)?.system().log.pop()))
 }
 
 /// `core.stat(id)` → label, messages, queue, queue_max, cpu seconds, memory, memory_max, resumes,
 /// coroutines; nothing when there is no such service.
-unsafe extern "C-unwind" fn stat(state: *mut lua_State) -> c_int {
-    use std::sync::atomic::Ordering::Relaxed;
-    // SAFETY: the card is dropped before the label is pushed.
-    unsafe {
-        let id = service_id(state, 1);
-        let found = service(state).system().slots().get(id).and_then(|slot| {
-            let card = slot.card()?;
-            let level = slot.mailbox.level();
-            let figures = [
-                card.memory.load(Relaxed) as i64,
-                card.memory_most.load(Relaxed) as i64,
-                card.resumes.load(Relaxed) as i64,
-                card.coroutines.load(Relaxed) as i64,
-            ];
-            let busy = card.busy() as f64 / 1e9;
-            let alive = slot.mailbox.is_alive(id);
-            alive.then(|| (card.label(), level, busy, figures))
-        });
-        let Some((label, level, busy, figures)) = found else {
-            return 0;
-        };
-        super::push_owned(state, label);
-        ffi::lua_pushinteger(state, level.received as i64);
-        ffi::lua_pushinteger(state, level.queued as i64);
-        ffi::lua_pushinteger(state, level.most as i64);
-        ffi::lua_pushnumber(state, busy);
-        for figure in figures {
-            ffi::lua_pushinteger(state, figure);
-        }
-        9
+fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
+    let id = service_id(call, 1)?;
+    let slot = service(call)?.system().slots().get(id);
+    let Some((slot, card)) = slot.and_then(|slot| Some((slot, slot.card()?))) else {
+        return Ok(Many(Vec::new()));
+    };
+    let level = slot.mailbox.level();
+    if !slot.mailbox.is_alive(id) {
+        return Ok(Many(Vec::new()));
     }
+    Ok(Many(vec![
+        Value::String(card.label().into_bytes()),
+        Value::Integer(level.received as i64),
+        Value::Integer(level.queued as i64),
+        Value::Integer(level.most as i64),
+        Value::Number(card.busy() as f64 / 1e9),
+        Value::Integer(card.memory.load(Relaxed) as i64),
+        Value::Integer(card.memory_most.load(Relaxed) as i64),
+        Value::Integer(card.resumes.load(Relaxed) as i64),
+        Value::Integer(card.coroutines.load(Relaxed) as i64),
+    ]))
 }
 
 /// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
 /// are unread.
-unsafe extern "C-unwind" fn report_overload(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        service(state).overload = OVERLOAD;
-        0
-    }
+fn report_overload(call: &mut Call<'_>) -> Result<(), Fault> {
+    service(call)?.overload = OVERLOAD;
+    Ok(())
 }
 
 /// `core.was_endless()` → whether the watchdog has reported a slice of this service since the last call.
-unsafe extern "C-unwind" fn was_endless(state: *mut lua_State) -> c_int {
-    use std::sync::atomic::Ordering::Relaxed;
-    // SAFETY: a thin shell.
-    unsafe {
-        let endless = service(state).card.endless.swap(false, Relaxed);
-        ffi::lua_pushboolean(state, endless.into());
-        1
-    }
+fn was_endless(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(service(call)?.card.endless.swap(false, Relaxed))
 }
 
 /// `core.services()` → list of the living services' ids.
-unsafe extern "C-unwind" fn services(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work; nothing that needs `Drop` is alive when an error is raised.
-    unsafe {
-        let system: *const _ = service(state).system();
-        ffi::lua_createtable(state, 0, 0);
-        let mut count = 0;
-        for slot in (*system).slots().all() {
-            if let Some(id) = slot.mailbox.occupant() {
-                count += 1;
-                ffi::lua_pushinteger(state, id.into());
-                ffi::lua_rawseti(state, -2, count);
-            }
-        }
-        1
-    }
+fn services(call: &mut Call<'_>) -> Result<List<u32>, Fault> {
+    let slots = service(call)?.system().slots().all();
+    Ok(List {
+        items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(),
+        named: Vec::new(),
+    })
 }
 
 /// `core.main_chunk()` → the service library's main function, precompiled.
-unsafe extern "C-unwind" fn main_chunk(state: *mut lua_State) -> c_int {
-    // SAFETY: the chunk is there for good.
-    unsafe {
-        match embed::compiled("ltask.service") {
-            Some(chunk) => push_bytes(state, chunk),
-            None => raise(state, Text::new("the service library cannot be compiled")),
-        }
-        1
-    }
+fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
+    let chunk = files::compiled("ltask.service");
+    chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 
 /// `core.chunk(module)` → an embedded Lua file as a function, loaded anew.
-unsafe extern "C-unwind" fn chunk(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        let name = args::utf8(state, 1);
-        embed::push_compiled(state, name);
-        1
+fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
+    match files::compiled(call.utf8(1)?) {
+        Some(code) => Ok(Chunk::Text(code, c"=lio")),
+        None => Err(Fault::message("the module is not built in")),
+    }
+}
+
+results! {
+    enum Embedded {
+        None(()),
+        File((&'static [u8], &'static [u8])),
     }
 }
 
 /// `core.embedded(module)` → text and chunk name of an embedded Lua file; nothing when there is none.
-unsafe extern "C-unwind" fn embedded(state: *mut lua_State) -> c_int {
-    // SAFETY: the text is there for good.
-    unsafe {
-        let Some((text, name)) = embed::text(args::bytes(state, 1)) else {
-            return 0;
-        };
-        push_bytes(state, text);
-        push_bytes(state, name.as_bytes());
-        2
-    }
+fn embedded(call: &mut Call<'_>) -> Result<Embedded, Fault> {
+    Ok(match files::embedded(call.bytes(1)?) {
+        Some(file) => Embedded::File((file.text, file.chunk.to_bytes())),
+        None => Embedded::None(()),
+    })
 }
 
 /// `core.bytes(pointer, size)` → the bytes of a packed message as a string, which `ltask.unpack` reads; empty for
 /// no message. The block is still the caller's.
-unsafe extern "C-unwind" fn bytes(state: *mut lua_State) -> c_int {
-    // SAFETY: the caller owns a block of that size, as by contract; what may raise owns nothing.
-    unsafe {
-        let (pointer, size) = super::block(state, 1);
-        if pointer.is_null() {
-            if size != 0 {
-                args::argument_error(state, 2, Text::new("wrong size"));
-            }
-            push_bytes(state, b"");
-            return 1;
-        }
-        push_bytes(state, std::slice::from_raw_parts(pointer.cast(), size));
-        1
+fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
+    let (address, size) = block(call, 1)?;
+    if address == 0 && size != 0 {
+        return Err(Fault::argument(2, "wrong size"));
     }
+    Ok(Borrowed::new(address, size).as_ref().to_vec())
 }
 
 /// `core.is_idle()` → whether there is no message, and no coroutine that could run: then the next message
-/// rings.
-unsafe extern "C-unwind" fn is_idle(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let idle = service(state).is_idle();
-        ffi::lua_pushboolean(state, idle.into());
-        1
-    }
+/// wakes the thread.
+fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
+    Ok(service(call)?.is_idle())
 }
 
 /// `core.idle_wait()`: blocks until a message comes; for a service with a thread of its own (G1).
-unsafe extern "C-unwind" fn idle_wait(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let service = service(state);
-        if !service.is_idle() {
-            return 0;
-        }
-        if let Some(event) = service.event.clone() {
-            event.wait(None);
-        }
-        0
+fn idle_wait(call: &mut Call<'_>) -> Result<(), Fault> {
+    let service = service(call)?;
+    if service.is_idle()
+        && let Some(event) = service.event.clone()
+    {
+        event.wait(None);
     }
-}
-
-/// Opens `ltask.core`. Its functions come into the table as they are used.
-///
-/// # Safety
-/// Called by Lua's `require`.
-pub(crate) unsafe extern "C-unwind" fn open_module(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        module::push_lazy(state, function!(index));
-        1
-    }
-}
-
-unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
-    // SAFETY: called as `__index` of the module's table.
-    unsafe { module::find(state, &[FUNCTIONS, calls::PRIVATE]).into() }
+    Ok(())
 }

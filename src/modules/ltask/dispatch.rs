@@ -1,22 +1,23 @@
-//! The main loop of our service library: one VM entry handles a batch of messages.
+//! The main loop of our service library: one entry into the VM handles a batch of messages.
 //!
-//! A message is kept in `fast.current` until its values are on the Lua stack, so that an error on the way
-//! (no memory, corrupt bytes) loses nothing: `recover` answers it. Values are unpacked on the running
-//! state, which is protected, and moved over to the coroutine that is to have them.
+//! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
+//! frame. `library.current` says which message that is until a task has the values: `recover` answers it then. The frame
+//! of the loop is empty between two messages.
 
+use super::arguments::service;
 use super::calls::{TIMEOUTS, library_tasks};
-use super::library::{IDLE, POLL, REQUESTS, SYSTEM_CALLS, is_empty, push_hook, push_system_call};
-use super::service;
+use super::handlers::{IDLE, POLL, REQUESTS, is_unused};
+use super::hooks::HOOK;
+use super::system::{SYSTEM_CALLS, push_system_call};
 use crate::event::clock::monotonic_nanos;
-use crate::ltask::message::{ServiceId, kind};
-use crate::ltask::pack;
+use crate::ltask::library::Head;
+use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::service::Service;
-use crate::raw::object::Key;
-use crate::raw::tasks::{call as bridge, settle};
-use crate::raw::{Text, continuation, function, raise};
+use crate::lua::{
+    Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
+};
+use crate::modules::pack::Lent;
 use crate::task::{Ending, Tag, TaskId, Tasks, Token};
-use mlua::ffi::{self, lua_State};
-use std::os::raw::c_int;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -28,465 +29,454 @@ const CLOCK_EVERY: u32 = 32;
 /// Coroutines that do nothing but yield do not keep messages away for ever.
 const ROUNDS_MOST: u32 = 1000;
 
-/// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
-pub(super) unsafe extern "C-unwind" fn main_loop(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `continued`.
-    unsafe {
-        library_tasks(state, "loop");
-        continued(state, 0, 0)
+/// What the steps keep: whose they are.
+const LOOP: u32 = 0;
+const SCHEDULE: u32 = 1;
+
+results! {
+    /// What follows a step of the loop.
+    pub(super) enum Turn {
+        /// The values of a message.
+        Unpack(Pushing<Lent>),
+        Next(Next<bool>),
     }
 }
 
-unsafe extern "C-unwind" fn continued(
-    state: *mut lua_State,
-    _status: c_int,
-    _context: ffi::lua_KContext,
-) -> c_int {
-    // SAFETY: the yield is the last act.
-    unsafe {
-        ffi::lua_settop(state, 0);
-        let me: *mut Service = service(state);
-        handle_batch(state, me);
-        if (*me).fast.ended {
-            ffi::lua_pushboolean(state, 1);
-            return 1;
-        }
-        ffi::lua_yieldk(state, 0, 0, Some(continuation!(continued)))
+impl Turn {
+    fn next(next: Next<bool>) -> Result<Turn, Fault> {
+        Ok(Turn::Next(next))
     }
 }
+
+/// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
+pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
+    library_tasks(call, "loop")?;
+    begin(call, LOOP)
+});
 
 /// `core.schedule()` → whether the service is to end: handles the messages that are there now, for a main
 /// function that has its own loop.
-pub(super) unsafe extern "C-unwind" fn schedule(state: *mut lua_State) -> c_int {
-    // SAFETY: as for `main_loop`.
-    unsafe {
-        let me: *mut Service = service(state);
-        if (*me)
-            .fast
-            .tasks()
-            .is_none_or(|tasks| tasks.current().is_some())
-        {
-            raise(
-                state,
-                Text::new("schedule_message: for the main function only"),
-            );
-        }
-        handle_batch(state, me);
-        ffi::lua_pushboolean(state, (*me).fast.ended.into());
-        1
+pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
+
+fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
+    let tasks = service(call)?.library.tasks();
+    if tasks.is_none_or(|tasks| tasks.current().is_some()) {
+        return Err(Fault::message(
+            "schedule_message: for the main function only",
+        ));
     }
+    begin(call, SCHEDULE)
 }
 
-/// `me` is the VM's service, whose address stays; no reference to it is held while Lua runs.
-unsafe fn handle_batch(state: *mut lua_State, me: *mut Service) {
-    // SAFETY: runs in the main function, outside of any task.
-    unsafe {
-        // The service has them as long as its VM lives.
-        let Some(tasks) = (*me).fast.tasks() else {
-            return;
+/// A batch begins.
+fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
+    call.drop_to(0);
+    let service = service(call)?;
+    service.library.handled = 0;
+    let began = service.began;
+    let Some(tasks) = service.library.tasks().cloned() else {
+        return Turn::next(Next::returns(true));
+    };
+    tasks.set_now(began);
+    tasks.review_waits(call);
+    go_on(call, &tasks, owner)
+}
+
+/// Runs what is ready, and takes the next message. The frame is empty.
+fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
+    loop {
+        let is_quiet = !tasks.has_ready() || run_ready(call, tasks)?;
+        let service = service(call)?;
+        let Some(message) = next_message(service, is_quiet) else {
+            return end_batch(call, tasks, owner);
         };
-        let began = (*me).began;
-        tasks.set_now(began);
-        tasks.review_waits(&mut bridge(state));
-        let mut handled = 0;
-        loop {
-            let quiet = run_ready(tasks, state, me, began);
-            let service = &mut *me;
-            if !quiet || service.fast.ended || service.detach || handled >= MESSAGES_MOST {
-                break;
+        let (kind, from) = (message.kind, message.from);
+        match kind {
+            kind::REQUEST | kind::RESPONSE | kind::ERROR | kind::SYSTEM => {
+                return unpack(service, message, owner);
             }
-            if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - began > NANOS_MOST {
-                break;
+            kind::SIGNAL => signal(call, tasks, from)?,
+            kind::IDLE => {
+                let handler = call.kept(&IDLE)?;
+                if call.kind(handler) == Kind::Function {
+                    return Turn::next(Next::call(0, then(called), owner));
+                }
+                idle(call)?;
             }
-            if service.place != service.running_place {
-                break;
-            }
-            let Some(message) = service.receive() else {
-                break;
-            };
-            handled += 1;
-            let head = (message.kind, message.from, message.session);
-            service.fast.current = Some(message);
-            handle(state, tasks, me, head);
+            _ => {}
         }
-        if (*me).fast.polls && !(*me).batch.is_empty() {
-            call_if_set(state, &POLL);
-            run_ready(tasks, state, me, began);
-        }
-        if !(*me).fast.ended && is_finished(state, tasks, me) {
-            (*me).fast.ended = true;
-        }
-        let created = tasks.created();
-        let service = &mut *me;
-        service.again = tasks.has_ready();
-        let card = &service.card;
-        card.coroutines.store(created, Ordering::Relaxed);
+        call.drop_to(0);
     }
 }
 
-/// Whether a service without handlers has nothing left to do: its file has returned, no task is left, no timer has a
-/// function, nothing waits to be delivered, and it has no loop of its own.
-unsafe fn is_finished(state: *mut lua_State, tasks: &Tasks, me: *mut Service) -> bool {
-    // SAFETY: plain stack work in the main function; `me` is the VM's.
-    unsafe {
-        let service = &*me;
-        let fast = &service.fast;
-        if fast.starting || fast.serves || tasks.count() > fast.watches {
-            return false;
+/// The next message of the slice, if it is to have one more.
+#[inline]
+fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
+    let handled = service.library.handled;
+    if !is_quiet || service.library.ended || service.detach || handled >= MESSAGES_MOST {
+        return None;
+    }
+    if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - service.began > NANOS_MOST {
+        return None;
+    }
+    if service.place != service.running_place {
+        return None;
+    }
+    let message = service.receive()?;
+    service.library.handled = handled + 1;
+    Some(message)
+}
+
+/// Has the values of a message pushed.
+#[inline]
+fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
+    let library = &mut service.library;
+    library.current = Some(Head {
+        kind: message.kind,
+        from: message.from,
+        session: message.session,
+    });
+    let values = Lent(message.payload.lend());
+    let number = library.reading.len() as u32;
+    library.reading.push(message.payload);
+    let next = Next::goes_on(0, then(unpacked), owner | number << 1);
+    Ok(Turn::Unpack(next.pushing(values)))
+}
+
+/// The values of a message are there.
+fn unpacked(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    let (owner, number) = (outcome.kept & 1, outcome.kept >> 1);
+    let library = &mut service(call)?.library;
+    library.reading.truncate(number as usize);
+    let (Some(tasks), Some(head)) = (library.tasks().cloned(), library.current) else {
+        return Turn::next(Next::returns(true));
+    };
+    match head.kind {
+        kind::RESPONSE => {
+            library.current = None;
+            answer(call, &tasks, head, owner)
         }
-        let idle = service.batch.is_empty() && service.sending.is_empty();
-        if !idle || !fast.outbox.is_empty() || fast.polls {
-            return false;
-        }
-        let exclusive = service.card.exclusive.load(Ordering::Relaxed);
-        [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE]
-            .into_iter()
-            .all(|key| is_unused(state, key))
-            && !(exclusive && has_on_idle(state))
+        kind::ERROR => error_answer(call, head, owner),
+        kind => request(call, &tasks, kind == kind::REQUEST, head, owner),
     }
 }
 
-/// Whether what lies under `key` is nil or an empty table.
-unsafe fn is_unused(state: *mut lua_State, key: &'static Key) -> bool {
-    // SAFETY: plain stack work.
-    unsafe {
-        let top = ffi::lua_gettop(state);
-        let unused = match ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key.pointer()) {
-            ffi::LUA_TNIL => true,
-            ffi::LUA_TTABLE => is_empty(state, top + 1),
-            _ => false,
-        };
-        ffi::lua_settop(state, top);
-        unused
+/// A call in the middle of a batch has ended.
+fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    call.drop_to(0);
+    let tasks = library_tasks(call, "loop")?;
+    service(call)?.library.current = None;
+    go_on(call, &tasks, outcome.kept)
+}
+
+/// No more messages now: I/O is looked after if more are there.
+fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
+    let service = service(call)?;
+    if service.library.polls && !service.batch.is_empty() {
+        let handler = call.kept(&POLL)?;
+        if call.kind(handler) == Kind::Function {
+            return Turn::next(Next::call(0, then(polled), owner));
+        }
+        run_ready(call, tasks)?;
     }
+    end(call, tasks, owner)
+}
+
+fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    let tasks = library_tasks(call, "loop")?;
+    run_ready(call, &tasks)?;
+    end(call, &tasks, outcome.kept)
+}
+
+/// The batch has ended.
+fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
+    let service = service(call)?;
+    let service = match !service.library.ended && has_nothing_left(service, tasks) {
+        true => end_unused(call)?,
+        false => service,
+    };
+    service.again = tasks.has_ready();
+    let card = &service.card;
+    card.coroutines.store(tasks.created(), Ordering::Relaxed);
+    let ended = service.library.ended;
+    match ended || owner == SCHEDULE {
+        true => Turn::next(Next::returns(ended)),
+        false => Turn::next(Next::yields(0, then(resumed), owner)),
+    }
+}
+
+fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    begin(call, outcome.kept)
+}
+
+/// Whether the file of a service without handlers has returned, no task is left, and nothing waits to be delivered.
+fn has_nothing_left(service: &Service, tasks: &Tasks) -> bool {
+    let library = &service.library;
+    !(library.starting || library.serves || library.polls)
+        && tasks.count() <= library.watches
+        && service.batch.is_empty()
+        && service.sending.is_empty()
+        && library.outbox.is_empty()
+}
+
+/// The service ends if no timer has a function either, and it has no handler and no loop of its own.
+#[cold]
+fn end_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
+    let mut is_unused = true;
+    for name in [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE] {
+        is_unused &= self::is_unused(call, name)?;
+    }
+    let is_exclusive = service(call)?.card.exclusive.load(Ordering::Relaxed);
+    if is_unused && !(is_exclusive && has_on_idle(call)?) {
+        service(call)?.library.ended = true;
+    }
+    call.drop_to(0);
+    service(call)
 }
 
 /// Whether the service has assigned `ltask.on_idle` (G1).
-unsafe fn has_on_idle(state: *mut lua_State) -> bool {
-    // SAFETY: plain stack work; `rawget` runs no metamethod.
-    unsafe {
-        let top = ffi::lua_gettop(state);
-        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
-        ffi::lua_getfield(state, -1, c"ltask".as_ptr());
-        ffi::lua_pushstring(state, c"on_idle".as_ptr());
-        let found = ffi::lua_istable(state, -2) != 0 && ffi::lua_rawget(state, -2) != ffi::LUA_TNIL;
-        ffi::lua_settop(state, top);
-        found
-    }
+fn has_on_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let ltask = call.loaded("ltask")?;
+    let handler = call.raw_field(ltask, "on_idle")?;
+    Ok(!call.is_none(handler))
 }
 
 /// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
 /// message is taken only when it has, when what is left has yielded by itself, or when `ROUNDS_MOST` rounds
 /// have passed since the last one.
-unsafe fn run_ready(
-    tasks: &Rc<Tasks>,
-    state: *mut lua_State,
-    me: *mut Service,
-    began: u64,
-) -> bool {
-    // SAFETY: outside of any task.
-    unsafe {
-        let mut rounds = (*me).fast.rounds;
-        let mut quiet = true;
-        while tasks.has_ready() && rounds < ROUNDS_MOST {
-            if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
-                quiet = tasks.only_yielded();
-                break;
-            }
-            tasks.run_ready(&mut bridge(state));
-            rounds += 1;
+fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
+    let service = self::service(call)?;
+    let (began, mut rounds) = (service.began, service.library.rounds);
+    let mut is_quiet = true;
+    while tasks.has_ready() && rounds < ROUNDS_MOST {
+        if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
+            is_quiet = tasks.only_yielded();
+            break;
         }
-        (*me).fast.rounds = if quiet { 0 } else { rounds };
-        quiet
+        tasks.run_ready(call);
+        rounds += 1;
     }
+    self::service(call)?.library.rounds = if is_quiet { 0 } else { rounds };
+    Ok(is_quiet)
 }
 
-unsafe fn handle(
-    state: *mut lua_State,
-    tasks: &Rc<Tasks>,
-    me: *mut Service,
-    head: (u8, ServiceId, i64),
-) {
-    // SAFETY: the message lies in `fast.current`.
-    unsafe {
-        let (kind, from, session) = head;
-        match kind {
-            kind::REQUEST => start(state, tasks, me, true, Tag { from, session }),
-            kind::RESPONSE => answer(state, tasks, me, from, session),
-            kind::ERROR => answer_error(state, tasks, me, from, session),
-            kind::SYSTEM => start(state, tasks, me, false, Tag { from, session }),
-            kind::SIGNAL => signal(state, tasks, from),
-            kind::IDLE => idle(state),
-            _ => {}
-        }
-        (*me).fast.current = None;
-        ffi::lua_settop(state, 0);
+/// A task with the topmost `count` values: a function and its arguments.
+fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<TaskId, Fault> {
+    let id = tasks.acquire(call)?;
+    if tasks.hand_over(call, id, count).is_err() {
+        tasks.release(id);
+        return Err(Fault::message("too many values in a message"));
     }
-}
-
-/// Unpacks the message at hand onto `state`; how many values.
-unsafe fn unpack(state: *mut lua_State, me: *mut Service) -> c_int {
-    // SAFETY: the payload is freed when the values are there, or by `recover`.
-    unsafe {
-        let Some(message) = &(*me).fast.current else {
-            return 0;
-        };
-        let (bytes, size) = message.payload.bytes();
-        if size == 0 {
-            return 0;
-        }
-        pack::unpack(state, bytes, size)
-    }
-}
-
-/// Moves `count` values from the top of `state` to a coroutine.
-unsafe fn hand_over(state: *mut lua_State, tasks: &Tasks, id: TaskId, count: c_int) {
-    // SAFETY: what does not fit raises before anything moves.
-    unsafe {
-        if tasks.hand_over(&mut bridge(state), id, count).is_err() {
-            tasks.release(id);
-            ffi::luaL_error(state, c"too many values in a message".as_ptr());
-        }
-    }
+    Ok(id)
 }
 
 /// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
 /// service's own handlers, not of the library's.
-unsafe fn start(state: *mut lua_State, tasks: &Rc<Tasks>, me: *mut Service, user: bool, tag: Tag) {
-    // SAFETY: values are moved when all is found.
-    unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, REQUESTS.pointer());
-        let count = unpack(state, me);
-        if count == 0 {
-            ffi::lua_pushnil(state);
+fn request(
+    call: &mut Call<'_>,
+    tasks: &Rc<Tasks>,
+    user: bool,
+    head: Head,
+    owner: u32,
+) -> Result<Turn, Fault> {
+    let tag = Tag {
+        from: head.from,
+        session: head.session,
+    };
+    let mut count = call.count();
+    if count == 0 {
+        count = call.push(Nil)?;
+    }
+    let handlers = call.kept(&REQUESTS)?;
+    if user {
+        let handler = call.get(handlers, 1)?;
+        if !call.is_none(handler) {
+            return start(call, tasks, count, tag, owner);
         }
-        let count = count.max(1);
-        // table, name, arguments… → table, handler, arguments…
-        if user {
-            ffi::lua_pushvalue(state, 2);
-            ffi::lua_gettable(state, 1);
+        if call.has_metafield(handlers, c"__index")? {
+            call.drop_to(handlers);
+            call.push(INDEX)?;
+            call.push(Argument(handlers))?;
+            call.push(Argument(1))?;
+            return Turn::next(Next::call(2, then(indexed), owner));
         }
-        // What tells of the service's tasks is a request as well, unless it has one of that name.
-        if !user || ffi::lua_type(state, -1) == ffi::LUA_TNIL && is_tasks(state) {
-            find_system_call(state);
-        }
-        if ffi::lua_type(state, -1) == ffi::LUA_TNIL {
-            unknown(state, tag);
-            return;
-        }
-        let id = settle(state, tasks.acquire(&mut bridge(state)));
-        let mut length = 0;
-        if ffi::lua_type(state, 2) == ffi::LUA_TSTRING {
-            let text = ffi::lua_tolstring(state, 2, &mut length).cast::<u8>();
-            let text = std::slice::from_raw_parts(text, length);
-            (*me).fast.set_name(id, text);
-        }
-        ffi::lua_replace(state, 2);
-        hand_over(state, tasks, id, count);
-        (*me).fast.current = None;
-        tasks.start(&mut bridge(state), id, count - 1, tag);
+    }
+    fallback(call, tasks, count, user, tag, owner)
+}
+
+/// The handlers' `__index` has given one.
+fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    let tasks = library_tasks(call, "loop")?;
+    let Some(Head { from, session, .. }) = service(call)?.library.current else {
+        call.drop_to(0);
+        return go_on(call, &tasks, outcome.kept);
+    };
+    let (tag, count) = (Tag { from, session }, outcome.first - 2);
+    call.drop_to(outcome.first);
+    match call.is_none(outcome.first) {
+        true => fallback(call, &tasks, count, true, tag, outcome.kept),
+        false => start(call, &tasks, count, tag, outcome.kept),
     }
 }
 
-/// Whether the value at 2 is "tasks"; takes the nil off the top if so.
+/// The handler of a system message, of which there are `count` values. What tells of the service's tasks is a request as
+/// well, unless it has one of that name.
 #[cold]
-unsafe fn is_tasks(state: *mut lua_State) -> bool {
-    // SAFETY: plain stack work.
-    unsafe {
-        let named = ffi::lua_type(state, 2) == ffi::LUA_TSTRING
-            && std::ffi::CStr::from_ptr(ffi::lua_tostring(state, 2)) == c"tasks";
-        if named {
-            ffi::lua_settop(state, -2);
-        }
-        named
+fn fallback(
+    call: &mut Call<'_>,
+    tasks: &Rc<Tasks>,
+    count: i32,
+    user: bool,
+    tag: Tag,
+    owner: u32,
+) -> Result<Turn, Fault> {
+    call.drop_to(count);
+    if (!user || call.string(1) == Some(b"tasks")) && push_system_call(call)? {
+        return start(call, tasks, count, tag, owner);
     }
+    // The service has no handler of that name: the caller gets an error, or the log.
+    call.push(HOOK)?;
+    call.create("unknown")?;
+    call.push(Argument(1))?;
+    call.push(tag.from)?;
+    call.push(tag.session)?;
+    for index in 2..=count {
+        call.push(Argument(index))?;
+    }
+    Turn::next(Next::call(count + 3, then(called), owner))
 }
 
-/// Pushes the handler of the system message whose name is at 2, or nil.
-unsafe fn find_system_call(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        function!(system_call).push(state, 0);
-        ffi::lua_pushnil(state);
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_call(state, 2, 1);
+/// Starts the task of a request, of which there are `count` values; its handler lies on top.
+#[inline]
+fn start(
+    call: &mut Call<'_>,
+    tasks: &Rc<Tasks>,
+    count: i32,
+    tag: Tag,
+    owner: u32,
+) -> Result<Turn, Fault> {
+    let handler = call.count();
+    let id = tasks.acquire(call)?;
+    let Some((service, stack)) = call.data_and_stack::<Service>() else {
+        return Err(Fault::message("the service is gone"));
+    };
+    if let Some(name) = stack.string(1) {
+        service.library.set_name(id, name);
     }
-}
-
-unsafe extern "C-unwind" fn system_call(state: *mut lua_State) -> c_int {
-    // SAFETY: the name is at 2.
-    unsafe {
-        push_system_call(state);
-        1
+    stack.copy(handler, 1);
+    stack.drop_to(count);
+    if tasks.hand_over(stack, id, count).is_err() {
+        tasks.release(id);
+        return Err(Fault::message("too many values in a message"));
     }
-}
-
-/// The service has no handler of that name: the caller gets an error, or the log. The stack holds the
-/// handlers, the name, the arguments, and nil.
-unsafe fn unknown(state: *mut lua_State, tag: Tag) {
-    // SAFETY: plain stack work; the hook is protected by the main function.
-    unsafe {
-        let end = ffi::lua_gettop(state);
-        ffi::luaL_checkstack(state, end + 8, std::ptr::null());
-        push_hook(state, c"unknown");
-        ffi::lua_pushvalue(state, 2);
-        ffi::lua_pushinteger(state, tag.from.into());
-        ffi::lua_pushinteger(state, tag.session);
-        for index in 3..end {
-            ffi::lua_pushvalue(state, index);
-        }
-        ffi::lua_call(state, end, 0);
-    }
+    service.library.current = None;
+    tasks.start(call, id, count - 1, tag);
+    go_on(call, tasks, owner)
 }
 
 /// An answer: whoever waits for the session goes on with the values.
-unsafe fn answer(
-    state: *mut lua_State,
-    tasks: &Rc<Tasks>,
-    me: *mut Service,
-    from: ServiceId,
-    session: i64,
-) {
-    // SAFETY: the waiter is taken when the values are there.
-    unsafe {
-        let count = unpack(state, me);
-        match tasks.take_waiter(Token::Session(session)) {
-            Some(id) => {
-                if tasks.hand_over(&mut bridge(state), id, count).is_err() {
-                    tasks.put_back(id);
-                    ffi::luaL_error(state, c"too many values in an answer".as_ptr());
-                }
-                (*me).fast.current = None;
-                tasks.resume_now(&mut bridge(state), id, count, Ending::Returns);
-            }
-            None if (*me).fast.was_given(session) => fire(state, tasks, session),
-            None => {
-                ffi::luaL_checkstack(state, 8, std::ptr::null());
-                push_hook(state, c"strange_answer");
-                ffi::lua_pushinteger(state, from.into());
-                ffi::lua_pushinteger(state, session);
-                ffi::lua_rotate(state, 1, 3);
-                ffi::lua_call(state, count + 2, 0);
-            }
-        }
+fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, owner: u32) -> Result<Turn, Fault> {
+    let count = call.count();
+    if let Some(id) = tasks.take_waiter(Token::Session(head.session)) {
+        wake(call, tasks, id, count, Ending::Returns, head)?;
+        return go_on(call, tasks, owner);
     }
+    if service(call)?.library.was_given(head.session) {
+        fire(call, tasks, head.session)?;
+        return go_on(call, tasks, owner);
+    }
+    call.push(HOOK)?;
+    call.create("strange_answer")?;
+    call.push(head.from)?;
+    call.push(head.session)?;
+    for index in 1..=count {
+        call.push(Argument(index))?;
+    }
+    Turn::next(Next::call(count + 3, then(called), owner))
+}
+
+/// A task that waits goes on with the topmost `count` values.
+#[inline]
+fn wake(
+    call: &mut Call<'_>,
+    tasks: &Rc<Tasks>,
+    id: TaskId,
+    count: i32,
+    ending: Ending,
+    head: Head,
+) -> Result<(), Fault> {
+    if tasks.hand_over(call, id, count).is_err() {
+        tasks.put_back(id);
+        service(call)?.library.current = Some(head);
+        return Err(Fault::message("too many values in an answer"));
+    }
+    tasks.resume_now(call, id, count, ending);
+    Ok(())
 }
 
 /// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
-unsafe fn fire(state: *mut lua_State, tasks: &Rc<Tasks>, session: i64) {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::lua_settop(state, 0);
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, TIMEOUTS.pointer());
-        if ffi::lua_rawgeti(state, 1, session) != ffi::LUA_TFUNCTION {
-            return;
-        }
-        let id = settle(state, tasks.acquire(&mut bridge(state)));
-        ffi::lua_pushnil(state);
-        ffi::lua_rawseti(state, 1, session);
-        hand_over(state, tasks, id, 1);
-        tasks.start(&mut bridge(state), id, 0, Tag::default());
+fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Fault> {
+    call.drop_to(0);
+    let timeouts = call.kept(&TIMEOUTS)?;
+    let function = call.element(timeouts, session)?;
+    if call.kind(function) != Kind::Function {
+        call.drop_to(0);
+        return Ok(());
     }
+    let (key, nil) = (call.push(session)?, call.push(Nil)?);
+    call.replace(timeouts, key, nil)?;
+    call.drop_to(function);
+    let id = acquire(call, tasks, 1)?;
+    call.drop_to(0);
+    tasks.start(call, id, 0, Tag::default());
+    Ok(())
 }
 
 /// An error for whoever waits for the session: the library makes the error object.
-unsafe fn answer_error(
-    state: *mut lua_State,
-    tasks: &Rc<Tasks>,
-    me: *mut Service,
-    from: ServiceId,
-    session: i64,
-) {
-    // SAFETY: the waiter is taken when the error object is there.
-    unsafe {
-        push_hook(state, c"refused");
-        ffi::lua_pushinteger(state, from.into());
-        let count = unpack(state, me);
-        ffi::lua_call(state, count + 1, 1);
-        if let Some(id) = tasks.take_waiter(Token::Session(session)) {
-            if tasks.hand_over(&mut bridge(state), id, 1).is_err() {
-                tasks.put_back(id);
-                ffi::luaL_error(state, c"stack overflow".as_ptr());
-            }
-            (*me).fast.current = None;
-            tasks.resume_now(&mut bridge(state), id, 1, Ending::Raises);
-        }
+#[cold]
+fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
+    let count = call.count();
+    call.push(HOOK)?;
+    call.create("refused")?;
+    call.push(head.from)?;
+    for index in 1..=count {
+        call.push(Argument(index))?;
     }
+    Turn::next(Next::call(count + 2, then(refused), owner))
+}
+
+fn refused(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    let tasks = library_tasks(call, "loop")?;
+    if call.count() < outcome.first {
+        call.push(Nil)?;
+    }
+    call.drop_to(outcome.first);
+    if let Some(head) = service(call)?.library.current.take()
+        && let Some(id) = tasks.take_waiter(Token::Session(head.session))
+    {
+        wake(call, &tasks, id, 1, Ending::Raises, head)?;
+    }
+    call.drop_to(0);
+    go_on(call, &tasks, outcome.kept)
 }
 
 /// Another service has died: `ltask.signal_handler`, if there is one, runs in a task.
-unsafe fn signal(state: *mut lua_State, tasks: &Rc<Tasks>, from: ServiceId) {
-    // SAFETY: as for `start`.
-    unsafe {
-        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
-        ffi::lua_getfield(state, -1, c"ltask".as_ptr());
-        if ffi::lua_getfield(state, -1, c"signal_handler".as_ptr()) != ffi::LUA_TFUNCTION {
-            return;
-        }
-        ffi::lua_pushinteger(state, from.into());
-        let id = settle(state, tasks.acquire(&mut bridge(state)));
-        hand_over(state, tasks, id, 2);
-        tasks.start(&mut bridge(state), id, 1, Tag::default());
+fn signal(call: &mut Call<'_>, tasks: &Rc<Tasks>, from: ServiceId) -> Result<(), Fault> {
+    let ltask = call.loaded("ltask")?;
+    let handler = call.raw_field(ltask, "signal_handler")?;
+    if call.kind(handler) != Kind::Function {
+        return Ok(());
     }
+    call.push(from)?;
+    let id = acquire(call, tasks, 2)?;
+    tasks.start(call, id, 1, Tag::default());
+    Ok(())
 }
 
-/// Nothing to do (G2): the handler, which usually blocks, runs in the main function. Without one the service
-/// sleeps until a message comes.
-unsafe fn idle(state: *mut lua_State) {
-    // SAFETY: plain stack work.
-    unsafe {
-        if call_if_set(state, &IDLE) {
-            return;
-        }
-        if let Some(event) = service(state).event.clone() {
-            event.wait(None);
-        }
+/// Nothing to do (G2), and no handler for that: the service sleeps until a message comes.
+fn idle(call: &mut Call<'_>) -> Result<(), Fault> {
+    if let Some(event) = service(call)?.event.clone() {
+        event.wait(None);
     }
-}
-
-/// Calls the function that lies under `key`, if there is one.
-unsafe fn call_if_set(state: *mut lua_State, key: &'static Key) -> bool {
-    // SAFETY: plain stack work.
-    unsafe {
-        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key.pointer()) != ffi::LUA_TFUNCTION {
-            return false;
-        }
-        ffi::lua_call(state, 0, 0);
-        true
-    }
-}
-
-/// `core.recover(err)` → from, session of the request that was at hand when the loop raised `err`, if it was
-/// one: it has no coroutine, and is to be answered. An answer that could not be read: who waits for it gets
-/// the error, and the results are true.
-pub(super) unsafe extern "C-unwind" fn recover(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work; the text of the error is made before the waiter is taken.
-    unsafe {
-        ffi::luaL_tolstring(state, 1, std::ptr::null_mut());
-        let Some(message) = service(state).fast.current.take() else {
-            return 0;
-        };
-        let (kind, from, session) = (message.kind, message.from, message.session);
-        drop(message);
-        if session == 0 {
-            return 0;
-        }
-        if matches!(kind, kind::REQUEST | kind::SYSTEM) {
-            ffi::lua_pushinteger(state, from.into());
-            ffi::lua_pushinteger(state, session);
-            return 2;
-        }
-        let Some(tasks) = service(state).fast.tasks() else {
-            return 0;
-        };
-        let token = Token::Session(session);
-        let woken = tasks.wakeup(&mut bridge(state), token, 1, Ending::Raises);
-        match woken {
-            Ok(true) => {
-                ffi::lua_pushboolean(state, 1);
-                1
-            }
-            _ => 0,
-        }
-    }
+    Ok(())
 }

@@ -1,124 +1,78 @@
 //! Clocks and timers of module `ltask`.
 
-use super::service;
+use super::arguments::{service, ticks};
 use crate::event::clock::{monotonic, monotonic_nanos};
 use crate::ltask::log::centiseconds;
-use crate::ltask::message::{Message, SYSTEM, kind};
-use crate::ltask::service::Service;
-use crate::raw::{Function, Text, args, functions};
-use mlua::ffi::{self, lua_State};
+use crate::ltask::worker;
+use crate::lua::{Argument, Call, Fault, Function, Kind, Nil};
 use std::ffi::CStr;
-use std::os::raw::c_int;
 use std::time::Duration;
 
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = functions![
-    (c"timer_add", timer_add),
-    (c"timer_update", timer_update),
-    (c"timer_sleep", timer_sleep),
-    (c"now", now),
-    (c"walltime", walltime),
-    (c"counter", counter),
-    (c"cpucost", cpucost),
+pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"timer_add", Function::new(timer_add)),
+    (c"timer_update", Function::new(timer_update)),
+    (c"timer_sleep", TIMER_SLEEP),
+    (c"now", Function::new(now)),
+    (c"walltime", Function::new(walltime)),
+    (c"counter", Function::new(counter)),
+    (c"cpucost", Function::new(cpucost)),
 ];
 
-const TICK: u64 = 10_000_000;
-
-/// A RESPONSE with `session` reaches the service after `ticks` centiseconds; with none, at the end of
-/// what is in its mailbox now. The timer's id, if there is one.
-pub(super) fn set_timer(service: &mut Service, session: i64, ticks: i64) -> Option<u64> {
-    let id = service.id;
-    let system = service.system();
-    if ticks <= 0 {
-        let message = Message::bare(SYSTEM, id, session, kind::RESPONSE);
-        // Its own mailbox is there, and takes answers always.
-        let _ = system.post(message, 0);
-        return None;
-    }
-    let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
-    Some(system.keeper.add(id, session, due))
-}
+/// Sleeps for the milliseconds of argument 1; the system's end cuts it short.
+pub(super) const TIMER_SLEEP: Function = Function::new(timer_sleep);
 
 /// `ltask.timer_add(session, centiseconds)`: after that time a RESPONSE with that session arrives.
-unsafe extern "C-unwind" fn timer_add(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let session = ffi::luaL_checkinteger(state, 1);
-        let ticks = ffi::luaL_checknumber(state, 2);
-        if ticks.is_nan() {
-            args::argument_error(state, 2, Text::new("time is not a number"));
-        }
-        set_timer(service(state), session, ticks.ceil() as i64);
-        0
-    }
+fn timer_add(call: &mut Call<'_>) -> Result<(), Fault> {
+    let (session, ticks) = (call.integer(1)?, ticks(call, 2)?);
+    service(call)?.set_timer(session, ticks);
+    Ok(())
 }
 
 /// `ltask.timer_update(t)` → `t`, emptied: timers are delivered without help.
-unsafe extern "C-unwind" fn timer_update(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
-        for index in (1..=ffi::lua_rawlen(state, 1) as i64).rev() {
-            ffi::lua_pushnil(state);
-            ffi::lua_rawseti(state, 1, index);
-        }
-        ffi::lua_settop(state, 1);
-        1
+fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    if call.kind(1) != Kind::Table {
+        return Err(Fault::expected(1, "table"));
     }
+    for number in (1..=call.raw_length(1) as i64).rev() {
+        let (key, value) = (call.push(number)?, call.push(Nil)?);
+        call.replace(1, key, value)?;
+        call.drop_to(key - 1);
+    }
+    Ok(Argument(1))
 }
 
-/// Sleeps for the milliseconds of argument 1; the system's end cuts it short.
-pub(super) unsafe extern "C-unwind" fn timer_sleep(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let millis = ffi::luaL_checknumber(state, 1);
-        if millis.is_nan() {
-            args::argument_error(state, 1, Text::new("time is not a number"));
-        }
-        let time = Duration::from_secs_f64((millis / 1000.0).clamp(0.0, 1e9));
-        service(state).system().sleep(time);
-        0
+fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
+    let millis = call.number(1)?;
+    if millis.is_nan() {
+        return Err(Fault::argument(1, "time is not a number"));
     }
+    let time = Duration::from_secs_f64((millis / 1000.0).clamp(0.0, 1e9));
+    service(call)?.system().sleep(time);
+    Ok(())
 }
 
 /// `ltask.now()` → seconds, centiseconds since the epoch.
-unsafe extern "C-unwind" fn now(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let ticks = centiseconds() as i64;
-        ffi::lua_pushinteger(state, ticks / 100);
-        ffi::lua_pushinteger(state, ticks);
-        2
-    }
+fn now(_: &mut Call<'_>) -> Result<(i64, i64), Fault> {
+    let ticks = centiseconds() as i64;
+    Ok((ticks / 100, ticks))
 }
 
 /// `ltask.walltime()` → centiseconds since the epoch (G1).
-unsafe extern "C-unwind" fn walltime(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        ffi::lua_pushinteger(state, centiseconds() as i64);
-        1
-    }
+fn walltime(_: &mut Call<'_>) -> Result<i64, Fault> {
+    Ok(centiseconds() as i64)
 }
 
 /// `ltask.counter()` → seconds of a clock that only goes forward, as float.
-unsafe extern "C-unwind" fn counter(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        ffi::lua_pushnumber(state, monotonic());
-        1
-    }
+fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
+    Ok(monotonic())
 }
 
 /// `ltask.cpucost()` → seconds that this service has run.
-unsafe extern "C-unwind" fn cpucost(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell.
-    unsafe {
-        let service = service(state);
-        let mut busy = service.card.busy();
-        if crate::ltask::worker::number().is_some() {
-            busy += monotonic_nanos() - service.began;
-        }
-        ffi::lua_pushnumber(state, busy as f64 / 1e9);
-        1
+fn cpucost(call: &mut Call<'_>) -> Result<f64, Fault> {
+    let service = service(call)?;
+    let mut busy = service.card.busy();
+    if worker::number().is_some() {
+        busy += monotonic_nanos() - service.began;
     }
+    Ok(busy as f64 / 1e9)
 }

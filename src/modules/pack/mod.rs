@@ -9,7 +9,7 @@ use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
     Argument, Call, Code, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, Light, Next,
-    Outcome, Read, Table, Then, Walk, results, then,
+    Outcome, Pusher, Read, Returns, Table, Then, Values, Walk, results, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -20,11 +20,14 @@ mod tests;
 
 /// `pack`, `unpack`, `unpack_remove` and `remove`.
 pub(crate) const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"pack", Function::new(pack)),
+    (c"pack", PACK),
     (c"unpack", Function::new(unpack)),
     (c"unpack_remove", Function::new(unpack_remove)),
     (c"remove", Function::new(remove)),
 ];
+
+/// `pack(...)` → pointer, size. The block is the caller's; none for no values.
+pub(crate) const PACK: Function = Function::new(pack);
 
 /// The string `__pairs`.
 static PAIRS: Kept = Kept::new();
@@ -142,6 +145,23 @@ pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, F
         return Err(Fault::message(String::from_utf8_lossy(message)));
     }
     block(call, outcome.first + 1)?.ok_or_else(|| explain(&Failure::Pairs))
+}
+
+/// Packs the values from `first` on, then runs `step`.
+#[inline]
+pub(crate) fn packed<R, F>(call: &mut Call<'_>, first: i32, step: F) -> Result<Next<R>, Fault>
+where
+    F: Fn(&mut Call<'_>, Payload) -> Result<Next<R>, Fault> + Copy + 'static,
+    R: Returns,
+{
+    if let Some(payload) = block(call, first)? {
+        return step(call, payload);
+    }
+    let next = then(move |call: &mut Call<'_>, outcome| {
+        let payload = copied(call, outcome)?;
+        step(call, payload)
+    });
+    copy(call, first, next, 0)
 }
 
 /// (value) → what its metatable has as `__pairs`.
@@ -375,8 +395,17 @@ results! {
     }
 }
 
-/// The values of a block that stays as it is until the step is over.
-pub(crate) fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
+/// The values of a block that stays as it is until they are there; read from its start when they are pushed.
+pub(crate) struct Lent(pub(crate) Borrowed);
+
+impl Values for Lent {
+    #[inline]
+    fn push_all(&mut self, to: Pusher<'_>) -> i32 {
+        borrowed(self.0).push_all(to)
+    }
+}
+
+fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
     Decoded(Unpacker(Reader::new(block, Origin::Message)))
 }
 
@@ -401,7 +430,6 @@ impl Unpacked {
     }
 }
 
-/// `pack(...)` → pointer, size. The block is the caller's; none for no values.
 fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     match block(call, 1)? {
         Some(payload) => Ok(Next::returns(given(payload))),

@@ -1,8 +1,8 @@
 //! What our service library keeps in a service besides its messages: sessions, the request at hand, and
 //! what waits for room in a full mailbox.
 
-use super::message::{Message, ServiceId};
-use crate::memory::Memory;
+use super::message::{Message, Payload, ServiceId};
+use crate::lua::Own;
 use crate::task::{TaskId, Tasks};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -39,17 +39,27 @@ impl Name {
     }
 }
 
+/// What a message says besides its values.
+#[derive(Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) kind: u8,
+    pub(crate) from: ServiceId,
+    pub(crate) session: i64,
+}
+
 /// See the file's head.
-pub(crate) struct Fast {
+pub(crate) struct Library {
     /// The VM's tasks; none in a service with another library.
-    tasks: Option<Rc<Tasks>>,
-    /// The VM's memory, once there are tasks. // bridge
-    pub(crate) memory: *const Memory,
+    tasks: Option<Own<Rc<Tasks>>>,
     /// The last session that was given out.
     session: i64,
-    /// The message at hand, until its payload is on the Lua stack. An error in between leaves it here.
-    pub(crate) current: Option<Message>,
-    /// What each of the core's slots runs, or ran last.
+    /// The message at hand, until its values are on a task's stack. An error in between leaves it here.
+    pub(crate) current: Option<Head>,
+    /// Payloads whose values are being pushed: more than one when that runs a finalizer which handles messages.
+    pub(crate) reading: Vec<Payload>,
+    /// How many messages the present slice has handled.
+    pub(crate) handled: u32,
+    /// What each task runs, or ran last.
     names: Vec<Name>,
     /// By receiver, in order. A receiver has an entry only while something waits.
     pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
@@ -71,16 +81,14 @@ pub(crate) struct Fast {
     pub(crate) ended: bool,
 }
 
-// SAFETY: both pointers are of the VM that owns this, and move with it. // bridge
-unsafe impl Send for Fast {}
-
-impl Default for Fast {
+impl Default for Library {
     fn default() -> Self {
-        Fast {
+        Library {
             tasks: None,
-            memory: std::ptr::null(),
             session: 0,
             current: None,
+            reading: Vec::new(),
+            handled: 0,
             names: Vec::new(),
             outbox: HashMap::new(),
             wait_when_full: false,
@@ -95,7 +103,7 @@ impl Default for Fast {
     }
 }
 
-impl Fast {
+impl Library {
     /// Whether coroutines are ready to run.
     pub(crate) fn has_ready(&self) -> bool {
         self.tasks().is_some_and(|tasks| tasks.has_ready())
@@ -104,26 +112,27 @@ impl Fast {
     /// The VM's tasks, until it closes; none in a service with another library.
     #[inline]
     pub(crate) fn tasks(&self) -> Option<&Rc<Tasks>> {
-        self.tasks.as_ref().filter(|tasks| tasks.threads.are_open())
+        let tasks: &Rc<Tasks> = self.tasks.as_deref()?;
+        tasks.threads.are_open().then_some(tasks)
     }
 
-    /// Sets the VM's tasks, or forgets them.
-    pub(crate) fn set_tasks(&mut self, tasks: Option<Rc<Tasks>>) {
-        self.tasks = tasks;
+    /// Sets the VM's tasks.
+    pub(crate) fn set_tasks(&mut self, tasks: Own<Rc<Tasks>>) {
+        self.tasks = Some(tasks);
     }
 
-    /// The request `text` runs in `slot` now.
-    pub(crate) fn set_name(&mut self, slot: TaskId, text: &[u8]) {
-        let slot = slot as usize;
-        if self.names.len() <= slot {
-            self.names.resize(slot + 1, Name::default());
+    /// The request `text` is what a task runs now.
+    pub(crate) fn set_name(&mut self, task: TaskId, text: &[u8]) {
+        let task = task as usize;
+        if self.names.len() <= task {
+            self.names.resize(task + 1, Name::default());
         }
-        self.names[slot] = Name::new(text);
+        self.names[task] = Name::new(text);
     }
 
-    /// What runs, or ran last, in `slot`.
-    pub(crate) fn name(&self, slot: TaskId) -> Name {
-        self.names.get(slot as usize).copied().unwrap_or_default()
+    /// What a task runs, or ran last.
+    pub(crate) fn name(&self, task: TaskId) -> Name {
+        self.names.get(task as usize).copied().unwrap_or_default()
     }
 
     /// A session that nobody waits on.

@@ -1,0 +1,177 @@
+//! How the tasks of requests end: their results become answers, their errors too, or entries of the log.
+
+use super::arguments::service;
+use super::hooks::HOOK;
+use crate::codec::pack::Value;
+use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
+use crate::ltask::service::Service;
+use crate::lua::{Argument, Call, Fault, Full, Light};
+use crate::modules::pack;
+use crate::task::{Host, Reason, Tag, TaskId, Tasks};
+use std::rc::Rc;
+
+/// What the tasks of a service tell the service library.
+pub(super) struct Answers;
+
+impl Host for Answers {
+    fn finished(&self, call: &mut Call<'_>, results: Result<(i32, i32), Full>, tag: Tag) {
+        let packed = match results {
+            Ok((first, _)) => pack_all(call, first),
+            Err(Full) => Err("too many results".to_owned()),
+        };
+        match packed {
+            Ok(payload) => answer(call, tag, kind::RESPONSE, payload),
+            Err(text) => answer(call, tag, kind::ERROR, of_text(text.as_bytes())),
+        }
+    }
+
+    fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
+        let height = call.count();
+        if let Some(service) = call.data::<Service>()
+            && service.library.starting
+            && service.id == ROOT
+        {
+            // Without root there is nobody to end the system.
+            let reason = "root has failed; the log says why";
+            service.system().fail_boot(reason);
+            service.library.ended = true;
+        }
+        let described = without_limit(call, |call| describe(call, co, error, tag));
+        match described {
+            Ok(Some(payload)) => answer(call, tag, kind::ERROR, payload),
+            Ok(None) => {}
+            Err(text) if tag.session != 0 => {
+                answer(call, tag, kind::ERROR, of_text(text.as_bytes()));
+            }
+            Err(text) => {
+                if let Some(service) = call.data::<Service>() {
+                    service.system().log_text(service.id, &text);
+                }
+            }
+        }
+        call.drop_to(height);
+    }
+
+    fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
+        let Some(service) = call.data::<Service>() else {
+            return;
+        };
+        if service.dead {
+            return;
+        }
+        let name = service.library.name(id);
+        let text = b"the request's coroutine was closed before it answered";
+        answer(call, tag, kind::ERROR, of_text(text));
+        let height = call.count();
+        // There is no better place for an error in it.
+        let _ = forgotten(call, name.bytes(), tag.from);
+        call.drop_to(height);
+    }
+
+    /// A wait is off: its timer is not needed. An answer that still comes is dropped.
+    fn cancelled(&self, call: &mut Call<'_>, reason: Reason) {
+        if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
+            service.system().keeper.timers.cancel(service.id, timer);
+        }
+    }
+}
+
+fn of_text(text: &[u8]) -> Payload {
+    Payload::of(&[Value::String(text)])
+}
+
+fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
+    if let Some(service) = call.data::<Service>() {
+        // Who asked may have died; nothing is lost that anybody waits for.
+        service.post(Message {
+            from: service.id,
+            to: tag.from,
+            session: tag.session,
+            kind,
+            payload,
+        });
+    }
+}
+
+/// The values from `first` on as a payload; the error is a message.
+fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
+    match pack::block(call, first) {
+        Ok(Some(payload)) => Ok(payload),
+        Ok(None) => pack_copies(call, first).unwrap_or_else(|fault| Err(fault.to_string())),
+        Err(fault) => Err(fault.to_string()),
+    }
+}
+
+/// The same of values with a `__pairs`, which is code of the program's.
+#[cold]
+fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
+    let last = call.count();
+    let result = call.push(pack::PACK)?;
+    for index in first..=last {
+        call.push(Argument(index))?;
+    }
+    if tasks(call)?.threads.call(call, last - first + 1)? {
+        let Light(address) = call.light(result).unwrap_or(Light(0));
+        let size = call.integer(result + 1).unwrap_or(0);
+        return Ok(Ok(Payload::adopt(address, size as usize)));
+    }
+    Ok(Err(match call.string(result) {
+        Some(text) => String::from_utf8_lossy(text).into_owned(),
+        None => "error in a __pairs metamethod".to_owned(),
+    }))
+}
+
+fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
+    let tasks = service(call)?.library.tasks().cloned();
+    tasks.ok_or_else(crate::task::closed)
+}
+
+/// Runs `step` with no limit to the VM's memory: a service that has used up its own must be able to say so.
+pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<'_>) -> R) -> R {
+    let limit = call.memory().map(|memory| memory.set_limit(0));
+    let result = step(call);
+    if let (Some(memory), Some(limit)) = (call.memory(), limit) {
+        memory.set_limit(limit);
+    }
+    result
+}
+
+/// Has the library describe an error, for whoever waits for the request (a payload), or in the log. Else what went wrong
+/// with that.
+fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option<Payload>, String> {
+    let described = run_failed(call, co, error, tag);
+    let (result, ok) = described.map_err(|fault| fault.to_string())?;
+    if !ok {
+        return Err(match call.string(result) {
+            Some(text) => String::from_utf8_lossy(text).into_owned(),
+            None => "error while an error was described".to_owned(),
+        });
+    }
+    if tag.session == 0 {
+        return Ok(None);
+    }
+    call.drop_to(result);
+    Ok(Some(match pack_all(call, result) {
+        Ok(payload) => payload,
+        Err(text) => of_text(text.as_bytes()),
+    }))
+}
+
+/// → the index of what the hook has returned or raised, and whether it returned
+fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
+    let result = call.push(HOOK)?;
+    call.create("failed")?;
+    call.push(Argument(co))?;
+    call.push(Argument(error))?;
+    call.push(tag.from)?;
+    call.push(tag.session)?;
+    Ok((result, tasks(call)?.threads.call(call, 5)?))
+}
+
+fn forgotten(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
+    call.push(HOOK)?;
+    call.create("forgotten")?;
+    call.create(name.to_vec())?;
+    call.push(from)?;
+    tasks(call)?.threads.call(call, 3)
+}

@@ -1,0 +1,119 @@
+//! What the functions of these modules read and give: the service that calls, numbers of services, messages.
+
+use crate::ltask::log::Entry;
+use crate::ltask::message::{Message, Payload, ServiceId};
+use crate::ltask::service::Service;
+use crate::lua::{Call, Fault, Light, Stack, results};
+
+/// The service that calls; an error outside of one.
+#[inline]
+pub(super) fn service<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
+    match call.data() {
+        Some(service) => Ok(service),
+        None => Err(outside()),
+    }
+}
+
+#[cold]
+fn outside() -> Fault {
+    Fault::message("this works inside a service only")
+}
+
+/// A service's number at `index`.
+#[inline]
+pub(super) fn service_id(stack: &Stack, index: i32) -> Result<ServiceId, Fault> {
+    let id = stack.integer_in(index, 0..=u32::MAX.into(), "service id")?;
+    Ok(id as ServiceId)
+}
+
+/// A time in centiseconds at `index`, rounded up.
+pub(super) fn ticks(stack: &Stack, index: i32) -> Result<i64, Fault> {
+    let ticks = stack.number(index)?;
+    match ticks.is_nan() {
+        true => Err(Fault::argument(index, "time is not a number")),
+        false => Ok(ticks.ceil() as i64),
+    }
+}
+
+/// Address and size of the block that `index` and the next argument name; nil is nothing. It still belongs to the caller.
+pub(super) fn block(stack: &Stack, index: i32) -> Result<(usize, usize), Fault> {
+    if stack.is_none(index) {
+        return Ok((0, 0));
+    }
+    let Some(Light(address)) = stack.light(index) else {
+        return Err(Fault::expected(index, "pointer"));
+    };
+    let size = stack.integer_in(index + 1, 0..=i64::MAX, "size")?;
+    Ok((address, size as usize))
+}
+
+/// A message's type at `index`.
+pub(super) fn kind(stack: &Stack, index: i32, name: &str) -> Result<u8, Fault> {
+    Ok(stack.integer_in(index, 0..=254, name)? as u8)
+}
+
+/// The message `to, session, type [, pointer, size]` from argument 1 on; `from` is the sender. It takes the block.
+pub(super) fn message(stack: &Stack, from: ServiceId) -> Result<Message, Fault> {
+    let to = service_id(stack, 1)?;
+    let session = stack.integer(2)?;
+    let kind = kind(stack, 3, "message type")?;
+    let (address, size) = block(stack, 4)?;
+    Ok(Message {
+        from,
+        to,
+        session,
+        kind,
+        payload: Payload::adopt(address, size),
+    })
+}
+
+/// A payload as Lua has it, which it belongs to from then on: pointer and size; `None` when there is nothing.
+pub(super) fn given(payload: Payload) -> Option<(Light, i64)> {
+    let (address, size) = payload.give();
+    (address != 0).then_some((Light(address), size as i64))
+}
+
+results! {
+    /// An entry of the log: time in centiseconds, service, pointer and size of its payload.
+    pub(super) enum LogEntry {
+        None(()),
+        Empty((i64, i64)),
+        Whole((i64, i64, Light, i64)),
+    }
+}
+
+impl LogEntry {
+    pub(super) fn of(entry: Option<Entry>) -> LogEntry {
+        let Some(entry) = entry else {
+            return LogEntry::None(());
+        };
+        let (time, service) = (entry.time as i64, entry.service.into());
+        match given(entry.payload) {
+            Some((pointer, size)) => LogEntry::Whole((time, service, pointer, size)),
+            None => LogEntry::Empty((time, service)),
+        }
+    }
+}
+
+results! {
+    /// The same, with the label of the service behind its number.
+    pub(super) enum LabelledEntry {
+        None(()),
+        Empty((i64, i64, Option<String>)),
+        Whole((i64, i64, Option<String>, Light, i64)),
+    }
+}
+
+impl LabelledEntry {
+    pub(super) fn of(entry: Option<Entry>) -> LabelledEntry {
+        let label = entry.as_ref().and_then(|entry| entry.card.as_ref());
+        let label = label.map(|card| card.label());
+        match LogEntry::of(entry) {
+            LogEntry::None(()) => LabelledEntry::None(()),
+            LogEntry::Empty((time, service)) => LabelledEntry::Empty((time, service, label)),
+            LogEntry::Whole((time, service, pointer, size)) => {
+                LabelledEntry::Whole((time, service, label, pointer, size))
+            }
+        }
+    }
+}

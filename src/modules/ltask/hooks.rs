@@ -1,0 +1,72 @@
+//! What the service library does in rare cases: functions of `ltask.more`, which is loaded when the first one is called.
+
+use crate::lua::{
+    Argument, Call, Fault, Function, INDEX, Keep, Kept, Kind, Next, Outcome, Then, then,
+};
+
+/// Lua's own `require`.
+pub(super) static REQUIRE: Kept = Kept::new();
+/// The table `hooks` of `ltask.more`.
+static HOOKS: Kept = Kept::new();
+
+/// `(name, …)` → what the function of that name returns.
+pub(super) const HOOK: Function = Function::new(hook);
+
+/// Loads a module by Lua's own `require`.
+pub(super) fn require<R>(
+    call: &mut Call<'_>,
+    name: &'static str,
+    next: &'static Then,
+    kept: u32,
+) -> Result<Next<R>, Fault> {
+    call.kept(&REQUIRE)?;
+    call.create(name)?;
+    Ok(Next::call(1, next, kept))
+}
+
+fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let count = call.count();
+    let hooks = call.kept(&HOOKS)?;
+    if call.kind(hooks) == Kind::Table {
+        return run(call, hooks, count);
+    }
+    call.drop_to(count);
+    require(call, "ltask.more", then(loaded), count as u32)
+}
+
+fn loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    call.push(INDEX)?;
+    call.push(Argument(outcome.first))?;
+    call.create("hooks")?;
+    Ok(Next::call(2, then(found), outcome.kept))
+}
+
+fn found(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    let hooks = call.create(Keep(&HOOKS, Argument(outcome.first)))?;
+    run(call, hooks, outcome.kept as i32)
+}
+
+/// Calls the function of the table at `hooks` that the first of `count` values names, with the others.
+fn run(call: &mut Call<'_>, hooks: i32, count: i32) -> Result<Next, Fault> {
+    call.get(hooks, 1)?;
+    for index in 2..=count {
+        call.push(Argument(index))?;
+    }
+    Ok(Next::call(count - 1, then(results), 0))
+}
+
+/// All that was returned.
+pub(super) fn results(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    Ok(Next::pushed(call.count() + 1 - outcome.first))
+}
+
+/// Calls a hook with the values of the call, as the last act.
+pub(super) fn call_named(call: &mut Call<'_>, name: &'static str) -> Result<Next, Fault> {
+    let count = call.count();
+    call.push(HOOK)?;
+    call.create(name)?;
+    for index in 1..=count {
+        call.push(Argument(index))?;
+    }
+    Ok(Next::call(count + 1, then(results), 0))
+}

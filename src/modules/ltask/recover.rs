@@ -1,0 +1,73 @@
+//! Errors in the main loop: for want of memory, or because of corrupt bytes.
+
+use super::answers::without_limit;
+use super::arguments::service;
+use super::calls::library_tasks;
+use super::hooks::HOOK;
+use crate::ltask::message::kind;
+use crate::lua::{Argument, Call, Fault, Function, Next, Outcome, TO_TEXT, results, then};
+use crate::task::{Ending, Token};
+
+/// `core.serve(ok, ended)` → ended: of the protected main loop. An error in it is answered or logged, and
+/// the service goes on, also when that fails.
+pub(super) fn serve(call: &mut Call<'_>) -> Result<bool, Fault> {
+    if call.is_true(1) {
+        return Ok(call.is_true(2));
+    }
+    if !matches!(without_limit(call, call_hook), Ok(true)) {
+        let service = service(call)?;
+        let text = "error while an error was handled";
+        service.system().log_text(service.id, text);
+    }
+    Ok(false)
+}
+
+/// Has the library answer or log the error at 2.
+fn call_hook(call: &mut Call<'_>) -> Result<bool, Fault> {
+    call.push(HOOK)?;
+    call.create("recover")?;
+    call.push(Argument(2))?;
+    library_tasks(call, "serve")?.threads.call(call, 2)
+}
+
+results! {
+    /// What `recover` gives.
+    enum Recovered {
+        Nothing(()),
+        Request((u32, i64)),
+        Woken(bool),
+    }
+}
+
+/// `core.recover(err)` → from, session of the request that was at hand when the loop raised `err`, if it was
+/// one: it has no coroutine, and is to be answered. An answer that could not be read: who waits for it gets
+/// the error, and the results are true.
+pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
+    call.drop_to(1);
+    call.push(TO_TEXT)?;
+    call.push(Argument(1))?;
+    Ok(Next::<()>::call(1, then(recover), 0))
+});
+
+fn recover(call: &mut Call<'_>, outcome: Outcome) -> Result<Recovered, Fault> {
+    call.drop_to(outcome.first);
+    let service = service(call)?;
+    let (Some(head), tasks) = (
+        service.library.current.take(),
+        service.library.tasks().cloned(),
+    ) else {
+        return Ok(Recovered::Nothing(()));
+    };
+    if head.session == 0 {
+        return Ok(Recovered::Nothing(()));
+    }
+    if matches!(head.kind, kind::REQUEST | kind::SYSTEM) {
+        return Ok(Recovered::Request((head.from, head.session)));
+    }
+    let token = Token::Session(head.session);
+    let woken = tasks.map(|tasks| tasks.wakeup(call, token, 1, Ending::Raises));
+    Ok(match woken {
+        Some(Ok(true)) => Recovered::Woken(true),
+        _ => Recovered::Nothing(()),
+    })
+}

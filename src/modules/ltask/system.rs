@@ -1,0 +1,38 @@
+//! Messages to the service library itself: `ltask.syscall`.
+
+use super::handlers::{QUIT, new_table};
+use super::{hooks, start};
+use crate::lua::{Argument, Call, Fault, Function, Keep, Kept, Kind};
+
+/// The handlers of system messages besides the built-in ones, if there are any.
+pub(super) static SYSTEM_CALLS: Kept = Kept::new();
+
+/// `core.system_calls()` → the table of handlers of system messages.
+pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let mut table = call.kept(&SYSTEM_CALLS)?;
+    if call.kind(table) != Kind::Table {
+        table = call.create(Keep(&SYSTEM_CALLS, new_table()))?;
+    }
+    Ok(Argument(table))
+}
+
+/// Pushes the handler of the system message whose name is at 1. → whether there is one
+pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let height = call.count();
+    let table = call.kept(&SYSTEM_CALLS)?;
+    let handler = call.get(table, 1)?;
+    if call.kind(handler) == Kind::Function {
+        return Ok(true);
+    }
+    call.drop_to(height);
+    let handler = match call.string(1) {
+        Some(b"init") => start::INIT,
+        Some(b"quit") => QUIT,
+        Some(b"inspect") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "inspect")),
+        Some(b"tasks") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "tasks")),
+        Some(b"watch") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "watch")),
+        _ => return Ok(false),
+    };
+    call.push(handler)?;
+    Ok(true)
+}
