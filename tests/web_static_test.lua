@@ -435,6 +435,60 @@ t.test("an answer is the same whether or not middleware runs around it, and belo
   t.eq(seen.mounted, seen.plain)
 end)
 
+-- Bytes that the process has read of files; nil where that is not told.
+local function bytes_read()
+  local f = io.open "/proc/self/io"
+  if not f then return nil end
+  local count = f:read "a":match "rchar: (%d+)"
+  f:close()
+  return tonumber(count)
+end
+
+t.test("a small file is read once, and again when it has changed, unless the cache is off or too small", function()
+  local name, size = site .. "/kept.bin", 30000
+  local app = web.new()
+  app:static("/on", site):static("/off", site, { cache = false }):static("/few", site, { cache_file = size - 1 })
+  http.with(app, function(open)
+    local c = open()
+    local function cost(prefix)
+      local before = bytes_read()
+      local r = c:request("GET", prefix .. "/kept.bin")
+      return r.body, before and bytes_read() - before
+    end
+    t.write(name, ("a"):rep(size))
+    t.eq(cost "/on", ("a"):rep(size))
+    -- A file that was changed just now is not kept.
+    local deadline = loop.now() + 20
+    local body, read
+    repeat
+      loop.sleep(0.1)
+      body, read = cost "/on"
+      t.eq(body, ("a"):rep(size))
+    until not read or read < size or loop.now() > deadline
+    t.ok(not read or read < size, "it is never kept")
+    for _, prefix in ipairs { "/off", "/few" } do
+      for _ = 1, 2 do
+        body, read = cost(prefix)
+        t.eq(body, ("a"):rep(size))
+        t.ok(not read or read >= size, prefix)
+      end
+    end
+    local kept = c:request("GET", "/on/kept.bin", { "Range: bytes=5-9" })
+    t.eq({ kept.status, kept.body, kept.headers["content-range"] }, { 206, "aaaaa", "bytes 5-9/30000" })
+    kept = c:request("HEAD", "/on/kept.bin")
+    t.eq({ kept.status, kept.headers["content-length"] }, { 200, "30000" })
+    t.eq(c:request("GET", "/on/kept.bin", { "If-None-Match: " .. kept.headers.etag }).status, 304)
+    t.eq(c:request("GET", "/on/kept.bin", { "Range: bytes=0-0, 2-2" }).status, 206)
+    -- The same size, and the same time of the last change of content.
+    assert(os.execute(("touch -r %s %s.time"):format(t.quote(name), t.quote(name))))
+    t.write(name, ("b"):rep(size))
+    assert(os.execute(("touch -r %s.time %s"):format(t.quote(name), t.quote(name))))
+    t.eq(cost "/on", ("b"):rep(size))
+    os.remove(name)
+    t.eq(c:request("GET", "/on/kept.bin").status, 404)
+  end)
+end)
+
 t.test("a route of the app comes before a file", function()
   local r = http.once(function(app)
     app:static("/", site)
@@ -455,6 +509,8 @@ t.test("a folder that is not there, or wrong options, raise where static is call
   t.raises("app:static: option 'list' must be true or false, got \"yes\"", app.static, app, "/", site, { list = "yes" })
   t.raises("app:static: option 'max_age' must be a finite number of seconds from 0, got %-1",
     app.static, app, "/", site, { max_age = -1 })
+  t.raises("app:static: option 'cache' must be false or an integer from 0, got true",
+    app.static, app, "/", site, { cache = true })
   t.raises("'static' %(the prefix must", app.static, app, "files", site)
   t.raises("'static' %(the prefix must", app.static, app, "/:id", site)
   t.raises("bad argument #2 to 'static' %(path of a folder expected, got nil", app.static, app, "/")

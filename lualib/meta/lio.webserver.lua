@@ -121,6 +121,8 @@ function App:use(prefix, middleware) end
 ---@field immutable? boolean whether they never change; with `max_age`
 ---@field cache_control? string the whole value of `Cache-Control`
 ---@field precompressed? boolean whether `.br` and `.gz` copies beside the files are used; default true
+---@field cache? integer|false bytes of small files that are kept in memory; default 8 MiB; false or 0: none
+---@field cache_file? integer bytes that one of them may have; default 64 KiB
 
 ---Serves the files of a folder below a path: GET and HEAD, conditions, ranges, compressed copies. Paths that
 ---leave the folder are as if they were not there. Raises when the folder cannot be opened.

@@ -11,7 +11,6 @@
 //! | `keeper`, `gate`, `life` | a server's connections: how they come, wait and go | |
 //! | `due`, `serve`, `finish`, `tools` | from request to request, calling handlers | |
 //! | [`files`] | files as answers | 9110 sections 8, 13, 14 |
-//! | `site` | small files of a folder, answered at once | |
 //! | `request`, `list`, `lua` | the rest of what Lua sees: `lio.http` | |
 
 #![allow(dead_code)] // bridge: the raw server, which nothing but `http.exchange` uses any more.
@@ -21,7 +20,6 @@ pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod due;
 pub(crate) mod exchange;
-#[allow(dead_code)] // As for `server`.
 pub(crate) mod files;
 mod finish;
 mod gate;
@@ -33,7 +31,6 @@ pub(crate) mod request;
 pub(crate) mod router;
 mod serve;
 pub(crate) mod server;
-pub(crate) mod site;
 mod state;
 mod step;
 mod tools;

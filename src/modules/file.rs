@@ -57,7 +57,7 @@ fn failure(call: &'static str, (message, code): (&'static str, &'static str)) ->
 
 /// What hinders the opening of a file, in one word for programs.
 #[cold]
-fn refused(refusal: Refusal) -> Fault {
+pub(super) fn refused(refusal: Refusal) -> Fault {
     let words = match refusal {
         Refusal::NotAFile => NOT_A_FILE,
         Refusal::HasNul => ("the path has a NUL", "not found"),

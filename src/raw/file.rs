@@ -1,10 +1,7 @@
 //! Files for raw code that is not converted yet. // bridge
 
 use super::Fault;
-use super::object;
-use crate::file::{Facts, OpenFile, Refusal};
-use mlua::ffi::lua_State;
-use std::ffi::c_int;
+use crate::file::Refusal;
 
 impl From<Refusal> for Fault {
     fn from(refusal: Refusal) -> Fault {
@@ -19,13 +16,4 @@ impl From<Refusal> for Fault {
             Refusal::System(error) => Fault::io("open", &error),
         }
     }
-}
-
-/// What is known of the file at argument `index`.
-///
-/// # Safety
-/// As for [`object::check`].
-pub(crate) unsafe fn facts(state: *mut lua_State, index: c_int) -> Facts {
-    // SAFETY: the argument stays on the stack while the caller runs.
-    unsafe { *(*object::check::<OpenFile>(state, index)).facts() }
 }

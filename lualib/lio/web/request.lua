@@ -9,7 +9,7 @@ local http = require "lio.http"
 local misuse = require "lio.misuse"
 
 local head <const> = http.head
-local owner <const>, route_of <const>, whole_body <const> = head.owner, head.route, head.whole_body
+local owner <const>, whole_body <const> = head.owner, head.whole_body
 local body_of <const> = http.body_of
 local exchange_of <const> = exchanges.of_request
 
@@ -24,6 +24,7 @@ local getters = {
   version = head.version,
   host = head.host,
   cookies = head.cookies,
+  params = head.params,
   upgrade = head.upgrade,
 }
 
@@ -47,12 +48,6 @@ function getters.original_path(req) return req.path end
 
 function getters.headers(req)
   return setmetatable({ req }, Headers)
-end
-
-function getters.params(req)
-  local id = route_of(req)
-  if id == 0 then return {} end
-  return head.params(req, exchanges.serving_of(req).app.routes, id)
 end
 
 -- Nil when the peer is gone already.

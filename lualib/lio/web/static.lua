@@ -1,7 +1,6 @@
 -- `app:static(prefix, dir [, opts])`: serves a folder's files. Paths that leave the folder, and names that
 -- begin with a dot, are as if they were not there: the app's `not_found` answers.
 
-local exchanges = require "lio.web.exchange"
 local file = require "lio.file"
 local http = require "lio.http"
 local failure = require "lio.web.failure"
@@ -12,9 +11,14 @@ local options = require "lio.options"
 -- Where a response keeps its request.
 local REQUEST <const> = 3
 
+-- Bytes of files that are kept to be sent again, and of one of them, unless the options say otherwise.
+local CACHE <const>, CACHE_FILE <const> = 8 * 1024 * 1024, 64 * 1024
+
 local OPTIONS <const> = {
   list = options.boolean, index = options.string, hidden = options.boolean, max_age = files.max_age,
   immutable = options.boolean, cache_control = options.string, precompressed = options.boolean,
+  cache = options.either(options.rule("false", function(value) return value == false end), options.integer(0)),
+  cache_file = options.integer(0),
 }
 
 local function not_found(app, req, res)
@@ -54,7 +58,7 @@ function Site:send(res, path, f)
   local kind, compressible = http.media_type(path)
   local varies = compressible and self.precompressed and not res.code
   if varies then
-    local copy, coding = self.native:compressed(path, f, res[REQUEST], exchanges.serving(res).net.clock)
+    local copy, coding = self.native:compressed(path, f, res[REQUEST])
     if copy then
       f:close()
       return files.answer(res, copy, kind, coding, true, self.cache)
@@ -117,7 +121,13 @@ return function(app, prefix, dir, opts)
   local folder, message = file.folder(dir)
   if not folder then misuse.raise(("app:static: cannot serve '%s': %s"):format(dir, message:gsub("^open: ", ""))) end
   local cache, precompressed = files.cache_control(opts), opts.precompressed ~= false
-  local native = http.site(folder, opts.hidden, precompressed, cache)
+  local native = http.site(folder, {
+    hidden = opts.hidden,
+    precompressed = precompressed,
+    cache_control = cache,
+    cache = opts.cache == nil and CACHE or opts.cache or 0,
+    cache_file = opts.cache_file or CACHE_FILE,
+  })
   local site = setmetatable({
     folder = folder,
     native = native,
@@ -128,7 +138,12 @@ return function(app, prefix, dir, opts)
     cache = cache,
   }, Site)
   prefix = prefix:gsub("/+$", "")
-  local function handle(req, res) return site:handle(app, req, res) end
+  local answer <const> = native.answer
+  local function handle(req, res)
+    local done, why, code = answer(native, req)
+    if done == true then return res end
+    return site:handle(app, req, res, done, why, code)
+  end
   if prefix ~= "" then app:add_entry("GET", prefix, handle, "static") end
   app:add_entry("GET", prefix .. "/", handle, "static")
   return app:add_entry("GET", prefix .. "/*rest", handle, "static")

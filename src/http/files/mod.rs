@@ -18,7 +18,6 @@ mod site;
 mod tests;
 mod validators;
 
-pub(crate) use copies::{Absent, accepted, find_copy};
-#[allow(unused_imports)] // The binding follows.
-pub(crate) use site::{Content, Options, Representation, Site};
+pub(crate) use copies::{accepted, find_copy};
+pub(crate) use site::{Options, Representation, Site};
 pub(crate) use validators::{Choice, Validators};

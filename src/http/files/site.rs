@@ -2,7 +2,7 @@
 //! validators are of one moment.
 
 use super::cache::Cache;
-use super::copies::{Absent, is_copy, path_of};
+use super::copies::{Absent, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
@@ -167,6 +167,26 @@ impl Site {
         None
     }
 
+    /// The compressed copy of a file that the client likes best, opened, and its coding; `now` in nanoseconds.
+    pub(crate) fn open_copy(
+        &mut self,
+        folder: &mut Folder,
+        path: &[u8],
+        original: &Facts,
+        accepted: [Option<&'static str>; 2],
+        now: u64,
+    ) -> Option<(OpenFile, &'static str)> {
+        if accepted == [None; 2] || self.absent.has(path, now) {
+            return None;
+        }
+        let open = |name: &[u8]| folder.open_beneath(name);
+        let found = find_copy(open, path, original, accepted);
+        if found.is_none() {
+            self.absent.note(path, now);
+        }
+        found
+    }
+
     /// The bytes of a representation that answer a request, when they are few: its content, or one part; `None` when they
     /// are not, or cannot be read.
     pub(crate) fn load(
@@ -181,7 +201,8 @@ impl Site {
                 [part] => (part.first, part.length),
                 _ => return None,
             },
-            _ => return Some(Bytes::new()),
+            Choice::NotModified => return Some(Bytes::new()),
+            Choice::Failed | Choice::Unsatisfiable => return None,
         };
         let file = match &found.content {
             Content::Bytes(bytes) => {
@@ -201,7 +222,7 @@ impl Site {
         }
     }
 
-    /// Hands over the fields of an answer but its type and length.
+    /// Hands over the fields of an answer but its length.
     pub(crate) fn each_field(
         &self,
         found: &Representation,
@@ -231,6 +252,7 @@ impl Site {
             let value = format!("bytes {}-{last}/{size}", part.first);
             add(b"Content-Range", value.as_bytes());
         }
+        add(b"Content-Type", media::with_charset(found.kind).as_bytes());
     }
 }
 
@@ -238,11 +260,6 @@ impl Representation {
     /// Its validators; `now` in seconds since the epoch.
     pub(crate) fn validators(&self, now: u64) -> Validators {
         Validators::of(&self.facts, self.coding, now)
-    }
-
-    /// The value of `Content-Type`.
-    pub(crate) fn content_type(&self) -> String {
-        media::with_charset(self.kind)
     }
 
     /// The file that the client has asked for, if it was opened to be sent.

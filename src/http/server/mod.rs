@@ -61,7 +61,7 @@ use connection::Connection;
 use draft::Draft;
 use landing::Landing;
 use slab::Slab;
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -138,6 +138,11 @@ impl<T: Transport> Server<T> {
             phase: Phase::Serving,
             awaited: false,
         }
+    }
+
+    /// The routes of the app.
+    pub(crate) fn routes(&self) -> Ref<'_, Routes> {
+        self.routes.borrow()
     }
 
     /// How many connections there are.

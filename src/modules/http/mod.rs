@@ -12,6 +12,7 @@ pub(crate) mod respond;
 pub(crate) mod routes;
 pub(crate) mod serve;
 pub(crate) mod server;
+pub(crate) mod site;
 pub(crate) mod spool;
 mod transport;
 
@@ -53,7 +54,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"serve", serve::SERVE),
     (c"server", server::NEW),
     (c"set_field", respond::SET_FIELD),
-    (c"site", function!(crate::http::site::new)), // bridge
+    (c"site", site::NEW),
     (c"spool", spool::NEW),
 ];
 

@@ -5,6 +5,7 @@
 //! else has that name.
 
 use super::fields::{strings, table};
+use super::machine::Handle;
 use super::pairs::{Named, Parameters, named};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
@@ -12,7 +13,7 @@ use crate::codec::http1::request::RequestHead;
 use crate::codec::http1::section;
 use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
-use crate::http::router::routes::RouteId;
+use crate::http::router::routes::{RouteId, Routes};
 use crate::lua::{
     Argument, Call, Closure, Decoded, Fault, Field, Function, Holder, Kind, Metatable, Next, Nil,
     Noted, Object, Outcome, Part, Value, results, then, upvalue,
@@ -236,14 +237,29 @@ fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
     })
 }
 
-/// `head:params(routes, id)` → the route's parameters by name, percent-decoded.
+/// `head:params([routes, id])` → the parameters of a route by name, percent-decoded: of that one, or of its own.
 fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
-    let path = head(call, 1)?.route_path();
-    let routes = call.object::<AppRoutes>(2)?.0.borrow();
+    let (request, bytes) = call.tail::<Request>(1)?;
+    if call.is_none(2) {
+        let id = request.route;
+        let server = call.field(1, SERVER)?;
+        let path = head(call, 1)?.route_path();
+        return Ok(match call.as_object::<Handle>(server) {
+            Some(handle) => parameters(&handle.machine.server.borrow().routes(), path, id),
+            None => Parameters::none(),
+        });
+    }
+    let path = request.read(bytes).route_path();
     let id = RouteId::from_number(call.integer(3)?);
+    let routes = call.object::<AppRoutes>(2)?.0.borrow();
+    Ok(parameters(&routes, path, id))
+}
+
+/// What the raw `path` has in the place of the parameters of a route.
+fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     let mut scratch = Vec::new();
     let Some((id, path)) = id.zip(uri::normal_path(path, &mut scratch)) else {
-        return Ok(Parameters::none());
+        return Parameters::none();
     };
     let found = routes.with_values(path, id, |values| {
         let values = values.iter().enumerate();
@@ -253,7 +269,7 @@ fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
             None => Parameters::Many(named(Pairs::of_parameters(all))),
         }
     });
-    Ok(found.unwrap_or_else(Parameters::none))
+    found.unwrap_or_else(Parameters::none)
 }
 
 /// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method

@@ -1,0 +1,166 @@
+//! A folder that is served, `http.site`: small files are answered in one call. lualib/lio/web/static.lua does the rest:
+//! directories, what is not there, several ranges, long files, and requests that middleware has a say in.
+
+use super::files::Copied;
+use super::machine::{Handle, Machine};
+use super::request::{self, Request, SERVER};
+use crate::codec::uri;
+use crate::event::clock::monotonic_nanos;
+use crate::file::OpenFile;
+use crate::file::folder::Folder;
+use crate::http::files::{Choice, Options, Representation, Site, accepted};
+use crate::http::server::{Body, Intent, Kind, RequestId, Responded, Response};
+use crate::lua::{Call, Fault, Field, Function, New, NewWith, Object, results};
+use crate::modules::file::refused;
+use std::ffi::CStr;
+use std::rc::Rc;
+
+/// The parameter of the route that is the path below the prefix.
+const REST: &str = "rest";
+
+impl Object for Site {
+    const NAME: &'static CStr = c"lio.http.site";
+    const USER_VALUES: i32 = 1;
+    const METHODS: &'static [(&'static CStr, Function)] = &[
+        (c"answer", Function::new(answer)),
+        (c"compressed", Function::new(compressed)),
+    ];
+}
+
+const FOLDER: Field<Site> = Field::new(1);
+
+/// `http.site(folder, options)` → a site, by these options of `app:static`: `hidden`, `precompressed`, `cache_control`,
+/// `cache` and `cache_file`.
+pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
+    call.object::<Folder>(1)?;
+    let hidden = call.raw_field(2, "hidden")?;
+    let precompressed = call.raw_field(2, "precompressed")?;
+    let cache_control = call.raw_field(2, "cache_control")?;
+    let cache = call.raw_field(2, "cache")?;
+    let cache_file = call.raw_field(2, "cache_file")?;
+    let bytes = |index| {
+        call.as_integer(index)
+            .and_then(|size| usize::try_from(size).ok())
+    };
+    let site = Site::new(Options {
+        hidden: call.is_true(hidden),
+        precompressed: call.is_true(precompressed),
+        cache_control: call.string(cache_control).map(Box::from),
+        cache: bytes(cache).unwrap_or(0),
+        cache_file: bytes(cache_file).unwrap_or(0),
+    });
+    Ok::<_, Fault>(NewWith::new(site, [(FOLDER, 1)]))
+});
+
+results! {
+    /// What became of a request.
+    enum Answered {
+        /// The answer is queued.
+        Done(bool),
+        /// It is Lua's, with what was opened.
+        Opened(New<OpenFile>),
+        /// It is Lua's from the beginning.
+        Pass(()),
+    }
+}
+
+/// What an answer is made for.
+struct Asked {
+    machine: Rc<Machine>,
+    id: RequestId,
+    path: Vec<u8>,
+}
+
+/// `site:answer(req)` → true when the answer is queued; a file or directory that was opened, which the caller
+/// answers with; `nil, message, code` when it cannot be opened; nil when the caller has to look from the beginning.
+fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
+    let Some(Asked { machine, id, path }) = asked(call)? else {
+        return Ok(Answered::Pass(()));
+    };
+    let clock = machine.clock();
+    let accepted = accepted(request::head(call, 2)?);
+    let folder = call.field(1, FOLDER)?;
+    let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
+    let found = match site.find(folder, path, accepted, clock) {
+        Ok(found) => found,
+        Err(Ok(directory)) => return Ok(Answered::Opened(New::of(directory))),
+        Err(Err(refusal)) => return Err(refused(refusal)),
+    };
+    let validators = found.validators(clock.unix);
+    let choice = validators.choose(request::head(call, 2)?, found.facts.size);
+    let Some(content) = call.object_mut::<Site>(1)?.load(&found, &choice, clock) else {
+        return Ok(pass(found));
+    };
+    let mut server = machine.server.borrow_mut();
+    let Some(draft) = server.draft(id) else {
+        return Ok(Answered::Pass(()));
+    };
+    let mut can_be_sent = true;
+    call.object::<Site>(1)?
+        .each_field(&found, &validators, &choice, |name, value| {
+            can_be_sent &= draft.add(name, value).is_ok();
+        });
+    if !can_be_sent {
+        draft.forget();
+        return Ok(pass(found));
+    }
+    let response = Response {
+        status: choice.status(),
+        kind: Kind::None,
+        body: match choice {
+            Choice::NotModified => Body::None,
+            _ => Body::Shared(content),
+        },
+    };
+    Ok(Answered::Done(
+        server.respond(id, response, clock) == Responded::Done,
+    ))
+}
+
+/// Lua answers.
+fn pass(found: Representation) -> Answered {
+    match found.into_original() {
+        Some(file) => Answered::Opened(New::of(file)),
+        None => Answered::Pass(()),
+    }
+}
+
+/// What the request at argument 2 asks of the site at 1; `None` when that is not so simple. Middleware, or a handler that
+/// has looked at the request or has set something, may have a say.
+fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
+    let known = request::is_known(call, 2)?;
+    let server = call.field(2, SERVER)?;
+    let site = call.object::<Site>(1)?;
+    let (request, bytes) = call.tail::<Request>(2)?;
+    let machine = match call.as_object::<Handle>(server) {
+        Some(handle) if !known => handle.machine.clone(),
+        _ => return Ok(None),
+    };
+    let path = {
+        let mut server = machine.server.borrow_mut();
+        let id = RequestId::from_number(request.id);
+        let plain = id.filter(|id| server.intent(*id) == Some(Intent::Plain));
+        let routes = server.routes();
+        let mut scratch = Vec::new();
+        let path = uri::normal_path(request.read(bytes).route_path(), &mut scratch);
+        let rest = path
+            .zip(request.route())
+            .and_then(|(path, route)| match routes.is_wrapped() {
+                true => None,
+                false => routes.value_of(path, route, REST),
+            });
+        plain.zip(rest.and_then(|rest| site.path(rest)))
+    };
+    Ok(path.map(|(id, path)| Asked { machine, id, path }))
+}
+
+/// `site:compressed(path, file, req)` → as `http.compressed`; that there is none is remembered for a moment.
+fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
+    let path = call.bytes(2)?.to_vec();
+    let facts = *call.object::<OpenFile>(3)?.facts();
+    let accepted = accepted(request::head(call, 4)?);
+    let folder = call.field(1, FOLDER)?;
+    let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
+    let found = site.open_copy(folder, &path, &facts, accepted, monotonic_nanos());
+    Ok(Copied::from(found))
+}
