@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::function::Function;
 use super::stack::{Stack, at};
-use super::thread::Threads;
+use super::threads::Threads;
 use mlua::ffi;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;

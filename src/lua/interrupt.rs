@@ -9,7 +9,7 @@ use super::call::Call;
 use super::fault::Fault;
 use super::home::{self, Home};
 use super::step::only;
-use super::thread::Threads;
+use super::threads::Threads;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
 use std::ffi::c_int;

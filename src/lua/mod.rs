@@ -45,12 +45,10 @@
 //! | `interrupt` | what another thread has a VM do |
 //! | `traceback` | where a coroutine is |
 //! | `warning` | what a VM of our own writes to standard error |
-//! | `thread` | coroutines |
-//! | `anchors` | what keeps them alive |
+//! | `threads` | coroutines: `places`, `anchors` that keep them alive, `resume`, `links`, `values`, `call` |
 //! | `text` | values as text |
 //! | `frames` | functions that are active on them |
 
-mod anchors;
 mod block;
 mod bound;
 mod build;
@@ -85,7 +83,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod text;
-mod thread;
+mod threads;
 mod traceback;
 mod values;
 pub(crate) mod vm;
@@ -114,7 +112,7 @@ pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::{Kind, Stack, upvalue};
 pub(crate) use step::then;
 pub(crate) use text::{ERROR_TEXT, TO_TEXT};
-pub(crate) use thread::{
+pub(crate) use threads::{
     Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,
 };
 pub(crate) use traceback::{MainTraceback, Traceback};
