@@ -4,6 +4,7 @@
 //! nothing that looks up. No other userdata can begin with it: Lua code cannot write into a block. A value that was
 //! dropped, met by a finalizer that runs later, is refused like a wrong type.
 
+use super::state::{Key, State, at};
 use mlua::ffi::{self, lua_State};
 use std::any::TypeId;
 use std::ffi::{c_int, c_void};
@@ -30,19 +31,6 @@ pub(super) fn type_number<T: 'static>() -> u64 {
 pub(super) fn shared_key<T: 'static>() -> *const c_void {
     struct Of<T>(std::marker::PhantomData<T>);
     identity::<Of<T>>()
-}
-
-/// A registry key: what counts is its address, so it must not be zero-sized.
-pub(crate) struct Key(#[allow(dead_code)] u8);
-
-impl Key {
-    pub(crate) const fn new(seed: u8) -> Self {
-        Key(seed)
-    }
-
-    pub(crate) fn pointer(&'static self) -> *const c_void {
-        (self as *const Key).cast()
-    }
 }
 
 #[repr(C)]
@@ -116,23 +104,33 @@ impl Block {
         }
     }
 
-    /// The bytes behind a living `T`, which were written when it was made; they do not change.
-    ///
-    /// # Safety
-    /// As for [`Block::get`]; the slice holds as long.
-    pub(super) unsafe fn tail<'b, T: 'static>(self) -> Option<(&'b T, &'b [u8])> {
-        // SAFETY: what is behind the slot was written whole before the key was.
-        unsafe {
-            let value = self.get::<T>()?;
-            let bytes = self.start.cast::<Slot<T>>().add(1).cast::<u8>();
-            let size = self.size - size_of::<Slot<T>>();
-            Some((&*value, std::slice::from_raw_parts(bytes, size)))
-        }
-    }
-
     /// The address by which Lua knows it.
     pub(crate) fn address(self) -> usize {
         self.start.addr()
+    }
+}
+
+impl State {
+    /// Where the object at `index` is, when it is a living `T`. The pointer holds while the object is reachable.
+    #[inline(always)]
+    pub(super) fn find<T: 'static>(&self, index: c_int) -> Option<*mut T> {
+        // SAFETY: asks what is there; a value on a stack is reachable.
+        unsafe { Block::at(self.state, at(index)).get::<T>() }
+    }
+
+    /// The object at `index`, and the bytes behind it, which were written when it was made; they do not change.
+    ///
+    /// # Safety
+    /// The two are not used when the object is reachable no more.
+    pub(super) unsafe fn tail<'b, T: 'static>(&self, index: c_int) -> Option<(&'b T, &'b [u8])> {
+        // SAFETY: what is behind the slot was written whole before the key was.
+        unsafe {
+            let block = Block::at(self.state, at(index));
+            let value = block.get::<T>()?;
+            let bytes = block.start.cast::<Slot<T>>().add(1).cast::<u8>();
+            let size = block.size - size_of::<Slot<T>>();
+            Some((&*value, std::slice::from_raw_parts(bytes, size)))
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! Tables of functions that have an upvalue in common.
 
 use super::function::Function;
+use super::pusher::Pusher;
+use super::returns::Push;
 use super::returns::sealed::Sealed;
-use super::returns::{Push, Pusher};
-use super::stack::at;
-use mlua::ffi;
 use std::ffi::{CStr, c_int};
 
 /// A table that gets functions with the value at an index of the function's stack as their upvalue: the table at `table`,
@@ -19,32 +18,30 @@ pub(crate) struct Functions {
 impl Sealed for Functions {}
 impl Push for Functions {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise; only a table is read and written.
-        unsafe {
-            ffi::luaL_checkstack(state, 8, std::ptr::null());
-            match self.table {
-                Some(index) => ffi::lua_pushvalue(state, at(index)),
-                None => ffi::lua_createtable(state, 0, 4),
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.need(8, None);
+        match self.table {
+            Some(index) => to.push_copy(index),
+            None => to.push_table(0, 4),
+        }
+        if let Some(copied) = self.copied {
+            to.push_copy(copied);
+            to.push_nil();
+            let key = to.count();
+            while to.next() {
+                to.push_copy(key - 2);
+                to.push_copy(key);
+                to.push_copy(key + 1);
+                to.set_pair();
+                to.drop_to(key);
             }
-            let table = ffi::lua_gettop(state);
-            ffi::luaL_checktype(state, table, ffi::LUA_TTABLE);
-            if let Some(copied) = self.copied {
-                ffi::luaL_checktype(state, at(copied), ffi::LUA_TTABLE);
-                ffi::lua_pushnil(state);
-                while ffi::lua_next(state, copied) != 0 {
-                    ffi::lua_pushvalue(state, -2);
-                    ffi::lua_rotate(state, -2, 1);
-                    ffi::lua_rawset(state, table);
-                }
-            }
-            for (name, function) in self.list {
-                ffi::lua_pushstring(state, name.as_ptr());
-                ffi::lua_pushvalue(state, at(self.upvalue));
-                function.push(state, 1);
-                ffi::lua_rawset(state, table);
-            }
+            to.drop_to(key - 2);
+        }
+        for (name, function) in self.list {
+            to.push_string(name.to_bytes());
+            to.push_copy(self.upvalue);
+            to.push_closure(function.0, 1);
+            to.set_pair();
         }
     }
 }
@@ -56,21 +53,15 @@ pub(crate) struct Lazy(pub(crate) Function, pub(crate) Option<c_int>);
 impl Sealed for Lazy {}
 impl Push for Lazy {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise.
-        unsafe {
-            ffi::luaL_checkstack(state, 8, std::ptr::null());
-            ffi::lua_createtable(state, 0, 4);
-            ffi::lua_createtable(state, 0, 1);
-            ffi::lua_pushstring(state, c"__index".as_ptr());
-            if let Some(index) = self.1 {
-                ffi::lua_pushvalue(state, at(index));
-            }
-            self.0.push(state, self.1.is_some().into());
-            ffi::lua_rawset(state, -3);
-            ffi::lua_setmetatable(state, -2);
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_table(0, 0);
+        to.push_table(0, 1);
+        if let Some(index) = self.1 {
+            to.push_copy(index);
         }
+        to.push_closure(self.0.0, self.1.is_some().into());
+        to.set_field(c"__index");
+        to.set_top_metatable();
     }
 }
 
@@ -80,15 +71,13 @@ pub(crate) struct Entry<V>(pub(crate) c_int, pub(crate) c_int, pub(crate) V);
 impl<V: Push> Sealed for Entry<V> {}
 impl<V: Push> Push for Entry<V> {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
+    fn push(&mut self, mut to: Pusher<'_>) {
         self.2.push(to.again());
-        // SAFETY: a pusher's promise; only a table is written.
-        unsafe {
-            ffi::luaL_checktype(state, at(self.0), ffi::LUA_TTABLE);
-            ffi::lua_pushvalue(state, at(self.1));
-            ffi::lua_pushvalue(state, -2);
-            ffi::lua_rawset(state, self.0);
-        }
+        let value = to.count();
+        to.push_copy(self.0);
+        to.push_copy(self.1);
+        to.push_copy(value);
+        to.set_pair();
+        to.drop_top();
     }
 }

@@ -16,24 +16,10 @@ pub(crate) enum Chunk<'a> {
 
 impl Sealed for Chunk<'_> {}
 impl Push for Chunk<'_> {
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: the chunk outlives the call; what Lua's loader leaves is a function or an error.
-        unsafe {
-            let state = to.state();
-            let any = std::ptr::null();
-            let loaded = match self {
-                Chunk::Text(text, name) => {
-                    let start = text.as_ptr().cast();
-                    ffi::luaL_loadbufferx(state, start, text.len(), name.as_ptr(), any)
-                }
-                Chunk::File(path) => {
-                    let path = path.map_or(any, CStr::as_ptr);
-                    ffi::luaL_loadfilex(state, path, any)
-                }
-            };
-            if loaded != ffi::LUA_OK {
-                ffi::lua_error(state);
-            }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        match self {
+            Chunk::Text(text, name) => to.push_code(text, name, None),
+            Chunk::File(path) => to.push_file(*path),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Errors that a step raises when it is over, and failures that it returns.
 
 use super::failure::Failure;
-use super::returns::{Pusher, safely};
-use super::stack::at;
-use mlua::ffi::{self, lua_State};
+use super::pusher::Pusher;
+use super::returns::safely;
+use super::state::Kind;
+use mlua::ffi::lua_State;
 use std::any::Any;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,8 +98,8 @@ impl Fault {
     /// # Safety
     /// As for a raise of that function.
     pub(crate) unsafe fn raise_raw(self, state: *mut lua_State) -> ! {
-        // SAFETY: a raw function raises as its last act.
-        unsafe { self.raise(state) }
+        // SAFETY: a raw function raises as its last act, with room for what it raises.
+        self.raise(&mut unsafe { Pusher::new(state) })
     }
 
     /// The error value at an index of the stack, with the position of the Lua code that made the call before it if it is a
@@ -143,68 +144,59 @@ impl Fault {
         Fault::message(panic_message(panic))
     }
 
-    /// Raises it.
-    ///
-    /// # Safety
-    /// `state` is that of the function whose step has ended; no frame of the step is left.
+    /// Raises it: what is left of it lies in the store while Lua copies it.
     #[cold]
-    pub(super) unsafe fn raise(self, state: *mut lua_State) -> ! {
+    pub(super) fn raise(self, to: &mut Pusher<'_>) -> ! {
         // Where nothing is returned, its message is raised.
         let fault = self.returned();
         let fault = fault.map_or_else(|fault| fault, |failure| Fault::message(failure.message()));
-        // SAFETY: what is left of it lies in the store while Lua copies it, so that a raise skips only plain data. There
-        // is room, or a raise for want of it.
-        unsafe {
-            if ffi::lua_checkstack(state, 20) == 0 {
-                drop(fault);
-                // Raises Lua's own message.
-                ffi::luaL_checkstack(state, 20, std::ptr::null());
-                ffi::lua_error(state);
-            }
-            if let Cause::Value(index) = *fault.0 {
-                drop(fault);
-                ffi::lua_pushvalue(state, at(index));
-                ffi::lua_error(state);
-            }
-            if let Cause::Located(index) = *fault.0 {
-                drop(fault);
-                if ffi::lua_type(state, at(index)) == ffi::LUA_TSTRING {
-                    ffi::luaL_where(state, 1);
-                    ffi::lua_pushvalue(state, index);
-                    ffi::lua_concat(state, 2);
-                } else {
-                    ffi::lua_pushvalue(state, index);
-                }
-                ffi::lua_error(state);
-            }
-            let place = match &*fault.0 {
-                Cause::Argument(place, _) | Cause::Expected(place, _) => {
-                    Some((place.index, place.call))
-                }
-                Cause::Convert(index) => Some((*index, None)),
-                _ => None,
-            };
-            safely(*fault.0, Pusher::new(state), |cause, to| {
-                push_cause(cause, to.state())
-            });
-            if let Some((index, None)) = place {
-                ffi::luaL_argerror(state, index, ffi::lua_tostring(state, -1));
-            }
-            ffi::luaL_where(state, 1);
-            ffi::lua_rotate(state, -2, 1);
-            if let Some((index, Some((call, shift)))) = place {
-                push(state, b"bad argument #");
-                ffi::lua_pushinteger(state, (index + shift).into());
-                push(state, b" to '");
-                push(state, call.as_bytes());
-                push(state, b"' (");
-                ffi::lua_rotate(state, -6, 5);
-                push(state, b")");
-                ffi::lua_concat(state, 7);
-            }
-            ffi::lua_concat(state, 2);
-            ffi::lua_error(state)
+        if !to.has_room(20) {
+            drop(fault);
+            // Raises Lua's own message.
+            to.need(20, None);
+            to.raise_top();
         }
+        let (place, value) = match &*fault.0 {
+            Cause::Argument(place, _) | Cause::Expected(place, _) => {
+                (Some((place.index, place.call)), None)
+            }
+            Cause::Convert(index) => (Some((*index, None)), None),
+            Cause::Value(index) => (None, Some((*index, false))),
+            Cause::Located(index) => (None, Some((*index, true))),
+            Cause::Message(_) | Cause::Returned(_) => (None, None),
+        };
+        match value {
+            Some((index, is_located)) => {
+                drop(fault);
+                to.push_copy(index);
+                if !is_located || to.kind(index) != Kind::String {
+                    to.raise_top();
+                }
+            }
+            None => safely(*fault.0, to.again(), |cause, to| push_cause(cause, to)),
+        }
+        match place {
+            Some((index, None)) => to.raise_argument(index),
+            Some((index, Some((call, shift)))) => {
+                let message = to.count();
+                to.push_place(1);
+                to.push_string(b"bad argument #");
+                to.push_integer((index + shift).into());
+                to.push_string(b" to '");
+                to.push_string(call.as_bytes());
+                to.push_string(b"' (");
+                to.push_copy(message);
+                to.push_string(b")");
+                to.concatenate(8);
+            }
+            None => {
+                let message = to.count();
+                to.push_place(1);
+                to.push_copy(message);
+                to.concatenate(2);
+            }
+        }
+        to.raise_top()
     }
 }
 
@@ -236,42 +228,33 @@ pub(super) fn panic_message(panic: Box<dyn Any + Send>) -> String {
 }
 
 /// Pushes the message of a cause.
-fn push_cause(cause: &Cause, state: *mut lua_State) {
-    // SAFETY: a pusher has room for this.
-    unsafe {
-        match cause {
-            Cause::Argument(_, text) | Cause::Message(text) => push(state, text.as_bytes()),
-            Cause::Expected(place, what) => push_expected(state, place.index, what),
-            Cause::Convert(index) => push_expected(state, *index, "string"),
-            Cause::Value(_) | Cause::Located(_) | Cause::Returned(_) => ffi::lua_pushnil(state),
-        }
+fn push_cause(cause: &Cause, mut to: Pusher<'_>) {
+    match cause {
+        Cause::Argument(_, text) | Cause::Message(text) => to.push_string(text.as_bytes()),
+        Cause::Expected(place, what) => push_expected(&mut to, place.index, what),
+        Cause::Convert(index) => push_expected(&mut to, *index, "string"),
+        Cause::Value(_) | Cause::Located(_) | Cause::Returned(_) => to.push_nil(),
     }
-}
-
-/// Pushes a string.
-unsafe fn push(state: *mut lua_State, bytes: &[u8]) {
-    // SAFETY: pointer and length are of one slice; the caller has made room.
-    unsafe { ffi::lua_pushlstring(state, bytes.as_ptr().cast(), bytes.len()) };
 }
 
 /// Pushes `what expected, got …`, of the value at `index`.
-unsafe fn push_expected(state: *mut lua_State, index: c_int, what: &str) {
-    // SAFETY: the name of a type is static, that of a metatable lies on the stack until it is copied. The value is looked
-    // at before anything is pushed, which would lie where an argument is missing.
-    unsafe {
-        let kind = ffi::lua_type(state, index);
-        push(state, what.as_bytes());
-        push(state, b" expected, got ");
-        let has_name = kind != ffi::LUA_TNONE
-            && ffi::luaL_getmetafield(state, index, c"__name".as_ptr()) == ffi::LUA_TSTRING;
-        if !has_name {
-            // `luaL_getmetafield` pushes nothing for nil; anything else but a string is left below, and not shown.
-            let name = match kind {
-                ffi::LUA_TLIGHTUSERDATA => c"light userdata",
-                kind => CStr::from_ptr(ffi::lua_typename(state, kind)),
-            };
-            ffi::lua_pushstring(state, name.as_ptr());
-        }
-        ffi::lua_concat(state, 3);
+fn push_expected(to: &mut Pusher<'_>, index: c_int, what: &str) {
+    // The value is looked at before anything is pushed, which would lie where an argument is missing.
+    let name = match to.kind(index) {
+        Kind::LightUserdata => "light userdata",
+        _ => to.type_name(index),
+    };
+    let has_fields = to.kind(index) != Kind::None;
+    to.push_string(what.as_bytes());
+    to.push_string(b" expected, got ");
+    let found = to.count() + 1;
+    match has_fields {
+        true => to.push_metafield(index, c"__name"),
+        false => to.push_nil(),
     }
+    if to.kind(found) != Kind::String {
+        to.drop_to(found - 1);
+        to.push_string(name.as_bytes());
+    }
+    to.concatenate(3);
 }

@@ -3,12 +3,13 @@
 
 use super::call::Call;
 use super::fault::Fault;
-use super::object::{Block, Object};
-use super::protected::unhooked;
+use super::function::Function;
+use super::object::Object;
+use super::pusher::Pusher;
+use super::returns::Push;
 use super::returns::sealed::Sealed;
-use super::returns::{Push, Pusher};
-use super::stack::at;
-use mlua::ffi::{self, lua_State};
+use super::state::Kind;
+use mlua::ffi;
 use std::ffi::c_int;
 
 /// A field of an object of type `T`.
@@ -42,11 +43,6 @@ impl<T: Object> Field<T> {
 }
 
 impl Call<'_> {
-    fn is<T: Object>(&self, index: c_int) -> bool {
-        // SAFETY: the object is not used.
-        unsafe { Block::at(self.state, at(index)).get::<T>().is_some() }
-    }
-
     /// Pushes the value of a field of the object at `index`; nil when there is no such object. → its index
     #[inline]
     pub(crate) fn field<T: Object>(
@@ -55,17 +51,12 @@ impl Call<'_> {
         field: Field<T>,
     ) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: there is room; only a full userdata is asked for its values.
-        unsafe {
-            match self.is::<T>(index) {
-                true => ffi::lua_getiuservalue(self.state, index, field.number),
-                false => {
-                    ffi::lua_pushnil(self.state);
-                    ffi::LUA_TNIL
-                }
-            };
-            Ok(ffi::lua_gettop(self.state))
+        match self.find::<T>(index) {
+            // SAFETY: an object is a full userdata, and there is room for a value of it.
+            Some(_) => drop(unsafe { ffi::lua_getiuservalue(self.state, index, field.number) }),
+            None => self.push_nil(),
         }
+        Ok(self.count())
     }
 
     /// Sets a field of the object at `index`, if there is one, to the value at `value`.
@@ -76,13 +67,11 @@ impl Call<'_> {
         field: Field<T>,
         value: c_int,
     ) -> Result<(), Fault> {
-        if self.is::<T>(index) {
+        if self.find::<T>(index).is_some() {
             self.reserve(1)?;
-            // SAFETY: as for `field`; the assignment allocates nothing, and takes off what was pushed.
-            unsafe {
-                ffi::lua_pushvalue(self.state, at(value));
-                ffi::lua_setiuservalue(self.state, index, field.number);
-            }
+            self.push_copy(value);
+            // SAFETY: as for `field`; the assignment takes no memory, and takes off what was pushed.
+            unsafe { ffi::lua_setiuservalue(self.state, index, field.number) };
             self.room += 1;
         }
         Ok(())
@@ -98,9 +87,9 @@ impl Call<'_> {
         number: usize,
     ) -> Result<c_int, Fault> {
         let table = self.field(index, list)?;
-        // SAFETY: only a table is looked into; its entry takes its place.
-        unsafe {
-            if ffi::lua_type(self.state, table) == ffi::LUA_TTABLE {
+        if self.kind(table) == Kind::Table {
+            // SAFETY: it is a table, which its entry replaces: there is room for results yet.
+            unsafe {
                 ffi::lua_rawgeti(self.state, table, number as i64);
                 ffi::lua_replace(self.state, table);
             }
@@ -120,32 +109,30 @@ impl Call<'_> {
         self.reserve(4)?;
         let table = self.field(index, list)?;
         let state = self.state;
+        let is_table = self.kind(table) == Kind::Table;
         // SAFETY: there is room. An entry that is there is assigned without memory, all else protected.
         unsafe {
-            let is_table = ffi::lua_type(state, table) == ffi::LUA_TTABLE;
             if is_table && ffi::lua_rawgeti(state, table, number as i64) != ffi::LUA_TNIL {
-                ffi::lua_pushvalue(state, at(value));
+                self.push_copy(value);
                 ffi::lua_rawseti(state, table, number as i64);
-            } else if self.is::<T>(index) {
-                ffi::lua_settop(state, table);
-                ffi::lua_pushcfunction(state, enter_raw);
-                ffi::lua_pushvalue(state, index);
-                ffi::lua_pushinteger(state, list.number.into());
-                ffi::lua_pushinteger(state, number as i64);
-                ffi::lua_pushvalue(state, at(value));
+            } else if self.find::<T>(index).is_some() {
+                self.drop_to(table);
+                self.push_function(ENTER.0);
+                self.push_copy(index);
+                self.push_integer(list.number.into());
+                self.push_integer(number as i64);
+                self.push_copy(value);
                 // A call that has room does not run the collector.
-                if ffi::lua_checkstack(state, 40) == 0 {
+                if !self.has_room(40) {
                     return Err(Fault::message("stack overflow"));
                 }
-                let enter = || ffi::lua_pcall(state, 4, 0, 0);
                 // Only a table that is made runs the collector, whose restart costs a collection.
                 let status = match is_table {
-                    true => unhooked(state, enter),
-                    false => self.quiet(enter),
+                    true => self.call_unhooked(4, 0),
+                    false => self.call_quietly(4, 0),
                 };
                 if status != ffi::LUA_OK {
-                    let error = ffi::lua_gettop(state);
-                    return Err(Fault::value(error));
+                    return Err(Fault::value(self.count()));
                 }
             }
             ffi::lua_settop(state, table - 1);
@@ -203,26 +190,13 @@ impl Holder {
     }
 
     /// Pushes the table.
-    unsafe fn push(self, state: *mut lua_State) {
-        // SAFETY: as for `Noted`: a pusher's promise, with room for three values. Only a table or a userdata is trusted.
-        unsafe {
-            match self {
-                Holder::Index(index) => {
-                    ffi::luaL_checktype(state, at(index), ffi::LUA_TTABLE);
-                    ffi::lua_pushvalue(state, index);
-                }
-                Holder::Field(object, number) => {
-                    ffi::luaL_checktype(state, at(object), ffi::LUA_TUSERDATA);
-                    if ffi::lua_getiuservalue(state, object, number) != ffi::LUA_TTABLE {
-                        ffi::lua_pop(state, 1);
-                        ffi::lua_createtable(state, 0, 2);
-                        // A finalizer may have changed the slot.
-                        ffi::luaL_checktype(state, object, ffi::LUA_TUSERDATA);
-                        ffi::lua_pushvalue(state, -1);
-                        ffi::lua_setiuservalue(state, object, number);
-                    }
-                }
+    fn push(self, to: &mut Pusher<'_>) {
+        match self {
+            Holder::Index(index) => {
+                to.check_kind(index, Kind::Table);
+                to.push_copy(index);
             }
+            Holder::Field(object, number) => to.push_user_table(object, number),
         }
     }
 }
@@ -231,33 +205,23 @@ impl<K: Push, V: Push> Sealed for Noted<K, V> {}
 impl<K: Push, V: Push> Push for Noted<K, V> {
     const REFERS: bool = true;
     #[inline]
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise. A key that is none is an error of Lua's, raised with nothing owned.
-        unsafe {
-            self.value.push(to.again());
-            self.table.push(state);
-            self.key.push(to.again());
-            ffi::lua_pushvalue(state, -3);
-            ffi::lua_settable(state, -3);
-            ffi::lua_pop(state, 1);
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        self.value.push(to.again());
+        let value = to.count();
+        self.table.push(&mut to);
+        self.key.push(to.again());
+        to.push_copy(value);
+        to.set_pair();
+        to.drop_top();
     }
 }
 
 /// Enters a value into a list that may have to grow: (object, field, number, value).
-unsafe extern "C-unwind" fn enter_raw(state: *mut lua_State) -> c_int {
-    // SAFETY: only `set_entry` calls it, with an object, and nothing of Lua's runs meanwhile. Owns nothing.
-    unsafe {
-        let field = ffi::lua_tointegerx(state, 2, std::ptr::null_mut()) as c_int;
-        if ffi::lua_getiuservalue(state, 1, field) != ffi::LUA_TTABLE {
-            ffi::lua_createtable(state, 0, 0);
-            ffi::lua_pushvalue(state, -1);
-            ffi::lua_setiuservalue(state, 1, field);
-        }
-        let number = ffi::lua_tointegerx(state, 3, std::ptr::null_mut());
-        ffi::lua_pushvalue(state, 4);
-        ffi::lua_rawseti(state, -2, number);
-        0
-    }
-}
+const ENTER: Function = Function::native(|mut to| {
+    let field = to.to_integer(2).unwrap_or_default() as c_int;
+    let number = to.to_integer(3).unwrap_or_default();
+    to.push_user_table(1, field);
+    to.push_copy(4);
+    to.set_item(number);
+    0
+});

@@ -1,7 +1,8 @@
 //! What follows a step: the function ends, calls, or yields. A [`Flow`] is plain data; it is done with no frame of the step
 //! left.
 
-use super::returns::{Pusher, Values, safely};
+use super::pusher::Pusher;
+use super::returns::{Values, safely};
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
 
@@ -178,7 +179,7 @@ pub(crate) struct Then {
     /// For Lua, when there was a yield.
     pub(super) entry: ffi::lua_KFunction,
     /// For the core, when there was none.
-    pub(super) step: unsafe fn(*mut lua_State, c_int, lua_KContext) -> Flow,
+    pub(super) step: fn(Pusher<'_>, c_int, lua_KContext) -> Flow,
 }
 
 impl<V: Values> Returns for V {

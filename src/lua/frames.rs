@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::function::Function;
-use super::stack::{Stack, at};
+use super::stack::Stack;
 use super::threads::Threads;
 use mlua::ffi;
 use std::ffi::{CStr, c_char, c_int};
@@ -68,8 +68,7 @@ impl Threads {
 impl Stack {
     /// Whether the value at `index` is this function.
     pub(crate) fn is_function(&self, index: c_int, function: Function) -> bool {
-        // SAFETY: any value can be asked.
-        let found = unsafe { ffi::lua_tocfunction(self.state, at(index)) };
+        let found = self.c_function(index);
         found.is_some_and(|found| found as usize == function.address())
     }
 }

@@ -2,7 +2,8 @@
 //! not ours has only a store, in its registry; that one is never freed before the process ends: a script can call its
 //! finalizer when it likes, which only closes it, see `registry`.
 
-use super::block::{self, shared_key, type_number};
+use super::block::{shared_key, type_number};
+use super::state::State;
 use super::store::Store;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
@@ -48,16 +49,13 @@ pub(super) enum Warnings {
 /// What the registry of a VM that is not ours holds.
 pub(super) struct Place(pub(super) &'static Store);
 
-/// What has a VM of ours; `None` for any other.
-///
-/// # Safety
-/// `state` is valid; the reference is not used after the VM.
+/// What has a VM of ours; `None` for any other. It is there as long as the VM.
 #[inline]
-pub(super) unsafe fn of<'h>(state: *mut lua_State) -> Option<&'h Home> {
+pub(super) fn of<'h>(state: &State) -> Option<&'h Home> {
     let mut home = ptr::null_mut();
-    // SAFETY: `state` is valid by promise; only our allocators are given a home.
+    // SAFETY: only our allocators are given a home.
     unsafe {
-        let allocator = ffi::lua_getallocf(state, &mut home);
+        let allocator = ffi::lua_getallocf(state.state, &mut home);
         let is_ours = ptr::fn_addr_eq(allocator, ALLOCATORS[0]) || is_general(allocator);
         is_ours.then(|| &*home.cast::<Home>())
     }
@@ -78,67 +76,61 @@ fn is_general(allocator: ffi::lua_Alloc) -> bool {
 /// Where the data of a VM is, when it is of this type. For raw functions as well. // bridge
 ///
 /// # Safety
-/// As for [`of`].
+/// `state` is valid.
 #[inline]
 pub(crate) unsafe fn data_of<T: 'static>(state: *mut lua_State) -> Option<NonNull<T>> {
-    // SAFETY: the state is valid, and the home is not used after the VM.
-    let home = unsafe { of(state)? };
+    // SAFETY: the caller's promise: nothing else uses the state meanwhile.
+    let home = of(&unsafe { State::new(state) })?;
     let is_there = home.kind.get() == kind_of::<T>();
-    // SAFETY: the data is boxed.
-    is_there.then(|| unsafe { NonNull::new_unchecked(home.data.cast()) })
+    is_there.then(|| NonNull::new(home.data.cast())).flatten()
 }
 
 /// The memory of a VM of ours, and its main coroutine, for raw functions. // bridge
 ///
 /// # Safety
-/// As for [`of`].
+/// `state` is valid; the memory is as long as the VM.
 pub(crate) unsafe fn memory_of<'h>(state: *mut lua_State) -> Option<&'h Memory> {
-    // SAFETY: the memory is in the home, which the caller does not outlive.
-    unsafe { of(state).map(|home| &home.memory) }
+    // SAFETY: a state may be asked whose it is.
+    of(&unsafe { State::new(state) }).map(|home| &home.memory)
 }
 
 /// As `memory_of`. // bridge
 ///
 /// # Safety
-/// As for [`of`].
+/// `state` is valid.
 pub(crate) unsafe fn main_of(state: *mut lua_State) -> Option<*mut lua_State> {
-    // SAFETY: `state` is valid: the promise of the caller of this one.
-    unsafe { of(state).map(|home| home.main.get()) }
+    // SAFETY: a state may be asked for the main one beside it.
+    of(&unsafe { State::new(state) }).map(|home| home.main.get())
 }
 
-/// The store of the VM; `None` when it has none yet, or a script has taken it away.
-///
-/// # Safety
-/// `state` is valid, with a free stack slot.
+/// The store of the VM; `None` when it has none yet, or a script has taken it away. Takes the room of one value meanwhile. It
+/// lives as long as the VM, longer than any frame that uses it.
 #[inline]
-pub(super) unsafe fn store_of(state: *mut lua_State) -> Option<&'static Store> {
-    // SAFETY: a store lives as long as the VM, longer than any frame that uses it.
-    match unsafe { of(state) } {
+pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
+    match of(state) {
         Some(home) => Some(&home.store),
-        // SAFETY: the state is valid, with a free stack slot, as promised.
-        None => unsafe { in_registry(state) },
+        None => in_registry(state),
     }
 }
 
 /// The store of a VM that is not ours.
 #[inline(never)]
-unsafe fn in_registry(state: *mut lua_State) -> Option<&'static Store> {
-    // SAFETY: what is there is asked for its type; such a store is never freed.
-    unsafe {
-        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, shared_key::<Store>());
-        let place = block::test::<Place>(state, -1).map(|place| (*place).0);
-        ffi::lua_pop(state, 1);
-        place
-    }
+fn in_registry(state: &mut State) -> Option<&'static Store> {
+    state.push_registered(shared_key::<Store>());
+    let place = state.find::<Place>(state.count());
+    // SAFETY: it lies on the stack; the store itself is never freed.
+    let store = place.map(|place| unsafe { (*place).0 });
+    state.drop_top();
+    store
 }
 
 /// The value of type `T` that the VM has one of, for raw functions that are left. // bridge
 ///
 /// # Safety
-/// As for [`store_of`].
+/// `state` is valid, with a free stack slot.
 pub(crate) unsafe fn shared<T: Default + 'static>(state: *mut lua_State) -> Option<Rc<T>> {
-    // SAFETY: `state` is as that asks for.
-    unsafe { store_of(state) }?.shared()
+    // SAFETY: nothing else uses the state meanwhile.
+    store_of(&mut unsafe { State::new(state) })?.shared()
 }
 
 /// The `lua_Alloc`s of VMs of ours, by whose address these are known: read from here alone, as a function may have several.

@@ -7,8 +7,10 @@
 
 use super::call::Call;
 use super::fault::Fault;
+use super::function::only;
 use super::home::{self, Home};
-use super::step::only;
+use super::pusher::Pusher;
+use super::state::State;
 use super::threads::Threads;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
@@ -139,8 +141,7 @@ fn threads(home: &Home) -> Option<&Threads> {
 impl Call<'_> {
     /// An interrupt of the VM reaches the coroutines that these run, besides the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
-        // SAFETY: the home is there as long as the call is.
-        if let Some(home) = unsafe { home::of(self.state) } {
+        if let Some(home) = home::of(self) {
             let _ = home.threads.set(threads.clone());
         }
     }
@@ -176,11 +177,15 @@ where
     // SAFETY: Lua calls it with a valid state, and room for 20 values; what is left of the step when its error is raised is
     // the error. The values below are those of the interrupted function.
     unsafe {
-        let Some(home) = home::of(state) else { return };
+        let Some(home) = home::of(&State::new(state)) else {
+            return;
+        };
         set_hook(state, None);
         set_hook(home.main.get(), None);
         let top = ffi::lua_gettop(state);
-        let result = catch_unwind(AssertUnwindSafe(|| only::<F>()(&mut Call::new(state, 20))));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            only::<F>()(&mut Call::new(State::new(state), 20))
+        }));
         let fault = match result {
             Ok(Ok(())) => return ffi::lua_settop(state, top),
             Ok(Err(fault)) => fault,
@@ -193,6 +198,6 @@ where
         if let Some(threads) = threads(home) {
             threads.for_each_running(true, |state| set_hook(state, again));
         }
-        fault.raise(state)
+        fault.raise(&mut Pusher::new(state))
     }
 }

@@ -1,11 +1,11 @@
 //! Values that a VM keeps for functions of this library, and code in Lua.
 
 use super::fault::Fault;
-use super::object::Key;
+use super::pusher::Pusher;
+use super::returns::Push;
 use super::returns::sealed::Sealed;
-use super::returns::{Push, Pusher};
-use super::stack::{Kind, Stack, at};
-use mlua::ffi::{self, lua_State};
+use super::stack::Stack;
+use super::state::{Key, Kind, State};
 use std::ffi::{CStr, c_int};
 
 /// What such a value is known by. A script can change the value by the debug library: who uses it looks at what it is.
@@ -17,12 +17,8 @@ impl Kept {
     }
 
     /// Pushes the value, nil when there is none.
-    ///
-    /// # Safety
-    /// `state` is valid, with a free stack slot.
-    pub(super) unsafe fn push(&'static self, state: *mut lua_State) -> Kind {
-        // SAFETY: looks up an address in the registry, and the caller has a slot for what is there.
-        Kind::of(unsafe { ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, self.0.pointer()) })
+    pub(super) fn push(&'static self, to: &mut State) -> Kind {
+        to.push_registered(self.0.pointer())
     }
 }
 
@@ -30,39 +26,32 @@ impl Stack {
     /// Pushes the value that the VM keeps as `name`, nil when there is none. → its index
     pub(crate) fn kept(&mut self, name: &'static Kept) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: a slot is reserved.
-        unsafe { name.push(self.state) };
+        name.push(self);
         Ok(self.count())
     }
 
     /// The identity of the table or function that the VM keeps as `name`; 0 when it keeps none.
     pub(crate) fn kept_identity(&mut self, name: &'static Kept) -> usize {
-        // SAFETY: a step has a slot to spare; what is pushed is dropped.
-        unsafe {
-            name.push(self.state);
-            let identity = ffi::lua_topointer(self.state, -1).addr();
-            ffi::lua_pop(self.state, 1);
-            identity
-        }
+        // A step has a slot to spare.
+        name.push(self);
+        self.pop_identity()
     }
 
     /// Pushes what the metatable of the value at `index` has under the name that the VM keeps as `name`; nil when there is
     /// nothing. → its index
     pub(crate) fn metafield(&mut self, index: c_int, name: &'static Kept) -> Result<c_int, Fault> {
         self.reserve(3)?;
-        let top = self.count();
-        // SAFETY: three slots are reserved; a metatable is a table, and any key can be asked for.
-        unsafe {
-            if ffi::lua_getmetatable(self.state, at(index)) == 0 {
-                ffi::lua_pushnil(self.state);
-            } else {
-                name.push(self.state);
-                ffi::lua_rawget(self.state, -2);
-                ffi::lua_replace(self.state, -2);
+        let found = self.count() + 1;
+        match self.push_metatable(index) {
+            false => self.push_nil(),
+            true => {
+                name.push(self);
+                self.get_top(found);
+                self.replace_with_top(found);
             }
         }
         self.room += 2;
-        Ok(top + 1)
+        Ok(found)
     }
 }
 
@@ -72,14 +61,11 @@ pub(crate) struct Keep<V>(pub(crate) &'static Kept, pub(crate) V);
 impl<V: Push> Sealed for Keep<V> {}
 impl<V: Push> Push for Keep<V> {
     const REFERS: bool = V::REFERS;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        self.1.push(to);
-        // SAFETY: a copy of the value takes one slot, and leaves it for the registry.
-        unsafe {
-            ffi::lua_pushvalue(state, -1);
-            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, self.0.0.pointer());
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        self.1.push(to.again());
+        let value = to.count();
+        to.push_copy(value);
+        to.register(self.0.0.pointer());
     }
 }
 
@@ -91,16 +77,7 @@ pub(crate) struct Code {
 
 impl Sealed for Code {}
 impl Push for Code {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        let (text, size) = (self.text.as_ptr().cast(), self.text.len());
-        // SAFETY: pointer and size are of one text, which is static; an error is raised with nothing owned.
-        unsafe {
-            let loaded =
-                ffi::luaL_loadbufferx(state, text, size, self.name.as_ptr(), c"t".as_ptr());
-            if loaded != ffi::LUA_OK {
-                ffi::lua_error(state);
-            }
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_code(self.text.as_bytes(), self.name, Some(c"t"));
     }
 }

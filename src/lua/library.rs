@@ -10,10 +10,11 @@ use super::fault::Fault;
 use super::flow::Pushing;
 use super::flow::{Flow, Next, Outcome, Returns, Then, results};
 use super::function::Function;
-use super::object::Key;
+use super::pusher::Pusher;
 use super::registry;
 use super::returns::sealed::Sealed;
-use super::returns::{Argument, Push, Pusher};
+use super::returns::{Argument, Push};
+use super::state::{Key, Kind};
 use super::step::{guarded, then};
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
@@ -55,17 +56,8 @@ pub(crate) struct Code {
 
 impl Sealed for Code {}
 impl Push for Code {
-    fn push(&mut self, to: Pusher<'_>) {
-        let (state, code, chunk) = (to.state(), self.code, self.chunk.as_ptr());
-        // SAFETY: code and name are static; an error in place of the function is raised, with nothing owned.
-        unsafe {
-            let start = code.as_ptr().cast();
-            if ffi::luaL_loadbufferx(state, start, code.len(), chunk, std::ptr::null())
-                != ffi::LUA_OK
-            {
-                ffi::lua_error(state);
-            }
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_code(self.code, self.chunk, None);
     }
 }
 
@@ -155,15 +147,10 @@ fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Code, Argument)>, Fault
 /// `state` is valid, with a free stack slot; no frame between here and Lua owns anything.
 pub(crate) unsafe fn push_compiled(state: *mut lua_State, module: &str) {
     // SAFETY: the caller has the room that a pusher stands for.
-    let to = unsafe { Pusher::new(state) };
+    let mut to = unsafe { Pusher::new(state) };
     match compiled(module) {
-        Some(code) => Code {
-            code,
-            chunk: c"=lio",
-        }
-        .push(to),
-        // SAFETY: raised where the caller may raise.
-        None => unsafe { Fault::message(NOT_BUILT_IN).raise(state) },
+        Some(code) => to.push_code(code, c"=lio", None),
+        None => Fault::message(NOT_BUILT_IN).raise(&mut to),
     }
 }
 
@@ -174,19 +161,18 @@ struct ReadOnlyDebug;
 
 impl Sealed for ReadOnlyDebug {}
 impl Push for ReadOnlyDebug {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: Lua opens its own library, into a table; nobody else has that table yet.
-        unsafe {
-            ffi::lua_pushcfunction(state, ffi::luaopen_debug);
-            ffi::lua_call(state, 0, 1);
-            ffi::lua_createtable(state, 0, 3);
-            for name in [c"getinfo", c"getmetatable", c"traceback"] {
-                ffi::lua_getfield(state, -2, name.as_ptr());
-                ffi::lua_setfield(state, -2, name.as_ptr());
-            }
-            ffi::lua_replace(state, -2);
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_function(ffi::luaopen_debug);
+        let library = to.count();
+        to.call(0, 1);
+        to.push_table(0, 3);
+        for name in [c"getinfo", c"getmetatable", c"traceback"] {
+            to.push_string(name.to_bytes());
+            to.push_copy(library + 2);
+            to.get_top(library);
+            to.set_pair();
         }
+        to.replace_with_top(library);
     }
 }
 
@@ -261,25 +247,18 @@ static INSTALLED: Key = Key::new(3);
 
 /// Adds the searcher to `package.searchers`, once per VM, and what the core keeps for it. Raises in a VM of another
 /// version of Lua.
-///
-/// # Safety
-/// `state` is valid, with its standard library open and 10 free stack slots; no frame between here and Lua owns anything.
-pub(crate) unsafe fn install<L: Library>(state: *mut lua_State, place: Place) {
-    // SAFETY: the registry's own keys are read and set, the stack is left as it was.
-    unsafe {
-        // 136: `LUAL_NUMSIZES` of Lua with 64-bit integers and doubles.
-        ffi::luaL_checkversion_(state, VERSION, 136);
-        let mark = INSTALLED.pointer();
-        let known = ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, mark) == ffi::LUA_TBOOLEAN;
-        ffi::lua_pop(state, 1);
-        if known {
-            return;
-        }
-        ffi::lua_pushboolean(state, 1);
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, mark);
-        registry::ensure(state);
-        insert(state, Function::new(search::<L>), place);
+pub(super) fn install<L: Library>(to: &mut Pusher<'_>, place: Place) {
+    to.need(10, None);
+    to.check_version(VERSION);
+    let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
+    to.drop_top();
+    if known {
+        return;
     }
+    to.push_boolean(true);
+    to.register(INSTALLED.pointer());
+    registry::ensure(to);
+    insert(to, Function::new(search::<L>), place);
 }
 
 /// In a VM of our own, once it has its standard library.
@@ -289,14 +268,14 @@ struct Install<L> {
 }
 
 impl<L: Library> Returns for Install<L> {
-    fn give(self, to: Pusher<'_>) -> Flow {
-        let state = to.state();
-        // SAFETY: a pusher has the room; a VM of our own has opened its standard library.
-        unsafe {
-            install::<L>(state, Place::BehindPath);
-            if self.is_service {
-                insert(state, Function::new(search_for_service::<L>), Place::First);
-            }
+    fn give(self, mut to: Pusher<'_>) -> Flow {
+        install::<L>(&mut to, Place::BehindPath);
+        if self.is_service {
+            insert(
+                &mut to,
+                Function::new(search_for_service::<L>),
+                Place::First,
+            );
         }
         Flow::returns(0)
     }
@@ -323,29 +302,29 @@ pub(crate) const fn in_service<L: Library>() -> Function {
 }
 
 /// Puts a searcher into `package.searchers`.
-unsafe fn insert(state: *mut lua_State, searcher: Function, place: Place) {
-    // SAFETY: what is not a table is left alone; what was pushed is popped.
-    unsafe {
-        let top = ffi::lua_gettop(state);
-        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
-        let package = ffi::lua_getfield(state, -1, c"package".as_ptr()) == ffi::LUA_TTABLE;
-        // A host without `package` has a loader of its own, which must know us.
-        if package && ffi::lua_getfield(state, -1, c"searchers".as_ptr()) == ffi::LUA_TTABLE {
-            let count = ffi::lua_rawlen(state, -1) as i64;
-            let position = match place {
-                Place::First => 1,
-                Place::BehindPath => (count + 1).min(3),
-                Place::Last => count + 1,
-            };
-            for index in (position..=count).rev() {
-                ffi::lua_rawgeti(state, -1, index);
-                ffi::lua_rawseti(state, -2, index + 1);
-            }
-            searcher.push(state, 0);
-            ffi::lua_rawseti(state, -2, position);
+fn insert(to: &mut Pusher<'_>, searcher: Function, place: Place) {
+    let top = to.count();
+    to.push_registry_field(c"_LOADED");
+    to.push_string(b"package");
+    to.get_top(top + 1);
+    to.push_string(b"searchers");
+    to.get_top(top + 2);
+    // A host without `package` has a loader of its own, which must know us.
+    if to.kind(top + 3) == Kind::Table {
+        let count = to.raw_length(top + 3) as i64;
+        let position = match place {
+            Place::First => 1,
+            Place::BehindPath => (count + 1).min(3),
+            Place::Last => count + 1,
+        };
+        for index in (position..=count).rev() {
+            to.push_element(top + 3, index);
+            to.set_item(index + 1);
         }
-        ffi::lua_settop(state, top);
+        to.push_closure(searcher.0, 0);
+        to.set_item(position);
     }
+    to.drop_to(top);
 }
 
 /// What an entry point does: makes the library `L` loadable, and opens a module of it.
@@ -355,8 +334,8 @@ unsafe fn insert(state: *mut lua_State, searcher: Function, place: Place) {
 pub(crate) unsafe fn enter<L: Library>(state: *mut lua_State, open: Function) -> c_int {
     // SAFETY: a C function has room for 20 values when Lua calls it; this frame owns nothing.
     unsafe {
-        guarded(state, || {
-            install::<L>(state, Place::Last);
+        guarded(Pusher::new(state), |mut to| {
+            install::<L>(&mut to, Place::Last);
             Flow::returns(0)
         });
         open.run(state)
@@ -385,5 +364,9 @@ pub(crate) use entry_points;
 /// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
 pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
     // SAFETY: mlua calls the closure protected, with room for a C function's values; it owns nothing.
-    unsafe { lua.exec_raw((), |state| install::<L>(state, Place::BehindPath)) }
+    unsafe {
+        lua.exec_raw((), |state| {
+            install::<L>(&mut Pusher::new(state), Place::BehindPath)
+        })
+    }
 }

@@ -19,6 +19,8 @@
 //! | `flow` | what follows a step |
 //! | `call` | a call, and the objects among its values |
 //! | `stack` | its values |
+//! | `state` | what stacks can do without code, memory, raises |
+//! | `pusher` | what can be done when a step is over |
 //! | `returns` | values that a step gives back |
 //! | `new` | objects that it gives, and bytes that an object gives |
 //! | `store` | what the core keeps for a VM |
@@ -71,11 +73,13 @@ pub(crate) mod object;
 #[cfg(feature = "panics")]
 pub(crate) mod panics;
 mod protected;
+mod pusher;
 mod registry;
 mod returns;
 mod scratch;
 mod stack;
 mod standard_file;
+mod state;
 mod step;
 mod store;
 #[cfg(all(test, feature = "vendored"))]
@@ -107,9 +111,11 @@ pub use function::Function;
 pub(crate) use kept::{Code, Keep, Kept};
 pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source, Stored};
 pub(crate) use object::Object;
-pub(crate) use returns::{Argument, Bytes, Many, Nil, Push, Pusher, Values};
+pub(crate) use pusher::Pusher;
+pub(crate) use returns::{Argument, Bytes, Many, Nil, Push, Values};
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
-pub(crate) use stack::{Kind, Stack, upvalue};
+pub(crate) use stack::Stack;
+pub(crate) use state::{Kind, upvalue};
 pub(crate) use step::then;
 pub(crate) use text::{ERROR_TEXT, TO_TEXT};
 pub(crate) use threads::{

@@ -1,11 +1,10 @@
 //! Objects that a step gives Lua, and bytes that an object gives.
 
 use super::fields::Field;
-use super::object::{self, Block, Object};
+use super::object::{self, Object};
+use super::pusher::Pusher;
+use super::returns::Push;
 use super::returns::sealed::Sealed;
-use super::returns::{Nil, Push, Pusher, push_bytes};
-use super::stack::at;
-use mlua::ffi;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
@@ -116,26 +115,21 @@ pub(crate) struct Stored<V, T> {
 impl<V: Push, T: Object> Sealed for Stored<V, T> {}
 impl<V: Push, T: Object> Push for Stored<V, T> {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
+    fn push(&mut self, mut to: Pusher<'_>) {
         self.value.push(to.again());
-        // SAFETY: the pusher has room for a copy of the value; an assignment takes no memory, and only an object has fields.
-        unsafe {
-            if object::test::<T>(state, at(self.object)).is_some() {
-                ffi::lua_pushvalue(state, -1);
-                ffi::lua_setiuservalue(state, self.object, self.field.number());
-            }
+        if to.find::<T>(self.object).is_some() {
+            let value = to.count();
+            to.set_user_value(self.object, self.field.number(), value);
         }
     }
 }
 
 impl<T: Object> Sealed for New<T> {}
 impl<T: Object> Push for New<T> {
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: the pusher has room; the value is taken once Lua has a block for it.
-        let made = unsafe { object::push_new(to.state(), || self.0.take().ok_or(())) };
-        if made.is_err() {
-            Nil.push(to);
+    fn push(&mut self, mut to: Pusher<'_>) {
+        // The value is taken once Lua has a block for it.
+        if !object::push(&mut to, || self.0.take()) {
+            to.push_nil();
         }
     }
 }
@@ -144,14 +138,14 @@ impl<T: Lender> Sealed for Lent<T> {}
 impl<T: Lender> Push for Lent<T> {
     const REFERS: bool = true;
     #[inline]
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: `lua_pushlstring` copies the bytes before a finalizer can run, and does not look at them again. The
-        // object stays on the stack, but a script may have finalized it by then.
+    fn push(&mut self, mut to: Pusher<'_>) {
+        let Some(object) = to.find::<T>(self.0) else {
+            return to.push_nil();
+        };
+        // SAFETY: Lua copies the bytes before a finalizer can run, and does not look at them again. The object stays on the
+        // stack, but a script may have finalized it by then.
         unsafe {
-            let Some(object) = object::test::<T>(to.state(), at(self.0)) else {
-                return Nil.push(to);
-            };
-            push_bytes((*object).lent(), to.again());
+            to.push_string((*object).lent());
             if object::is_alive(object) {
                 (*object).handed_over();
             }
@@ -162,7 +156,7 @@ impl<T: Lender> Push for Lent<T> {
 impl<T: Object, const FIELDS: usize> Sealed for NewWith<T, FIELDS> {}
 impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
+    fn push(&mut self, mut to: Pusher<'_>) {
         self.new.push(to.again());
         set_fields(to, &self.fields);
     }
@@ -171,14 +165,11 @@ impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
 impl<S: Source, const FIELDS: usize> Sealed for Made<S, FIELDS> {}
 impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
+    fn push(&mut self, mut to: Pusher<'_>) {
         let size = self.source.size();
-        // SAFETY: the pusher has room.
-        let made =
-            unsafe { object::push_tailed(to.state(), size, |bytes| self.source.make(bytes)) };
-        match made {
+        match object::push_tailed(&mut to, size, |bytes| self.source.make(bytes)) {
             true => set_fields(to, &self.fields),
-            false => Nil.push(to),
+            false => to.push_nil(),
         }
     }
 }
@@ -187,21 +178,18 @@ impl<M: Maker, const FIELDS: usize> Sealed for MadeBy<M, FIELDS> {}
 impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
     const REFERS: bool = true;
     #[inline]
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: the pusher has room. The object stays on the stack, but a script may have finalized it when the block is
-        // there; nothing of Lua's runs while it is borrowed.
-        let made = unsafe {
-            let maker = object::test::<M>(to.state(), at(self.maker));
-            maker.is_some_and(|maker| {
-                let size = (*maker).size();
-                object::push_tailed(to.state(), size, |bytes| {
-                    object::living(maker).and_then(|maker| maker.make(bytes))
-                })
+    fn push(&mut self, mut to: Pusher<'_>) {
+        let made = to.find::<M>(self.maker).is_some_and(|maker| {
+            // SAFETY: nothing of Lua's runs while it is borrowed.
+            let size = unsafe { (*maker).size() };
+            object::push_tailed(&mut to, size, |bytes| {
+                // SAFETY: the object stays on the stack, but a script may have finalized it when the block is there.
+                unsafe { object::living(maker) }.and_then(|maker| maker.make(bytes))
             })
-        };
+        });
         match made {
             true => set_fields(to, &self.fields),
-            false => Nil.push(to),
+            false => to.push_nil(),
         }
     }
 }
@@ -210,27 +198,23 @@ impl<T: Object + Copy> Sealed for Part<T> {}
 impl<T: Object + Copy> Push for Part<T> {
     const REFERS: bool = true;
     #[inline]
-    fn push(&mut self, to: Pusher<'_>) {
+    fn push(&mut self, mut to: Pusher<'_>) {
         // SAFETY: the bytes behind an object never change, and Lua copies them before a finalizer can run.
-        let tail = unsafe { Block::at(to.state(), at(self.object)).tail::<T>() };
+        let tail = unsafe { to.tail::<T>(self.object) };
         match tail.and_then(|(_, tail)| tail.get(self.begin..self.end)) {
-            Some(bytes) => push_bytes(bytes, to),
-            None => Nil.push(to),
+            Some(bytes) => to.push_string(bytes),
+            None => to.push_nil(),
         }
     }
 }
 
 /// Sets fields of the object that was pushed last, if one was.
 #[inline]
-fn set_fields<T: Object>(to: Pusher<'_>, fields: &[(Field<T>, c_int)]) {
-    let state = to.state();
-    // SAFETY: there is room for one value more; an assignment takes no memory, and only an object has fields.
-    unsafe {
-        if !fields.is_empty() && object::test::<T>(state, -1).is_some() {
-            for (field, value) in fields {
-                ffi::lua_pushvalue(state, at(*value));
-                ffi::lua_setiuservalue(state, -2, field.number());
-            }
+fn set_fields<T: Object>(mut to: Pusher<'_>, fields: &[(Field<T>, c_int)]) {
+    let object = to.count();
+    if !fields.is_empty() && to.find::<T>(object).is_some() {
+        for (field, value) in fields {
+            to.set_user_value(object, field.number(), *value);
         }
     }
 }

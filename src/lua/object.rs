@@ -6,12 +6,15 @@
 use super::block::{Slot, identity};
 use super::fault::Fault;
 use super::function::Function;
+use super::pusher::Pusher;
+pub(crate) use super::state::Key;
+use super::state::Kind;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use super::block::{Block, Key, is_alive, known, living, tail, test, upvalue};
+pub(crate) use super::block::{Block, is_alive, known, living, tail, test, upvalue};
 
 /// A Rust type that Lua holds as userdata.
 pub(crate) trait Object: Sized + 'static {
@@ -25,11 +28,6 @@ pub(crate) trait Object: Sized + 'static {
     const META: &'static [(&'static CStr, Function)] = &[];
     /// Runs before the value is dropped by the collector.
     fn collected(&mut self) {}
-    /// Called once with the new metatable on top of the stack.
-    ///
-    /// # Safety
-    /// `state` is valid; nothing that needs `Drop` may be alive.
-    unsafe fn finish_metatable(_state: *mut lua_State) {}
 }
 
 impl<T: Object> Slot<T> {
@@ -37,43 +35,92 @@ impl<T: Object> Slot<T> {
 }
 
 /// Pushes the metatable of `T`, made at first use.
-///
-/// # Safety
-/// `state` is valid, with 4 free stack slots; may raise a memory error.
-pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
-    // SAFETY: plain stack work; the functions stored are this type's own.
-    unsafe {
-        let key = identity::<T>();
-        if ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key) == ffi::LUA_TTABLE {
-            return;
-        }
-        ffi::lua_pop(state, 1);
-        ffi::lua_createtable(state, 0, 8);
-        ffi::lua_pushstring(state, T::NAME.as_ptr());
-        ffi::lua_setfield(state, -2, c"__name".as_ptr());
-        ffi::lua_createtable(state, 0, T::METHODS.len() as c_int);
-        for (name, function) in T::METHODS {
-            function.push(state, 0);
-            ffi::lua_setfield(state, -2, name.as_ptr());
-        }
-        ffi::lua_setfield(state, -2, c"__index".as_ptr());
-        for (name, function) in T::META {
-            function.push(state, 0);
-            ffi::lua_setfield(state, -2, name.as_ptr());
-        }
-        if std::mem::needs_drop::<T>() {
-            // SAFETY: it lets no panic pass.
-            Function::foreign(collect::<T>).push(state, 0);
-            ffi::lua_setfield(state, -2, c"__gc".as_ptr());
-        }
-        T::finish_metatable(state);
-        ffi::lua_pushvalue(state, -1);
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key);
+#[inline]
+pub(super) fn push_type<T: Object>(to: &mut Pusher<'_>) {
+    if to.push_registered(identity::<T>()) != Kind::Table {
+        to.drop_top();
+        make_type::<T>(to);
     }
 }
 
-/// Pushes a new userdata whose value `make` gives. `make` runs after all that may raise, so the value
-/// is never lost; a failure of `make` pops the userdata and is returned, a panic of `make` is raised.
+#[cold]
+fn make_type<T: Object>(to: &mut Pusher<'_>) {
+    to.need(6, None);
+    to.push_table(0, 8);
+    to.push_string(T::NAME.to_bytes());
+    to.set_field(c"__name");
+    to.push_functions(T::METHODS);
+    to.set_field(c"__index");
+    for (name, function) in T::META {
+        to.push_closure(function.0, 0);
+        to.set_field(name);
+    }
+    if std::mem::needs_drop::<T>() {
+        to.push_function(collect::<T>);
+        to.set_field(c"__gc");
+    }
+    let metatable = to.count();
+    to.push_copy(metatable);
+    to.register(identity::<T>());
+}
+
+/// Pushes a new userdata with a value and `size` bytes behind it, which are 0 until `make` gives the value and fills them;
+/// nothing when it has none. `make` runs after all that may raise, so the value is never lost; a panic of it is raised.
+#[inline(always)]
+fn push_with<T: Object>(
+    to: &mut Pusher<'_>,
+    size: usize,
+    make: impl FnOnce(&mut [u8]) -> Option<T>,
+) -> Option<*mut T> {
+    const { Slot::<T>::FITS };
+    const { Slot::<T>::COUNTS };
+    push_type::<T>(to);
+    let metatable = to.count();
+    let slot: *mut Slot<T> = to
+        .push_block(size_of::<Slot<T>>() + size, T::USER_VALUES)
+        .cast();
+    // What a finalizer may have put there by the debug library is no table, or one without consequence.
+    to.check_kind(metatable, Kind::Table);
+    // SAFETY: the block is large enough for slot and bytes, and nobody else has it yet.
+    let bytes = unsafe {
+        let bytes = slot.add(1).cast::<u8>();
+        bytes.write_bytes(0, size);
+        std::slice::from_raw_parts_mut(bytes, size)
+    };
+    let Some(value) = caught(to, || make(bytes)) else {
+        to.drop_to(metatable - 1);
+        return None;
+    };
+    // SAFETY: nothing of Lua's has run since the block was made, which is on top, its metatable below it. The value is there
+    // before a `__gc` can find it.
+    unsafe {
+        slot.write(Slot {
+            key: identity::<T>(),
+            value: MaybeUninit::new(value),
+        });
+        ffi::lua_rotate(to.state(), -2, 1);
+        ffi::lua_setmetatable(to.state(), -2);
+        Some((*slot).value.as_mut_ptr())
+    }
+}
+
+/// Pushes a new userdata whose value `make` gives, as [`push_with`]. → whether it was pushed
+#[inline]
+pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option<T>) -> bool {
+    push_with(to, 0, |_| make()).is_some()
+}
+
+/// The same with `size` bytes behind the value, which has no finalizer.
+#[inline]
+pub(super) fn push_tailed<T: Object + Copy>(
+    to: &mut Pusher<'_>,
+    size: usize,
+    make: impl FnOnce(&mut [u8]) -> Option<T>,
+) -> bool {
+    push_with(to, size, make).is_some()
+}
+
+/// As [`push`], for raw functions that are left; a failure of `make` is returned. // bridge
 ///
 /// # Safety
 /// `state` is valid, with 6 free stack slots; nothing that needs `Drop` may be alive in the caller but
@@ -82,70 +129,22 @@ pub(crate) unsafe fn push_new<T: Object, E>(
     state: *mut lua_State,
     make: impl FnOnce() -> Result<T, E>,
 ) -> Result<*mut T, E> {
-    const { Slot::<T>::FITS };
-    const { Slot::<T>::COUNTS };
-    // SAFETY: the slot is written before the metatable with its `__gc` is set; neither step raises. What a finalizer may
-    // have put in the place of the metatable by the debug library is no table, or one without consequence.
-    unsafe {
-        push_metatable::<T>(state);
-        let slot: *mut Slot<T> =
-            ffi::lua_newuserdatauv(state, size_of::<Slot<T>>(), T::USER_VALUES).cast();
-        ffi::luaL_checktype(state, ffi::lua_gettop(state) - 1, ffi::LUA_TTABLE);
-        match caught(state, make) {
-            Ok(value) => {
-                slot.write(Slot {
-                    key: identity::<T>(),
-                    value: MaybeUninit::new(value),
-                });
-                ffi::lua_rotate(state, -2, 1);
-                ffi::lua_setmetatable(state, -2);
-                Ok((*slot).value.as_mut_ptr())
-            }
-            Err(error) => {
-                ffi::lua_pop(state, 2);
-                Err(error)
-            }
-        }
-    }
+    let mut failure = None;
+    // SAFETY: the caller has what a pusher stands for.
+    let mut to = unsafe { Pusher::new(state) };
+    let made = push_with(&mut to, 0, |_| {
+        make().map_err(|error| failure = Some(error)).ok()
+    });
+    made.ok_or_else(|| failure.expect("a reason"))
 }
 
-/// Pushes a new userdata with a plain value and `size` bytes behind it, which are 0 until `make` fills them; nothing
-/// when `make` has none. `make` runs after all that may raise but a panic of its own. → whether it was pushed
+/// Pushes the metatable of `T`, for raw functions that are left. // bridge
 ///
 /// # Safety
 /// As for [`push_new`].
-pub(super) unsafe fn push_tailed<T: Object + Copy>(
-    state: *mut lua_State,
-    size: usize,
-    make: impl FnOnce(&mut [u8]) -> Option<T>,
-) -> bool {
-    const { Slot::<T>::FITS };
-    const { Slot::<T>::COUNTS };
-    // SAFETY: the block is large enough for slot and bytes, and nobody else has it yet. As in `push_new`, its metatable is
-    // set when there is a value.
-    unsafe {
-        push_metatable::<T>(state);
-        let slot: *mut Slot<T> =
-            ffi::lua_newuserdatauv(state, size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
-        ffi::luaL_checktype(state, ffi::lua_gettop(state) - 1, ffi::LUA_TTABLE);
-        let bytes = slot.add(1).cast::<u8>();
-        bytes.write_bytes(0, size);
-        match caught(state, || make(std::slice::from_raw_parts_mut(bytes, size))) {
-            Some(value) => {
-                slot.write(Slot {
-                    key: identity::<T>(),
-                    value: MaybeUninit::new(value),
-                });
-                ffi::lua_rotate(state, -2, 1);
-                ffi::lua_setmetatable(state, -2);
-                true
-            }
-            None => {
-                ffi::lua_pop(state, 2);
-                false
-            }
-        }
-    }
+pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
+    // SAFETY: the caller has what a pusher stands for, as for `push_new`.
+    push_type::<T>(&mut unsafe { Pusher::new(state) })
 }
 
 /// Pushes a new userdata with a plain value and `tail` bytes behind it, which the caller fills. Its metatable, as
@@ -183,7 +182,7 @@ pub(crate) unsafe fn check<T: Object>(state: *mut lua_State, index: c_int) -> *m
     unsafe {
         match test::<T>(state, index) {
             Some(value) => value,
-            None => Fault::expected(index, T::NAME.to_str().unwrap_or("object")).raise(state),
+            None => Fault::expected(index, T::NAME.to_str().unwrap_or("object")).raise_raw(state),
         }
     }
 }
@@ -192,12 +191,13 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     // SAFETY: `__gc` is reachable through this type's metatable only, but a script may fetch it with
     // `debug.getmetatable` and call it on anything: hence the test.
     unsafe {
-        let Some(value) = test::<T>(state, 1) else {
+        let mut to = Pusher::new(state);
+        let Some(value) = to.find::<T>(1) else {
             return 0;
         };
         let slot: *mut Slot<T> = ffi::lua_touserdata(state, 1).cast();
         (*slot).key = std::ptr::null();
-        caught(state, || {
+        caught(&mut to, || {
             #[cfg(feature = "panics")]
             super::panics::count();
             (*value).collected();
@@ -207,14 +207,11 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     0
 }
 
-/// What `run` gives; raises a panic of it.
-///
-/// # Safety
-/// As for a raise; what `run` gives is the caller's before something else may raise.
-unsafe fn caught<R>(state: *mut lua_State, run: impl FnOnce() -> R) -> R {
+/// What `run` gives, which is the caller's before something else may raise; raises a panic of it.
+#[inline(always)]
+fn caught<R>(to: &mut Pusher<'_>, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result,
-        // SAFETY: the caller's frames own nothing when a panic has left `run`.
-        Err(panic) => unsafe { Fault::panic(panic).raise(state) },
+        Err(panic) => Fault::panic(panic).raise(to),
     }
 }

@@ -6,9 +6,11 @@
 use super::call::Call;
 use super::fault::Fault;
 use super::home;
+use super::pusher::Pusher;
+use super::returns::Push;
 use super::returns::sealed::Sealed;
-use super::returns::{Push, Pusher};
-use super::stack::{Stack, at};
+use super::stack::Stack;
+use super::state::Kind;
 use super::store::Store;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
@@ -20,29 +22,25 @@ impl Call<'_> {
     /// index
     pub(crate) fn create<T: Push>(&mut self, mut value: T) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        let state = self.state;
-        // SAFETY: there is room; the value lives in this frame, which the protected call does not leave by a raise.
-        unsafe {
-            let top = ffi::lua_gettop(state);
-            if ffi::lua_checkstack(state, top + 20) == 0 {
-                return Err(Fault::message("stack overflow"));
-            }
-            ffi::lua_pushcfunction(state, push_value::<T>);
-            // The same values at the same indexes.
-            let below = if T::REFERS { top } else { 0 };
-            for index in 1..=below {
-                ffi::lua_pushvalue(state, index);
-            }
-            ffi::lua_pushlightuserdata(state, (&raw mut value).cast());
-            let status = self.quiet(|| ffi::lua_pcall(state, below + 1, 1, 0));
-            self.settle(status)
+        let top = self.count();
+        if !self.has_room(top + 20) {
+            return Err(Fault::message("stack overflow"));
         }
+        self.push_function(push_value::<T>);
+        // The same values at the same indexes.
+        let below = if T::REFERS { top } else { 0 };
+        for index in 1..=below {
+            self.push_copy(index);
+        }
+        self.push_light((&raw mut value).cast());
+        // The value lives in this frame, which the call does not leave by a raise.
+        let status = self.call_quietly(below + 1, 1);
+        self.settle(status)
     }
 
     /// The index of what a protected call has left on top.
     fn settle(&mut self, status: c_int) -> Result<c_int, Fault> {
-        // SAFETY: reads the height of the stack.
-        let top = unsafe { ffi::lua_gettop(self.state) };
+        let top = self.count();
         match status {
             ffi::LUA_OK => Ok(top),
             _ => Err(Fault::value(top)),
@@ -60,8 +58,7 @@ impl Call<'_> {
     /// The value of type `T` that this VM has one of, made at first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
-        // SAFETY: there is room.
-        let store = unsafe { home::store_of(self.state) };
+        let store = home::store_of(self);
         self.room += 1;
         let shared = store.and_then(Store::shared::<T>);
         shared.ok_or_else(|| Fault::message("the VM is closing"))
@@ -95,18 +92,7 @@ impl Call<'_> {
     /// Pushes the field `name` of the table at `index`, without metamethods; nil when that is no table. → its index
     pub(crate) fn raw_field(&mut self, index: c_int, name: &'static str) -> Result<c_int, Fault> {
         let key = self.create(name)?;
-        // SAFETY: `lua_rawget` takes the key off, and allocates nothing.
-        unsafe {
-            match ffi::lua_type(self.state, at(index)) {
-                ffi::LUA_TTABLE => {
-                    ffi::lua_rawget(self.state, index);
-                }
-                _ => {
-                    ffi::lua_pushnil(self.state);
-                    ffi::lua_replace(self.state, key);
-                }
-            }
-        }
+        self.get_top(index);
         Ok(key)
     }
 }
@@ -117,15 +103,8 @@ struct Metafield(c_int, &'static CStr);
 impl Sealed for Metafield {}
 impl Push for Metafield {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: a pusher's promise; it pushes nothing for nil.
-        unsafe {
-            let (state, name) = (to.state(), self.1.as_ptr());
-            ffi::luaL_checkstack(state, 4, std::ptr::null());
-            if ffi::luaL_getmetafield(state, at(self.0), name) == ffi::LUA_TNIL {
-                ffi::lua_pushnil(state);
-            }
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_metafield(self.0, self.1);
     }
 }
 
@@ -134,28 +113,44 @@ struct Libraries;
 
 impl Sealed for Libraries {}
 impl Push for Libraries {
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: a pusher's promise.
-        unsafe {
-            ffi::lua_getfield(to.state(), ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_registry_field(c"_LOADED");
     }
 }
 
 impl Stack {
-    /// Runs `allocate`, which does not raise, with the collector at rest, as it is from then on until the step ends, and
-    /// hooks off, as they were before it.
-    pub(super) fn quiet(&mut self, allocate: impl FnOnce() -> c_int) -> c_int {
+    /// Calls the function below the topmost `arguments` values, protected, which is one of the core's that runs no code: with
+    /// the collector at rest, as it is from then on until the step ends, and hooks off, as they were before it. → the status
+    pub(super) fn call_quietly(&mut self, arguments: c_int, results: c_int) -> c_int {
         self.rest_collector();
-        // SAFETY: the state is a step's; the collector rests.
-        unsafe { unhooked(self.state, allocate) }
+        self.call_unhooked(arguments, results)
+    }
+
+    /// The same with the collector as it is, for what does not run it.
+    pub(super) fn call_unhooked(&mut self, arguments: c_int, results: c_int) -> c_int {
+        assert!((0..self.count()).contains(&arguments));
+        let state = self.state;
+        // SAFETY: the function and its arguments are there, and an error of it comes back as a status. Setting a hook that
+        // was set before changes nothing else.
+        unsafe {
+            let mask = ffi::lua_gethookmask(state);
+            if mask == 0 {
+                return ffi::lua_pcall(state, arguments, results, 0);
+            }
+            let hook = ffi::lua_gethook(state);
+            let count = ffi::lua_gethookcount(state);
+            ffi::lua_sethook(state, None, 0, 0);
+            let status = ffi::lua_pcall(state, arguments, results, 0);
+            ffi::lua_sethook(state, hook, mask, count);
+            status
+        }
     }
 
     /// Lets the collector rest until [`Stack::wake_collector`], if it runs: in the middle of a step no finalizer may.
     fn rest_collector(&mut self) {
         // SAFETY: a flag of the collector is read, and set or, in Lua 5.4, what may be allocated before its next step.
         unsafe {
-            if !self.rests && ffi::lua_gc(self.state, ffi::LUA_GCISRUNNING) == 1 {
+            if !self.rests && self.is_collecting() {
                 self.rests = true;
                 #[cfg(feature = "lua55")]
                 ffi::lua_gc(self.state, ffi::LUA_GCSTOP);
@@ -184,38 +179,17 @@ impl Stack {
 #[cfg(not(feature = "lua55"))]
 const CREDIT: c_int = 1 << 30;
 
-/// Runs `allocate` with hooks off, as they were before it.
-///
-/// # Safety
-/// `state` is valid; `allocate` does not raise, and the collector rests or is not run by it.
-pub(super) unsafe fn unhooked(state: *mut lua_State, allocate: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: setting a hook that was set before changes nothing else.
-    unsafe {
-        let mask = ffi::lua_gethookmask(state);
-        if mask == 0 {
-            return allocate();
-        }
-        let hook = ffi::lua_gethook(state);
-        let count = ffi::lua_gethookcount(state);
-        ffi::lua_sethook(state, None, 0, 0);
-        let status = allocate();
-        ffi::lua_sethook(state, hook, mask, count);
-        status
-    }
-}
-
 /// Pushes the value that the topmost argument points to.
 unsafe extern "C-unwind" fn push_value<T: Push>(state: *mut lua_State) -> c_int {
-    // SAFETY: only `create` calls it, in whose frame the value is; no hook can get hold of it. The pointer is taken off, so
-    // that no Lua value keeps it. This frame and the closure's own nothing.
-    let pushed = catch_unwind(AssertUnwindSafe(|| unsafe {
+    // SAFETY: only `create` calls it, in whose frame the value is; no hook can get hold of it. This frame owns nothing.
+    let (value, mut to) = unsafe {
         let value: *mut T = ffi::lua_touserdata(state, -1).cast();
-        ffi::lua_pop(state, 1);
-        (*value).push(Pusher::new(state));
-    }));
-    match pushed {
+        (&mut *value, Pusher::new(state))
+    };
+    // So that no Lua value keeps the pointer.
+    to.drop_top();
+    match catch_unwind(AssertUnwindSafe(|| value.push(to.again()))) {
         Ok(()) => 1,
-        // SAFETY: the frame is this function's.
-        Err(panic) => unsafe { Fault::panic(panic).raise(state) },
+        Err(panic) => Fault::panic(panic).raise(&mut to),
     }
 }

@@ -6,9 +6,9 @@ use super::fault::Fault;
 use super::function::Function;
 use super::home::{Place, store_of};
 use super::object::{self, Object};
+use super::pusher::Pusher;
 use super::standard_file::FILE_NAME;
 use super::store::Store;
-use mlua::ffi::{self, lua_State};
 use std::ffi::CStr;
 
 impl Object for Place {
@@ -30,26 +30,19 @@ fn close(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// Gives the VM a store, unless it has one, and the name by which files are known.
-///
-/// # Safety
-/// `state` is valid, with 8 free stack slots; may raise, so no frame between here and Lua owns anything.
-pub(crate) unsafe fn ensure(state: *mut lua_State) {
-    // SAFETY: the caller's promise; made once Lua has a block for it.
-    unsafe {
-        // Also a VM of our own, which has its store elsewhere, needs the name.
-        ffi::lua_pushstring(state, c"FILE*".as_ptr());
-        ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
-        if store_of(state).is_some() {
-            return;
-        }
-        let made = object::push_new(state, || {
-            Ok::<_, std::convert::Infallible>(Place(Box::leak(Box::default())))
-        });
-        let Ok(_) = made;
-        match store_of(state) {
-            // A finalizer was faster.
-            Some(_) => ffi::lua_pop(state, 1),
-            None => ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, shared_key::<Store>()),
-        }
+pub(crate) fn ensure(to: &mut Pusher<'_>) {
+    to.need(8, None);
+    // Also a VM of our own, which has its store elsewhere, needs the name.
+    to.push_string(b"FILE*");
+    to.register(FILE_NAME.pointer());
+    if store_of(to).is_some() {
+        return;
+    }
+    // Made once Lua has a block for it.
+    object::push(to, || Some(Place(Box::leak(Box::default()))));
+    match store_of(to) {
+        // A finalizer was faster.
+        Some(_) => to.drop_top(),
+        None => to.register(shared_key::<Store>()),
     }
 }

@@ -1,41 +1,9 @@
 //! Values that a step gives Lua when it is over: how they are pushed.
 
 use super::home;
-use mlua::ffi::{self, lua_State};
+pub(crate) use super::pusher::Pusher;
 use std::ffi::c_int;
-use std::marker::PhantomData;
-
-/// The right to push one value, or the results of one step, for whoever gets it. No frame between here and Lua owns
-/// anything, and there is room for what the kinds of this folder push.
-pub(crate) struct Pusher<'p> {
-    state: *mut lua_State,
-    moment: PhantomData<&'p mut ()>,
-}
-
-impl<'p> Pusher<'p> {
-    /// # Safety
-    /// What the type says holds until the pusher is used; `'p` ends with that.
-    #[inline(always)]
-    pub(super) unsafe fn new(state: *mut lua_State) -> Self {
-        Pusher {
-            state,
-            moment: PhantomData,
-        }
-    }
-
-    /// The state to push to.
-    #[inline(always)]
-    pub(super) fn state(&self) -> *mut lua_State {
-        self.state
-    }
-
-    /// One more, for the next of several values.
-    #[inline(always)]
-    pub(super) fn again(&self) -> Pusher<'_> {
-        // SAFETY: several values are pushed one after the other, each in the room that the first one stands for.
-        unsafe { Pusher::new(self.state) }
-    }
-}
+use std::mem::ManuallyDrop;
 
 /// Keeps [`Push`] to this folder, where each kind pushes one value.
 pub(super) mod sealed {
@@ -72,26 +40,24 @@ pub(super) fn safely<T: 'static, R>(
 #[inline(never)]
 fn push_parked<T: 'static, R>(
     value: T,
-    to: Pusher<'_>,
+    mut to: Pusher<'_>,
     push: impl FnOnce(&mut T, Pusher<'_>) -> R,
 ) -> R {
     let mark = 0u8;
-    // SAFETY: a pusher has room. What is parked stays until it is left: a raise skips only plain data.
-    unsafe {
-        match home::store_of(to.state) {
-            Some(store) => {
-                let (number, parked) = store.park(value, (&raw const mark).addr());
-                let pushed = push(&mut *parked, to);
-                store.leave(number);
-                pushed
-            }
-            // A script has taken the store away: a memory error leaks the value.
-            None => {
-                let kept = Box::into_raw(Box::new(value));
-                let pushed = push(&mut *kept, to);
-                drop(Box::from_raw(kept));
-                pushed
-            }
+    match home::store_of(&mut to) {
+        Some(store) => {
+            let (number, parked) = store.park(value, (&raw const mark).addr());
+            // SAFETY: what is parked stays until it is left: a raise skips only plain data.
+            let pushed = push(unsafe { &mut *parked }, to);
+            store.leave(number);
+            pushed
+        }
+        // A script has taken the store away: a memory error leaks the value.
+        None => {
+            let mut kept = ManuallyDrop::new(Box::new(value));
+            let pushed = push(&mut kept, to);
+            drop(ManuallyDrop::into_inner(kept));
+            pushed
         }
     }
 }
@@ -107,20 +73,13 @@ pub(crate) struct Argument(pub(crate) c_int);
 /// A string of bytes.
 pub(crate) type Bytes = bytes::Bytes;
 
-/// Pushes a copy of the bytes.
-#[inline(always)]
-pub(super) fn push_bytes(bytes: &[u8], to: Pusher<'_>) {
-    // SAFETY: pointer and length are of one slice; the pusher has room.
-    unsafe { ffi::lua_pushlstring(to.state, bytes.as_ptr().cast(), bytes.len()) };
-}
-
 macro_rules! string {
     ($($type:ty),*) => {
         $(impl sealed::Sealed for $type {}
         impl Push for $type {
             #[inline(always)]
-            fn push(&mut self, to: Pusher<'_>) {
-                push_bytes(self.as_ref(), to);
+            fn push(&mut self, mut to: Pusher<'_>) {
+                to.push_string(self.as_ref());
             }
         })*
     };
@@ -131,10 +90,10 @@ impl<T: Push> sealed::Sealed for Option<T> {}
 impl<T: Push> Push for Option<T> {
     const REFERS: bool = T::REFERS;
     #[inline(always)]
-    fn push(&mut self, to: Pusher<'_>) {
+    fn push(&mut self, mut to: Pusher<'_>) {
         match self {
             Some(value) => value.push(to),
-            None => Nil.push(to),
+            None => to.push_nil(),
         }
     }
 }
@@ -151,8 +110,8 @@ macro_rules! tuple {
     ($count:literal: $($name:ident)*) => {
         impl<$($name: Push + 'static),*> Values for ($($name,)*) {
             #[inline(always)]
-            #[allow(non_snake_case, unused_variables)]
-            fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+            #[allow(non_snake_case, unused_variables, unused_mut)]
+            fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
                 let ($($name,)*) = self;
                 $($name.push(to.again());)*
                 $count
@@ -173,10 +132,9 @@ tuple!(7: A B C D E F G);
 pub(crate) struct Many<T>(pub(crate) Vec<T>);
 
 impl<T: Push + 'static> Values for Many<T> {
-    fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+    fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
         let count = c_int::try_from(self.0.len()).unwrap_or(c_int::MAX);
-        // SAFETY: asks for room, or raises with nothing owned.
-        unsafe { ffi::luaL_checkstack(to.state, count, c"too many values".as_ptr()) };
+        to.need(count, Some(c"too many values"));
         for value in &mut self.0 {
             value.push(to.again());
         }

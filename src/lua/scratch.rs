@@ -2,7 +2,7 @@
 //! between, when that string is pushed first.
 
 use super::returns::sealed::Sealed;
-use super::returns::{Nil, Push, Pusher, push_bytes};
+use super::returns::{Push, Pusher};
 use std::cell::RefCell;
 
 /// How many there are.
@@ -26,13 +26,13 @@ pub(crate) fn scratch<R>(size: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
 impl Sealed for Scratched {}
 impl Push for Scratched {
     #[inline]
-    fn push(&mut self, to: Pusher<'_>) {
+    fn push(&mut self, mut to: Pusher<'_>) {
         let found = BYTES.with_borrow(|bytes| bytes.get(..self.0).map(|found| &raw const *found));
         match found {
             // SAFETY: the thread's bytes are never moved once they are there, and Lua has copied them before anything else
             // of the thread can run. No borrow is held when this raises.
-            Some(found) => push_bytes(unsafe { &*found }, to),
-            None => Nil.push(to),
+            Some(found) => to.push_string(unsafe { &*found }),
+            None => to.push_nil(),
         }
     }
 }

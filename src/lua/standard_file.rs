@@ -1,8 +1,8 @@
 //! Files of Lua's standard library, as descriptors. They are known by their metatable, whose name the registry has as a
 //! string, so that looking it up takes no memory.
 
-use super::block::Key;
-use super::stack::{Stack, at};
+use super::stack::Stack;
+use super::state::{Key, at};
 use mlua::ffi;
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;

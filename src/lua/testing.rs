@@ -1,6 +1,6 @@
 //! VMs for the tests of other folders.
 
-use super::{Function, library, registry};
+use super::{Function, Pusher, library, registry};
 use mlua::{Lua, Table, ffi};
 use std::ffi::c_int;
 
@@ -11,7 +11,7 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
     // SAFETY: there is room on the stack of a new state, and nothing is owned in between.
     let module = unsafe {
         lua.exec_raw::<Table>((), |state| {
-            registry::ensure(state);
+            registry::ensure(&mut Pusher::new(state));
             open.push(state, 0);
             mlua::ffi::lua_call(state, 0, 1 as c_int);
         })
@@ -25,8 +25,7 @@ pub(crate) fn run(open: Function, code: &str) -> String {
     unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        library::install::<crate::modules::Builtin>(state, library::Place::Last);
-        registry::ensure(state);
+        library::install::<crate::modules::Builtin>(&mut Pusher::new(state), library::Place::Last);
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {

@@ -1,60 +1,46 @@
-//! Values as text, by functions that a step calls: a metamethod may run.
+//! Values as text.
 
+use super::call::Call;
 use super::function::Function;
-use mlua::ffi::{self, lua_State};
-use std::ffi::c_int;
-use std::ptr::null_mut;
+use super::pusher::Pusher;
+use super::returns::Push;
+use super::returns::sealed::Sealed;
+use super::state::{Kind, State};
 
-/// `(value)` → the text that `tostring` gives.
-// SAFETY: C functions that let no panic pass: nothing in them panics.
-pub(crate) const TO_TEXT: Function = unsafe { Function::foreign(to_text) };
+/// `(value)` → the text that `tostring` gives. A metamethod may run.
+pub(crate) const TO_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: false }));
 
 /// `(error)` → the error if it is a string; the text that its `__tostring` gives; or what it is.
-// SAFETY: as for `TO_TEXT`.
-pub(crate) const ERROR_TEXT: Function = unsafe { Function::foreign(error_text) };
+pub(crate) const ERROR_TEXT: Function =
+    Function::new(|_: &mut Call<'_>| Ok(Text { is_error: true }));
 
-unsafe extern "C-unwind" fn to_text(state: *mut lua_State) -> c_int {
-    // SAFETY: called by Lua; owns nothing.
-    unsafe {
-        ffi::lua_settop(state, 1);
-        ffi::luaL_tolstring(state, 1, null_mut());
-        1
-    }
+/// The text of the first argument.
+struct Text {
+    is_error: bool,
 }
 
-unsafe extern "C-unwind" fn error_text(state: *mut lua_State) -> c_int {
-    // SAFETY: called by Lua; owns nothing, and the type's name is static.
-    unsafe {
-        ffi::lua_settop(state, 1);
-        if ffi::lua_type(state, 1) != ffi::LUA_TSTRING {
-            if ffi::luaL_getmetafield(state, 1, c"__tostring".as_ptr()) != ffi::LUA_TNIL {
-                ffi::luaL_tolstring(state, 1, null_mut());
-            } else {
-                let kind = ffi::luaL_typename(state, 1);
-                ffi::lua_pushfstring(state, c"(error object is a %s value)".as_ptr(), kind);
+impl Sealed for Text {}
+impl Push for Text {
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.drop_to(1);
+        if self.is_error && to.kind(1) != Kind::String {
+            to.push_metafield(1, c"__tostring");
+            if to.is_none(2) {
+                let text =
+                    format_args!("(error object is a {} value)", to.type_name(1)).to_string();
+                return super::returns::safely(text, to, Push::push);
             }
         }
-        1
+        to.push_text(1);
     }
 }
 
 /// Takes the error on top of a stack.
-///
-/// # Safety
-/// There is one.
-pub(super) unsafe fn take_message(state: *mut lua_State) -> String {
-    // SAFETY: reads and pops the top; a string is not converted.
-    unsafe {
-        let mut length = 0;
-        let text = match ffi::lua_type(state, -1) {
-            ffi::LUA_TSTRING => {
-                let bytes = ffi::lua_tolstring(state, -1, &mut length);
-                let bytes = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
-                String::from_utf8_lossy(bytes).into_owned()
-            }
-            _ => "(error object is not a string)".to_owned(),
-        };
-        ffi::lua_pop(state, 1);
-        text
-    }
+pub(super) fn take_message(stack: &mut State) -> String {
+    let text = match stack.string(stack.count()) {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => "(error object is not a string)".to_owned(),
+    };
+    stack.drop_top();
+    text
 }

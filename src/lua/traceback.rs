@@ -2,9 +2,9 @@
 
 use super::call::Call;
 use super::home;
+use super::pusher::Pusher;
+use super::returns::Push;
 use super::returns::sealed::Sealed;
-use super::returns::{Push, Pusher};
-use super::stack::at;
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ptr;
@@ -18,16 +18,8 @@ pub(crate) struct Traceback {
 impl Sealed for Traceback {}
 impl Push for Traceback {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a string stays on the stack meanwhile, and nothing else is converted; a pusher has room.
-        unsafe {
-            let message = match ffi::lua_type(state, at(self.message)) {
-                ffi::LUA_TSTRING => ffi::lua_tostring(state, self.message),
-                _ => ptr::null(),
-            };
-            ffi::luaL_traceback(state, state, message, self.level);
-        }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_traceback(Some(self.message), self.level);
     }
 }
 
@@ -38,9 +30,8 @@ struct Here {
 
 impl Sealed for Here {}
 impl Push for Here {
-    fn push(&mut self, to: Pusher<'_>) {
-        // SAFETY: a pusher has room.
-        unsafe { ffi::luaL_traceback(to.state(), to.state(), ptr::null(), self.level) }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.push_traceback(None, self.level);
     }
 }
 
@@ -49,15 +40,12 @@ pub(crate) struct MainTraceback;
 
 impl Sealed for MainTraceback {}
 impl Push for MainTraceback {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: the main function's coroutine lives as long as the VM; a pusher has room.
-        unsafe {
-            let main = home::of(state).map_or(ptr::null_mut(), |home| home.main.get());
-            match main.is_null() {
-                true => ffi::lua_pushnil(state),
-                false => ffi::luaL_traceback(state, main, ptr::null(), 0),
-            }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        let main = home::of(&to).map_or(ptr::null_mut(), |home| home.main.get());
+        match main.is_null() {
+            true => to.push_nil(),
+            // SAFETY: the main function's coroutine lives as long as the VM.
+            false => unsafe { ffi::luaL_traceback(to.state(), main, ptr::null(), 0) },
         }
     }
 }

@@ -2,17 +2,19 @@
 
 use super::fault::Fault;
 use super::function::Function;
-use super::stack::{Stack, at};
-use mlua::ffi::{self, lua_State};
-use std::ffi::{c_int, c_void};
+use super::pusher::Pusher;
+use super::returns::sealed::Sealed;
+use super::returns::{Argument, Nil, Push};
+use super::stack::Stack;
+use super::state::{Kind, State, at};
+use mlua::ffi;
+use std::ffi::c_int;
+use std::ptr::without_provenance_mut;
 
 /// A value that can be pushed without memory of Lua's.
-pub(crate) trait Plain: super::Push {
-    /// Pushes it.
-    ///
-    /// # Safety
-    /// `state` has room for it.
-    unsafe fn push_plain(self, state: *mut lua_State);
+pub(crate) trait Plain: Push {
+    /// Pushes it, where there is room for one value.
+    fn push_plain(self, to: &mut State);
 }
 
 /// A light userdata.
@@ -20,96 +22,60 @@ pub(crate) trait Plain: super::Push {
 pub(crate) struct Light(pub(crate) usize);
 
 macro_rules! plain {
-    ($type:ty, $refers:literal, |$value:ident, $state:ident| $push:expr) => {
+    ($type:ty, $refers:literal, |$value:ident, $to:ident| $push:expr) => {
         impl Plain for $type {
             #[inline(always)]
-            unsafe fn push_plain(self, $state: *mut lua_State) {
+            fn push_plain(self, $to: &mut State) {
                 let $value = self;
-                // SAFETY: the caller has made room for one value, and none of these takes memory.
-                unsafe { $push }
+                $push
             }
         }
-        impl super::returns::sealed::Sealed for $type {}
-        impl super::Push for $type {
+        impl Sealed for $type {}
+        impl Push for $type {
             const REFERS: bool = $refers;
             #[inline(always)]
-            fn push(&mut self, to: super::Pusher<'_>) {
-                // SAFETY: a pusher says that there is room.
-                unsafe { self.push_plain(to.state()) }
+            fn push(&mut self, mut to: Pusher<'_>) {
+                self.push_plain(&mut to)
             }
         }
     };
 }
+pub(super) use plain;
 
-plain!(super::Nil, false, |_value, state| ffi::lua_pushnil(state));
-plain!(bool, false, |value, state| ffi::lua_pushboolean(
-    state,
-    value.into()
-));
-plain!(i64, false, |value, state| ffi::lua_pushinteger(
-    state, value
-));
-plain!(u32, false, |value, state| ffi::lua_pushinteger(
-    state,
-    value.into()
-));
-plain!(f64, false, |value, state| ffi::lua_pushnumber(state, value));
-plain!(super::Argument, true, |value, state| ffi::lua_pushvalue(
-    state,
-    at(value.0)
-));
-plain!(Function, false, |value, state| Function::push(
-    value, state, 0
-));
-plain!(Light, false, |value, state| ffi::lua_pushlightuserdata(
-    state,
-    std::ptr::without_provenance_mut::<c_void>(value.0)
-));
+plain!(Nil, false, |_value, to| to.push_nil());
+plain!(bool, false, |value, to| to.push_boolean(value));
+plain!(i64, false, |value, to| to.push_integer(value));
+plain!(u32, false, |value, to| to.push_integer(value.into()));
+plain!(f64, false, |value, to| to.push_number(value));
+plain!(Argument, true, |value, to| to.push_copy(value.0));
+plain!(Function, false, |value, to| to.push_function(value.0));
+plain!(Light, false, |value, to| to
+    .push_light(without_provenance_mut(value.0)));
 
 impl Stack {
     /// Pushes a value. → its index
     #[inline]
     pub(crate) fn push(&mut self, value: impl Plain) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: room for one value was reserved above.
-        unsafe {
-            value.push_plain(self.state);
-            Ok(ffi::lua_gettop(self.state))
-        }
+        value.push_plain(self);
+        Ok(self.count())
     }
 
     /// Pushes the `number`th element of the table at `index`, without metamethods; nil when that is no table. → its index
     #[inline]
     pub(crate) fn element(&mut self, index: c_int, number: i64) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: there is room; only a table is looked into.
-        unsafe {
-            match ffi::lua_type(self.state, at(index)) {
-                ffi::LUA_TTABLE => ffi::lua_rawgeti(self.state, index, number),
-                _ => {
-                    ffi::lua_pushnil(self.state);
-                    ffi::LUA_TNIL
-                }
-            };
-            Ok(ffi::lua_gettop(self.state))
-        }
+        self.push_element(index, number);
+        Ok(self.count())
     }
 
     /// Pushes what the table at `index` has for the key at `key`, without metamethods; nil when that is no table. → its index
     #[inline]
     pub(crate) fn get(&mut self, index: c_int, key: c_int) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: there is room; only a table is looked into, and the key that is pushed becomes the value.
-        unsafe {
-            match ffi::lua_type(self.state, at(index)) {
-                ffi::LUA_TTABLE => {
-                    ffi::lua_pushvalue(self.state, at(key));
-                    ffi::lua_rawget(self.state, index);
-                }
-                _ => ffi::lua_pushnil(self.state),
-            }
-            Ok(ffi::lua_gettop(self.state))
-        }
+        self.push_copy(key);
+        self.get_top(index);
+        Ok(self.count())
     }
 
     /// Gives the key at `key` the value at `value` in the table at `index`, without metamethods, if it has one there
@@ -123,24 +89,14 @@ impl Stack {
     ) -> Result<bool, Fault> {
         self.reserve(2)?;
         let found = self.get(index, key)?;
-        // SAFETY: there is room; a key that has a value has a place.
-        unsafe {
-            let known = ffi::lua_type(self.state, found) != ffi::LUA_TNIL;
-            if known {
-                ffi::lua_pushvalue(self.state, at(key));
-                ffi::lua_pushvalue(self.state, at(value));
-                ffi::lua_rawset(self.state, index);
-            }
-            ffi::lua_settop(self.state, found - 1);
-            self.room += 3;
-            Ok(known)
+        let known = self.kind(found) != Kind::Nil;
+        if known {
+            // SAFETY: a key that has a value has a place.
+            unsafe { self.assign(index, key, value) };
         }
-    }
-
-    /// The length of the table or string at `index`, without metamethods; 0 of anything else but a userdata.
-    pub(crate) fn raw_length(&self, index: c_int) -> usize {
-        // SAFETY: any value can be asked.
-        unsafe { ffi::lua_rawlen(self.state, at(index)) as usize }
+        self.drop_top();
+        self.room += 3;
+        Ok(known)
     }
 
     /// Visits each pair of the table at `index`, by the indexes of key and value, until `visit` fails.
@@ -149,94 +105,55 @@ impl Stack {
         index: c_int,
         mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        if self.kind(index) != super::Kind::Table {
+        if self.kind(index) != Kind::Table {
             return Err(Fault::expected(index, "table"));
         }
         self.reserve(3)?;
-        // SAFETY: there is room; the table does not change while it is visited, since nothing of Lua's runs.
-        unsafe {
-            let top = ffi::lua_gettop(self.state);
-            ffi::lua_pushnil(self.state);
-            let mut result = Ok(());
-            while result.is_ok() && ffi::lua_next(self.state, index) != 0 {
-                result = visit(self, top + 1, top + 2);
-                ffi::lua_settop(self.state, top + 1);
-            }
-            ffi::lua_settop(self.state, top);
-            self.room += 3;
-            result
+        let top = self.count();
+        self.push_nil();
+        let mut result = Ok(());
+        // SAFETY: the key on top is nil or one that this gave: the table does not change while it is visited, since nothing
+        // of Lua's runs.
+        while result.is_ok() && unsafe { ffi::lua_next(self.state, index) } != 0 {
+            result = visit(self, top + 1, top + 2);
+            self.shorten(top + 1);
         }
+        self.shorten(top);
+        self.room += 3;
+        result
     }
 
     /// Gives the table at `index` the table at `metatable` as its metatable.
     pub(crate) fn set_metatable(&mut self, index: c_int, metatable: c_int) -> Result<(), Fault> {
         for index in [index, metatable] {
-            if self.kind(index) != super::Kind::Table {
+            if self.kind(index) != Kind::Table {
                 return Err(Fault::expected(index, "table"));
             }
         }
         self.reserve(1)?;
-        // SAFETY: both are tables. An assignment takes no memory, and leaves the stack as it was.
-        unsafe {
-            ffi::lua_pushvalue(self.state, metatable);
-            ffi::lua_setmetatable(self.state, index);
-        }
+        self.assign_metatable(index, metatable);
         self.room += 1;
         Ok(())
     }
 
-    /// The integer that the number at `index` equals; `None` for anything else, a string too.
-    #[inline]
-    pub(crate) fn whole(&self, index: c_int) -> Option<i64> {
-        let mut exact = 0;
-        // SAFETY: any value can be asked.
-        unsafe {
-            if ffi::lua_type(self.state, at(index)) != ffi::LUA_TNUMBER {
-                return None;
-            }
-            let value = ffi::lua_tointegerx(self.state, index, &mut exact);
-            (exact != 0).then_some(value)
-        }
-    }
-
-    /// The address by which Lua knows the object, the string or the function at `index`: an identity, and nothing else.
-    #[inline]
-    pub(crate) fn address(&self, index: c_int) -> usize {
-        // SAFETY: any value can be asked.
-        unsafe { ffi::lua_topointer(self.state, at(index)).addr() }
-    }
-
     /// The light userdata at `index`.
     pub(crate) fn light(&self, index: c_int) -> Option<Light> {
-        // SAFETY: asks for the address only.
-        unsafe {
-            (ffi::lua_type(self.state, at(index)) == ffi::LUA_TLIGHTUSERDATA)
-                .then(|| Light(ffi::lua_touserdata(self.state, index).addr()))
-        }
-    }
-
-    /// Whether the values at two indexes are the same, without metamethods.
-    pub(crate) fn is_same(&self, one: c_int, other: c_int) -> bool {
-        // SAFETY: an index without a value is the same as none.
-        unsafe { ffi::lua_rawequal(self.state, at(one), at(other)) != 0 }
+        self.light_address(index).map(Light)
     }
 }
 
 /// (value, key): what the value has for the key, as Lua code would find it; nothing when a userdata has no fields.
-pub(crate) const INDEX: Function = {
-    unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
-        // SAFETY: raises what an `__index` raises, with nothing owned.
-        unsafe {
-            let is_userdata = ffi::lua_type(state, 1) == ffi::LUA_TUSERDATA;
-            if is_userdata && ffi::luaL_getmetafield(state, 1, c"__index".as_ptr()) == ffi::LUA_TNIL
-            {
-                return 0;
-            }
-            ffi::lua_settop(state, 2);
-            ffi::lua_gettable(state, 1);
-        }
-        1
+pub(crate) const INDEX: Function = Function::native(|mut to| {
+    if to.count() < 2 {
+        return 0;
     }
-    // SAFETY: it has no frame that a panic could pass.
-    unsafe { Function::foreign(index) }
-};
+    if to.kind(1) == Kind::Userdata {
+        to.push_metafield(1, c"__index");
+        if to.is_none(to.count()) {
+            return 0;
+        }
+    }
+    to.drop_to(2);
+    to.index(1);
+    1
+});

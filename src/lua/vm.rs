@@ -14,6 +14,7 @@ use super::function::Function;
 use super::home::{ALLOCATORS, Home, data_of, kind_of, of};
 use super::interrupt;
 use super::stack::Stack;
+use super::state::State;
 use super::store::Store;
 use super::text::take_message;
 use crate::memory::Memory;
@@ -76,18 +77,13 @@ impl<T: Send + 'static> Vm<T> {
     {
         let vm = Vm::with(ALLOCATORS[0], data)?;
         interrupt::on_interrupt(vm.home(), on_interrupt);
-        // SAFETY: nothing but the libraries' preparation runs; a memory error is reported by the result.
-        let made = unsafe {
-            let base = vm.home().base.get();
-            ffi::lua_pushcfunction(base, new_main);
-            ffi::lua_pcall(base, 0, 1, 0) == ffi::LUA_OK
-        };
-        if !made {
+        let mut base = vm.base();
+        base.push_function(new_main);
+        if call(&mut base, 0, 1) != ffi::LUA_OK {
             return None;
         }
-        // SAFETY: the coroutine lies on the main state.
-        let main = unsafe { ffi::lua_tothread(vm.home().base.get(), 1) };
-        vm.home().main.set(main);
+        let main = base.coroutine_at(1)?;
+        vm.home().main.set(main.state);
         Some(vm)
     }
 
@@ -104,7 +100,7 @@ impl<T: Send + 'static> Vm<T> {
             }
         };
         let vm = Vm::with(allocator, data)?;
-        vm.home().warn(vm.home().base.get());
+        vm.home().warn(vm.base().state);
         Some(vm)
     }
 
@@ -144,6 +140,19 @@ impl<T: Send + 'static> Vm<T> {
         unsafe { self.0.as_ref() }
     }
 
+    /// The main state.
+    fn base(&self) -> State {
+        // SAFETY: who has the VM runs nothing on it meanwhile.
+        unsafe { State::new(self.home().base.get()) }
+    }
+
+    /// The coroutine of the main function.
+    fn main(&self) -> Option<State> {
+        let main = self.home().main.get();
+        // SAFETY: it lies on the main state, where nothing of Lua's can reach it.
+        (!main.is_null()).then(|| unsafe { State::new(main) })
+    }
+
     /// The main state, for tests that prepare a VM.
     #[cfg(test)]
     pub(crate) fn state(&self) -> *mut lua_State {
@@ -163,78 +172,66 @@ impl<T: Send + 'static> Vm<T> {
     /// Runs `function`, protected: in a service's VM the main function's coroutine runs it, and must not have begun. The
     /// error is a message.
     pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
-        match self.home().main.get().is_null() {
-            true => self.run_on_base(function),
-            false => self.run_on_main(|main| {
-                // SAFETY: the coroutine is idle, with room for 20 values.
-                unsafe { function.push(main, 0) }
-                0
-            }),
+        match self.main() {
+            None => self.run_on_base(function),
+            Some(mut main) => {
+                main.push_function(function.0);
+                self.run_on_main(main, 0)
+            }
         }
     }
 
     /// Sets the main function of a service. The error is a message.
     pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
-        self.run_on_main(|main| {
-            // SAFETY: as for `run`; the chunk lives until the function has returned, which is before this does.
-            unsafe {
-                ffi::lua_pushcfunction(main, chunk::load_pointed);
-                ffi::lua_pushlightuserdata(main, (&raw const chunk).cast_mut().cast());
-            }
-            1
-        })
+        let Some(mut main) = self.main() else {
+            return Err("the VM has no main function".into());
+        };
+        // The chunk lives until the function has returned, which is before this does.
+        main.push_function(chunk::load_pointed);
+        main.push_light((&raw const chunk).cast_mut().cast());
+        self.run_on_main(main, 1)
     }
 
-    /// Runs what `push` has pushed on the idle coroutine; its results stay there.
-    fn run_on_main(&mut self, push: impl FnOnce(*mut lua_State) -> c_int) -> Result<(), String> {
-        let (base, main) = (self.home().base.get(), self.home().main.get());
-        let status = self.guarded(|| {
-            let arguments = push(main);
-            let mut results = 0;
-            // SAFETY: the coroutine has the function and its arguments; an error comes back as a status.
-            unsafe { ffi::lua_resume(main, base, arguments, &mut results) }
-        });
-        settle(status, main)
+    /// Runs the function below the topmost `arguments` values on the idle coroutine; its results stay there.
+    fn run_on_main(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
+        let base = self.base();
+        let status = self.guarded(|| resume(&mut main, &base, arguments).0);
+        settle(status, &mut main)
     }
 
     /// Runs `function` on the main state, protected, with the main function's coroutine as its argument if there is one.
     /// In a service's VM this is the last act but [`Vm::close`]. The error is a message.
     pub(crate) fn run_on_base(&mut self, function: Function) -> Result<(), String> {
-        let base = self.home().base.get();
-        let arguments = c_int::from(!self.home().main.get().is_null());
+        let mut base = self.base();
+        let has_main = self.main().is_some();
         let status = self.guarded(|| {
-            // SAFETY: the main state is idle, with its first slot in use at most.
-            unsafe {
-                function.push(base, 0);
-                if arguments > 0 {
-                    ffi::lua_pushvalue(base, 1);
-                }
-                ffi::lua_pcall(base, arguments, 0, 0)
+            base.push_function(function.0);
+            if has_main {
+                base.push_copy(1);
             }
+            call(&mut base, has_main.into(), 0)
         });
-        settle(status, base)
+        settle(status, &mut base)
     }
 
     /// Resumes the main function, with `argument` if there is one. What it yields is dropped.
     pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<Slice, Broken> {
-        let (base, main) = (self.home().base.get(), self.home().main.get());
+        let base = self.base();
+        let Some(mut main) = self.main() else {
+            return Ok(Slice::Returned);
+        };
         let _running = interrupt::Running::enter(self.home());
         self.guarded(|| {
-            let mut results = 0;
-            // SAFETY: this thread has the VM. The coroutine is suspended or fresh, with room for one value.
-            unsafe {
-                if let Some(argument) = argument {
-                    ffi::lua_pushboolean(main, argument.into());
+            if let Some(argument) = argument {
+                main.push_boolean(argument);
+            }
+            match resume(&mut main, &base, argument.is_some().into()) {
+                (ffi::LUA_YIELD, results) => {
+                    main.pop(results);
+                    Slice::Yielded
                 }
-                let arguments = argument.is_some().into();
-                match ffi::lua_resume(main, base, arguments, &mut results) {
-                    ffi::LUA_YIELD => {
-                        ffi::lua_settop(main, -results - 1);
-                        Slice::Yielded
-                    }
-                    ffi::LUA_OK => Slice::Returned,
-                    _ => Slice::Failed,
-                }
+                (ffi::LUA_OK, _) => Slice::Returned,
+                _ => Slice::Failed,
             }
         })
     }
@@ -242,16 +239,13 @@ impl<T: Send + 'static> Vm<T> {
     /// Message and traceback of the main function's error, once it has failed. The VM runs nothing after that but what
     /// closes it.
     pub(crate) fn failure(&mut self) -> String {
-        let base = self.home().base.get();
+        let mut base = self.base();
         let limit = self.memory().set_limit(0);
         let text = self.guarded(|| {
-            // SAFETY: as for `run_on_base`; the error lies on top of the coroutine.
-            unsafe {
-                ffi::lua_pushcfunction(base, describe);
-                ffi::lua_pushvalue(base, 1);
-                ffi::lua_pcall(base, 1, 1, 0);
-                take_message(base)
-            }
+            base.push_function(describe);
+            base.push_copy(1);
+            call(&mut base, 1, 1);
+            take_message(&mut base)
         });
         self.memory().set_limit(limit);
         text.unwrap_or_else(|Broken(message)| message)
@@ -352,8 +346,7 @@ impl Call<'_> {
 
     /// The VM's memory, when it is one of ours.
     pub(crate) fn memory(&self) -> Option<&Memory> {
-        // SAFETY: the home lives as long as the VM.
-        unsafe { of(self.state).map(|home| &home.memory) }
+        of(self).map(|home| &home.memory)
     }
 
     /// Lets the collector of a service's VM run. Its first cycle begins when the VM has doubled, as by default each later
@@ -373,15 +366,10 @@ impl Call<'_> {
 }
 
 /// Opens Lua's own libraries.
-pub(crate) const OPEN_LIBRARIES: Function = {
-    unsafe extern "C-unwind" fn open(state: *mut lua_State) -> c_int {
-        // SAFETY: called by Lua, with room for 20 values.
-        unsafe { ffi::luaL_openlibs(state) };
-        0
-    }
-    // SAFETY: a C function that owns nothing, and does not panic.
-    unsafe { Function::foreign(open) }
-};
+pub(crate) const OPEN_LIBRARIES: Function = Function::native(|mut to| {
+    to.open_libraries();
+    0
+});
 
 /// What strings' hashes begin with: not to be guessed from outside.
 #[cfg(feature = "lua55")]
@@ -431,12 +419,26 @@ unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
     }
 }
 
+/// Calls the function below the topmost `arguments` values, protected. → the status; an error lies on top
+fn call(stack: &mut State, arguments: c_int, results: c_int) -> c_int {
+    assert!(arguments < stack.count(), "no function was pushed");
+    // SAFETY: function and arguments are there; nothing runs on the main state meanwhile.
+    unsafe { ffi::lua_pcall(stack.state, arguments, results, 0) }
+}
+
+/// Resumes a coroutine with the topmost `arguments` values, which were pushed. → the status, and how many values it came back with
+fn resume(main: &mut State, base: &State, arguments: c_int) -> (c_int, c_int) {
+    let mut results = 0;
+    // SAFETY: the arguments were pushed. Lua refuses a coroutine that is neither suspended nor fresh, by the status.
+    let status = unsafe { ffi::lua_resume(main.state, base.state, arguments, &mut results) };
+    (status, results)
+}
+
 /// What a protected call came to, which has left its error on top of the stack if it failed.
-fn settle(status: Result<c_int, Broken>, state: *mut lua_State) -> Result<(), String> {
+fn settle(status: Result<c_int, Broken>, stack: &mut State) -> Result<(), String> {
     match status {
         Ok(ffi::LUA_OK) => Ok(()),
-        // SAFETY: the error of the call lies on top.
-        Ok(_) => Err(unsafe { take_message(state) }),
+        Ok(_) => Err(take_message(stack)),
         Err(Broken(message)) => Err(message),
     }
 }

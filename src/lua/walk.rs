@@ -3,8 +3,9 @@
 use super::fault::Fault;
 use super::function::Function;
 use super::kept::Kept;
-use super::stack::{Kind, Stack, at};
-use mlua::ffi::{self, lua_State};
+use super::stack::Stack;
+use super::state::Kind;
+use mlua::ffi;
 use std::ffi::c_int;
 use std::ops::Deref;
 
@@ -54,7 +55,7 @@ impl Stack {
     /// Has `read` read the values and what is in them.
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
-        let (state, top) = (self.state, self.count());
+        let top = self.count();
         let walk = Walk {
             limit: top + self.room,
             stack: self.lend(),
@@ -63,52 +64,17 @@ impl Stack {
         let mut lent = Lending { walk, of: self };
         let result = read(&mut lent.walk);
         if lent.walk.used {
-            // SAFETY: cursors leave what was there as it was; what they left above is dropped.
-            unsafe { ffi::lua_settop(state, top) };
+            lent.walk.stack.shorten(top);
         }
         result
-    }
-
-    /// The value at `index` if it is an integer: no float, no string.
-    #[inline(always)]
-    pub(crate) fn as_integer(&self, index: c_int) -> Option<i64> {
-        // SAFETY: any value can be asked; an integer is not converted.
-        unsafe {
-            (ffi::lua_isinteger(self.state, at(index)) != 0)
-                .then(|| ffi::lua_tointegerx(self.state, index, std::ptr::null_mut()))
-        }
-    }
-
-    /// What tells the table, function or userdata at `index` from others, as long as it exists.
-    #[inline(always)]
-    pub(crate) fn identity(&self, index: c_int) -> usize {
-        // SAFETY: any value can be asked; the address is not used as one.
-        unsafe { ffi::lua_topointer(self.state, at(index)).addr() }
     }
 
     /// The identity of the metatable of the value at `index`; 0 when it has none.
     #[inline]
     pub(crate) fn metatable(&mut self, index: c_int) -> Result<usize, Fault> {
         self.reserve(1)?;
-        // SAFETY: there is room; what was pushed is dropped.
-        unsafe {
-            self.room += 1;
-            Ok(metatable(self.state, at(index)))
-        }
-    }
-}
-
-/// The identity of the metatable of the value at `index`, 0 for none.
-#[inline]
-unsafe fn metatable(state: *mut lua_State, index: c_int) -> usize {
-    // SAFETY: the caller has a free slot, and an index that is at it.
-    unsafe {
-        if ffi::lua_getmetatable(state, index) == 0 {
-            return 0;
-        }
-        let identity = ffi::lua_topointer(state, -1).addr();
-        ffi::lua_pop(state, 1);
-        identity
+        self.room += 1;
+        Ok(self.metatable_identity(index))
     }
 }
 
@@ -122,14 +88,8 @@ impl Walk {
                 Some(integer) => Read::Integer(integer),
                 None => Read::Other(Kind::Number),
             },
-            Kind::String => {
-                let mut length = 0;
-                // SAFETY: it is a string, and stays where it is while the walk is borrowed.
-                Read::String(unsafe {
-                    let start = ffi::lua_tolstring(self.state, index, &mut length);
-                    std::slice::from_raw_parts(start.cast(), length)
-                })
-            }
+            // SAFETY: a string, as its kind says.
+            Kind::String => Read::String(unsafe { self.string_at(index) }),
             kind => Read::Other(kind),
         }
     }
@@ -138,8 +98,8 @@ impl Walk {
     #[inline(always)]
     pub(crate) fn pairs(&mut self, index: c_int) -> Option<Pairs<'_>> {
         let key = self.cursor(index)?;
-        // SAFETY: there is room. The key before the first one is nil.
-        unsafe { ffi::lua_pushnil(self.stack.state) };
+        // The key before the first one.
+        self.stack.push_nil();
         Some(Pairs {
             walk: self,
             table: index,
@@ -172,41 +132,39 @@ impl Walk {
     #[cold]
     fn grow(&mut self, top: c_int) -> bool {
         self.limit = top + 10 * LEVEL;
-        // SAFETY: asks for room for ten levels, and reports that there is none by its result.
-        unsafe { ffi::lua_checkstack(self.stack.state, 10 * LEVEL) != 0 }
+        self.stack.has_room(10 * LEVEL)
     }
 
     /// The identity of the metatable of the value at `index`; 0 when it has none.
     #[inline]
     pub(crate) fn metatable(&mut self, index: c_int) -> usize {
-        // SAFETY: a walk has a free slot beside its cursors.
-        unsafe { metatable(self.stack.state, at(index)) }
+        self.stack.metatable_identity(index)
     }
 
     /// Whether the metatable of the value at `index` has a field with the name that the VM keeps as `name`; `None` when it
     /// keeps none.
     pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
-        let state = self.stack.state;
-        // SAFETY: as for `metatable`, with two slots; a metatable is a table, any key can be asked for.
-        unsafe {
-            if ffi::lua_getmetatable(state, at(index)) == 0 {
-                return Some(false);
-            }
-            let known = name.push(state) == Kind::String;
-            let found = known && ffi::lua_rawget(state, -2) != ffi::LUA_TNIL;
-            ffi::lua_pop(state, 2);
-            known.then_some(found)
+        let stack = &mut self.stack;
+        if !stack.push_metatable(index) {
+            return Some(false);
         }
+        let metatable = stack.count();
+        let known = name.push(stack) == Kind::String;
+        let found = known && {
+            stack.get_top(metatable);
+            !stack.is_none(metatable + 1)
+        };
+        stack.shorten(metatable - 1);
+        known.then_some(found)
     }
 
     /// The C function at `index` if it has no upvalues.
     pub(crate) fn c_function(&mut self, index: c_int) -> Option<Function> {
-        let state = self.stack.state;
+        let function = self.stack.c_function(index)?;
         // SAFETY: a C function names its upvalues; one that has been pushed is dropped. Lua calls it itself as it stands.
         unsafe {
-            let function = ffi::lua_tocfunction(state, at(index))?;
-            if !ffi::lua_getupvalue(state, index, 1).is_null() {
-                ffi::lua_pop(state, 1);
+            if !ffi::lua_getupvalue(self.stack.state, index, 1).is_null() {
+                self.stack.drop_top();
                 return None;
             }
             Some(Function::foreign(function))
@@ -216,37 +174,34 @@ impl Walk {
     /// Enters the value at `value`, which is not nil, as the `number`th of the table at `table`. Costs as much as
     /// [`Call::create`](super::Call::create).
     pub(crate) fn enter(&mut self, table: c_int, number: i64, value: c_int) -> Result<(), Fault> {
-        let state = self.stack.state;
         assert!(self.kind(table) == Kind::Table && !self.is_none(value));
-        // SAFETY: there is room, asked for. Protected, a table gets a value, and loses none; nothing of Lua's runs.
-        unsafe {
-            if ffi::lua_checkstack(state, 20) == 0 {
-                return Err(Fault::message("stack overflow"));
-            }
-            ffi::lua_pushcfunction(state, enter_raw);
-            ffi::lua_pushvalue(state, table);
-            ffi::lua_pushinteger(state, number);
-            ffi::lua_pushvalue(state, at(value));
-            match self.stack.quiet(|| ffi::lua_pcall(state, 3, 0, 0)) {
-                ffi::LUA_OK => Ok(()),
-                _ => {
-                    ffi::lua_pop(state, 1);
-                    Err(Fault::message("not enough memory"))
-                }
+        let stack = &mut self.stack;
+        if !stack.has_room(20) {
+            return Err(Fault::message("stack overflow"));
+        }
+        stack.push_function(ENTER.0);
+        stack.push_copy(table);
+        stack.push_integer(number);
+        stack.push_copy(value);
+        // A table gets a value, and loses none.
+        match stack.call_quietly(3, 0) {
+            ffi::LUA_OK => Ok(()),
+            _ => {
+                stack.drop_top();
+                Err(Fault::message("not enough memory"))
             }
         }
     }
 }
 
 /// (table, number, value): enters the value.
-unsafe extern "C-unwind" fn enter_raw(state: *mut lua_State) -> c_int {
-    // SAFETY: only `enter` calls it, with a table; owns nothing.
-    unsafe {
-        let number = ffi::lua_tointegerx(state, 2, std::ptr::null_mut());
-        ffi::lua_rawseti(state, 1, number);
-        0
-    }
-}
+const ENTER: Function = Function::native(|mut to| {
+    let number = to.to_integer(2).unwrap_or_default();
+    to.push_copy(1);
+    to.push_copy(3);
+    to.set_item(number);
+    0
+});
 
 /// A cursor over the pairs of a table.
 pub(crate) struct Pairs<'w> {
@@ -316,7 +271,7 @@ impl Elements<'_> {
     /// Goes to the `number`th. → the index of the value, which may be nil
     pub(crate) fn get(&mut self, number: i64) -> c_int {
         let state = self.walk.stack.state;
-        // SAFETY: there is a table, and room for one value.
+        // SAFETY: so many values are there, a table among them, and room for one more.
         unsafe {
             ffi::lua_settop(state, self.value - 1);
             ffi::lua_rawgeti(state, self.table, number);

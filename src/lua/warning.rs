@@ -1,6 +1,7 @@
 //! What a VM of ours writes to standard error by itself: warnings, in a program's VM; errors that nobody catches.
 
 use super::home::{Home, Warnings};
+use super::state::State;
 use super::text::take_message;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -59,8 +60,8 @@ unsafe extern "C-unwind" fn write_warning(
 
 /// An error that nobody catches: Lua is about to abort the process.
 pub(super) unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
-    // SAFETY: Lua leaves the error object on top for the panic function.
-    let text = unsafe { take_message(state) };
+    // SAFETY: Lua calls it with a state, and leaves the error object on top.
+    let text = take_message(&mut unsafe { State::new(state) });
     let _ = writeln!(
         std::io::stderr(),
         "PANIC: unprotected error in call to Lua API ({text})"

@@ -37,7 +37,7 @@ impl Token {
     /// The full userdata at `index`.
     #[inline]
     pub(crate) fn userdata(stack: &Stack, index: i32) -> Token {
-        Token::Object(Kind::Userdata, stack.address(index))
+        Token::Object(Kind::Userdata, stack.identity(index))
     }
 
     /// The token that the value at `index` is; `None` for nil and NaN, which equal nothing.
@@ -58,7 +58,7 @@ impl Token {
                 let text = stack.string(index)?;
                 Some(Token::Text(keys.0.hash_one(text), keys.1.hash_one(text)))
             }
-            kind => Some(Token::Object(kind, stack.address(index))),
+            kind => Some(Token::Object(kind, stack.identity(index))),
         }
     }
 

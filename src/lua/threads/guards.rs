@@ -6,7 +6,6 @@ use super::places::Threads;
 use crate::lua::call::Call;
 use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
-use crate::lua::stack::vm_of;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -127,7 +126,7 @@ impl Push for Weaken<'_> {
         unsafe {
             ffi::luaL_checkstack(state, 16, std::ptr::null());
             let anchors = self.threads.anchors();
-            let (Some(&own), true) = (self.members.first(), anchors.are_of(vm_of(state))) else {
+            let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else {
                 return ffi::lua_pushnil(state);
             };
             if ffi::lua_checkstack(self.front, 1) == 0 || !push_table(anchors, state) {

@@ -10,7 +10,6 @@ use crate::lua::call::Call;
 use crate::lua::fault::Fault;
 use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
-use crate::lua::stack::vm_of;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
@@ -267,7 +266,7 @@ impl Push for Grow<'_> {
         unsafe {
             ffi::luaL_checkstack(state, 10, std::ptr::null());
             let anchors = self.threads.anchors();
-            if !anchors.are_of(vm_of(state)) || !push_table(anchors, state) {
+            if !anchors.are_of(to.vm()) || !push_table(anchors, state) {
                 ffi::luaL_error(state, c"the VM's coroutines are gone".as_ptr());
             }
             let table = ffi::lua_gettop(state);

@@ -3,6 +3,7 @@
 use super::anchors::Coroutine;
 use super::places::{Full, Threads};
 use crate::lua::stack::Stack;
+use crate::lua::state::State;
 use crate::lua::values::Plain;
 use mlua::ffi;
 use std::ffi::c_int;
@@ -37,7 +38,7 @@ impl Threads {
             if ffi::lua_checkstack(state, 1) == 0 {
                 return Err(Full);
             }
-            value.push_plain(state);
+            value.push_plain(&mut State::new(state));
         }
         Ok(())
     }

@@ -1,0 +1,257 @@
+//! The right to push values when a step is over, and what can be done with it: all that may run code, take memory, raise.
+
+use super::state::{Kind, State, at, calls};
+use mlua::ffi::{self, lua_State};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{null, null_mut};
+
+/// The right to push one value, or the results of one step, for whoever gets it. No frame between here and Lua owns
+/// anything, so each method may raise; and there is room for what the kinds of this folder push: five values, more where
+/// [`Pusher::need`] has asked for it.
+///
+/// A finalizer may run in each method that takes memory, and change any slot by the debug library: so what is in a slot is
+/// looked at again wherever Lua would trust it.
+pub(crate) struct Pusher<'p> {
+    raw: State,
+    moment: PhantomData<&'p mut ()>,
+}
+
+impl Deref for Pusher<'_> {
+    type Target = State;
+    #[inline(always)]
+    fn deref(&self) -> &State {
+        &self.raw
+    }
+}
+
+impl DerefMut for Pusher<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.raw
+    }
+}
+
+impl Pusher<'_> {
+    /// # Safety
+    /// What the type says holds until the pusher is used; its lifetime ends with that.
+    #[inline(always)]
+    pub(super) unsafe fn new(state: *mut lua_State) -> Self {
+        Pusher {
+            // SAFETY: a stack that one may push to is in use.
+            raw: unsafe { State::new(state) },
+            moment: PhantomData,
+        }
+    }
+
+    /// The state to push to.
+    #[inline(always)]
+    pub(super) fn state(&self) -> *mut lua_State {
+        self.state
+    }
+
+    /// One more, for the next of several values, each in the room that the first one stands for.
+    #[inline(always)]
+    pub(super) fn again(&mut self) -> Pusher<'_> {
+        Pusher {
+            raw: self.raw.again(),
+            moment: PhantomData,
+        }
+    }
+
+    /// Makes sure that there is room for `count` values more; `what` is the error's text.
+    pub(super) fn need(&mut self, count: c_int, what: Option<&'static CStr>) {
+        let what = what.map_or(null(), CStr::as_ptr);
+        self.check_room(count, what);
+    }
+
+    /// Pushes a function with the topmost `upvalues` values, which are taken off: some that were pushed before.
+    #[inline(always)]
+    pub(super) fn push_closure(&mut self, function: ffi::lua_CFunction, upvalues: c_int) {
+        assert!((0..=255).contains(&upvalues) && upvalues <= self.count());
+        // SAFETY: so many values are there.
+        unsafe { ffi::lua_pushcclosure(self.state, function, upvalues) }
+    }
+
+    /// Pushes a field of the metatable of the value at `index`; nil when there is none.
+    pub(super) fn push_metafield(&mut self, index: c_int, name: &'static CStr) {
+        // Where there is nothing, nothing is pushed.
+        if !self.find_metafield(index, name) {
+            self.push_nil();
+        }
+    }
+
+    /// Pushes a chunk of code as a function, in the `mode` that `load` has; a mistake in it is raised.
+    pub(super) fn push_code(&mut self, code: &[u8], name: &CStr, mode: Option<&'static CStr>) {
+        let mode = mode.map_or(null(), CStr::as_ptr);
+        if self.load(code, name, mode) != ffi::LUA_OK {
+            self.raise_top();
+        }
+    }
+
+    /// The same of a file, by its path; of standard input without one.
+    pub(super) fn push_file(&mut self, path: Option<&CStr>) {
+        if self.load_file(path.map_or(null(), CStr::as_ptr)) != ffi::LUA_OK {
+            self.raise_top();
+        }
+    }
+
+    /// Pushes a traceback of the coroutine that runs, from a level on, behind the string at `message`.
+    pub(super) fn push_traceback(&mut self, message: Option<c_int>, level: c_int) {
+        match message.filter(|index| self.kind(*index) == Kind::String) {
+            Some(message) => self.trace_behind(at(message), level),
+            None => self.trace(level),
+        }
+    }
+
+    /// Makes the topmost `count` values, which are strings or numbers, one string.
+    pub(super) fn concatenate(&mut self, count: c_int) {
+        assert!((1..=self.count()).contains(&count));
+        // SAFETY: so many are there; a value of another kind is an error.
+        unsafe { ffi::lua_concat(self.state, count) }
+    }
+
+    /// Calls the function below the topmost `arguments` values. So many results come in their place.
+    pub(super) fn call(&mut self, arguments: c_int, results: c_int) {
+        assert!((0..self.count()).contains(&arguments) && results >= 0);
+        // SAFETY: function and arguments are there.
+        unsafe { ffi::lua_call(self.state, arguments, results) }
+    }
+
+    /// Pushes the table that a user value of the object at `index` is; one that is made for it if it is none.
+    pub(super) fn push_user_table(&mut self, index: c_int, number: c_int) {
+        self.check_kind(index, Kind::Userdata);
+        // SAFETY: only a full userdata has user values.
+        if unsafe { ffi::lua_getiuservalue(self.state, index, number) } == ffi::LUA_TTABLE {
+            return;
+        }
+        self.drop_top();
+        self.push_table(0, 2);
+        let table = self.count();
+        self.set_user_value(index, number, table);
+    }
+
+    /// Sets a user value of the object at `index` to the value at `value`.
+    pub(super) fn set_user_value(&mut self, index: c_int, number: c_int, value: c_int) {
+        self.check_kind(index, Kind::Userdata);
+        self.push_copy(value);
+        // SAFETY: a full userdata, and a value that is taken off.
+        unsafe { ffi::lua_setiuservalue(self.state, index, number) };
+    }
+
+    /// Makes sure that there is a table at `index`, counted from the top.
+    #[inline(always)]
+    fn check_table(&mut self, index: c_int) {
+        if !self.is_table(index) {
+            let index = self.count() + 1 + index;
+            self.check_kind(index, Kind::Table);
+        }
+    }
+
+    /// Raises the value on top.
+    pub(super) fn raise_top(&mut self) -> ! {
+        // SAFETY: no frame up to Lua owns anything.
+        unsafe { ffi::lua_error(self.state) }
+    }
+
+    /// Raises `bad argument #index`, with the string on top.
+    pub(super) fn raise_argument(&mut self, index: c_int) -> ! {
+        self.check_argument(index);
+        self.raise_top()
+    }
+
+    calls! {
+        fn check_room[mut](count: c_int, what: *const c_char) = |state| ffi::luaL_checkstack(state, count, what);
+
+        fn find_metafield[mut](index: c_int, name: &'static CStr) -> bool =
+            |state| ffi::luaL_getmetafield(state, at(index), name.as_ptr()) != ffi::LUA_TNIL;
+
+        fn load[mut](code: &[u8], name: &CStr, mode: *const c_char) -> c_int =
+            |state| ffi::luaL_loadbufferx(state, code.as_ptr().cast(), code.len(), name.as_ptr(), mode);
+
+        fn load_file[mut](path: *const c_char) -> c_int = |state| ffi::luaL_loadfilex(state, path, null());
+
+        fn trace[mut](level: c_int) = |state| ffi::luaL_traceback(state, state, null(), level);
+
+        fn trace_behind[mut](message: c_int, level: c_int) =
+            |state| ffi::luaL_traceback(state, state, ffi::lua_tostring(state, message), level);
+
+        fn is_table[](index: c_int) -> bool = |state| ffi::lua_type(state, index) == ffi::LUA_TTABLE;
+
+        fn check_argument[mut](index: c_int) =
+            |state| { ffi::luaL_argerror(state, index, ffi::lua_tostring(state, -1)); };
+
+        /// Pushes a string, which Lua copies before a finalizer can run.
+        pub(super) fn push_string[mut](bytes: &[u8]) =
+            |state| { ffi::lua_pushlstring(state, bytes.as_ptr().cast(), bytes.len()); };
+
+        /// Pushes a new table with room for so many items and fields.
+        pub(super) fn push_table[mut](items: c_int, fields: c_int) =
+            |state| ffi::lua_createtable(state, items.max(0), fields.max(0));
+
+        /// Pushes a new userdata.
+        pub(super) fn push_block[mut](size: usize, user_values: c_int) -> *mut c_void =
+            |state| ffi::lua_newuserdatauv(state, size, user_values);
+
+        /// Opens Lua's own libraries.
+        pub(super) fn open_libraries[mut]() = |state| ffi::luaL_openlibs(state);
+
+        /// Replaces the key on top by what the value at `index` has for it, as Lua code would find it.
+        pub(super) fn index[mut](index: c_int) = |state| { ffi::lua_gettable(state, at(index)); };
+
+        /// Makes the number at `index` a string.
+        pub(super) fn convert[mut](index: c_int) = |state| { ffi::lua_tolstring(state, at(index), null_mut()); };
+
+        /// Raises an error unless this is the version of Lua that it is built for: 136 is `LUAL_NUMSIZES` of 64-bit
+        /// integers and doubles.
+        pub(super) fn check_version[mut](version: f64) = |state| ffi::luaL_checkversion_(state, version, 136);
+
+        /// Pushes what the registry has under a name.
+        pub(super) fn push_registry_field[mut](name: &'static CStr) =
+            |state| { ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, name.as_ptr()); };
+
+        /// Pushes a field of the table on top, as Lua code would find it.
+        pub(super) fn push_field[mut](name: &'static CStr), on -1 =
+            |state| { ffi::lua_getfield(state, -1, name.as_ptr()); };
+
+        /// Pushes the text that `tostring` gives for the value at `index`.
+        pub(super) fn push_text[mut](index: c_int) =
+            |state| { ffi::luaL_tolstring(state, at(index), null_mut()); };
+
+        /// Pushes where Lua code is, at a level: `file:line: `.
+        pub(super) fn push_place[mut](level: c_int) = |state| ffi::luaL_where(state, level);
+
+        /// Takes the value on top off, as the `number`th of the table below it.
+        pub(super) fn set_item[mut](number: i64), on -2 = |state| ffi::lua_rawseti(state, -2, number);
+
+        /// Takes the value on top off and the key below it: for the table below them.
+        pub(super) fn set_pair[mut](), on -3 = |state| ffi::lua_rawset(state, -3);
+
+        /// Takes the value on top off, as a field of the table below it.
+        pub(super) fn set_field[mut](name: &'static CStr), on -2 = |state| ffi::lua_setfield(state, -2, name.as_ptr());
+
+        /// Takes the table on top off, as the metatable of the one below it.
+        pub(super) fn set_top_metatable[mut](), on -1, on -2 = |state| { ffi::lua_setmetatable(state, -2); };
+
+        /// Gives the table on top the one at `index` as its metatable, if there is a table.
+        pub(super) fn set_metatable[mut](index: c_int), on -1 = |state| {
+            if ffi::lua_type(state, at(index)) == ffi::LUA_TTABLE {
+                ffi::lua_pushvalue(state, index);
+                ffi::lua_setmetatable(state, -2);
+            }
+        };
+
+        /// Takes the value on top off: the registry has it under an address from then on.
+        pub(super) fn register[mut](key: *const c_void) =
+            |state| ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key);
+
+        /// Replaces the key on top by the next key of the table below it and pushes its value; nothing is left of the last
+        /// one. Whether there is one.
+        pub(super) fn next[mut]() -> bool, on -2 = |state| ffi::lua_next(state, -2) != 0;
+
+        /// Raises an error that names the argument at `index` unless it is of a kind.
+        pub(super) fn check_kind[mut](index: c_int, kind: Kind) =
+            |state| ffi::luaL_checktype(state, at(index), kind as c_int);
+    }
+}

@@ -1,0 +1,351 @@
+//! Steps of every shape, and what follows them.
+
+use super::{SHOW, run, show};
+use crate::lua::{
+    Argument, Call, Code, Failure, Fault, Function, INDEX, Keep, Kept, Many, Next, Nil, Outcome,
+    Pushing, Running, Scratched, failed, results, scratch, then,
+};
+use std::ffi::CStr;
+use std::os::fd::AsRawFd;
+
+/// `many(n)` → the numbers from 1 to n.
+fn many(call: &mut Call<'_>) -> Result<Many<i64>, Fault> {
+    Ok(Many((1..=call.integer(1)?).collect()))
+}
+
+results! {
+    enum Odd {
+        Nothing(()),
+        Word(&'static str),
+        Failed(Failure),
+    }
+}
+
+/// `odd(n)`: results of three kinds.
+fn odd(call: &mut Call<'_>) -> Result<Odd, Fault> {
+    Ok(match call.integer_in(1, 1..=3, "the number")? {
+        1 => Odd::Nothing(()),
+        2 => Odd::Word("two"),
+        _ => Odd::Failed(Failure::word("odd", "what was wrong", "wrong")),
+    })
+}
+
+/// `refused(n)`: fails in its first step for 1, in its second for 2, after a wait for 3, with values pushed meanwhile.
+fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
+    let number = call.integer(1)?;
+    for value in 0..100i64 {
+        call.push(value)?;
+    }
+    let last = then(|call: &mut Call<'_>, _| {
+        call.push(0i64)?;
+        Err::<i64, _>(failed("later")(std::io::ErrorKind::NotFound.into()))
+    });
+    match number {
+        2 => {
+            call.push(Function::new(|_: &mut Call<'_>| Ok(())))?;
+            Ok(Next::call(0, last, 0))
+        }
+        3 => Ok(Next::yields(0, last, 0)),
+        _ => Err(failed("refused")(std::io::Error::from_raw_os_error(
+            libc::ENOENT,
+        ))),
+    }
+}
+
+/// `turns(n)`: yields its number of the turn until `n`, and keeps one value more each time.
+fn turns(call: &mut Call<'_>) -> Result<Next, Fault> {
+    call.integer(1)?;
+    call.push(0i64)?;
+    Ok(Next::yields(1, then(turn), 1))
+}
+
+fn turn(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    if i64::from(outcome.kept) == call.integer(1)? {
+        return Ok(Next::pushed(call.count() + 1 - outcome.first));
+    }
+    call.push(i64::from(outcome.kept))?;
+    call.push(i64::from(outcome.kept))?;
+    Ok(Next::yields(1, then(turn), outcome.kept + 1))
+}
+
+/// `wild(n)`: asks for what a step did not push.
+fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let nothing = then(|_, _| Ok(()));
+    Ok(match call.integer(1)? {
+        1 => Next::pushed(1000),
+        2 => Next::call(1000, nothing, 0),
+        3 => Next::protected(-5, 0, 0, nothing, 0),
+        _ => Next::yields(1000, nothing, 0),
+    })
+}
+
+/// `guarded(f, handler)` → whether it went well, and its first result or error.
+fn guarded(call: &mut Call<'_>) -> Result<Next<(bool, Argument)>, Fault> {
+    call.push(Argument(1))?;
+    let after = |_: &mut Call<'_>, outcome: Outcome| Ok((outcome.ok, Argument(outcome.first)));
+    Ok(Next::protected(0, 1, 2, then(after), 0))
+}
+
+/// `number(file)` → the descriptor of a standard file, -1 when it is closed, nil for anything else.
+fn number(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
+    let found = call.standard_file(1);
+    Ok(found.map(|file| file.map_or(-1, |file| file.as_raw_fd().into())))
+}
+
+/// `first(text, size)` → so many bytes of the text, by way of the thread's, and the text.
+fn first(call: &mut Call<'_>) -> Result<(Scratched, Argument), Fault> {
+    let (text, size) = (call.bytes(1)?, call.integer(2)? as usize);
+    let count = scratch(size, |room| {
+        let count = room.len().min(text.len());
+        room[..count].copy_from_slice(&text[..count]);
+        count
+    });
+    Ok((Scratched(count), Argument(1)))
+}
+
+/// `code(...)` → what code in Lua makes of the values; it cannot yield.
+fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
+    let count = call.count();
+    call.create(Code {
+        name: c"=inner",
+        text: "local first, second = ... return first(second)",
+    })?;
+    for index in 1..=count {
+        call.push(Argument(index))?;
+    }
+    let all = then(|call, outcome| Ok(Next::<()>::pushed(call.count() + 1 - outcome.first)));
+    Ok(Next::call_whole(count, all, 0))
+}
+
+static NAME: Kept = Kept::new();
+
+/// `named(value)` → what its metatable has as `name`, which the VM learns first.
+fn named(call: &mut Call<'_>) -> Result<(Argument, bool, bool), Fault> {
+    let before = call.walk(|values| values.has_metafield(1, &NAME));
+    call.create(Keep(&NAME, "name"))?;
+    let after = call.walk(|values| values.has_metafield(1, &NAME));
+    let value = Argument(call.metafield(1, &NAME)?);
+    Ok((value, before.is_some(), after == Some(true)))
+}
+
+/// `litter()` makes three strings of 100 bytes that nobody needs. → whether the collector counts as resting then
+fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
+    for _ in 0..3 {
+        let index = call.create(&[0; 100][..])?;
+        call.drop_to(index - 1);
+    }
+    Ok(call.may_be_finalizer())
+}
+
+/// `coroutines(thread, iterator)` → whether the coroutine is active, whether it iterates, and whether it is the running one.
+fn coroutines(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
+    let running = call.push(Running)?;
+    Ok((
+        call.is_active(1),
+        call.is_iterating(1, 2),
+        call.is_same(1, running),
+    ))
+}
+
+/// `emptied(function)` → the function, whose first upvalue is nil from now on.
+fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let nil = call.push(Nil)?;
+    call.set_upvalue(1, 1, nil)?;
+    call.set_upvalue(1, 200, nil)?;
+    Ok(Argument(1))
+}
+
+/// `passed_on(one, two, …)`: a step that goes on at once with values that take memory.
+fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, Fault> {
+    call.copy(2, 1);
+    let next = Next::goes_on(call.count(), then(passed), call.is_yieldable().into());
+    Ok(next.pushing(("new", Argument(1))))
+}
+
+fn passed(_: &mut Call<'_>, outcome: Outcome) -> Result<(i64, i64, Argument, Argument), Fault> {
+    let (first, kept) = (outcome.first.into(), outcome.kept.into());
+    Ok((
+        first,
+        kept,
+        Argument(outcome.first),
+        Argument(outcome.first + 1),
+    ))
+}
+
+/// What tests call.
+pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
+    (c"passed_on", Function::new(passed_on)),
+    (c"index", INDEX),
+    (c"coroutines", Function::new(coroutines)),
+    (c"emptied", Function::new(emptied)),
+    (c"many", Function::new(many)),
+    (c"odd", Function::new(odd)),
+    (c"refused", Function::new(refused)),
+    (c"turns", Function::new(turns)),
+    (c"wild", Function::new(wild)),
+    (c"guarded", Function::new(guarded)),
+    (c"first", Function::new(first)),
+    (c"litter", Function::new(litter)),
+    (c"named", Function::new(named)),
+    (c"code", Function::new(code)),
+    (c"number", Function::new(number)),
+];
+
+#[test]
+fn results_are_of_any_number() {
+    assert_eq!(
+        show("select('#', b.many(10000)), (select(10000, b.many(10000)))"),
+        "10000 10000"
+    );
+    assert_eq!(
+        run("return select(2, pcall(b.many, 2000000))"),
+        "stack overflow (too many values)"
+    );
+    assert_eq!(show("b.odd(1)"), "");
+    assert_eq!(show("b.odd(2)"), "two");
+    assert_eq!(show("b.odd(3)"), "nil odd: what was wrong wrong");
+    let missing = "nil refused: No such file or directory (os error 2) not found";
+    assert_eq!(show("b.refused(1)"), missing);
+    assert_eq!(show("b.refused '1'"), missing);
+    let later = "nil later: unexpected failure failed";
+    assert_eq!(show("b.refused(2)"), later);
+    assert_eq!(
+        show("coroutine.wrap(function() return b.refused(2) end)()"),
+        later
+    );
+    let waited = "(function(co) co() return co() end)(coroutine.wrap(b.refused))";
+    assert_eq!(show(&waited.replace("co() return", "co(3) return")), later);
+    assert_eq!(
+        run("b.odd(4)"),
+        "code:1: bad argument #1 to 'odd' (the number must be 1 to 3, not 4)"
+    );
+}
+
+#[test]
+fn steps_may_keep_values_through_thousands_of_waits() {
+    let code = "local sum, turn = 0, coroutine.wrap(b.turns)
+        turn(5000)
+        for i = 1, 4999 do sum = sum + turn() end
+        return show(sum, turn('last', nil, 3))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "12497500 last nil 3");
+}
+
+#[test]
+fn what_a_step_did_not_push_is_not_touched() {
+    assert_eq!(show("b.wild(1)"), "1");
+    for number in [2, 3] {
+        assert_eq!(
+            run(&format!("b.wild({number})")),
+            "code:1: internal error: no function was pushed"
+        );
+    }
+    assert_eq!(show("coroutine.wrap(b.wild)(4)"), "4");
+}
+
+#[test]
+fn a_protected_call_tells_what_came_of_it() {
+    assert_eq!(show("b.guarded(function() return 1, 2 end)"), "true 1");
+    assert_eq!(show("b.guarded(function() end)"), "true nil");
+    assert_eq!(
+        show("b.guarded(function() error('x', 0) end, function(e) return e .. e end)"),
+        "false xx"
+    );
+    let code = "coroutine.wrap(function() return b.guarded(function() return coroutine.yield(1) end) end)()";
+    assert_eq!(show(code), "1");
+}
+
+#[test]
+fn a_number_becomes_a_string_where_one_is_asked_for() {
+    assert_eq!(show("b.is_string(12)"), "true 12");
+    assert_eq!(
+        run("b.is_string({})"),
+        "code:1: bad argument #1 to 'is_string' (string expected, got table)"
+    );
+}
+
+#[test]
+fn bytes_of_the_thread_become_a_string() {
+    assert_eq!(show("b.first('text', 3)"), "tex text");
+    assert_eq!(show("b.first('', 0)"), " ");
+    let code = "local text = ('x'):rep(100000) return #b.first(text, 70000)";
+    assert_eq!(run(code), "65536");
+}
+
+#[test]
+fn the_collector_goes_on_where_a_step_ends_that_made_values() {
+    let code = "collectgarbage 'generational'
+        local ballast, made, rested = ('x'):rep(1000000), 0, false
+        local function again() setmetatable({}, { __gc = function() made = made + 1 again() end }) end
+        again()
+        for i = 1, 20000 do rested = b.litter() or rested end
+        assert(not rested and collectgarbage 'count' < 3000, collectgarbage 'count')
+        local runs = made
+        collectgarbage 'stop'
+        for i = 1, 1000 do assert(b.litter()) end
+        assert(made == runs, 'it was stopped')
+        return tostring(runs)";
+    let runs: u32 = run(code).parse().expect("a number");
+    let most = if cfg!(feature = "lua55") { 20_001 } else { 100 };
+    assert!((10..=most).contains(&runs), "{runs} collections");
+}
+
+#[test]
+fn a_vm_keeps_values_and_runs_code() {
+    assert_eq!(
+        show("b.named(setmetatable({}, { name = 'me' }))"),
+        "me false true"
+    );
+    assert_eq!(show("b.named({})"), "nil true false");
+    assert_eq!(show("b.code(tostring, 12)"), "12");
+    let yields =
+        "coroutine.wrap(function() return select(2, pcall(b.code, coroutine.yield)) end)()";
+    assert_eq!(show(yields), "attempt to yield across a C-call boundary");
+}
+
+#[test]
+fn a_step_goes_on_with_values_that_take_memory() {
+    assert_eq!(show("b.passed_on(1, 'two', 3)"), "4 0 new two");
+    let inside = "coroutine.wrap(function() return b.passed_on(1, 2) end)()";
+    assert_eq!(show(inside), "3 1 new 2");
+    let nowhere = show("pcall(b.passed_on, 1)");
+    assert!(nowhere.starts_with("false internal error"), "{nowhere}");
+}
+
+#[test]
+fn what_coroutines_do_can_be_asked() {
+    let code = "local it = function() end
+        local left = coroutine.create(function() for _ in it do end for _ in next, {1} do coroutine.yield() end end)
+        coroutine.resume(left)
+        local list = { show(b.coroutines(left, next)) }
+        local co
+        co = coroutine.create(function()
+          for _ in next, {1} do
+            list[#list + 1] = show(b.coroutines(co, next))
+            list[#list + 1] = show(b.coroutines(co, it))
+            list[#list + 1] = coroutine.wrap(function() return show(b.coroutines(co, next)) end)()
+          end
+          list[#list + 1] = show(b.coroutines(co, next))
+        end)
+        coroutine.resume(co)
+        list[#list + 1] = show(b.coroutines(1, next))
+        return table.concat(list, ' | ')";
+    assert_eq!(
+        run(&format!("{SHOW} {code}")),
+        "false false false | true true true | true false true | true true false | true false true \
+         | false false false"
+    );
+}
+
+#[test]
+fn upvalues_are_set_and_fields_are_found_as_lua_finds_them() {
+    let code = "(function() local x = 1 return b.emptied(function() return x end)() end)()";
+    assert_eq!(show(code), "nil");
+    assert_eq!(show("b.emptied(print) == print"), "true");
+    let code = "b.index(setmetatable({}, { __index = { a = 5 } }), 'a')";
+    assert_eq!(show(code), "5");
+    assert_eq!(
+        show("b.index(io.stdout, 'write') == io.stdout.write"),
+        "true"
+    );
+    assert_eq!(show("b.index(b.new(1), 'nothing')"), "nil");
+}
