@@ -10,12 +10,22 @@
 use super::mailbox::Bell;
 use super::watch::paused;
 use crate::event::pause::Pause;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::event::EventfdFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// More than 30 years.
+const LONGEST: Timespec = Timespec {
+    tv_sec: 1_000_000_000,
+    tv_nsec: 0,
+};
+
+/// See the file's head.
 pub(crate) struct Event {
     reader: OwnedFd,
     /// Where there is no eventfd: the pipe's other end.
@@ -63,39 +73,33 @@ impl Event {
     pub(crate) fn ring(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
-        // SAFETY: writes 8 bytes of a local. A full counter or pipe is readable already.
-        unsafe { libc::write(target.as_raw_fd(), (&raw const one).cast(), 8) };
+        // A full counter or pipe is readable already.
+        let _ = rustix::io::write(target, &one.to_ne_bytes());
     }
 
     /// Takes what has rung, without blocking.
     pub(crate) fn take(&self) {
         let mut sink = [0u8; 64];
-        // SAFETY: reads into `sink` only; the descriptor does not block.
-        while unsafe {
-            libc::read(
-                self.reader.as_raw_fd(),
-                sink.as_mut_ptr().cast(),
-                sink.len(),
-            )
-        } == sink.len() as isize
-        {}
+        // It does not block.
+        while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
         // What was touched for was there before; a swap, so that the caller sees it.
         self.touched.swap(false, Ordering::SeqCst);
     }
 
     /// Blocks until it rings, and takes that: true; or until a signal comes: false.
     pub(crate) fn wait_once(&self) -> bool {
-        let mut entry = libc::pollfd {
-            fd: self.reader.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one entry, alive during the call.
-        let rung = unsafe { libc::poll(&mut entry, 1, -1) } > 0;
+        let rung = self.poll(None);
         if rung {
             self.take();
         }
         rung
+    }
+
+    /// Whether it is readable, within `limit`; false also when a signal comes.
+    fn poll(&self, limit: Option<Duration>) -> bool {
+        let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
+        let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or(LONGEST));
+        poll(&mut entries, limit.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
     /// Blocks until it rings, and takes that; or until `limit` is over. None waits for ever.
@@ -103,27 +107,15 @@ impl Event {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // Rounded up: a wait is never shorter than asked for.
-            let millis = left.map_or(-1, |left| {
-                left.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32
-            });
-            let mut entry = libc::pollfd {
-                fd: self.reader.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
             paused(Pause::Begins);
-            // SAFETY: one entry, alive during the call.
-            let ready = unsafe { libc::poll(&mut entry, 1, millis) };
+            let is_readable = self.poll(left);
             paused(Pause::Ends);
-            if ready > 0 {
+            if is_readable {
                 self.take();
                 return Waited::Rung;
             }
             // Interrupted by a signal, or the time is over.
-            if left == Some(Duration::ZERO)
-                || ready == 0 && deadline.is_some_and(|d| Instant::now() >= d)
-            {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Waited::Late;
             }
         }
@@ -142,13 +134,8 @@ impl Bell for Arc<Event> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn open() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    // SAFETY: a plain system call.
-    let number = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, and nobody else's.
-    Ok((unsafe { OwnedFd::from_raw_fd(number) }, None))
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    Ok((rustix::event::eventfd(0, flags)?, None))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
