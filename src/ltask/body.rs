@@ -3,7 +3,7 @@
 use super::library::Library;
 use super::message::ServiceId;
 use super::service::Service;
-use super::statistics::Card;
+use super::statistics::Statistics;
 use super::system::System;
 use super::watch;
 use crate::lua::{
@@ -29,9 +29,9 @@ pub(crate) enum Outcome {
 impl Vm<Service> {
     /// A service with a VM and no main function yet. The error is a message.
     pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<Body, String> {
-        let card = Arc::new(Card::default());
-        card.set_label(label);
-        let service = Service::new(system.clone(), id, card.clone());
+        let statistics = Arc::new(Statistics::default());
+        statistics.set_label(label);
+        let service = Service::new(system.clone(), id, statistics.clone());
         let mut body = Vm::for_service(service, watch::interrupted)
             .ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
         system
@@ -39,7 +39,7 @@ impl Vm<Service> {
             .prepare
             .iter()
             .try_for_each(|step| body.run(*step))?;
-        system.slots().describe(id, card);
+        system.slots().describe(id, statistics);
         Ok(body)
     }
 
@@ -88,15 +88,15 @@ impl Vm<Service> {
         let text = format!(
             "service {} ({}) error: {reason}",
             self.id,
-            self.card.label()
+            self.statistics.label()
         );
         self.system().log_text(self.id, &text);
     }
 
-    /// Copies the figures that others may ask for to the card, after a slice of so many nanoseconds.
+    /// Copies the figures that others may ask for to the statistics, after a slice of so many nanoseconds.
     pub(crate) fn account(&mut self, nanos: u64) {
         let (used, peak) = (self.memory().used(), self.memory().peak());
-        self.card.add_slice(nanos, used, peak);
+        self.statistics.add_slice(nanos, used, peak);
     }
 
     /// Ends the service: pending `<close>` variables and finalizers run.

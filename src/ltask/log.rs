@@ -9,7 +9,7 @@
 //! pushed is queued, counted in `repeats`, or counted in `dropped`.
 
 use super::message::{Payload, SYSTEM, ServiceId};
-use super::statistics::Card;
+use super::statistics::Statistics;
 use super::system::lock;
 use crate::codec::pack::Value;
 use std::collections::VecDeque;
@@ -31,25 +31,30 @@ const LONGEST: usize = 4096;
 pub(crate) struct Entry {
     /// Centiseconds since the epoch.
     pub(crate) time: u64,
-    /// Who says it; its card outlives it here.
+    /// Who says it; its statistics outlives it here.
     pub(crate) service: ServiceId,
-    pub(crate) card: Option<Arc<Card>>,
+    pub(crate) statistics: Option<Arc<Statistics>>,
     pub(crate) payload: Payload,
 }
 
 impl Entry {
-    fn new(service: ServiceId, card: Option<Arc<Card>>, payload: Payload) -> Entry {
+    fn new(service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload) -> Entry {
         Entry {
             time: centiseconds(),
             service,
-            card,
+            statistics,
             payload,
         }
     }
 
-    fn text(service: ServiceId, card: Option<Arc<Card>>, level: &[u8], text: &str) -> Entry {
+    fn text(
+        service: ServiceId,
+        statistics: Option<Arc<Statistics>>,
+        level: &[u8],
+        text: &str,
+    ) -> Entry {
         let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
-        Entry::new(service, card, payload)
+        Entry::new(service, statistics, payload)
     }
 
     fn cost(&self) -> usize {
@@ -85,7 +90,7 @@ pub(crate) fn centiseconds() -> u64 {
 /// The last line of a service.
 struct Known {
     service: ServiceId,
-    card: Option<Arc<Card>>,
+    statistics: Option<Arc<Statistics>>,
     line: Vec<u8>,
     /// How often it was repeated and not said so.
     repeats: u64,
@@ -109,7 +114,7 @@ impl Known {
             1 => "last message repeated 1 time".to_owned(),
             _ => format!("last message repeated {repeats} times"),
         };
-        let entry = Entry::text(self.service, self.card.clone(), level, &text);
+        let entry = Entry::text(self.service, self.statistics.clone(), level, &text);
         Some((entry, repeats))
     }
 }
@@ -232,7 +237,7 @@ impl Log {
     pub(crate) fn push(
         &self,
         service: ServiceId,
-        card: Option<Arc<Card>>,
+        statistics: Option<Arc<Statistics>>,
         payload: Payload,
         repetition: Repetition,
         now: u64,
@@ -246,12 +251,12 @@ impl Log {
         if !queue.count(service, compared, now, self.most) {
             let known = is_compared.then(|| Known {
                 service,
-                card: card.clone(),
+                statistics: statistics.clone(),
                 line: line.to_vec(),
                 repeats: 0,
                 until: now + WINDOW,
             });
-            queue.add(Entry::new(service, card, payload), 1, self.most);
+            queue.add(Entry::new(service, statistics, payload), 1, self.most);
             // One that was dropped has not been said.
             if let Some(known) = known.filter(|_| queue.dropped == 0) {
                 queue.remember(known, self.most);

@@ -28,7 +28,7 @@
 //! a woken one still searches; who finds work as the last searcher wakes the next. `tests/loom` proves it,
 //! with whole workers, and the mailbox.
 //!
-//! **A slice** (`lua/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
+//! **A slice** (`modules/ltask/dispatch.rs`) is one entry into the VM for a batch: up to 512 messages or 2 ms. The
 //! dispatcher unpacks on the running coroutine, which is protected, moves the values to the task's
 //! coroutine and resumes it; a task's results are packed from its stack when it ends. What is rare is
 //! Lua (`lualib/ltask/`), loaded at first use: a service that only answers has some 30 KB.
@@ -44,7 +44,7 @@
 //! descriptor (G2), which block in a selector. The first message of a burst writes to the descriptor, the
 //! rest see that it did; the wait function takes that. One system call per burst.
 //!
-//! **Death** (`life.rs`) is one order of steps: the mailbox closes, what was unread or read and not answered
+//! **Death** (`lifecycle.rs`) is one order of steps: the mailbox closes, what was unread or read and not answered
 //! is noted, timers go, the VM is closed where it ran, root gets its signal, answers what was noted and
 //! frees the number. So every request is answered, whatever the service did or did not do.
 //!
@@ -52,20 +52,19 @@
 //! bells ring for those that block, slices that go on get an error after a second (`watch.rs`), and what
 //! nothing can interrupt is left behind after six more. Then every VM is closed, root's last.
 //!
-//! **Memory** (`memory.rs`). Each VM has an arena without block headers, which counts, limits, and goes as
+//! **Memory** (`src/memory`). Each VM has an arena without block headers, which counts, limits, and goes as
 //! a whole.
 //!
 //! # Files
 //!
-//! - `message`, `mailbox`, `slots`, `pending`: messages and where they wait; `pack`: how values travel
-//! - `service`, `fast`, `life`, `preinit`, `memory`: a service, its birth and death
+//! - `message`, `mailbox`, `slots`, `unanswered`: messages and where they wait
+//! - `service`, `body`, `library`, `lifecycle`, `preinit`, `memory`: a service, its birth and death
 //! - `system`, `config`, `log`, `run`: what all share; `ready`, `queue`, `sleep`, `worker`: who runs what
+//! - `foreign`, `thread_clock`: what C code calls, and a clock of the system
 //! - `timekeeper`, `timers`, `watch`, `crash`, `event`: time, and what looks after the rest
-//! - `lua/`: the modules that Lua sees
 //!
-//! Everything unsafe is at the border to Lua and to libc: `lua/`, `service`, `fast`, `memory`, `pack`,
-//! `watch`, `crash`, `event`, `message`; the scheduling itself (`mailbox`, `ready`, `queue`, `sleep`, `slots`,
-//! `timers`, `timekeeper`, `worker`, `life`) is safe code.
+//! The modules that Lua sees are in `modules/ltask/`. What is unsafe is in `message`, `foreign`, `crash` and
+//! `thread_clock`; all else is safe code.
 
 pub(crate) mod body;
 pub(crate) mod config;
@@ -73,11 +72,10 @@ pub(crate) mod crash;
 pub(crate) mod event;
 pub(crate) mod foreign;
 pub(crate) mod library;
-pub(crate) mod life;
+pub(crate) mod lifecycle;
 pub(crate) mod log;
 pub(crate) mod mailbox;
 pub(crate) mod message;
-pub(crate) mod pending;
 pub(crate) mod preinit;
 pub(crate) mod queue;
 pub(crate) mod ready;
@@ -91,5 +89,6 @@ pub(crate) mod system;
 pub(crate) mod thread_clock;
 pub(crate) mod timekeeper;
 pub(crate) mod timers;
+pub(crate) mod unanswered;
 pub(crate) mod watch;
 pub(crate) mod worker;

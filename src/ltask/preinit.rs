@@ -1,7 +1,7 @@
 //! A VM that runs before its system does, on a thread of its own (G1), and then becomes a service.
 
 use super::body::{Body, Outcome};
-use super::life;
+use super::lifecycle;
 use super::message::ServiceId;
 use super::slots::Slots;
 use super::system::{System, lock};
@@ -19,7 +19,7 @@ pub(crate) struct Early {
 impl Early {
     /// Starts the VM. The error is a message.
     pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Early, String> {
-        let mut service = life::make(system, 0, "preinit", main)?;
+        let mut service = lifecycle::make(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let system = system.clone();
@@ -72,12 +72,12 @@ impl Early {
             ));
         }
         service.id = id;
-        service.card.set_label(label);
+        service.statistics.set_label(label);
         // The VM may have taken what its descriptor was readable for at first.
         if let Some(event) = &service.event {
             event.touch();
         }
-        Slots::describe(system.slots(), id, service.card.clone());
+        Slots::describe(system.slots(), id, service.statistics.clone());
         Ok(service)
     }
 

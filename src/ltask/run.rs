@@ -6,7 +6,7 @@ use super::message::{Message, SYSTEM, kind};
 use super::system::{System, lock};
 use super::watch::{self, Watch};
 use super::worker::Worker;
-use super::{life, thread_clock, timekeeper};
+use super::{lifecycle, thread_clock, timekeeper};
 use crate::event::clock::monotonic_nanos;
 use crate::lua::interrupt;
 use std::sync::atomic::Ordering;
@@ -131,7 +131,7 @@ pub(crate) fn detach(system: &Arc<System>, mut service: Body) {
 }
 
 fn own_thread(system: &Arc<System>, service: Body) {
-    let name = format!("lio-{}", service.card.label());
+    let name = format!("lio-{}", service.statistics.label());
     let id = service.id;
     // Where the service is found again when there is no thread for it.
     let place = Arc::new(Mutex::new(Some(service)));
@@ -141,7 +141,7 @@ fn own_thread(system: &Arc<System>, service: Body) {
             return;
         };
         let watch = Arc::new(Watch::with_clock(thread_clock::own()));
-        service.card.own_clock(watch.clock);
+        service.statistics.own_clock(watch.clock);
         watch.enter();
         lock(&system.own_watches).push(watch.clone());
         watch::observe(system, &watch);
@@ -154,7 +154,7 @@ fn own_thread(system: &Arc<System>, service: Body) {
     if let Err(message) = started {
         system.log_text(id, &message);
         if let Some(service) = lock(&place).take() {
-            life::bury(system, service);
+            lifecycle::retire(system, service);
         }
     }
 }
@@ -162,7 +162,7 @@ fn own_thread(system: &Arc<System>, service: Body) {
 /// Runs one service until it ends or the system does. It blocks by itself; an exclusive one (G1) is
 /// resumed right after each yield, one with an event descriptor (G2) is told when it has nothing to do.
 fn live(system: &Arc<System>, mut service: Body, watch: &Watch) {
-    let exclusive = service.card.exclusive.load(Ordering::Relaxed);
+    let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     loop {
         if system.is_quitting() {
             lock(&system.retired).push(service);
@@ -181,8 +181,8 @@ fn live(system: &Arc<System>, mut service: Body, watch: &Watch) {
         watch.end();
         let nanos = monotonic_nanos() - service.began;
         service.account(nanos);
-        if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
-            return life::bury(system, service);
+        if outcome != Outcome::Yielded || service.statistics.doomed.load(Ordering::Relaxed) {
+            return lifecycle::retire(system, service);
         }
     }
 }
@@ -248,7 +248,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
         None => service.event = Some(event),
     }
     service.detach = false;
-    service.card.exclusive.store(true, Ordering::Relaxed);
+    service.statistics.exclusive.store(true, Ordering::Relaxed);
     lock(&system.exclusive).push(service);
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! A service: what it has received and not yet read, and what it owes to others. Its VM owns it, see `body.rs`.
 //!
-//! Nothing in it is shared but the `Card`.
+//! Nothing in it is shared but the `Statistics`.
 
 use super::event::Event;
 use super::library::{Library, Waiting};
 use super::mailbox::{Place, Refusal};
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
-use super::pending::Pending;
-use super::statistics::Card;
+use super::statistics::Statistics;
 use super::system::System;
+use super::unanswered::Unanswered;
 use crate::event::clock::monotonic_nanos;
 use crate::task::Token;
 use std::collections::VecDeque;
@@ -43,12 +43,12 @@ pub(crate) const OVERLOAD: usize = 1024;
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
     system: Arc<System>,
-    pub(crate) card: Arc<Card>,
+    pub(crate) statistics: Arc<Statistics>,
     /// Received and not yet read.
     pub(crate) batch: VecDeque<Message>,
     pub(crate) receipt: Option<Receipt>,
     /// Requests that were read and not answered.
-    pub(crate) pending: Pending,
+    pub(crate) unanswered: Unanswered,
     pub(crate) place: Place,
     /// Where the present slice runs.
     pub(crate) running_place: Place,
@@ -76,14 +76,14 @@ pub(crate) struct Service {
 
 impl Service {
     /// A service that has received nothing.
-    pub(crate) fn new(system: Arc<System>, id: ServiceId, card: Arc<Card>) -> Service {
+    pub(crate) fn new(system: Arc<System>, id: ServiceId, statistics: Arc<Statistics>) -> Service {
         Service {
             id,
             system,
-            card,
+            statistics,
             batch: VecDeque::new(),
             receipt: None,
-            pending: Pending::default(),
+            unanswered: Unanswered::default(),
             place: Place::Any,
             running_place: Place::Any,
             event: None,
@@ -122,7 +122,7 @@ impl Service {
                 system.external_taken();
             }
             if message.wants_answer() {
-                self.pending.add(message.from, message.session);
+                self.unanswered.add(message.from, message.session);
             }
             if message.kind == kind::ROOM {
                 self.flush_sending();
@@ -145,7 +145,7 @@ impl Service {
             if self.dead {
                 return Receipt::Done;
             }
-            self.pending.remove(message.to, message.session);
+            self.unanswered.remove(message.to, message.session);
         }
         match self.system.post(message, 0) {
             Ok(()) => Receipt::Done,

@@ -1,7 +1,7 @@
 //! What a panic does that unwinds a service's VM: the service dies, and nothing else.
 
 use crate::ltask::config::Config;
-use crate::ltask::life;
+use crate::ltask::lifecycle;
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::run;
@@ -38,7 +38,7 @@ const END: Function = Function::new(|call: &mut Call<'_>| {
 fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     let id = system.slots().open(0).expect("a place");
     let source = Chunk::Text(code.as_bytes(), c"=code");
-    let service = life::make(system, id, label, source).expect("a service");
+    let service = lifecycle::make(system, id, label, source).expect("a service");
     // SAFETY: the VM is idle.
     unsafe {
         let state = service.state();
@@ -49,7 +49,7 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
         END.push(state, 0);
         ffi::lua_setglobal(state, c"finish".as_ptr());
     }
-    life::install(system, service, Place::Any);
+    lifecycle::install(system, service, Place::Any);
     id
 }
 
@@ -113,7 +113,7 @@ fn ends_alone(code: &str) {
     let system = System::new(config, <Builtin as Environment>::SERVICES).expect("a system");
     // Nobody is root: what died with the service is answered at once.
     assert_eq!(system.slots().open(1), Some(1));
-    life::discard(&system, 1);
+    lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);
     let asker = add(
         &system,

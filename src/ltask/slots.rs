@@ -9,7 +9,7 @@ use super::body::Body;
 use super::event::Event;
 use super::mailbox::{Letter, Mailbox};
 use super::message::{Message, ServiceId};
-use super::statistics::Card;
+use super::statistics::Statistics;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -25,13 +25,13 @@ pub(crate) type Box_ = Mailbox<Message, Body, Arc<Event>>;
 /// One place.
 pub(crate) struct Slot {
     pub(crate) mailbox: Box_,
-    card: Mutex<Option<Arc<Card>>>,
+    statistics: Mutex<Option<Arc<Statistics>>>,
 }
 
 impl Slot {
     /// What is known of the service from outside: label, figures.
-    pub(crate) fn card(&self) -> Option<Arc<Card>> {
-        self.card
+    pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
+        self.statistics
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -98,7 +98,7 @@ impl Slots {
             (0..CHUNK)
                 .map(|_| Slot {
                     mailbox: Mailbox::new(self.queue),
-                    card: Mutex::new(None),
+                    statistics: Mutex::new(None),
                 })
                 .collect()
         });
@@ -126,11 +126,14 @@ impl Slots {
     }
 
     /// Sets what is known of a service from outside.
-    pub(crate) fn describe(&self, id: ServiceId, card: Arc<Card>) {
+    pub(crate) fn describe(&self, id: ServiceId, statistics: Arc<Statistics>) {
         if id != 0
             && let Some(slot) = self.get(id)
         {
-            *slot.card.lock().unwrap_or_else(PoisonError::into_inner) = Some(card);
+            *slot
+                .statistics
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(statistics);
         }
     }
 
@@ -142,7 +145,10 @@ impl Slots {
         if !slot.mailbox.free(id) {
             return false;
         }
-        *slot.card.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *slot
+            .statistics
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.living -= 1;
         let generation = (id.wrapping_add(1 << self.bits)) >> self.bits;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What is known of a service from outside, while it runs or not.
 #[derive(Default)]
-pub(crate) struct Card {
+pub(crate) struct Statistics {
     label: Mutex<String>,
     /// Nanoseconds that its slices on workers took.
     busy: AtomicU64,
@@ -23,10 +23,10 @@ pub(crate) struct Card {
     /// The watchdog has reported a slice of it, and nobody has asked since.
     pub(crate) endless: AtomicBool,
     /// Requests that died with it: from, session.
-    pub(crate) remains: Mutex<Vec<(ServiceId, i64)>>,
+    pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,
 }
 
-impl Card {
+impl Statistics {
     /// The service's label.
     pub(crate) fn label(&self) -> String {
         let label = self.label.lock().unwrap_or_else(PoisonError::into_inner);

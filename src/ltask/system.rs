@@ -1,6 +1,6 @@
 //! One system: its services, queues, timers and log, shared by all its threads.
 //!
-//! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `life.rs`,
+//! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `lifecycle.rs`,
 //! the threads in `run.rs`.
 
 use super::body::Body;
@@ -13,7 +13,7 @@ use super::preinit::Early;
 use super::ready::Ready;
 use super::sleep::Sleepers;
 use super::slots::Slots;
-use super::statistics::Card;
+use super::statistics::Statistics;
 use super::timekeeper::Timekeeper;
 use super::watch::Watch;
 use super::worker;
@@ -283,21 +283,21 @@ impl System {
     }
 
     /// What is known of a living service from outside.
-    pub(crate) fn card(&self, id: ServiceId) -> Option<Arc<Card>> {
-        self.slots.get(id).and_then(|slot| slot.card())
+    pub(crate) fn statistics(&self, id: ServiceId) -> Option<Arc<Statistics>> {
+        self.slots.get(id).and_then(|slot| slot.statistics())
     }
 
     /// Logs text as an error of `service`: for the logger, or at once when there is none.
     pub(crate) fn log_text(&self, service: ServiceId, text: &str) {
-        self.log_at(b"error", service, self.card(service), text);
+        self.log_at(b"error", service, self.statistics(service), text);
     }
 
-    /// The same with a level, and with the card of a service that may be dead.
+    /// The same with a level, and with the statistics of a service that may be dead.
     pub(crate) fn log_at(
         &self,
         level: &[u8],
         service: ServiceId,
-        card: Option<Arc<Card>>,
+        statistics: Option<Arc<Statistics>>,
         text: &str,
     ) {
         if !self.log.is_read() {
@@ -306,23 +306,23 @@ impl System {
             return;
         }
         let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
-        self.add_to_log(service, card, payload, Repetition::Counted);
+        self.add_to_log(service, statistics, payload, Repetition::Counted);
     }
 
     /// Adds an entry to the log, which may count or drop it, and tells the logger.
     pub(crate) fn push_log(&self, service: ServiceId, payload: Payload, repetition: Repetition) {
-        self.add_to_log(service, self.card(service), payload, repetition);
+        self.add_to_log(service, self.statistics(service), payload, repetition);
     }
 
     fn add_to_log(
         &self,
         service: ServiceId,
-        card: Option<Arc<Card>>,
+        statistics: Option<Arc<Statistics>>,
         payload: Payload,
         repetition: Repetition,
     ) {
         let now = monotonic_nanos();
-        let pushed = self.log.push(service, card, payload, repetition, now);
+        let pushed = self.log.push(service, statistics, payload, repetition, now);
         self.tell_logger(pushed);
     }
 

@@ -7,7 +7,7 @@
 
 use super::message::{Message, SYSTEM, ServiceId, kind};
 use super::queue;
-use super::statistics::Card;
+use super::statistics::Statistics;
 use super::system::{System, lock};
 use super::thread_clock;
 use super::timers::{Due, Timers};
@@ -90,8 +90,8 @@ struct Seen {
     last: u64,
     asked: u64,
     logged: bool,
-    /// The service's card since the watchdog asked: the service may be dead when it is named again.
-    card: Option<Arc<Card>>,
+    /// The service's statistics since the watchdog asked: the service may be dead when it is named again.
+    statistics: Option<Arc<Statistics>>,
     /// On a thread of its own: its waits, and whether it was told that it is held up.
     waits: u64,
     held: bool,
@@ -293,9 +293,9 @@ fn watchdog(system: &System, watch: &Watch, seen: &mut Seen, age: u64, now: u64)
     if seen.asked == 0 {
         seen.asked = now;
         watch.since.store(seen.since, Ordering::Relaxed);
-        seen.card = system.card(seen.service);
-        if let Some(card) = &seen.card {
-            card.endless.store(true, Ordering::Relaxed);
+        seen.statistics = system.statistics(seen.service);
+        if let Some(statistics) = &seen.statistics {
+            statistics.endless.store(true, Ordering::Relaxed);
         }
         watch.interrupt();
         return;
@@ -317,14 +317,14 @@ fn recovered(system: &System, seen: &Seen, now: u64) {
 /// Logs the state of a slice that the watchdog has interrupted, under the name that its service had then.
 fn report(system: &System, level: &[u8], seen: &Seen, now: u64, state: &str, cause: &str) {
     let id = seen.service;
-    let label = label(seen.card.as_deref());
+    let label = label(seen.statistics.as_deref());
     let seconds = (now - seen.since) as f64 / 1e9;
     let text = format!("service {id} ({label}) {state} {seconds:.1} s{cause}");
-    system.log_at(level, id, seen.card.clone(), &text);
+    system.log_at(level, id, seen.statistics.clone(), &text);
 }
 
-fn label(card: Option<&Card>) -> String {
-    card.map_or_else(|| "dead".to_owned(), |card| card.label())
+fn label(statistics: Option<&Statistics>) -> String {
+    statistics.map_or_else(|| "dead".to_owned(), |statistics| statistics.label())
 }
 
 /// Slices that do not end although the system has: their threads' bells ring again, and after a while
@@ -358,7 +358,7 @@ fn abandon(system: &System) {
         if let Some(id) = service {
             let text = format!(
                 "service {id} ({}) does not end; it is left behind",
-                label(system.card(id).as_deref())
+                label(system.statistics(id).as_deref())
             );
             system.log_text(id, &text);
         }

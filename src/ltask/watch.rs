@@ -148,7 +148,7 @@ fn log(service: &Service, traceback: &str) {
     let text = format!(
         "service {} ({}) has not paused for {:.1} s; {}",
         service.id,
-        service.card.label(),
+        service.statistics.label(),
         (crate::event::clock::monotonic_nanos() - since.max(service.began)) as f64 / 1e9,
         traceback
     );

@@ -138,9 +138,9 @@ impl Worker {
 
     fn settle(&self, system: &Arc<System>, mut service: Body, outcome: Outcome) {
         let id = service.id;
-        if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
+        if outcome != Outcome::Yielded || service.statistics.doomed.load(Ordering::Relaxed) {
             self.ended.set(0);
-            return super::life::bury(system, service);
+            return super::lifecycle::retire(system, service);
         }
         if service.detach {
             self.ended.set(0);
@@ -180,8 +180,8 @@ pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
     watch.leave();
     let nanos = monotonic_nanos() - service.began;
     service.account(nanos);
-    if outcome != Outcome::Yielded || service.card.doomed.load(Ordering::Relaxed) {
-        return super::life::bury(system, service);
+    if outcome != Outcome::Yielded || service.statistics.doomed.load(Ordering::Relaxed) {
+        return super::lifecycle::retire(system, service);
     }
     if service.detach {
         return super::run::detach(system, service);

@@ -106,8 +106,8 @@ results! {
 
 impl LabelledEntry {
     pub(super) fn of(entry: Option<Entry>) -> LabelledEntry {
-        let label = entry.as_ref().and_then(|entry| entry.card.as_ref());
-        let label = label.map(|card| card.label());
+        let label = entry.as_ref().and_then(|entry| entry.statistics.as_ref());
+        let label = label.map(|statistics| statistics.label());
         match LogEntry::of(entry) {
             LogEntry::None(()) => LabelledEntry::None(()),
             LogEntry::Empty((time, service)) => LabelledEntry::Empty((time, service, label)),

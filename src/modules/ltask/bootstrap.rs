@@ -9,7 +9,7 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
 use crate::ltask::preinit::Early;
 use crate::ltask::service::Service;
 use crate::ltask::system::{Services, System, lock};
-use crate::ltask::{crash, foreign, life, run, worker};
+use crate::ltask::{crash, foreign, lifecycle, run, worker};
 use crate::lua::{Call, Fault, Function, Kind, Light, Module, results};
 use crate::modules::pack;
 use std::cell::RefCell;
@@ -211,9 +211,9 @@ fn make(
 ) -> Result<ServiceId, String> {
     let slots = system.slots();
     let id = slots.open(wanted).ok_or_else(|| no_place(wanted))?;
-    let service = life::make(system, id, label, source.chunk())
+    let service = lifecycle::make(system, id, label, source.chunk())
         .map_err(|message| format!("new service {label}: {message}"))?;
-    life::install(system, service, place);
+    lifecycle::install(system, service, place);
     Ok(id)
 }
 
@@ -256,9 +256,9 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     let id = system.slots().open(wanted);
     let id = id.ok_or_else(|| Fault::message(no_place(wanted)))?;
     match Early::finish(&system, name, id, label) {
-        Ok(service) => life::install(&system, service, Place::Any),
+        Ok(service) => lifecycle::install(&system, service, Place::Any),
         Err(message) => {
-            life::discard(&system, id);
+            lifecycle::discard(&system, id);
             return Err(Fault::message(message));
         }
     }

@@ -103,7 +103,7 @@ fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
 fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
     let id = service_id(call, 1)?;
     let slot = service(call)?.system().slots().get(id);
-    let Some((slot, card)) = slot.and_then(|slot| Some((slot, slot.card()?))) else {
+    let Some((slot, statistics)) = slot.and_then(|slot| Some((slot, slot.statistics()?))) else {
         return Ok(Many(Vec::new()));
     };
     let level = slot.mailbox.level();
@@ -111,15 +111,15 @@ fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
         return Ok(Many(Vec::new()));
     }
     Ok(Many(vec![
-        Value::String(card.label().into_bytes()),
+        Value::String(statistics.label().into_bytes()),
         Value::Integer(level.received as i64),
         Value::Integer(level.queued as i64),
         Value::Integer(level.most as i64),
-        Value::Number(card.busy() as f64 / 1e9),
-        Value::Integer(card.memory.load(Relaxed) as i64),
-        Value::Integer(card.memory_most.load(Relaxed) as i64),
-        Value::Integer(card.resumes.load(Relaxed) as i64),
-        Value::Integer(card.coroutines.load(Relaxed) as i64),
+        Value::Number(statistics.busy() as f64 / 1e9),
+        Value::Integer(statistics.memory.load(Relaxed) as i64),
+        Value::Integer(statistics.memory_most.load(Relaxed) as i64),
+        Value::Integer(statistics.resumes.load(Relaxed) as i64),
+        Value::Integer(statistics.coroutines.load(Relaxed) as i64),
     ]))
 }
 
@@ -132,7 +132,7 @@ fn report_overload(call: &mut Call<'_>) -> Result<(), Fault> {
 
 /// `core.was_endless()` → whether the watchdog has reported a slice of this service since the last call.
 fn was_endless(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(service(call)?.card.endless.swap(false, Relaxed))
+    Ok(service(call)?.statistics.endless.swap(false, Relaxed))
 }
 
 /// `core.services()` → list of the living services' ids.

@@ -196,8 +196,10 @@ fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault
         false => service,
     };
     service.again = tasks.has_ready();
-    let card = &service.card;
-    card.coroutines.store(tasks.created(), Ordering::Relaxed);
+    let statistics = &service.statistics;
+    statistics
+        .coroutines
+        .store(tasks.created(), Ordering::Relaxed);
     let ended = service.library.ended;
     match ended || owner == SCHEDULE {
         true => Turn::next(Next::returns(ended)),
@@ -226,7 +228,7 @@ fn end_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     for name in [&REQUESTS, &TIMEOUTS, &SYSTEM_CALLS, &IDLE] {
         is_unused &= self::is_unused(call, name)?;
     }
-    let is_exclusive = service(call)?.card.exclusive.load(Ordering::Relaxed);
+    let is_exclusive = service(call)?.statistics.exclusive.load(Ordering::Relaxed);
     if is_unused && !(is_exclusive && has_on_idle(call)?) {
         service(call)?.library.ended = true;
     }

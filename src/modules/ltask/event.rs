@@ -41,7 +41,7 @@ fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
             "eventinit: this service has its descriptor already",
         ));
     }
-    let exclusive = service.card.exclusive.load(Ordering::Relaxed);
+    let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     let event = match exclusive {
         true => service.event.clone(),
         false => Some(open(service)?),

@@ -23,7 +23,7 @@ pub(crate) const OPEN: Function = Function::new(open);
 fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
     let service = service(call)?;
     // A VM of `preinit` may become such a service.
-    if service.id != SYSTEM && !service.card.exclusive.load(Ordering::Relaxed) {
+    if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
         return Err(Fault::message(
             "ltask.exclusive: this service has no thread of its own by configuration",
         ));
@@ -58,7 +58,7 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
         service.sending.push_back(message);
     }
     if answers {
-        service.pending.remove(to, session);
+        service.unanswered.remove(to, session);
     }
     Ok(Some(true))
 }

@@ -125,7 +125,7 @@ fn self_id(call: &mut Call<'_>) -> Result<u32, Fault> {
 
 /// `ltask.label()` → this service's label.
 fn label(call: &mut Call<'_>) -> Result<String, Fault> {
-    Ok(service(call)?.card.label())
+    Ok(service(call)?.statistics.label())
 }
 
 /// `ltask.worker_id()` → number of the worker that runs this service, from 0; nil on a thread of its own.
@@ -232,11 +232,11 @@ fn is_exclusive(call: &mut Call<'_>) -> Result<bool, Fault> {
         false => Some(service_id(call, 1)?),
     };
     let service = service(call)?;
-    let card = match asked {
-        None => Some(service.card.clone()),
-        Some(id) => service.system().card(id),
+    let statistics = match asked {
+        None => Some(service.statistics.clone()),
+        Some(id) => service.system().statistics(id),
     };
-    Ok(card.is_some_and(|card| card.exclusive.load(Ordering::Relaxed)))
+    Ok(statistics.is_some_and(|statistics| statistics.exclusive.load(Ordering::Relaxed)))
 }
 
 /// `ltask.mainthread_enter()`: the next slice runs on the process's main thread (G2).

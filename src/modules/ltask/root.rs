@@ -1,7 +1,7 @@
 //! Module `ltask.root`: what root alone may do.
 
 use super::arguments::{service, service_id};
-use crate::ltask::life;
+use crate::ltask::lifecycle;
 use crate::ltask::mailbox::Place;
 use crate::ltask::message::{ROOT, ServiceId};
 use crate::ltask::system::System;
@@ -106,8 +106,8 @@ fn make(
     if !slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
         return Err(format!("init_service: {id} is no new service"));
     }
-    let service = life::make(system, id, label, source.chunk())?;
-    life::install(system, service, place);
+    let service = lifecycle::make(system, id, label, source.chunk())?;
+    lifecycle::install(system, service, place);
     Ok(())
 }
 
@@ -119,7 +119,7 @@ fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     if id == ROOT {
         return Err(Fault::argument(1, "root cannot close itself"));
     }
-    let requests = life::close(&system, id).into_iter();
+    let requests = lifecycle::close(&system, id).into_iter();
     let items = requests.flat_map(|(from, session)| [from.into(), session]);
     Ok(List {
         items: items.collect(),

@@ -142,7 +142,7 @@ fn set_tasks(call: &mut Call<'_>, _: Outcome) -> Result<bool, Fault> {
     service.library.set_tasks(tasks);
     service.library.starting = true;
     service.library.wait_when_full = service.system().waits_when_full();
-    Ok(service.card.exclusive.load(Ordering::Relaxed))
+    Ok(service.statistics.exclusive.load(Ordering::Relaxed))
 }
 
 /// `core.requests()` → how many coroutines answer requests.

@@ -70,7 +70,7 @@ fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
 /// `ltask.cpucost()` → seconds that this service has run.
 fn cpucost(call: &mut Call<'_>) -> Result<f64, Fault> {
     let service = service(call)?;
-    let mut busy = service.card.busy();
+    let mut busy = service.statistics.busy();
     if worker::number().is_some() {
         busy += monotonic_nanos() - service.began;
     }

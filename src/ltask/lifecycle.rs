@@ -62,7 +62,7 @@ fn refuse(system: &System, message: &Message) {
 }
 
 /// Ends a service whose main function has ended, or that root closes.
-pub(crate) fn bury(system: &System, mut service: Body) {
+pub(crate) fn retire(system: &System, mut service: Body) {
     let id = service.id;
     let failed = service.failed && !system.is_quitting();
     let Some(slot) = system.slots().get(id) else {
@@ -77,8 +77,8 @@ pub(crate) fn bury(system: &System, mut service: Body) {
     }
     let mut left: Vec<Message> = service.batch.drain(..).collect();
     let refused = slot.mailbox.die(&mut left);
-    note_remains(&mut service, &left);
-    let card = service.card.clone();
+    note_unanswered(&mut service, &left);
+    let statistics = service.statistics.clone();
     // Freed by this thread, before anybody hears of the death.
     drop(left);
     system.keeper.timers.forget(id);
@@ -86,7 +86,7 @@ pub(crate) fn bury(system: &System, mut service: Body) {
         system.tell_one(id, waiting);
     }
     service.end();
-    card.memory.store(0, Ordering::Relaxed);
+    statistics.memory.store(0, Ordering::Relaxed);
     if id == ROOT {
         if failed {
             system.exit_code.store(1, Ordering::SeqCst);
@@ -96,33 +96,38 @@ pub(crate) fn bury(system: &System, mut service: Body) {
     let signal = Message::bare(id, ROOT, 0, kind::SIGNAL);
     if system.post(signal, 0).is_err() {
         // No root that could do it.
-        for (from, session) in remains(system, id) {
+        for (from, session) in take_unanswered(system, id) {
             system.answer_dead(id, from, session);
         }
         system.slots().free(id);
     }
 }
 
-fn note_remains(service: &mut Service, left: &[Message]) {
-    let mut remains = service
-        .card
-        .remains
+fn note_unanswered(service: &mut Service, left: &[Message]) {
+    let mut unanswered = service
+        .statistics
+        .unanswered
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let mut pending = std::mem::take(&mut service.pending);
-    remains.extend(pending.drain());
-    remains.extend(
+    let mut waiting = std::mem::take(&mut service.unanswered);
+    unanswered.extend(waiting.drain());
+    unanswered.extend(
         left.iter()
             .filter(|message| message.wants_answer())
             .map(|message| (message.from, message.session)),
     );
-    drop(remains);
+    drop(unanswered);
 }
 
 /// Takes the requests that died with a service.
-fn remains(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
-    system.card(id).map_or_else(Vec::new, |card| {
-        std::mem::take(&mut *card.remains.lock().unwrap_or_else(PoisonError::into_inner))
+fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
+    system.statistics(id).map_or_else(Vec::new, |statistics| {
+        std::mem::take(
+            &mut *statistics
+                .unanswered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     })
 }
 
@@ -133,7 +138,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         return Vec::new();
     };
     if slot.mailbox.is_dead(id) {
-        return remains(system, id);
+        return take_unanswered(system, id);
     }
     let mut left = Vec::new();
     let Some((service, refused)) = slot.mailbox.seize(id, &mut left) else {
@@ -148,9 +153,9 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         Some(mut service) => {
             service.dead = true;
             left.extend(service.batch.drain(..));
-            note_remains(&mut service, &left);
+            note_unanswered(&mut service, &left);
             service.end();
-            remains(system, id)
+            take_unanswered(system, id)
         }
         None => left
             .iter()
@@ -166,9 +171,9 @@ fn doom(system: &System, id: ServiceId) {
         return;
     };
     if slot.mailbox.is_alive(id)
-        && let Some(card) = slot.card()
+        && let Some(statistics) = slot.statistics()
     {
-        card.doomed.store(true, Ordering::SeqCst);
+        statistics.doomed.store(true, Ordering::SeqCst);
         // Its slice may have ended just now: this brings another one.
         system.tell_one(SYSTEM, id);
         system.touch(id);

@@ -9,12 +9,12 @@ const FEW: usize = 8;
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct Pending {
+pub(crate) struct Unanswered {
     few: Vec<(ServiceId, i64)>,
     many: HashSet<(ServiceId, i64)>,
 }
 
-impl Pending {
+impl Unanswered {
     /// A request was read.
     pub(crate) fn add(&mut self, from: ServiceId, session: i64) {
         if self.few.len() < FEW {
@@ -24,7 +24,7 @@ impl Pending {
         }
     }
 
-    /// It was answered. False when it was not pending.
+    /// It was answered. False when nobody waits for it.
     pub(crate) fn remove(&mut self, from: ServiceId, session: i64) -> bool {
         // The latest is the likeliest.
         match self.few.iter().rposition(|&one| one == (from, session)) {
@@ -49,19 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_is_pending_until_it_is_answered() {
-        let mut pending = Pending::default();
+    fn each_request_waits_until_it_is_answered() {
+        let mut unanswered = Unanswered::default();
         for session in 1..=100 {
-            pending.add(9, session);
+            unanswered.add(9, session);
         }
         for session in (1..=100).step_by(2) {
-            assert!(pending.remove(9, session));
-            assert!(!pending.remove(9, session));
+            assert!(unanswered.remove(9, session));
+            assert!(!unanswered.remove(9, session));
         }
-        let mut left = pending.drain();
+        let mut left = unanswered.drain();
         left.sort_unstable();
         let want: Vec<_> = (1..=50).map(|half| (9, half * 2)).collect();
         assert_eq!(left, want);
-        assert!(pending.drain().is_empty());
+        assert!(unanswered.drain().is_empty());
     }
 }
