@@ -63,7 +63,6 @@ pub mod cli;
 mod codec;
 mod event;
 mod file;
-#[allow(unsafe_code)]
 mod http;
 #[allow(unsafe_code)]
 mod ltask;

@@ -219,22 +219,41 @@ const HTTP: &str = r#"
     routes:constraints(id)
     far:send("POST /u/a%20b/5?k=1&k=%32&l HTTP/1.1\r\nHost: a\r\nX: 1\r\nx: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
       .. "3\r\nabc\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nxyGET\r\n\r\n")
-    local x = http.exchange(s, routes, 1000, 1000, 100)
-    local head = assert(x:next())
-    head:path() head:query() head:fields() head:field "x" head:field_all "x" head:params(routes, id) head:matches(routes)
-    x:body()
-    x:trailers()
-    x:answer(200, "text/plain", ("z"):rep(100), { "A", "1", "B", 2 }, { c = { "d", 5 }, e = "f" })
-    assert(not pcall(x.answer, x, 200))
-    s:put(0)
-    head = assert(x:next())
-    x:piece()
-    x:start(200, "text/plain", nil, { ["x-a"] = "b" })
-    x:chunk("data", true)
-    x:last_chunk()
-    local _, status, reason = x:next()
-    x:refuse(status, reason)
-    s:put(0)
+    local server = http.server({
+      request_line = 1000, headers = 1000, fields = 100, header_time = 10, keep_alive_time = 60, body_time = 10,
+      body_rate = 240, write_time = 30, connections = 10, requests = 100, body = 1000,
+    }, routes, sel)
+    server:admit(s)
+    local handled = 0
+    local function handle(head)
+      local _, number = http.head.owner(head)
+      handled = handled + 1
+      if handled == 1 then
+        head:path() head:query() head:fields() head:field "x" head:field_all "x" head:params(routes, id)
+        head:matches(routes)
+        http.body_of(head)
+        server:trailers(number)
+        server:add_field(number, "A", "1")
+        server:add_field(number, "B", 2)
+        server:get_field(number, "a")
+        server:answer(number, 200, "text/plain", ("z"):rep(100))
+        assert(not pcall(server.answer, server, number, 200))
+      else
+        server:piece(number)
+        server:add_field(number, "x-a", "b")
+        server:start(number, 200, "text/plain")
+        server:chunk(number, "data")
+        server:finish(number)
+      end
+    end
+    http.serve(server:run(), server, server, function(message) return message end, { handle }, {},
+      function() return handle end,
+      function(_, _, _, ok, message)
+        if not ok then error(message, 0) end
+        return true
+      end, function() end, "code", "kind")
+    server:flush()
+    server:close()
     http.pairs "a=b&a=c&%20=+"
     http.escape "a b"
 "#;

@@ -18,13 +18,6 @@ local M = {}
 local REQUEST <const> = "POST /a%20b?c=d HTTP/1.1\r\nHost: a\r\nCookie: e=f\r\nTransfer-Encoding: chunked\r\n\r\n"
   .. "5\r\nhello\r\n0\r\nTrailer: g\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-local function exchange()
-  local routes = http.routes()
-  routes:add("POST", "/:name")
-  local x, s, far, sel = k.exchange(routes, REQUEST)
-  return x, function() k.close(s, far, sel) end
-end
-
 local function answers()
   local s, far, sel = k.connection()
   far:send "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
@@ -63,7 +56,6 @@ M.makers = {
     return select(2, a:head()), close
   end,
   ["lio.http.answers"] = answers,
-  ["lio.http.exchange"] = exchange,
   ["lio.request"] = function()
     local routes = http.routes()
     routes:add("POST", "/:name")
@@ -150,9 +142,6 @@ M.makers = {
 
 -- Kinds whose objects Lua never gets: what a VM keeps for itself.
 M.internal = {
-  ["lio.buffers of this VM"] = true,
-  ["lio.http workspace of this VM"] = true,
-  ["lio.http.keeper"] = true, -- bridge
   ["lio.store"] = true,
   ["lio.task.core"] = true,
 }

@@ -14,7 +14,7 @@ local resolver = require "lio.resolver"
 local socket = require "lio.socket"
 local stream = require "lio.stream"
 
-local close, connection, exchange, next_request = k.close, k.connection, k.exchange, k.next_request
+local close, connection = k.close, k.connection
 local with_finalizer = k.with_finalizer
 
 -- `f`, which does something at its first call only.
@@ -170,80 +170,93 @@ t.test("a number that becomes a string, with __gc of the stream inside, leaves n
   end
 end)
 
-t.test("exchange:body of a length with body and take inside gives the body once", function()
+t.test("server:body of a length with body inside gives the body once", function()
   local body = pattern(5000)
-  local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body .. "GET "
-  local x, s, far, sel = exchange(http.routes(), request)
-  next_request(x, sel)
-  local inner, taken
-  local data = with_finalizer(once(function()
-    inner = x:body()
-    taken = s:take(2)
-  end), x.body, x)
-  t.eq(data, body)
-  t.eq(inner, "")
-  t.eq(taken, "GE")
-  t.eq(s:take(2), "T ")
-  close(s, far, sel)
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
+    .. "GET / HTTP/1.1\r\nHost: b\r\n\r\n"
+  local server, close_all = k.server(http.routes(), request)
+  local hosts = {}
+  k.serve(server, function(req)
+    local _, id = http.head.owner(req)
+    hosts[#hosts + 1] = req:host()
+    if #hosts > 1 then return end
+    local inner
+    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    t.eq(data, body)
+    t.eq(inner, "")
+    server:answer(id, 204)
+  end)
+  t.eq(hosts, { "a", "b" })
+  close_all()
 end)
 
-t.test("exchange:body of chunks with body inside gives the body once", function()
+t.test("server:body of chunks with body inside gives the body once", function()
   local body = pattern(5000)
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
   for i = 1, 5000, 1000 do request = request .. "3e8\r\n" .. body:sub(i, i + 999) .. "\r\n" end
-  local x, s, far, sel = exchange(http.routes(), request .. "0\r\n\r\n")
-  next_request(x, sel)
-  local inner
-  local data = with_finalizer(once(function() inner = x:body() end), x.body, x)
-  t.eq(data, body)
-  t.eq(inner, "")
-  close(s, far, sel)
+  k.handle(http.routes(), request .. "0\r\n\r\n", function(server, id)
+    local inner
+    local data = with_finalizer(once(function() inner = server:body(id) end), server.body, server, id)
+    t.eq(data, body)
+    t.eq(inner, "")
+  end)
 end)
 
-t.test("exchange:piece with piece and release inside gives each piece once", function()
+t.test("http.body_of with body_of inside gives the body once, and keeps it", function()
+  local body = pattern(5000)
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. body
+  local req = k.handle(http.routes(), request, function(_, _, req)
+    t.eq(with_finalizer(once(function() http.body_of(req) end), http.body_of, req), body)
+    return req
+  end)
+  t.eq(http.body_of(req), body)
+end)
+
+t.test("server:piece with piece and close inside gives each piece once", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n3e8\r\n" .. ("b"):rep(1000) .. "\r\n"
-  local x, s, far, sel = exchange(http.routes(), request)
-  next_request(x, sel)
-  local inner
-  local data = with_finalizer(once(function()
-    inner = x:piece()
-    s:release()
-  end), x.piece, x)
-  t.eq(data, ("a"):rep(1000))
-  t.eq(inner, ("b"):rep(1000))
-  close(far, sel)
+  k.handle(http.routes(), request, function(server, id)
+    local inner
+    local data = with_finalizer(once(function()
+      inner = server:piece(id)
+      server:close()
+    end), server.piece, server, id)
+    t.eq(data, ("a"):rep(1000))
+    t.eq(inner, ("b"):rep(1000))
+  end)
 end)
 
-t.test("exchange:body with __gc of the exchange inside gives the body, and the exchange is refused", function()
+t.test("server:body with __gc of the server inside gives the body, and the server is refused", function()
   local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     .. "3e8\r\n" .. ("a"):rep(1000) .. "\r\n0\r\n\r\n"
-  local x, s, far, sel = exchange(http.routes(), request)
-  next_request(x, sel)
-  t.eq(with_finalizer(once(function() drop(x) end), x.body, x), ("a"):rep(1000))
-  t.raises("lio.http.exchange expected", x.body, x)
-  close(s, far, sel)
+  local server, _, far = k.server(http.routes(), request)
+  local run = server:run()
+  k.serve(server, function(req)
+    local _, id = http.head.owner(req)
+    t.eq(with_finalizer(once(function() drop(server) end), server.body, server, id), ("a"):rep(1000))
+    t.raises("lio.http.server expected", server.body, server, id)
+  end, run)
+  drop(run)
+  far:close()
 end)
 
-t.test("exchange:next with next inside, and another head at the same place, does not mix the two", function()
-  local s, far, sel = connection()
-  local x = http.exchange(s, http.routes(), 200000, 200000, 100)
+t.test("http.serve with serve inside, and another head at the same place, does not mix the two", function()
   local function request(path) return "GET /" .. path .. " HTTP/1.1\r\nHost: a\r\n\r\n" end
-  far:send(request "one")
-  local inner
-  local outer = with_finalizer(once(function()
-    inner = x:next()
-    -- All is consumed: what comes now comes to lie where the first head has lain.
+  local server, close_all, far = k.server(http.routes(), request "one")
+  local paths = {}
+  local function handle(req)
+    paths[#paths + 1] = req:path()
+    local _, id = http.head.owner(req)
+    server:answer(id, 204)
+  end
+  with_finalizer(once(function()
+    -- What comes now comes to lie where the first head has lain.
     far:send(request "two")
-    s:arm(1)
-    for _ in sel:wait(5) do -- luacheck: ignore 542
-    end
-    x:answer(204)
-    x:next()
-  end), x.next, x)
-  t.eq(inner:path(), "/one")
-  t.is_nil(outer)
-  close(s, far, sel)
+    k.serve(server, handle)
+  end), k.serve, server, handle)
+  k.serve(server, handle)
+  t.eq(paths, { "/one", "/two" })
+  close_all()
 end)
 
 -- The answers of a connection whose peer has sent `bytes`.
@@ -436,87 +449,46 @@ t.test("bootstrap.init runs no finalizer; one that calls init runs behind it, an
   boot.deinit()
 end)
 
-t.test("exchange:answer with answer inside refuses the inner one, and the outer one is whole", function()
+t.test("an answer that a finalizer gives while another is given is refused", function()
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" .. pattern(5000)
   for name, inner in pairs {
-    answer = function(x) x:answer(500, nil, "inner") end,
-    start = function(x) x:start(500) end,
+    answer = function(server, id) server:answer(id, 500, nil, "inner") end,
+    start = function(server, id) server:start(id, 500) end,
   } do
-    local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    next_request(x, sel)
+    local server, close_all, far = k.server(http.routes(), request)
     local said
-    with_finalizer(function() said = said or refusal(inner, x) end, x.answer, x, 200, nil, "outer", { "X-A", 12345.5 })
-    t.ok(tostring(said):find "the exchange is busy: another call writes an answer$", name .. ": " .. tostring(said))
-    t.eq(s:put(0), true)
-    local sent = far:recv()
-    t.eq(sent:gsub("Date: [^\r]*", "Date: now"),
+    k.serve(server, function(req)
+      local _, id = http.head.owner(req)
+      server:add_field(id, "X-A", 12345.5)
+      t.eq(server:answer(id, 200, nil, "outer"), true)
+      with_finalizer(function() said = said or refusal(inner, server, id) end, server.body, server, id)
+    end)
+    t.ok(tostring(said):find "the request is answered already$", name .. ": " .. tostring(said))
+    t.eq(far:recv():gsub("Date: [^\r]*", "Date: now"),
       "HTTP/1.1 200 OK\r\nX-A: 12345.5\r\nContent-Length: 5\r\nDate: now\r\n\r\nouter")
-    close(s, far, sel)
+    close_all()
   end
 end)
 
-t.test("exchange:answer with release or __gc inside does not write to what is gone", function()
-  for _, what in ipairs { "release", "stream", "exchange" } do
-    local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    next_request(x, sel)
-    local said = with_finalizer(once(function()
-      if what == "release" then s:release() else drop(what == "stream" and s or x) end
-    end), refusal, x.answer, x, 200, nil, "outer", { "X-A", 12345.5 })
-    if what == "release" then
+t.test("an answer to a connection that was closed, or whose server is gone, does not write to what is gone", function()
+  for _, what in ipairs { "close", "server" } do
+    local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    local run, said = server:run(), nil
+    k.serve(server, function(req)
+      local _, id = http.head.owner(req)
+      server:add_field(id, "X-A", 12345.5)
+      if what == "close" then server:close() else drop(server) end
+      said = refusal(server.answer, server, id, 200, nil, "outer")
+    end, run)
+    if what == "close" then
       t.eq(said, true)
       t.is_nil(far:recv())
     else
-      t.ok(tostring(said):find "gone", tostring(said))
+      t.ok(tostring(said):find "lio.http.server expected", tostring(said))
     end
-    if what == "exchange" then s:release() end
-    close(far, sel)
+    drop(run)
+    far:close()
   end
-end)
-
--- An exchange that has begun an answer and failed in the middle of its fields.
-local function half_answered()
-  local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  next_request(x, sel)
-  local fields = {}
-  for i = 1, 6 do fields["X-" .. i] = i / 4 end
-  local done, message = pcall(with_finalizer, function()
-    -- The field that is being written is gone from the table, and its place is another's.
-    for name in pairs(fields) do fields[name] = nil end
-    for i = 1, 30 do fields["Y-" .. i .. "-" .. math.random(1 << 40)] = i / 4 end
-  end, x.answer, x, 200, nil, "outer", nil, fields)
-  t.eq(done, false)
-  t.ok(message:find "invalid key to 'next'", message)
-  return x, s, far, sel
-end
-
--- What was written of its head stayed queued, and the next head went out behind that.
-t.test("an answer that fails in the middle of its fields is taken back before the next one", function()
-  for name, again in pairs {
-    answer = function(x) x:answer(500, nil, "again") end,
-    refuse = function(x) x:refuse(500, "again") end,
-    start = function(x) x:start(500, nil, { "Content-Length", "5" }) end,
-  } do
-    local x, s, far, sel = half_answered()
-    again(x)
-    t.eq(s:put(0, name == "start" and "again" or ""), true)
-    local head, body = far:recv():match "^(.-\r\n)\r\n(.*)$"
-    t.eq(head:match "^[^\r]*", "HTTP/1.1 500 Internal Server Error", name)
-    t.is_nil(head:find "X%-%d")
-    t.eq(select(2, head:gsub("HTTP/", "")), 1, name)
-    t.ok(body:find "again", body)
-    close(s, far, sel)
-  end
-end)
-
-t.test("no other answer follows one that fails in the middle of its fields when part of it is sent", function()
-  local x, s, far, sel = half_answered()
-  t.eq(s:put(0), true)
-  local sent = far:recv()
-  t.ok(sent:find "^HTTP/1.1 200 OK\r\nX%-%d: ", sent)
-  local message = refusal(x.answer, x, 500, nil, "again")
-  t.ok(tostring(message):find "the request is answered already, in part", tostring(message))
-  t.eq(s:put(0), true)
-  t.eq(far:recv(), false)
-  close(s, far, sel)
 end)
 
 t.test("routes with their __gc called inside add are refused; params and matches give what was found", function()
@@ -526,8 +498,7 @@ t.test("routes with their __gc called inside add are refused; params and matches
   for call, want in pairs { params = { a = ("p"):rep(1000), b = "q" }, matches = { 1, 0 } } do
     routes = http.routes()
     local id = routes:add("GET", "/:a/:b")
-    local x, s, far, sel = exchange(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
-    local head = next_request(x, sel)
+    local head = k.request(routes, "GET /" .. ("p"):rep(1000) .. "/q HTTP/1.1\r\nHost: a\r\n\r\n")
     local dropped = false
     t.eq(with_finalizer(once(function()
       drop(routes)
@@ -536,7 +507,6 @@ t.test("routes with their __gc called inside add are refused; params and matches
     t.ok(dropped)
     message = refusal(head[call], head, routes, id)
     t.ok(tostring(message):find "lio.http.routes expected", tostring(message))
-    close(s, far, sel)
   end
 end)
 

@@ -8,7 +8,7 @@ local http = require "lio.http"
 local lio = require "lio"
 local socket = require "lio.socket"
 
-local close, connection, exchange, next_request = k.close, k.connection, k.exchange, k.next_request
+local close, connection = k.close, k.connection
 local with_finalizer = k.with_finalizer
 
 t.test("a descriptor's method that closes the selector makes each call fail", function()
@@ -97,39 +97,39 @@ t.test("more sent than there is counts as all sent", function()
 end)
 
 t.test("a finalizer that closes a connection while its request is handed over ends it", function()
-  local request = "GET / HTTP/1.1\r\nHost: a\r\nX: " .. ("x"):rep(150000)
-  local x, s, far, sel = exchange(http.routes(), request)
-  while s:buffered() < #request do
-    t.eq(x:next(), false)
-    for _ in sel:wait(0.1) do -- luacheck: ignore 542
-    end
-  end
-  far:send "\r\n\r\n"
-  t.ok(sel:wait(5)())
-  local ballast
-  local head = with_finalizer(function()
-    s:release()
+  local value = ("x"):rep(50000)
+  local server, close_all, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\nX: " .. value .. "\r\n\r\n")
+  local ballast, field
+  with_finalizer(function()
+    -- Not before its request is at work.
+    if server:due() == 0 then server:close() end
     -- What is freed is used again.
     ballast = ("z"):rep(200000)
-  end, x.next, x)
-  t.is_nil(head)
+  end, k.serve, server, function(req)
+    field = req:field "x"
+    return "late"
+  end)
+  t.ok(field == value)
   t.ok(ballast)
-  close(far, sel)
+  t.eq(server:count(), 0)
+  t.is_nil(far:recv())
+  close_all()
 end)
 
-t.test("a finalizer that reads another request while one is handed over changes nothing of it", function()
-  local routes = http.routes()
-  local x, s, far, sel = exchange(routes, "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
-  local y, s2, far2, sel2 = exchange(routes, "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
-  local other
-  local head = with_finalizer(function()
-    other = other or y:next()
-  end, x.next, x)
-  t.eq(#other:path(), 3001)
-  t.eq(head:path(), "/one")
-  t.eq(head:field "x-one", "1")
-  t.eq(head:fields(), { host = "a", ["x-one"] = "1" })
-  close(s, far, sel, s2, far2, sel2)
+t.test("a finalizer that serves another request while one is handed over changes nothing of it", function()
+  local first, close_first = k.server(http.routes(), "GET /one HTTP/1.1\r\nHost: a\r\nX-One: 1\r\n\r\n")
+  local second, close_second =
+    k.server(http.routes(), "GET /" .. ("2"):rep(3000) .. " HTTP/1.1\r\nHost: bb\r\nY: 2\r\n\r\n")
+  local one, two
+  with_finalizer(function()
+    if not two then k.serve(second, function(req) two = req end) end
+  end, k.serve, first, function(req) one = req end)
+  t.eq(#two:path(), 3001)
+  t.eq(one:path(), "/one")
+  t.eq(one:field "x-one", "1")
+  t.eq(one:fields(), { host = "a", ["x-one"] = "1" })
+  close_first()
+  close_second()
 end)
 
 t.test("a finalizer that reads parameters while those of another request are read changes none", function()
@@ -137,17 +137,14 @@ t.test("a finalizer that reads parameters while those of another request are rea
   local id = routes:add("GET", "/u/:a/:b/:c")
   local function request(letter, size)
     local value = "%20" .. letter:rep(size)
-    return ("GET /u/%s/%s/%s HTTP/1.1\r\nHost: a\r\n\r\n"):format(value, value, value)
+    return k.request(routes, ("GET /u/%s/%s/%s HTTP/1.1\r\nHost: a\r\n\r\n"):format(value, value, value))
   end
-  local x, s, far, sel = exchange(routes, request("p", 2000))
-  local y, s2, far2, sel2 = exchange(routes, request("q", 30000))
-  local one, two = next_request(x, sel), next_request(y, sel2)
+  local one, two = request("p", 2000), request("q", 30000)
   local params = with_finalizer(function()
     t.eq(#two:params(routes, id).c, 30001)
   end, one.params, one, routes, id)
   local want = " " .. ("p"):rep(2000)
   t.eq(params, { a = want, b = want, c = want })
-  close(s, far, sel, s2, far2, sel2)
 end)
 
 t.test("a finalizer that looks routes up while others are looked up changes nothing", function()
@@ -156,13 +153,11 @@ t.test("a finalizer that looks routes up while others are looked up changes noth
   for i = 1, 500 do
     many:add("M" .. i, "/a")
   end
-  local x, s, far, sel = exchange(routes, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
-  local head = x:next()
+  local head = k.request(routes, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
   local found = with_finalizer(function()
     t.eq(#head:matches(many), 501)
   end, head.matches, head, routes)
   t.eq(found, { id, 0 })
-  close(s, far, sel)
 end)
 
 t.test("a finalizer that adds routes while constraints are listed moves none of them", function()
@@ -179,50 +174,57 @@ t.test("a finalizer that adds routes while constraints are listed moves none of 
   t.raises("no such route", routes.method, routes, math.mininteger)
 end)
 
-t.test("a finalizer that goes on to the next request while trailers are listed changes none", function()
-  local routes = http.routes()
-  local chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+t.test("a finalizer that ends the request while its trailers are listed changes none", function()
   local value = ("v"):rep(3000)
-  local trailers = "A: " .. value .. "\r\nB: " .. value .. "\r\n\r\n"
-  local x, s, far, sel = exchange(routes, chunked .. trailers .. chunked .. "C: " .. ("w"):rep(3000) .. "\r\n\r\n")
-  x:next()
-  t.eq(x:body(), "x")
-  x:answer(200)
-  local gone_on
-  local found = with_finalizer(function()
-    if gone_on then return end
-    gone_on = true
-    t.ok(x:next())
-    t.eq(x:body(), "x")
-  end, x.trailers, x)
+  local request = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+    .. "A: " .. value .. "\r\nB: " .. value .. "\r\n\r\n"
+  local found, after = k.handle(http.routes(), request, function(server, id, req)
+    t.eq(http.body_of(req), "x")
+    return with_finalizer(function() server:hand_over(id) end, server.trailers, server, id), server:trailers(id)
+  end)
   t.eq(found, { a = value, b = value })
-  close(s, far, sel)
+  t.eq(after, {})
 end)
 
-t.test("a stream that its own finalizer was called on is refused by its exchange", function()
-  local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  getmetatable(s).__gc(s)
-  t.raises("gone", x.next, x)
-  t.raises("gone", x.answer, x, 200)
-  close(far, sel)
+t.test("a server that its own finalizer was called on is refused", function()
+  local server, _, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  local run = server:run()
+  getmetatable(server).__gc(server)
+  t.raises("lio.http.server expected", server.due, server)
+  t.raises("lio.http.server expected", server.answer, server, 1 << 20, 200)
+  getmetatable(run).__gc(run)
+  t.raises("lio.http.run expected", http.serve, run)
+  -- Nobody has its connections any more.
+  t.is_nil(far:recv())
+  far:close()
 end)
 
-t.test("routes that their own finalizer was called on are refused by an exchange", function()
+t.test("routes that their own finalizer was called on are still their server's", function()
   local routes = http.routes()
-  local x, s, far, sel = exchange(routes, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  getmetatable(routes).__gc(routes)
-  t.raises("gone", x.next, x)
-  close(s, far, sel)
+  routes:add("GET", "/:a")
+  local request = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"
+  local route = k.handle(routes, request, function(_, _, req)
+    getmetatable(routes).__gc(routes)
+    return req:route()
+  end)
+  t.eq(route, 1)
+  t.raises("lio.http.routes expected", routes.add, routes, "GET", "/")
 end)
 
-t.test("an answer with a nameless field leaves nothing behind", function()
-  local x, s, far, sel = exchange(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-  x:next()
-  t.raises("header", x.answer, x, 200, nil, "body", { "Good", "1", {}, "2" })
-  x:answer(204, nil, nil, nil, nil)
-  s:put(0)
-  t.ok(far:recv():find "^HTTP/1.1 204 No Content\r\n")
-  close(s, far, sel)
+t.test("a field that cannot be sent leaves nothing behind", function()
+  local server, close_all, far = k.server(http.routes(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+  k.serve(server, function(req)
+    local _, id = http.head.owner(req)
+    t.is_nil(server:add_field(id, "Good", "1"))
+    t.ok(server:add_field(id, "Bad\r\n", "2"):find "header")
+    t.raises("string expected", server.add_field, server, id, {}, "2")
+    server:clear_fields(id)
+    t.eq(server:answer(id, 204), true)
+  end)
+  local sent = far:recv()
+  t.ok(sent:find "^HTTP/1.1 204 No Content\r\n")
+  t.is_nil(sent:find "Good")
+  close_all()
 end)
 
 t.finish()

@@ -73,6 +73,8 @@ local SETTINGS <const> = {
   body_rate = 240, write_time = 30, connections = 10, requests = math.huge, body = 1 << 30,
 }
 
+local selectors = setmetatable({}, { __mode = "k" })
+
 -- A server with one connection, whose peer has sent `bytes`: what `lio.http` gives lualib/lio/web/connection.lua. → the
 -- server; what closes all; the peer's end.
 function kit.server(routes, bytes)
@@ -81,22 +83,27 @@ function kit.server(routes, bytes)
   far:option("sndbuf", 400000)
   t.eq(far:send(bytes), #bytes)
   server:admit(s)
+  selectors[server] = sel
   return server, function()
     server:close()
     kit.close(far, sel)
   end, far
 end
 
--- Serves what is due: `handler(req, res)` handles each request.
-function kit.serve(server, handler)
+-- Serves what is due by `run`, one of the server's own when absent: `handler(req, res)` handles each request.
+function kit.serve(server, handler, run)
   local function no() end
   local handlers = { handler, handler, handler }
-  http.serve(server:run(), server, server, debug.traceback, handlers, {}, function() return handler end,
-    function(_, _, _, ok, problem)
-      if not ok then error(problem, 0) end
-      return true
-    end, no, "code", "kind")
-  server:flush()
+  run = run or server:run()
+  repeat
+    http.serve(run, server, server, debug.traceback, handlers, {}, function() return handler end,
+      function(_, _, _, ok, problem)
+        if not ok then error(problem, 0) end
+        return true
+      end, no, "code", "kind")
+    if not pcall(server.flush, server) then return end
+    for _ in selectors[server]:wait(0) do end -- luacheck: ignore 542
+  until not server:arrived()
 end
 
 -- Calls `f(server, id, req, far)` as the handler of the request that `bytes` are, and closes all. → what it returns.
@@ -114,27 +121,6 @@ end
 -- The request that `bytes` are, when it is over.
 function kit.request(routes, bytes)
   return kit.handle(routes, bytes, function(_, _, req) return req end)
-end
-
--- An exchange that has received `bytes`, which the peer has ended.
-function kit.exchange(routes, bytes)
-  -- Makes what is made once per VM, so that a call under test does not begin with that.
-  http.escape " "
-  local s, far, sel = kit.connection()
-  far:option("sndbuf", 400000)
-  t.eq(far:send(bytes), #bytes)
-  return http.exchange(s, routes, 200000, 200000, 100), s, far, sel
-end
-
--- The next request of `x`, all of which was sent.
-function kit.next_request(x, sel)
-  for _ = 1, 100 do
-    local head = x:next()
-    if head then return head end
-    for _ in sel:wait(5) do -- luacheck: ignore 542
-    end
-  end
-  error "no request came"
 end
 
 --- Closes or releases each of them.

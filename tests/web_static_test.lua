@@ -635,4 +635,16 @@ t.test("a mounted app serves files below its prefix, and redirects within it", f
   t.eq(get("/app/files/").body, "<h1>home</h1>")
 end)
 
+t.test("a folder's file is served where a route with a constraint was looked at first", function()
+  local function get(target)
+    return http.once(function(app)
+      app:get("/:id<%d+>", function(req) return "id " .. req.params.id end)
+      app:static("/", site)
+    end, "GET", target)
+  end
+  t.eq(get("/12").body, "id 12")
+  local r = get "/hello.txt"
+  t.eq({ r.status, r.body }, { 200, "hello\n" })
+end)
+
 t.finish()

@@ -2,34 +2,25 @@
 //!
 //! Raw functions are thin shells over `mlua::ffi`: they read arguments, call a safe inner function
 //! through [`guard`], and push or raise as their last act. `lua_error` and memory errors longjmp, so
-//! whatever is alive in a frame at that moment must not need `Drop`; [`Text`] and [`Fault`] are plain
-//! data for that reason.
+//! whatever is alive in a frame at that moment must not need `Drop`; [`Text`] is plain data for that reason.
 //!
 //! - `barrier.rs`: functions as Lua gets them, which let no panic pass
 //! - `text.rs`: bounded message on the stack
-//! - `fault.rs`: I/O failures as `nil, message, code`
-//! - `args.rs`: argument checks
-//! - `module.rs`: tables of functions; `embed.rs`: the modules that are built in
 
-pub(crate) mod args;
+#[allow(dead_code, unused_macros, unused_imports)] // bridge
 pub(crate) mod barrier;
-pub(crate) mod fault;
-pub(crate) mod file;
 pub(crate) mod selector;
-pub(crate) mod stream;
 pub(crate) mod tasks;
 pub(crate) mod text;
-pub(crate) mod timer;
 
 use mlua::ffi::{self, lua_State};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use crate::function;
-pub use crate::lua::Function;
+#[cfg(test)]
+pub(crate) use crate::lua::Function;
 pub(crate) use crate::lua::object;
 pub(crate) use barrier::text_of;
-pub(crate) use barrier::{continuation, functions};
-pub(crate) use fault::Fault;
 pub(crate) use text::Text;
 
 /// Runs `inner` so that no panic leaves it: a panic becomes a message to be raised.
@@ -39,19 +30,6 @@ pub(crate) fn guard<T>(inner: impl FnOnce() -> Result<T, Text>) -> Result<T, Tex
     match catch_unwind(AssertUnwindSafe(inner)) {
         Ok(result) => result,
         Err(panic) => Err(text_of(panic)),
-    }
-}
-
-/// [`guard`] and [`settle`] in one, for what cannot fail but by a panic: a hot path carries no room for a message.
-///
-/// # Safety
-/// As for [`raise`]; `inner` as for [`guard`].
-#[inline]
-pub(crate) unsafe fn shield<T: Copy>(state: *mut lua_State, inner: impl FnOnce() -> T) -> T {
-    match catch_unwind(AssertUnwindSafe(inner)) {
-        Ok(value) => value,
-        // SAFETY: the caller's promise; the panic is dropped before the message is raised.
-        Err(panic) => unsafe { raise(state, text_of(panic)) },
     }
 }
 
@@ -80,31 +58,6 @@ pub(crate) unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
     }
 }
 
-/// Pushes what a vector holds, and empties it before a finalizer can run, which may change or drop the vector. The
-/// memory is kept. A raise for want of memory loses what it held.
-///
-/// # Safety
-/// As for [`push_bytes`]; `bytes` is looked at for the last time when Lua has copied it.
-pub(crate) unsafe fn push_emptied(state: *mut lua_State, bytes: *mut Vec<u8>) {
-    // SAFETY: emptied, the memory stays as it is until Lua has copied it: finalizers run after that.
-    unsafe {
-        let (start, length) = ((*bytes).as_ptr(), (*bytes).len());
-        (*bytes).clear();
-        ffi::lua_pushlstring(state, start.cast(), length);
-    }
-}
-
-/// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.
-/// Tells a call that a finalizer makes on an object in the middle of another call from one that comes after a call
-/// that was left by a memory error.
-///
-/// # Safety
-/// `state` is valid.
-pub(crate) unsafe fn may_be_finalizer(state: *mut lua_State) -> bool {
-    // SAFETY: asks for a flag.
-    unsafe { ffi::lua_gc(state, ffi::LUA_GCISRUNNING) != 1 }
-}
-
 /// Unwraps the result of [`guard`], raising its message.
 ///
 /// # Safety
@@ -115,9 +68,4 @@ pub(crate) unsafe fn settle<T: Copy>(state: *mut lua_State, result: Result<T, Te
         // SAFETY: the caller's promise; `T` is `Copy`, so nothing is dropped here either.
         Err(message) => unsafe { raise(state, message) },
     }
-}
-
-/// The message for a call on something closed.
-pub(crate) fn closed_text(what: &str) -> Text {
-    Text::format(format_args!("{what} is already closed"))
 }

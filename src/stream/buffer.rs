@@ -87,11 +87,6 @@ impl Buffer {
         self.changes = self.changes.wrapping_add(1);
     }
 
-    /// Tells two looks at the front of the bytes apart when they may have moved, or others have come, in between.
-    pub(super) fn changes(&self) -> u32 {
-        self.changes
-    }
-
     /// Consumes `count` bytes, of which the first `handed` are to be handed over: all stay in the memory until the buffer
     /// is used for anything else.
     #[inline]

@@ -109,15 +109,6 @@ impl Stream {
         }
     }
 
-    /// Stands for another connection from now on; the one before is closed.
-    pub(crate) fn renew(&mut self, transport: Transport) {
-        self.pool.put(self.input.release());
-        let mut renewed = Stream::new(transport, &self.pool);
-        // What counts its changes goes on counting.
-        renewed.input = std::mem::take(&mut self.input);
-        *self = renewed;
-    }
-
     /// What it stands on.
     pub(crate) fn socket(&self) -> &Socket {
         self.transport.socket()
@@ -142,12 +133,6 @@ impl Stream {
     /// Whether the peer has ended its side, or the connection failed, as far as the selector knows.
     pub(crate) fn is_over(&self) -> bool {
         self.is_closed() || self.ended || self.transport.peer_is_over()
-    }
-
-    /// A closed one.
-    pub(crate) fn closed_twin(&self) -> Stream {
-        let socket = self.transport.socket().closed_twin();
-        Stream::new(Transport::Plain(socket), &self.pool)
     }
 
     /// What was read from the peer and not consumed yet.
@@ -192,20 +177,6 @@ impl Stream {
         self.input.end_loan();
         if self.input.is_empty() {
             self.pool.put(self.input.release());
-        }
-    }
-
-    /// Tells two looks at what is buffered apart when bytes were consumed, put back or moved in between.
-    pub(crate) fn changes(&self) -> u32 {
-        self.input.changes()
-    }
-
-    /// Gives a buffer back that holds little: nobody will read for a while.
-    pub(crate) fn compact(&mut self) {
-        if self.input.bytes().len() <= buffer::SIZE / 4 && !self.input.is_vacant() {
-            let rest = self.input.bytes().to_vec();
-            self.pool.put(self.input.release());
-            self.input.adopt(rest.into());
         }
     }
 
@@ -308,15 +279,6 @@ impl Stream {
             .map_or(own, |shared| own + shared.length())
     }
 
-    /// Drops what is queued behind the first `from` bytes that the stream was given, as `written` counts them; false when
-    /// some of that has gone out.
-    pub(crate) fn unqueue(&mut self, from: u64) -> bool {
-        let kept = from.checked_sub(self.written);
-        let kept = self.output_done + kept.unwrap_or(0) as usize;
-        self.output.truncate(kept);
-        from >= self.written
-    }
-
     /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
     /// True when all is taken by the system; false when it would block, the stream being armed.
     #[inline]
@@ -358,11 +320,6 @@ impl Stream {
         self.messages = 0;
         self.transport.arm(WRITE)?;
         Ok(false)
-    }
-
-    /// Whether the last send failed. Who queues bytes for others to send learns it here.
-    pub(crate) fn send_failed(&self) -> bool {
-        self.send_failed
     }
 
     fn send_all(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {

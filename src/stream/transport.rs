@@ -4,7 +4,6 @@
 use crate::event::Source;
 use crate::socket::{Moved, Socket};
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
@@ -86,21 +85,9 @@ impl Transport {
         self.source().is_some_and(|source| source.peer_is_over())
     }
 
-    /// Whether bytes have come that were not read yet. One system call.
-    pub(crate) fn has_unread(&self) -> bool {
-        let mut byte = [MaybeUninit::uninit()];
-        let socket = self.socket().raw();
-        socket.is_ok_and(|raw| raw.peek(&mut byte).is_ok_and(|count| count > 0))
-    }
-
     /// Asks the selector for `bits`, once. An error means that no event will come.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         self.socket().arm(bits)
-    }
-
-    /// Whether a selector has it.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.source().is_some_and(|source| source.is_linked())
     }
 
     pub(crate) fn close(&mut self) {

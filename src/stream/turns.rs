@@ -39,9 +39,4 @@ impl Turns {
     pub(crate) fn is_here(&self) -> bool {
         matches!(self.reading, Reading::Here | Reading::HereQueued)
     }
-
-    /// Whether Lua's books of turns, limits or late sends may know of the stream, so that they have to be told of its end.
-    pub(crate) fn has_books(&self) -> bool {
-        self.booked || self.reading != Reading::Free
-    }
 }

@@ -2,10 +2,13 @@
 -- is small. A case sets up, and returns what does its thing `n` times; child.lua runs it in a task of `lio.loop`.
 
 local http = require "lio.http"
+local lio = require "lio"
 local net = require "lio.net"
 local socket = require "lio.socket"
+local stream = require "lio.stream"
 local web = require "lio.webserver"
 
+local owner <const> = http.head.owner
 local PIPELINED <const> = 50 -- beyond 64 a server lets others have their turn
 
 local SHORT <const> = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
@@ -101,23 +104,30 @@ function M.json()
   return through(app, SHORT)
 end
 
--- The codec alone: the head parsed, the route found, the answer written, nothing of the server around it.
+-- The machine alone: the head parsed, the route found, the answer written, without an app and its loop.
 local function bare(request, add, fields)
-  local client, served = pair()
-  local routes = http.routes()
+  local one, other = assert(socket.pair())
+  local client, sel, routes = assert(net.wrap(one)), lio.create(), http.routes()
   add(routes)
-  local limits = web.defaults
-  local x = http.exchange(served, routes, limits.request_line, limits.headers, limits.fields)
-  local kind = "text/plain; charset=utf-8"
-  return load(client, request, function(count)
-    assert(served:wait_readable())
-    for _ = 1, count do
-      local _, id = assert(x:next())
-      assert(id > 0)
-      x:answer(200, kind, HELLO, fields)
-    end
-    -- Nothing more has come, so what is queued goes out.
-    assert(select(2, x:next()) == "idle")
+  local server = http.server(web.defaults, routes, sel)
+  server:admit(stream.new(sel, other))
+  local run, handlers = server:run(), {}
+  local function answer(req)
+    if not fields then return HELLO end
+    local _, id = owner(req)
+    for i = 1, #fields, 2 do server:add_field(id, fields[i], fields[i + 1]) end
+    server:answer(id, 200, "text/plain; charset=utf-8", HELLO)
+  end
+  for id = 1, 201 do
+    handlers[id] = answer
+    if not fields then pcall(routes.takes, routes, id, 0) end
+  end
+  local function nothing() end
+  return load(client, request, function()
+    for _ in sel:wait(1) do end -- luacheck: ignore 542
+    server:arrived()
+    http.serve(run, server, server, nothing, handlers, {}, nothing, nothing, nothing, "code", "kind")
+    server:flush()
   end)
 end
 

@@ -499,6 +499,8 @@ end
 -- Sends what the handler gave.
 function Response:finish(...)
   if self.mode then return finish_pieces(self) end
+  -- A folder's site has answered.
+  if rawequal((...), self) and self[SERVER]:is_answered(self[ID]) then return end
   take(self, "handler", nil, ...)
   self:take_refusal()
   local body = self.body

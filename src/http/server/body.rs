@@ -176,10 +176,4 @@ impl<T: Transport> Server<T> {
             .and_then(|handling| handling.has_rare())
             .map_or(&[], |rare| &rare.trailers)
     }
-
-    /// Whether the request has a body that was not read to its end.
-    pub(crate) fn has_unread_body(&mut self, id: RequestId) -> bool {
-        let handling = self.in_work(id).and_then(|found| found.handling());
-        handling.is_some_and(|handling| !handling.body.is_done())
-    }
 }

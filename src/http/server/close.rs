@@ -204,12 +204,4 @@ impl<T: Transport> Server<T> {
             handling.next = NextRequest::None;
         }
     }
-
-    /// The latest requests of all connections that a handler works on.
-    pub(crate) fn in_handling(&self) -> impl Iterator<Item = RequestId> {
-        let found = self.connections.iter();
-        found
-            .filter(|(_, one)| matches!(one.state, State::Handling(_)))
-            .map(|(slot, one)| one.request(slot))
-    }
 }

@@ -98,8 +98,6 @@ pub(super) enum Answer {
     Pieces(Pieces),
     /// All of it is queued, or is being sent.
     Whole,
-    /// Nobody is to answer here: the connection was handed over.
-    HandedOver,
 }
 
 /// What a handler has done besides returning; it only grows.

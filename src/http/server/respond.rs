@@ -12,11 +12,11 @@ use bytes::Bytes;
 
 /// An answer as a whole, beside what its draft has.
 #[derive(Debug)]
-pub(crate) struct Response<'a, F> {
+pub(crate) struct Response<'a> {
     /// 200 to 599.
     pub(crate) status: u16,
     pub(crate) kind: Kind<'a>,
-    pub(crate) body: Body<'a, F>,
+    pub(crate) body: Body<'a>,
 }
 
 /// The media type of a body, unless a field names one.
@@ -29,16 +29,11 @@ pub(crate) enum Kind<'a> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Body<'a, F> {
+pub(crate) enum Body<'a> {
     None,
     Bytes(&'a [u8]),
     /// Bytes that stand in many queues.
     Shared(Bytes),
-    File {
-        file: F,
-        offset: u64,
-        length: u64,
-    },
 }
 
 /// What answering came to.
@@ -60,7 +55,8 @@ pub(crate) struct Queued {
     pub(crate) failed: bool,
 }
 
-impl<'a, F> Response<'a, F> {
+#[cfg(test)]
+impl<'a> Response<'a> {
     /// An answer 200 with a text.
     pub(crate) const fn text(body: &'a [u8]) -> Self {
         Response {
@@ -71,13 +67,12 @@ impl<'a, F> Response<'a, F> {
     }
 }
 
-impl<F> Body<'_, F> {
+impl Body<'_> {
     fn length(&self) -> u64 {
         match self {
             Body::None => 0,
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Shared(bytes) => bytes.len() as u64,
-            Body::File { length, .. } => *length,
         }
     }
 }
@@ -150,7 +145,7 @@ impl<T: Transport> Server<T> {
     pub(crate) fn respond(
         &mut self,
         id: RequestId,
-        response: Response<'_, T::File>,
+        response: Response<'_>,
         clock: Clock,
     ) -> Responded {
         let Some((_, draft)) = self.open(id) else {
@@ -190,7 +185,7 @@ impl<T: Transport> Server<T> {
     fn respond_set(
         &mut self,
         slot: usize,
-        response: Response<'_, T::File>,
+        response: Response<'_>,
         draft: Option<Box<Draft>>,
         clock: Clock,
     ) -> Responded {
@@ -250,7 +245,7 @@ impl<T: Transport> Server<T> {
 
     /// The head of a whole answer is queued: queues its body, unless it is long.
     #[inline]
-    fn end_head(&mut self, slot: usize, body: Body<'_, T::File>) -> Responded {
+    fn end_head(&mut self, slot: usize, body: Body<'_>) -> Responded {
         let connection = &mut self.connections[slot];
         connection.body_from = Some(connection.sent + connection.queued() as u64);
         let State::Handling(handling) = &mut connection.state else {
@@ -271,11 +266,6 @@ impl<T: Transport> Server<T> {
                 connection.weigh(bytes.len());
                 self.queue(slot).push_shared(bytes);
             }
-            Body::File {
-                file,
-                offset,
-                length,
-            } => self.queue(slot).push_file(file, offset, length),
         }
         Responded::Done
     }

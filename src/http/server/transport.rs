@@ -20,9 +20,6 @@ pub(crate) trait Transport: Sink {
     /// Whether events will come at all.
     fn is_watched(&self) -> bool;
 
-    /// Whether the peer's end, or an error, was reported.
-    fn is_over(&self) -> bool;
-
     /// The peer reads our end behind what was sent.
     fn end_sending(&mut self) -> io::Result<()>;
 

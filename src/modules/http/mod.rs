@@ -18,7 +18,6 @@ mod transport;
 
 use crate::codec::http1::status;
 use crate::codec::uri;
-use crate::function; // bridge
 use crate::lua::{Call, Function, Module, ModuleWith, Object, Value};
 use std::ffi::CStr;
 
@@ -35,7 +34,6 @@ const REASON: Function = Function::new(|call: &mut Call<'_>| {
     Ok(status::reason(status))
 });
 
-#[allow(unsafe_code)] // bridge
 const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"answers", client::NEW),
     (c"body_of", read::BODY_OF),
@@ -43,7 +41,6 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"check_field", respond::CHECK_FIELD),
     (c"compressed", files::COMPRESSED),
     (c"escape", ESCAPE),
-    (c"exchange", function!(crate::http::connection::exchange)), // bridge
     (c"kind", request::KIND),
     (c"media_type", files::MEDIA_TYPE),
     (c"multipart", form::NEW),

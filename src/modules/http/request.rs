@@ -77,15 +77,6 @@ impl Request {
         (tail.len() == head.head_len).then_some(Request { head, route, id })
     }
 
-    /// The same for raw code, which copies the bytes. // bridge
-    pub(crate) fn new(head: Head, route: Option<RouteId>) -> Request {
-        Request { head, route, id: 0 }
-    }
-
-    pub(crate) fn head(&self) -> &Head {
-        &self.head
-    }
-
     pub(crate) fn route(&self) -> Option<RouteId> {
         self.route
     }

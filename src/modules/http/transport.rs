@@ -95,12 +95,6 @@ impl Transport for Plain {
             .is_some_and(|source| source.is_linked())
     }
 
-    fn is_over(&self) -> bool {
-        self.socket
-            .source()
-            .is_some_and(|source| source.peer_is_over())
-    }
-
     fn end_sending(&mut self) -> io::Result<()> {
         self.socket.raw()?.shutdown(Shutdown::Write)
     }

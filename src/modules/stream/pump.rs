@@ -1,16 +1,13 @@
-//! The events of a selector's wait for `lualib/lio/net.lua`: requests of the web server are taken here, and where the
-//! tasks are those of `lio.task` who waits to read is woken, a whole batch in one call from Lua. What else there
-//! is goes to Lua, in order.
+//! The events of a selector's wait for `lualib/lio/net.lua`: where the tasks are those of `lio.task` who waits to read is
+//! woken here, a whole batch in one call from Lua. What else there is goes to Lua, in order.
 
 use crate::event::READ;
-use crate::http::due;
 use crate::lua::Kind;
 use crate::modules::task::{push_handle, tasks};
 use crate::raw::function;
-use crate::raw::object::{self, Block};
+use crate::raw::object;
 use crate::raw::selector::{Loop, Selector, next_ready, push_guard, push_udatas};
 use crate::raw::tasks::{call, settle};
-use crate::stream::Stream;
 use crate::task::Token;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
@@ -42,20 +39,13 @@ unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
         let selector = ffi::lua_upvalueindex(2);
         push_udatas(state, selector);
         let udatas = ffi::lua_gettop(state);
-        let mut list = 0;
         while let Some(event) = next_ready(state, selector, udatas - 1, Loop::Guarded) {
             let kind = ffi::lua_rawgeti(state, udatas, event.place as i64);
             if kind == ffi::LUA_TNIL {
                 ffi::lua_pop(state, 1);
                 continue;
             }
-            let block = Block::at(state, -1);
-            let address = match block.get::<Stream>() {
-                Some(_) => block.address(),
-                None if due::ready(state, selector, block, &mut list) == Some(true) => continue,
-                // What is on top now.
-                None => ffi::lua_touserdata(state, -1).addr(),
-            };
+            let address = ffi::lua_touserdata(state, -1).addr();
             if event.events == i64::from(READ)
                 && wakes
                 && kind == ffi::LUA_TUSERDATA

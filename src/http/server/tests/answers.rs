@@ -310,16 +310,12 @@ fn ranges_of_files_go_out_behind_their_heads() {
     let mut pair = Pair::new();
     let file = Rc::new(pattern(700_000));
     let (number, id) = waits(&mut pair, &get("/wait"));
-    let response = Response {
-        status: 206,
-        kind: Kind::Given(b"a/b"),
-        body: Body::File {
-            file: file.clone(),
-            offset: 1000,
-            length: 650_000,
-        },
-    };
-    pair.server.respond(id, response, pair.clock);
+    let draft = pair.server.draft(id).unwrap();
+    draft.set(b"Content-Length", b"650000").unwrap();
+    let kind = Kind::Given(b"a/b");
+    pair.server.start(id, 206, kind, pair.clock);
+    assert!(pair.server.push_file(id, file.clone(), 1000, 650_000));
+    pair.server.finish(id, &[]);
     pair.server.end(id, End::Kept);
     pair.waiting.clear();
     pair.run();

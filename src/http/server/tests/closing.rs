@@ -170,7 +170,7 @@ fn a_name_from_the_past_changes_nothing() {
     server.abandon(old);
     assert_eq!(server.sent(old, Count::Queued), 0);
     assert_eq!(server.intent(current), Some(Intent::Plain));
-    assert_eq!(server.in_handling().collect::<Vec<_>>(), [current]);
+    assert!(server.queued(current).is_some());
     pair.run();
     assert_eq!(pair.got(number), "");
     pair.echo(current);

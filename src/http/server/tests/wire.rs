@@ -194,9 +194,6 @@ impl Transport for Pipe {
     fn is_watched(&self) -> bool {
         !self.0.borrow().unwatched
     }
-    fn is_over(&self) -> bool {
-        self.0.borrow().client_ended
-    }
     fn end_sending(&mut self) -> io::Result<()> {
         self.0.borrow_mut().ended = true;
         Ok(())
