@@ -17,7 +17,6 @@ use crate::lua::{
 };
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
-use crate::raw::function; // bridge
 use crate::socket::address::Side;
 use crate::stream::Stream;
 use std::ffi::CStr;
@@ -147,7 +146,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"register", make::REGISTER),
     (c"adopt", Function::new(make::adopt)),
     (c"take_back", Function::new(make::take_back)),
-    (c"pump", function!(pump::pump)),
+    (c"pump", Function::new(pump::pump)),
     (c"broadcast", Function::new(broadcast::broadcast)),
     (c"waiting", Function::new(turns::waiting)),
     (c"set_turn", Function::new(turns::set_turn)),

@@ -2,69 +2,61 @@
 //! woken here, a whole batch in one call from Lua. What else there is goes to Lua, in order.
 
 use crate::event::READ;
-use crate::lua::Kind;
-use crate::modules::task::{push_handle, tasks};
-use crate::raw::function;
-use crate::raw::object;
-use crate::raw::selector::{Loop, Selector, next_ready, push_guard, push_udatas};
-use crate::raw::tasks::{call, settle};
+use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, NewWith, results, upvalue};
+use crate::modules::selector::iterator::{LoopGuard, SELECTOR};
+use crate::modules::selector::state::{Loop, Selector, UDATA};
+use crate::modules::task::{HANDLE, push_handle, tasks};
 use crate::task::Token;
-use mlua::ffi::{self, lua_State};
-use std::ffi::c_int;
+
+/// The selector, an upvalue of the iterator behind the tasks.
+const OVER: i32 = upvalue(2);
+
+type Pumping = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 
 /// `stream.pump(selector, wakes)` → an iterator, in the place of the one of `selector:wait`, and the closing value of the
-/// `for` over it. `wakes`: whether the
-/// userdata registered are what tasks of `lio.task` wait on.
-pub(super) unsafe extern "C-unwind" fn pump(state: *mut lua_State) -> c_int {
-    // SAFETY: plain stack work.
-    unsafe {
-        object::check::<Selector>(state, 1);
-        match ffi::lua_toboolean(state, 2) != 0 {
-            true => {
-                settle(state, push_handle(&mut call(state)));
-            }
-            false => ffi::lua_pushboolean(state, 0),
-        }
-        ffi::lua_pushvalue(state, 1);
-        function!(next).push(state, 2);
-        push_guard(state, 1);
-        2
+/// `for` over it. `wakes`: whether the userdata registered are what tasks of `lio.task` wait on.
+pub(super) fn pump(call: &mut Call<'_>) -> Result<Pumping, Fault> {
+    call.object::<Selector>(1)?;
+    let handle = match call.is_true(2) {
+        true => push_handle(call)?,
+        false => call.push(false)?,
+    };
+    let guard = NewWith::new(LoopGuard, [(SELECTOR, 1)]);
+    Ok((Closure(NEXT, (Argument(handle), Argument(1))), guard))
+}
+
+results! {
+    enum Pumped {
+        Event((Argument, i64)),
+        None(()),
     }
 }
 
-unsafe extern "C-unwind" fn next(state: *mut lua_State) -> c_int {
-    // SAFETY: a thin shell; no reference into the core is held across a call of Lua's.
-    unsafe {
-        let wakes = ffi::lua_type(state, ffi::lua_upvalueindex(1)) == ffi::LUA_TUSERDATA;
-        let selector = ffi::lua_upvalueindex(2);
-        push_udatas(state, selector);
-        let udatas = ffi::lua_gettop(state);
-        while let Some(event) = next_ready(state, selector, udatas - 1, Loop::Guarded) {
-            let kind = ffi::lua_rawgeti(state, udatas, event.place as i64);
-            if kind == ffi::LUA_TNIL {
-                ffi::lua_pop(state, 1);
-                continue;
-            }
-            let address = ffi::lua_touserdata(state, -1).addr();
-            if event.events == i64::from(READ)
-                && wakes
-                && kind == ffi::LUA_TUSERDATA
-                && wake(state, address)
-            {
-                ffi::lua_pop(state, 1);
-                continue;
-            }
-            ffi::lua_pushinteger(state, event.events);
-            return 2;
+/// The iterator: upvalue 1 is the handle of the tasks, or false.
+const NEXT: Function = Function::new(|call: &mut Call<'_>| {
+    let arguments = call.count();
+    let tasks = match call.kind(HANDLE) {
+        Kind::Userdata => tasks(call).ok(),
+        _ => None,
+    };
+    let udatas = call.field(OVER, UDATA)?;
+    loop {
+        let selector = call.as_object::<Selector>(OVER);
+        let event = selector.and_then(|selector| selector.next(arguments, Loop::Guarded));
+        let Some(event) = event else {
+            return Ok(Pumped::None(()));
+        };
+        let udata = call.element(udatas, event.place as i64)?;
+        let is_taken = match call.kind(udata) {
+            Kind::Nil => true,
+            Kind::Userdata if event.events == i64::from(READ) => tasks
+                .as_ref()
+                .is_some_and(|tasks| tasks.wakeup_with(Token::userdata(call, udata), true)),
+            _ => false,
+        };
+        if !is_taken {
+            return Ok(Pumped::Event((Argument(udata), event.events)));
         }
-        0
+        call.drop_to(udatas);
     }
-}
-
-/// Wakes the task that waits on the userdata at this address with true; false when none does.
-unsafe fn wake(state: *mut lua_State, address: usize) -> bool {
-    // SAFETY: nothing of Lua's runs meanwhile. // bridge
-    let call = unsafe { call(state) };
-    let token = Token::Object(Kind::Userdata, address);
-    tasks(&call).is_ok_and(|tasks| tasks.wakeup_with(token, true))
-}
+});
