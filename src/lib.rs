@@ -66,13 +66,11 @@ mod file;
 mod http;
 #[allow(unsafe_code)]
 mod ltask;
-// The folders move onto it one by one.
-#[allow(dead_code, unused_imports, unsafe_code)]
+// Some of it only its tests use.
+#[allow(dead_code, unsafe_code)]
 mod lua;
 mod memory;
 mod modules;
-#[allow(unsafe_code)]
-mod raw;
 mod socket;
 mod stream;
 mod task;

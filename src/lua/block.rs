@@ -45,15 +45,6 @@ impl<T> Slot<T> {
     pub(super) const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
-/// Where the tail of a value made by `push_with_tail` begins.
-///
-/// # Safety
-/// `value` was made by it.
-pub(crate) unsafe fn tail<T: 'static>(value: *const T) -> *mut u8 {
-    // SAFETY: the tail lies behind the slot.
-    unsafe { slot_of(value).add(1).cast::<u8>().cast_mut() }
-}
-
 /// The slot that holds `value`.
 unsafe fn slot_of<T: 'static>(value: *const T) -> *const Slot<T> {
     // SAFETY: a slot begins that far before its value, in the same block.
@@ -103,11 +94,6 @@ impl Block {
             ((*slot).key == identity::<T>()).then(|| (*slot).value.as_mut_ptr())
         }
     }
-
-    /// The address by which Lua knows it.
-    pub(crate) fn address(self) -> usize {
-        self.start.addr()
-    }
 }
 
 impl State {
@@ -141,28 +127,6 @@ impl State {
 pub(crate) unsafe fn test<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
     // SAFETY: a block that was just read off the stack is reachable.
     unsafe { Block::at(state, index).get::<T>() }
-}
-
-/// The value that an upvalue of the running function was made with, when it is living.
-///
-/// # Safety
-/// The pseudo-index `index` is of an upvalue that was set to a `T`.
-pub(crate) unsafe fn upvalue<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: an upvalue of this library's functions is set once, to what the caller names.
-    unsafe { known(state, index) }
-}
-
-/// The value at `index`, which [`test`] or `check` has found there before, when it is living.
-///
-/// # Safety
-/// The index still holds that userdata.
-#[inline]
-pub(crate) unsafe fn known<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: the caller's promise; the key is null once the value is dropped.
-    unsafe {
-        let slot: *mut Slot<T> = ffi::lua_touserdata(state, index).cast();
-        (!slot.is_null() && !(*slot).key.is_null()).then(|| (*slot).value.as_mut_ptr())
-    }
 }
 
 /// Whether a value that was once found by [`test`] has not been dropped since.

@@ -4,7 +4,6 @@ use super::fault::Fault;
 use super::object::Object;
 use super::stack::Stack;
 use super::state::State;
-use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -45,32 +44,6 @@ impl Call<'_> {
             stack: Stack::new(raw, room),
             step: PhantomData,
         }
-    }
-
-    /// A call of a raw function that is left. // bridge
-    ///
-    /// # Safety
-    /// As for a step of the function that runs.
-    pub(crate) unsafe fn bridge<R>(
-        state: *mut lua_State,
-        step: impl FnOnce(&mut Call<'_>) -> R,
-    ) -> R {
-        // SAFETY: without room of its own, a step asks for what it needs.
-        step(&mut Call::new(unsafe { State::new(state) }, 0))
-    }
-
-    /// A call for raw functions that are left. // bridge
-    ///
-    /// # Safety
-    /// As for `new`; nothing of Lua's is called but through it while it is in use.
-    pub(crate) unsafe fn raw<'b>(state: *mut lua_State) -> Call<'b> {
-        // SAFETY: the caller's promise; it asks for room.
-        Call::new(unsafe { State::new(state) }, 0)
-    }
-
-    /// The state, for raw functions that are left.
-    pub(crate) fn state(&self) -> *mut lua_State {
-        self.stack.raw.state
     }
 
     /// Where the object at `index` is.

@@ -4,7 +4,6 @@ use super::failure::Failure;
 use super::pusher::Pusher;
 use super::returns::safely;
 use super::state::Kind;
-use mlua::ffi::lua_State;
 use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
@@ -91,15 +90,6 @@ impl Fault {
             place.index += shift;
         }
         self
-    }
-
-    /// Raises it from a raw function that is left. // bridge
-    ///
-    /// # Safety
-    /// As for a raise of that function.
-    pub(crate) unsafe fn raise_raw(self, state: *mut lua_State) -> ! {
-        // SAFETY: a raw function raises as its last act, with room for what it raises.
-        self.raise(&mut unsafe { Pusher::new(state) })
     }
 
     /// The error value at an index of the stack, with the position of the Lua code that made the call before it if it is a

@@ -3,7 +3,7 @@
 
 use super::pusher::Pusher;
 use super::returns::{Values, safely};
-use mlua::ffi::{self, lua_KContext, lua_State};
+use mlua::ffi::{self, lua_KContext};
 use std::ffi::c_int;
 
 /// The results of a function; or of a step, what is to follow it.
@@ -21,14 +21,6 @@ impl Flow {
     #[inline(always)]
     pub(super) fn returns(count: c_int) -> Flow {
         Flow(Kind::Return(count))
-    }
-
-    /// How many values the function ends with. // bridge
-    pub(super) fn count(self) -> c_int {
-        match self.0 {
-            Kind::Return(count) => count,
-            _ => 0,
-        }
     }
 }
 
@@ -192,15 +184,6 @@ impl<V: Values> Returns for V {
 #[inline(always)]
 fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
     safely(values, to, V::push_all)
-}
-
-/// Gives the results of a raw function that is left. // bridge → how many
-///
-/// # Safety
-/// As for the results of a step of the function that runs, with room for 20 values.
-pub(crate) unsafe fn give<R: Returns>(state: *mut lua_State, results: R) -> c_int {
-    // SAFETY: the caller has the room of a function's results, and owns nothing.
-    unsafe { results.give(Pusher::new(state)).count() }
 }
 
 /// What follows a step that has values to push which take memory; see [`Next::pushing`].

@@ -85,24 +85,6 @@ pub(crate) unsafe fn data_of<T: 'static>(state: *mut lua_State) -> Option<NonNul
     is_there.then(|| NonNull::new(home.data.cast())).flatten()
 }
 
-/// The memory of a VM of ours, and its main coroutine, for raw functions. // bridge
-///
-/// # Safety
-/// `state` is valid; the memory is as long as the VM.
-pub(crate) unsafe fn memory_of<'h>(state: *mut lua_State) -> Option<&'h Memory> {
-    // SAFETY: a state may be asked whose it is.
-    of(&unsafe { State::new(state) }).map(|home| &home.memory)
-}
-
-/// As `memory_of`. // bridge
-///
-/// # Safety
-/// `state` is valid.
-pub(crate) unsafe fn main_of(state: *mut lua_State) -> Option<*mut lua_State> {
-    // SAFETY: a state may be asked for the main one beside it.
-    of(&unsafe { State::new(state) }).map(|home| home.main.get())
-}
-
 /// The store of the VM; `None` when it has none yet, or a script has taken it away. Takes the room of one value meanwhile. It
 /// lives as long as the VM, longer than any frame that uses it.
 #[inline]
@@ -122,15 +104,6 @@ fn in_registry(state: &mut State) -> Option<&'static Store> {
     let store = place.map(|place| unsafe { (*place).0 });
     state.drop_top();
     store
-}
-
-/// The value of type `T` that the VM has one of, for raw functions that are left. // bridge
-///
-/// # Safety
-/// `state` is valid, with a free stack slot.
-pub(crate) unsafe fn shared<T: Default + 'static>(state: *mut lua_State) -> Option<Rc<T>> {
-    // SAFETY: nothing else uses the state meanwhile.
-    store_of(&mut unsafe { State::new(state) })?.shared()
 }
 
 /// The `lua_Alloc`s of VMs of ours, by whose address these are known: read from here alone, as a function may have several.

@@ -141,19 +141,6 @@ fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Code, Argument)>, Fault
     Ok(Next::call(1, MODULE, 0).pushing((Code { code, chunk }, Argument(1))))
 }
 
-/// Pushes an embedded Lua file as a function; raises when there is none.
-///
-/// # Safety
-/// `state` is valid, with a free stack slot; no frame between here and Lua owns anything.
-pub(crate) unsafe fn push_compiled(state: *mut lua_State, module: &str) {
-    // SAFETY: the caller has the room that a pusher stands for.
-    let mut to = unsafe { Pusher::new(state) };
-    match compiled(module) {
-        Some(code) => to.push_code(code, c"=lio", None),
-        None => Fault::message(NOT_BUILT_IN).raise(&mut to),
-    }
-}
-
 /// Opens what the library uses of Lua's debug library, for programs that do without that: these functions only read.
 pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(ReadOnlyDebug));
 

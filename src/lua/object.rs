@@ -7,14 +7,13 @@ use super::block::{Slot, identity};
 use super::fault::Fault;
 use super::function::Function;
 use super::pusher::Pusher;
-pub(crate) use super::state::Key;
 use super::state::Kind;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use super::block::{Block, is_alive, known, living, tail, test, upvalue};
+pub(crate) use super::block::{is_alive, living};
 
 /// A Rust type that Lua holds as userdata.
 pub(crate) trait Object: Sized + 'static {
@@ -145,46 +144,6 @@ pub(crate) unsafe fn push_new<T: Object, E>(
 pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
     // SAFETY: the caller has what a pusher stands for, as for `push_new`.
     push_type::<T>(&mut unsafe { Pusher::new(state) })
-}
-
-/// Pushes a new userdata with a plain value and `tail` bytes behind it, which the caller fills. Its metatable, as
-/// [`push_metatable`] gives it, is at `metatable`.
-///
-/// # Safety
-/// As for [`push_new`]; `T` needs no `Drop`.
-pub(crate) unsafe fn push_with_tail<T: Object + Copy>(
-    state: *mut lua_State,
-    metatable: c_int,
-    value: T,
-    tail: usize,
-) -> *mut T {
-    const { Slot::<T>::FITS };
-    // SAFETY: the block is large enough for the slot and the tail.
-    unsafe {
-        let size = size_of::<Slot<T>>() + tail;
-        let slot: *mut Slot<T> = ffi::lua_newuserdatauv(state, size, T::USER_VALUES).cast();
-        slot.write(Slot {
-            key: identity::<T>(),
-            value: MaybeUninit::new(value),
-        });
-        ffi::lua_pushvalue(state, metatable);
-        ffi::lua_setmetatable(state, -2);
-        (*slot).value.as_mut_ptr()
-    }
-}
-
-/// The value at argument `index`; raises a type error that names it otherwise.
-///
-/// # Safety
-/// As for [`test`]; nothing that needs `Drop` may be alive.
-pub(crate) unsafe fn check<T: Object>(state: *mut lua_State, index: c_int) -> *mut T {
-    // SAFETY: asks what is there; where it raises, no frame owns anything.
-    unsafe {
-        match test::<T>(state, index) {
-            Some(value) => value,
-            None => Fault::expected(index, T::NAME.to_str().unwrap_or("object")).raise_raw(state),
-        }
-    }
 }
 
 unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {

@@ -10,7 +10,6 @@ use super::pusher::Pusher;
 use super::returns::Push;
 use super::returns::sealed::Sealed;
 use super::stack::Stack;
-use super::state::Kind;
 use super::store::Store;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};

@@ -168,11 +168,6 @@ impl Stack {
         std::str::from_utf8(bytes).map_err(|_| Fault::argument(index, "not valid UTF-8"))
     }
 
-    /// A time-out in seconds: no value, nil or a negative one is for ever, as is one of more than 30 years.
-    pub(crate) fn timeout(&self, index: c_int) -> Result<Option<Duration>, Fault> {
-        self.timeout_in(index, 1.0)
-    }
-
     /// The same in units of which there are so many in a second.
     pub(crate) fn timeout_in(
         &self,

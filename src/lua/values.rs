@@ -6,7 +6,7 @@ use super::pusher::Pusher;
 use super::returns::sealed::Sealed;
 use super::returns::{Argument, Nil, Push};
 use super::stack::Stack;
-use super::state::{Kind, State, at};
+use super::state::{Kind, State};
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ptr::without_provenance_mut;

@@ -16,7 +16,6 @@ pub(crate) mod resolver;
 pub(crate) mod selector;
 pub(crate) mod signal;
 pub(crate) mod socket;
-#[allow(unsafe_code)] // bridge
 pub(crate) mod stream;
 pub(crate) mod task;
 pub(crate) mod timer;

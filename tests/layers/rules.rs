@@ -29,7 +29,6 @@ const OLD: &[(&str, &str)] = &[
     ("src/http/", "src/http/server/"),
     ("src/selector/", "src/event/"),
     ("src/timer/", "src/event/"),
-    ("src/raw/", "src/lua/"),
 ];
 
 /// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust cannot do it. The same table is in

@@ -3,8 +3,7 @@
 use super::{SHOW, run, show};
 use crate::lua::{
     Argument, Call, Fault, Field, Function, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker,
-    New, NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Table, Value,
-    then,
+    New, NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;

@@ -2,8 +2,7 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, Function, Kind, List, Nil, Read, Table, Value,
-    Walk, then,
+    Argument, Call, Decoded, Event, Events, Fault, Function, Kind, Read, Table, Value, Walk,
 };
 use std::ffi::CStr;
 

@@ -1,7 +1,7 @@
 //! Which coroutines resume each other, from the running one outwards.
 
 use super::anchors::Coroutine;
-use super::places::{Identity, Link, Threads, gone, identity};
+use super::places::{Identity, Link, Threads, identity};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
 use crate::lua::stack::Stack;

@@ -6,7 +6,7 @@
 //! function stay at their indexes, but `debug.setlocal` may have changed them.
 
 use super::anchors::Coroutine;
-use super::places::{Identity, Link, NOBODY, Threads, identity};
+use super::places::{Link, NOBODY, Threads, identity};
 use super::status::{Status, status};
 use crate::lua::call::Call;
 use crate::lua::stack::Stack;
