@@ -310,8 +310,8 @@ local DRIVERS <const> = {}
 for name in ([[
   net.adopt net.attend net.check_loop net.defer net.describe net.expired net.flush_later net.is_resolving net.join
   net.keep net.new net.on_timer net.park net.ready net.receive net.send_off net.start net.step net.ticket net.unpark
-  net.unwatch net.use net.wait_armed net.wake_reader net.watch loop.attach loop.describe thread.describe
-  net.remote lio.waker loop.own ]]):gmatch "%S+" do
+  net.join_loop net.leave_loop net.take_in net.unwatch net.use net.wait_armed net.wake_reader net.watch
+  loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
   -- `net.remote` is for services, and checked by net_remote; `lio.waker` by selector_wait; `loop.own` is the service
   -- library's.
   DRIVERS[name] = true

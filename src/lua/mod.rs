@@ -121,7 +121,9 @@ pub(crate) use text::{ERROR_TEXT, TO_TEXT};
 pub(crate) use threads::{
     Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,
 };
-pub(crate) use traceback::{MainTraceback, Traceback};
+pub(crate) use traceback::MainTraceback;
+#[cfg(feature = "vendored")]
+pub(crate) use traceback::Traceback;
 pub(crate) use values::{INDEX, Light, Plain};
 pub(crate) use vm::{Broken, OPEN_LIBRARIES, Own, Slice, Vm};
 pub(crate) use walk::{Pairs, Read, Walk};

@@ -86,7 +86,7 @@ end
 -- `res:header(name, value)` → res: sets, in the place of what was there; nil removes. With the name
 -- alone: the value that is set, or nil. `res:header("Content-Type", false)`: the body goes out without a type.
 function Response:header(name, ...)
-  if rawget(self, "kind") == nil and set_field(self, name, ...) then return self end
+  if type(self) == "table" and rawget(self, "kind") == nil and set_field(self, name, ...) then return self end
   check_self(self, "header")
   misuse.check("header", 1, name, "string")
   if select("#", ...) == 0 then return self:get_header(name) end
