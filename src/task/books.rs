@@ -152,6 +152,8 @@ pub(super) struct Books {
     pub(super) queue: VecDeque<TaskId>,
     pub(super) waiting: Waiters,
     pub(super) keys: TextKeys,
+    /// Orphans whose report failed.
+    pub(super) unreported: Vec<TaskId>,
     /// How many cycles the collector has ended.
     pub(super) cycle: u32,
     /// How many tasks live.
@@ -170,6 +172,7 @@ impl Books {
             queue: VecDeque::new(),
             waiting: Waiters::default(),
             keys: TextKeys::default(),
+            unreported: Vec::new(),
             cycle: 0,
             count: 0,
             requests: 0,

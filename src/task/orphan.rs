@@ -50,8 +50,21 @@ impl Tasks {
     /// Queues the tasks whose token nothing refers to any more.
     #[inline]
     fn queue_orphans(&self) {
+        if !self.books.borrow().unreported.is_empty() {
+            self.queue_unreported();
+        }
         while let Some(own) = self.threads.take_orphan() {
             self.queue_orphan(own);
+        }
+    }
+
+    #[cold]
+    fn queue_unreported(&self) {
+        let books = &mut *self.books.borrow_mut();
+        for id in std::mem::take(&mut books.unreported) {
+            if books.task(id).phase == Phase::Reported {
+                books.queue(id, Phase::Orphaned);
+            }
         }
     }
 
@@ -78,9 +91,9 @@ impl Tasks {
         self.books.borrow_mut().task_mut(id).phase = Phase::Reported;
         let reported = self.report(call, id);
         call.drop_to(height);
-        let books = &mut *self.books.borrow_mut();
-        if reported.is_err() && books.task(id).phase == Phase::Reported {
-            books.queue(id, Phase::Orphaned);
+        if reported.is_err() {
+            // Short of memory, the next review tries again.
+            self.books.borrow_mut().unreported.push(id);
         }
     }
 
