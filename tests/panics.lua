@@ -44,7 +44,8 @@ local function check(where, list, depth)
   table.sort(names)
   for _, name in ipairs(names) do
     local value = list[name]
-    if is_bound(value) then
+    -- The collector's call drops a value: there is no function of the library in it.
+    if is_bound(value) and name ~= "__gc" then
       local message = broken(value)
       t.ok(is_panic(message), ("%s.%s: %s"):format(where, name, tostring(message)))
       count = count + 1
@@ -97,12 +98,12 @@ t.test("the methods of each kind of object", function()
     for method, f in pairs(methods) do
       local object, close = make()
       local message, done, result = broken(f, object)
-      -- The collector's call drops the value: there is no function of the library in it.
       if method ~= "__gc" then
         t.ok(is_panic(message), ("%s:%s: %s %s %s"):format(name, method, message, done, result))
         count = count + 1
       end
-      if close then close() end
+      -- What has lost its value cannot be closed any more.
+      if close then t.ok(pcall(close) or method == "__gc", name) end
     end
   end)
 end, { leaks = true })
@@ -136,12 +137,12 @@ t.test("each step of a server's work", function()
   end
   t.ok(exchange(0), log[#log])
   local whole = 0
-  for n = 1, 60 do
+  for n = 1, 160 do
     if exchange(n) then whole = whole + 1 end
     t.ok(lio.now() > 0)
   end
   t.ok(exchange(0), log[#log])
-  t.ok(whole > 0 and whole < 60, whole)
+  t.ok(whole > 0 and whole < 160, whole)
 end, { leaks = true })
 
 t.test("many functions were broken", function() t.ok(count > 250, count) end)
