@@ -92,7 +92,7 @@ fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     match call.kind(1) {
         Kind::Function => Ok(Closure(
             CALL_WRAPPED,
-            (Argument(HANDLE), NewThread(Some(1))),
+            (Argument(HANDLE), NewThread::new(call, Some(1))),
         )),
         _ => Err(Fault::expected(1, "function")),
     }

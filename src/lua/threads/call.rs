@@ -68,7 +68,8 @@ impl Threads {
             }
             call.drop_to(index - 1);
         }
-        call.create(NewThread(None)).map(drop)
+        let thread = NewThread::new(call, None);
+        call.create(thread).map(drop)
     }
 
     /// Closes the coroutine at `index`, which runs its `<close>` variables. → whether they raised nothing; else the error

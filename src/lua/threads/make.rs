@@ -4,6 +4,7 @@ use super::anchors::{
     Anchors, CLOSE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TABLE, TEXTS,
     WEAK, place,
 };
+use super::hook::Hook;
 use super::places::Threads;
 use crate::lua::block::shared_key;
 use crate::lua::call::Call;
@@ -65,6 +66,7 @@ impl Threads {
         let threads = self.clone();
         let grown = call.create(Grow {
             threads,
+            hook: Hook::of(call),
             count,
             coroutines,
         });
@@ -252,6 +254,8 @@ unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
 /// Several at a time: after each creation in the middle of a step the collector begins a new cycle early.
 pub(super) struct Grow<'a> {
     pub(super) threads: Rc<Threads>,
+    /// For the new coroutines.
+    pub(super) hook: Hook,
     pub(super) count: usize,
     /// The places with coroutines; `None`: they are to be free.
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
@@ -275,6 +279,7 @@ impl Push for Grow<'_> {
                     Some(entered) => {
                         let co = self.threads.next_place();
                         let thread = ffi::lua_newthread(state);
+                        self.hook.set(thread);
                         ffi::lua_rawseti(state, table, place(co));
                         self.threads.enter(co, thread);
                         entered.push(co);

@@ -3,6 +3,7 @@
 mod anchors;
 mod call;
 mod guards;
+mod hook;
 mod links;
 mod make;
 mod places;

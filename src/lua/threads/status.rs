@@ -1,5 +1,6 @@
 //! What can be asked of a coroutine of which a step has the value.
 
+use super::hook::Hook;
 use super::places::{Identity, identity};
 use crate::lua::fault::Fault;
 use crate::lua::returns::sealed::Sealed;
@@ -99,7 +100,14 @@ pub(super) unsafe fn status(thread: *mut lua_State) -> Status {
 }
 
 /// A new coroutine, whose function is the one at an index; or a thread without one.
-pub(crate) struct NewThread(pub(crate) Option<c_int>);
+pub(crate) struct NewThread(Option<c_int>, Hook);
+
+impl NewThread {
+    /// With the hook of `stack`'s coroutine.
+    pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
+        NewThread(function, Hook::of(stack))
+    }
+}
 
 impl Sealed for NewThread {}
 
@@ -110,6 +118,7 @@ impl Push for NewThread {
         // SAFETY: a pusher's promise; a new thread has room.
         unsafe {
             let thread = ffi::lua_newthread(state);
+            self.1.set(thread);
             if let Some(index) = self.0 {
                 ffi::lua_pushvalue(state, at(index));
                 ffi::lua_xmove(state, thread, 1);
