@@ -169,9 +169,11 @@ end
 -- `loop.cancel(id)` → whether `id` is of a `timeout` that had not fired; now it will not.
 function M.cancel(id)
   if not timeouts[id] then return false end
+  local was_there = timers:cancel(id)
+  -- Not before: what fails there still counts, and is cancelled at the loop's end.
   timeouts[id] = nil
   timeout_count = timeout_count - 1
-  return timers:cancel(id)
+  return was_there
 end
 
 -- `loop.stop([grace_seconds])`: ends the loop gracefully: runs the stop hooks, then cancels what is left
