@@ -40,9 +40,7 @@ pub(crate) struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// The value of the first header `name` (any case), without the white space around it.
     pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
-        fields(self.fields)
-            .find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes()))
-            .map(|(_, value)| value)
+        fields(self.fields).find(|(field, _)| field.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
 }
 
@@ -56,11 +54,7 @@ struct Framing {
 
 /// Parses the answer that begins `bytes`: `None` when more input is needed, an error when it can never become a valid
 /// answer (RFC 9112, sections 4, 5, 6 and 7).
-pub(crate) fn parse(
-    bytes: &[u8],
-    asked: Asked,
-    input: Input,
-) -> Result<Option<Answer<'_>>, &'static str> {
+pub(crate) fn parse(bytes: &[u8], asked: Asked, input: Input) -> Result<Option<Answer<'_>>, &'static str> {
     let Some(head_end) = find(bytes, b"\r\n\r\n") else {
         return match bytes.len() > HEAD_LIMIT {
             true => Err("the head does not end"),
@@ -74,15 +68,7 @@ pub(crate) fn parse(
     let framing = framing(fields)?;
     let start = head_end + 4;
     let close = framing.close || (minor == 0 && !framing.keep_alive);
-    let whole = |body, consumed| {
-        Ok(Some(Answer {
-            status,
-            body,
-            consumed,
-            close,
-            fields,
-        }))
-    };
+    let whole = |body, consumed| Ok(Some(Answer { status, body, consumed, close, fields }));
 
     let bodiless_status = status < 200 || status == 204;
     if bodiless_status && (framing.chunked || framing.length.is_some()) {
@@ -121,9 +107,7 @@ fn status_line(line: &[u8]) -> Result<(u16, u8), &'static str> {
     if !digits.iter().all(u8::is_ascii_digit) || !rest.iter().all(|&byte| is_text(byte)) {
         return Err("bad status line");
     }
-    let status = digits
-        .iter()
-        .fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+    let status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
     match status {
         100..=599 => Ok((status, minor - b'0')),
         _ => Err("status out of range"),
@@ -136,10 +120,7 @@ fn framing(block: &[u8]) -> Result<Framing, &'static str> {
         let Some((name, value)) = field(line) else {
             return Err("a header line without a colon");
         };
-        if name.is_empty()
-            || !name.iter().all(|&byte| is_token(byte))
-            || !value.iter().all(|&byte| is_text(byte))
-        {
+        if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) || !value.iter().all(|&byte| is_text(byte)) {
             return Err("a header with bytes that it may not have");
         }
         if name.eq_ignore_ascii_case(b"content-length") {
@@ -172,12 +153,7 @@ fn chunks(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, &'static str> {
             return Ok(None);
         };
         let line = &bytes[at..at + end];
-        let size = hexadecimal(
-            line.split(|&byte| byte == b';')
-                .next()
-                .unwrap_or_default()
-                .trim_ascii_end(),
-        )?;
+        let size = hexadecimal(line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end())?;
         at += end + 2;
         if size == 0 {
             return trailers(&bytes[at..]).map(|taken| taken.map(|taken| (body, at + taken)));
@@ -236,10 +212,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 
 fn decimal(value: &[u8]) -> Result<usize, &'static str> {
     let digits = value.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(value)
-        .ok()
-        .filter(|_| digits)
-        .and_then(|text| text.parse().ok());
+    let number = std::str::from_utf8(value).ok().filter(|_| digits).and_then(|text| text.parse().ok());
     number.ok_or("Content-Length is not a number")
 }
 
@@ -252,8 +225,7 @@ fn hexadecimal(value: &[u8]) -> Result<usize, &'static str> {
 }
 
 fn has_word(list: &[u8], word: &[u8]) -> bool {
-    list.split(|&byte| byte == b',')
-        .any(|item| item.trim_ascii().eq_ignore_ascii_case(word))
+    list.split(|&byte| byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(word))
 }
 
 fn is_token(byte: u8) -> bool {

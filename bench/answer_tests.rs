@@ -15,10 +15,7 @@ fn refused(text: &str) -> bool {
 fn takes_a_body_by_length_and_leaves_the_next_answer() {
     let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A:  b \r\n\r\nhelloHTTP/1.1 404";
     let answer = whole(text);
-    assert_eq!(
-        (answer.status, &*answer.body, answer.close),
-        (200, &b"hello"[..], false)
-    );
+    assert_eq!((answer.status, &*answer.body, answer.close), (200, &b"hello"[..], false));
     assert_eq!(&text[answer.consumed..], "HTTP/1.1 404");
     assert_eq!(answer.header("x-a"), Some(&b"b"[..]));
     assert_eq!(answer.header("x-b"), None);
@@ -49,26 +46,20 @@ fn waits_at_every_cut_of_a_whole_answer() {
 #[test]
 fn knows_answers_without_a_body() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n";
-    let answer = parse(head.as_bytes(), Asked::HeadOnly, Input::Open)
-        .expect("valid")
-        .expect("whole");
+    let answer = parse(head.as_bytes(), Asked::HeadOnly, Input::Open).expect("valid").expect("whole");
     assert_eq!((answer.consumed, answer.body.len()), (head.len(), 0));
     for status in ["100 Continue", "204 No Content", "304 Not Modified"] {
         let text = format!("HTTP/1.1 {status}\r\n\r\nHTTP/1.1 200 OK");
         assert_eq!(whole(&text).body.len(), 0);
     }
-    assert!(refused(
-        "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"
-    ));
+    assert!(refused("HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"));
 }
 
 #[test]
 fn takes_a_body_that_ends_with_the_connection() {
     let text = b"HTTP/1.0 200 OK\r\n\r\nhello";
     assert!(matches!(parse(text, Asked::Body, Input::Open), Ok(None)));
-    let answer = parse(text, Asked::Body, Input::Ended)
-        .expect("valid")
-        .expect("whole");
+    let answer = parse(text, Asked::Body, Input::Ended).expect("valid").expect("whole");
     assert_eq!((&*answer.body, answer.close), (&b"hello"[..], true));
 }
 

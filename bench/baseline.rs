@@ -56,9 +56,7 @@ fn main() -> io::Result<()> {
     let port = words.first().and_then(|word| word.parse::<u16>().ok());
     let floor = Floor::of(words.get(1).map_or("hello", String::as_str));
     let (Some(port), Some(floor)) = (port, floor) else {
-        eprintln!(
-            "usage: baseline PORT [KIND]   (port 0: one chosen by the system; kinds: floor.rs)"
-        );
+        eprintln!("usage: baseline PORT [KIND]   (port 0: one chosen by the system; kinds: floor.rs)");
         std::process::exit(2);
     };
     process::raise_descriptor_limit()?;
@@ -67,13 +65,8 @@ fn main() -> io::Result<()> {
     println!("listening on {}", listener.local_addr()?);
     io::stdout().flush()?;
 
-    let mut server = Server {
-        epoll: Epoll::new()?,
-        connections: Vec::new(),
-        floor,
-        input: vec![0; READ_SIZE],
-        requests: 0,
-    };
+    let mut server =
+        Server { epoll: Epoll::new()?, connections: Vec::new(), floor, input: vec![0; READ_SIZE], requests: 0 };
     server.run(listener.as_raw_fd(), signals.as_raw_fd())?;
     println!("served {} requests", server.requests);
     Ok(())
@@ -92,8 +85,7 @@ impl Server {
     /// Serves until `signals` becomes readable.
     fn run(&mut self, listener: RawFd, signals: RawFd) -> io::Result<()> {
         for fd in [listener, signals] {
-            self.epoll
-                .control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)?;
+            self.epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)?;
         }
         let mut events = [NO_EVENT; 256];
         loop {
@@ -116,8 +108,7 @@ impl Server {
     fn accept(&mut self, listener: RawFd) -> io::Result<()> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: null address pointers say that the peer's address is not wanted.
-        let fd =
-            unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+        let fd = unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
         if fd < 0 {
             let error = io::Error::last_os_error();
             // Out of descriptors: better to stop than to measure a loop that spins on its listener.
@@ -129,22 +120,13 @@ impl Server {
         let on: libc::c_int = 1;
         let size = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: the option's value is an int that lives through the call.
-        unsafe {
-            libc::setsockopt(
-                fd,
-                libc::IPPROTO_TCP,
-                libc::TCP_NODELAY,
-                (&raw const on).cast(),
-                size,
-            )
-        };
+        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), size) };
         let index = fd as usize;
         if index >= self.connections.len() {
             self.connections.resize_with(index + 1, Connection::default);
         }
         self.connections[index] = Connection::default();
-        self.epoll
-            .control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)
+        self.epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)
     }
 
     fn ready(&mut self, fd: RawFd) -> Step {
@@ -212,8 +194,7 @@ impl Server {
             let end = source.len().min(connection.offset + connection.owed);
             let piece = &source[connection.offset..end];
             // SAFETY: `piece` is readable for its whole length.
-            let sent =
-                unsafe { libc::send(fd, piece.as_ptr().cast(), piece.len(), libc::MSG_NOSIGNAL) };
+            let sent = unsafe { libc::send(fd, piece.as_ptr().cast(), piece.len(), libc::MSG_NOSIGNAL) };
             if sent < 0 {
                 if after_error() == Step::Close {
                     return Step::Close;
@@ -235,10 +216,7 @@ impl Server {
     }
 
     fn watch(&self, fd: RawFd, interest: libc::c_int) -> Step {
-        match self
-            .epoll
-            .control(libc::EPOLL_CTL_MOD, fd, interest, fd as u64)
-        {
+        match self.epoll.control(libc::EPOLL_CTL_MOD, fd, interest, fd as u64) {
             Ok(()) => Step::Open,
             Err(_) => Step::Close,
         }
@@ -278,13 +256,7 @@ mod tests {
     #[test]
     fn counts_pipelined_requests() {
         let mut matched = 0;
-        assert_eq!(
-            count_blank_lines(
-                &mut matched,
-                b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\n\r\nGET"
-            ),
-            2
-        );
+        assert_eq!(count_blank_lines(&mut matched, b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\n\r\nGET"), 2);
         assert_eq!(matched, 0);
     }
 
@@ -294,11 +266,7 @@ mod tests {
         for cut in 0..=request.len() {
             let mut matched = 0;
             let first = count_blank_lines(&mut matched, &request[..cut]);
-            assert_eq!(
-                first + count_blank_lines(&mut matched, &request[cut..]),
-                1,
-                "cut at {cut}"
-            );
+            assert_eq!(first + count_blank_lines(&mut matched, &request[cut..]), 1, "cut at {cut}");
         }
     }
 }

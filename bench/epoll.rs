@@ -25,16 +25,9 @@ impl Epoll {
     /// Adds or changes `fd`: `operation` is `EPOLL_CTL_ADD` or `EPOLL_CTL_MOD`, `interest` a set of `EPOLL*` flags, and
     /// `token` comes back with each event.
     pub(crate) fn control(
-        &self,
-        operation: libc::c_int,
-        fd: RawFd,
-        interest: libc::c_int,
-        token: u64,
+        &self, operation: libc::c_int, fd: RawFd, interest: libc::c_int, token: u64,
     ) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: interest as u32,
-            u64: token,
-        };
+        let mut event = libc::epoll_event { events: interest as u32, u64: token };
         // SAFETY: `event` lives through the call, and a descriptor that is not open is an error, not undefined.
         match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) } {
             0 => Ok(()),
@@ -44,15 +37,10 @@ impl Epoll {
 
     /// Waits for events and returns how many of `events` were filled. `timeout_ms` of -1 waits for ever; an
     /// interrupting signal counts as no event.
-    pub(crate) fn wait(
-        &self,
-        events: &mut [libc::epoll_event],
-        timeout_ms: i32,
-    ) -> io::Result<usize> {
+    pub(crate) fn wait(&self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
         let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
         // SAFETY: `events` is writable memory for `room` events, and stays so through the call.
-        let count =
-            unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
         if count >= 0 {
             return Ok(count as usize);
         }

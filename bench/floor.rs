@@ -34,36 +34,20 @@ impl Floor {
     pub(crate) fn of(kind: &str) -> Option<Floor> {
         let (manner, answer) = match kind {
             "hello" => (Manner::Keep, plain("Hello, World!\n")),
-            "close" => (
-                Manner::Close,
-                with(&format!("{TEXT}Connection: close\r\n"), "Hello, World!\n"),
-            ),
-            "json" => (
-                Manner::Keep,
-                with(
-                    "Content-Type: application/json\r\n",
-                    r#"{"user":"7","post":"42"}"#,
-                ),
-            ),
+            "close" => (Manner::Close, with(&format!("{TEXT}Connection: close\r\n"), "Hello, World!\n")),
+            "json" => (Manner::Keep, with("Content-Type: application/json\r\n", r#"{"user":"7","post":"42"}"#)),
             "small_file" => (Manner::Keep, plain(&"x".repeat(1024))),
             "large" => (Manner::Keep, plain(&"x".repeat(100 * 1024))),
             "large_file" => (Manner::Keep, plain(&"x".repeat(1024 * 1024))),
             "stream" => (Manner::Keep, chunked()),
-            "echo" => (
-                Manner::Echo,
-                format!("{OK}Content-Type: application/octet-stream\r\nContent-Length: "),
-            ),
+            "echo" => (Manner::Echo, format!("{OK}Content-Type: application/octet-stream\r\nContent-Length: ")),
             _ => return None,
         };
         let copies = match manner {
             Manner::Keep => (COPIED / answer.len()).clamp(1, COPIES),
             Manner::Close | Manner::Echo => 1,
         };
-        Some(Floor {
-            manner,
-            length: answer.len(),
-            answers: answer.into_bytes().repeat(copies),
-        })
+        Some(Floor { manner, length: answer.len(), answers: answer.into_bytes().repeat(copies) })
     }
 }
 
@@ -77,10 +61,7 @@ fn plain(body: &str) -> String {
 
 fn chunked() -> String {
     let chunk = format!("80\r\n{}\n\r\n", "x".repeat(127));
-    format!(
-        "{OK}{TEXT}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n",
-        chunk.repeat(8)
-    )
+    format!("{OK}{TEXT}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunk.repeat(8))
 }
 
 /// The request at the beginning of `input`: where its head and its body end. `None` when it is not all there. Only

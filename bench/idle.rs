@@ -2,10 +2,7 @@
 //! a signal comes, so that another program can measure what idle connections cost. With `--send-first` each has been
 //! answered once. Prints `ready N` when all stand, and at the end how many of them the server closed.
 
-#[allow(
-    dead_code,
-    reason = "a warm-up needs the status and the framing, not the headers"
-)]
+#[allow(dead_code, reason = "a warm-up needs the status and the framing, not the headers")]
 mod answer;
 mod epoll;
 mod process;
@@ -47,32 +44,16 @@ fn main() -> io::Result<()> {
     process::raise_descriptor_limit()?;
     let signals = process::termination_signals()?;
     let epoll = Epoll::new()?;
-    epoll.control(
-        libc::EPOLL_CTL_ADD,
-        signals.as_raw_fd(),
-        libc::EPOLLIN,
-        SIGNAL,
-    )?;
+    epoll.control(libc::EPOLL_CTL_ADD, signals.as_raw_fd(), libc::EPOLLIN, SIGNAL)?;
     // A file or /dev/null cannot be watched: then only a signal ends the program.
-    let _ = epoll.control(
-        libc::EPOLL_CTL_ADD,
-        io::stdin().as_fd().as_raw_fd(),
-        libc::EPOLLIN,
-        STDIN,
-    );
+    let _ = epoll.control(libc::EPOLL_CTL_ADD, io::stdin().as_fd().as_raw_fd(), libc::EPOLLIN, STDIN);
 
     let mut connections = Vec::with_capacity(count);
     for index in 0..count {
-        let stream = open(address, index, &warmth).map_err(|error| {
-            io::Error::new(error.kind(), format!("connection {}: {error}", index + 1))
-        })?;
+        let stream = open(address, index, &warmth)
+            .map_err(|error| io::Error::new(error.kind(), format!("connection {}: {error}", index + 1)))?;
         let interest = libc::EPOLLIN | libc::EPOLLRDHUP;
-        epoll.control(
-            libc::EPOLL_CTL_ADD,
-            stream.as_raw_fd(),
-            interest,
-            index as u64,
-        )?;
+        epoll.control(libc::EPOLL_CTL_ADD, stream.as_raw_fd(), interest, index as u64)?;
         connections.push(Some(stream));
     }
     println!("ready {count}");
@@ -95,11 +76,7 @@ fn options(words: &[String]) -> Option<(SocketAddr, usize, Warmth)> {
         Some("--send-first") => Warmth::AnsweredOnce,
         Some(_) => return None,
     };
-    Some((
-        words.first()?.parse().ok()?,
-        words.get(1)?.parse().ok()?,
-        warmth,
-    ))
+    Some((words.first()?.parse().ok()?, words.get(1)?.parse().ok()?, warmth))
 }
 
 /// Opens one connection, has it answered once if `warmth` says so, and makes it non-blocking.
@@ -107,8 +84,7 @@ fn open(address: SocketAddr, index: usize, warmth: &Warmth) -> io::Result<TcpStr
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     let source = index / PER_SOURCE;
     if source > 0 && address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
-        let last =
-            u8::try_from(source + 1).map_err(|_| io::Error::other("too many connections"))?;
+        let last = u8::try_from(source + 1).map_err(|_| io::Error::other("too many connections"))?;
         socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into())?;
     }
     socket.connect_timeout(&address.into(), PATIENCE)?;
@@ -132,17 +108,12 @@ fn warm_up(mut stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         received.extend_from_slice(&piece[..count]);
-        let Some(answer) =
-            answer::parse(&received, Asked::Body, Input::Open).map_err(io::Error::other)?
-        else {
+        let Some(answer) = answer::parse(&received, Asked::Body, Input::Open).map_err(io::Error::other)? else {
             continue;
         };
         return match answer.status {
             200 if !answer.close => Ok(()),
-            status => Err(io::Error::other(format!(
-                "answered {status}, close: {}",
-                answer.close
-            ))),
+            status => Err(io::Error::other(format!("answered {status}, close: {}", answer.close))),
         };
     }
 }

@@ -2,10 +2,7 @@
 //! descriptor, so that the event loop sees them in order with everything else, and the CPU time that was used. Each
 //! program uses a part of it.
 
-#![allow(
-    dead_code,
-    reason = "compiled into each program, of which none calls all"
-)]
+#![allow(dead_code, reason = "compiled into each program, of which none calls all")]
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,10 +11,7 @@ use std::time::Duration;
 
 /// Raises the soft limit of open descriptors to the hard one and returns it.
 pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the answer.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
         return Err(io::Error::last_os_error());
@@ -51,10 +45,7 @@ pub(crate) fn termination_signals() -> io::Result<OwnedFd> {
 
 /// The CPU time of the calling process so far, user and system.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the answer.
     if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } != 0 {
         return Err(io::Error::last_os_error());

@@ -32,15 +32,11 @@ pub fn serve(port: u16, is_served: impl Fn(String) + 'static) -> Result<()> {
         is_served(url);
         Ok(())
     })?;
-    lua.load(SCRIPT)
-        .set_name("=embed")
-        .call((port, add, is_served))
+    lua.load(SCRIPT).set_name("=embed").call((port, add, is_served))
 }
 
 #[allow(dead_code)] // A test serves by itself.
 fn main() -> Result<()> {
-    let port = std::env::args()
-        .nth(1)
-        .map(|text| text.parse().expect("the port must be a number"));
+    let port = std::env::args().nth(1).map(|text| text.parse().expect("the port must be a number"));
     serve(port.unwrap_or(8080), |url| println!("serving {url}"))
 }

@@ -29,11 +29,7 @@ fn vm() -> Lua {
 fn ask(url: &str, path: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).expect("the server listens");
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-    )
-    .expect("sent");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer
@@ -67,8 +63,7 @@ fn serve(prepare: impl FnOnce(&Lua) + Send + 'static, routes: &str) -> (String, 
             Ok(())
         });
         let run = lua.load(script).set_name("=script");
-        run.call::<()>(is_served.expect("memory"))
-            .expect("the server ends well");
+        run.call::<()>(is_served.expect("memory")).expect("the server ends well");
     });
     (told.recv().expect("it listens"), thread)
 }
@@ -78,9 +73,7 @@ fn the_example_serves_http() {
     let _turn = alone();
     let (tell, told) = mpsc::channel();
     // It ends with the process.
-    thread::spawn(move || {
-        example::serve(0, move |url| tell.send(url).expect("the test waits")).expect("it serves")
-    });
+    thread::spawn(move || example::serve(0, move |url| tell.send(url).expect("the test waits")).expect("it serves"));
     let url = told.recv().expect("it listens");
     assert_eq!(get(&url, "/").1, "Hello from Lua in Rust!\n");
     assert_eq!(get(&url, "/add/1/2"), ("200".into(), r#"{"sum":3}"#.into()));
@@ -104,30 +97,18 @@ fn modules_are_found_behind_files_and_named_when_they_are_missing() {
         require "ltask" require "bee.select" require "skynet.queue"
         return select(2, pcall(require, "lio.nothing"))"#;
     let message: String = lua.load(code).eval().expect("all are found");
-    assert!(
-        message.contains("no built-in module 'lio.nothing'"),
-        "{message}"
-    );
-    let message: String = lua
-        .load("return select(2, pcall(require, 'other'))")
-        .eval()
-        .expect("a text");
+    assert!(message.contains("no built-in module 'lio.nothing'"), "{message}");
+    let message: String = lua.load("return select(2, pcall(require, 'other'))").eval().expect("a text");
     assert!(!message.contains("built-in"), "{message}");
 }
 
 #[test]
 fn a_failure_is_an_error_of_the_program_and_no_userdata() {
     let lua = vm();
-    let error = lua
-        .load("require 'lio.timer'.new():add('x', 1)")
-        .set_name("=script")
-        .exec();
+    let error = lua.load("require 'lio.timer'.new():add('x', 1)").set_name("=script").exec();
     let message = error.expect_err("no number").to_string();
     assert!(message.contains("bad argument #1 to 'add'"), "{message}");
-    let kind: String = lua
-        .load("return type(select(2, pcall(require 'lio.timer'.new().add)))")
-        .eval()
-        .expect("a text");
+    let kind: String = lua.load("return type(select(2, pcall(require 'lio.timer'.new().add)))").eval().expect("a text");
     assert_eq!(kind, "string");
 }
 
@@ -135,8 +116,7 @@ fn a_failure_is_an_error_of_the_program_and_no_userdata() {
 fn a_handler_that_takes_too_much_memory_fails_alone() {
     let _turn = alone();
     let limit = |lua: &Lua| {
-        lua.set_memory_limit(lua.used_memory() + (8 << 20))
-            .expect("a limit");
+        lua.set_memory_limit(lua.used_memory() + (8 << 20)).expect("a limit");
     };
     let routes = r#"
         local json = require "lio.json"
@@ -169,22 +149,15 @@ fn a_hook_ends_a_handler_that_does_not_end() {
             spin.store(true, Ordering::Relaxed);
             Ok(())
         });
-        lua.globals()
-            .set("begin", begin.expect("memory"))
-            .expect("a global");
+        lua.globals().set("begin", begin.expect("memory")).expect("a global");
         let triggers = HookTriggers::new().every_nth_instruction(1000);
-        lua.set_global_hook(triggers, move |_, _| {
-            match spins.swap(false, Ordering::Relaxed) {
-                true => Err(mlua::Error::runtime("it takes too long")),
-                false => Ok(VmState::Continue),
-            }
+        lua.set_global_hook(triggers, move |_, _| match spins.swap(false, Ordering::Relaxed) {
+            true => Err(mlua::Error::runtime("it takes too long")),
+            false => Ok(VmState::Continue),
         })
         .expect("a hook");
     };
-    let (url, server) = serve(
-        hook,
-        "app:get('/spin', function() begin() while true do end end)",
-    );
+    let (url, server) = serve(hook, "app:get('/spin', function() begin() while true do end end)");
     for _ in 0..20 {
         assert_eq!(get(&url, "/spin").0, "500");
         assert_eq!(get(&url, "/"), ("200".into(), "fine".into()));
@@ -197,14 +170,8 @@ fn a_hook_ends_a_handler_that_does_not_end() {
 #[test]
 fn two_vms_serve_side_by_side() {
     let _turn = alone();
-    let (one, first) = serve(
-        |_| {},
-        "local n = 0 app:get('/n', function() n = n + 1 return tostring(n) end)",
-    );
-    let (two, second) = serve(
-        |_| {},
-        "local n = 100 app:get('/n', function() n = n + 1 return tostring(n) end)",
-    );
+    let (one, first) = serve(|_| {}, "local n = 0 app:get('/n', function() n = n + 1 return tostring(n) end)");
+    let (two, second) = serve(|_| {}, "local n = 100 app:get('/n', function() n = n + 1 return tostring(n) end)");
     for round in 1..=50 {
         assert_eq!(get(&one, "/n").1, round.to_string());
         assert_eq!(get(&two, "/n").1, (100 + round).to_string());
@@ -252,9 +219,7 @@ fn a_vm_that_is_dropped_while_its_server_runs_gives_everything_back() {
               leave()
             end)"#;
         let leave = lua.create_function(|_, ()| Err::<(), _>(mlua::Error::runtime("leave")));
-        lua.globals()
-            .set("leave", leave.expect("memory"))
-            .expect("a global");
+        lua.globals().set("leave", leave.expect("memory")).expect("a global");
         let error = lua.load(code).exec().expect_err("it is left");
         assert!(error.to_string().contains("leave"), "{error}");
         lua.globals().get::<String>("url").expect("the address")
@@ -264,10 +229,7 @@ fn a_vm_that_is_dropped_while_its_server_runs_gives_everything_back() {
     for _ in 0..20 {
         let url = abandon();
         let address = url.trim_start_matches("http://").trim_end_matches('/');
-        assert!(
-            TcpStream::connect(address).is_err(),
-            "nobody listens any more"
-        );
+        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
     }
     assert_eq!(count(), before);
 }

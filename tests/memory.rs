@@ -12,12 +12,7 @@ use std::time::{Duration, Instant};
 /// What the allocator is told: how many allocations succeed before all fail. Negative: none fails.
 struct Budget(Cell<i64>);
 
-unsafe extern "C" fn allocate(
-    budget: *mut c_void,
-    block: *mut c_void,
-    old: usize,
-    new: usize,
-) -> *mut c_void {
+unsafe extern "C" fn allocate(budget: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
     // SAFETY: `budget` outlives the state; all blocks come from realloc(3).
     unsafe {
         let Budget(left) = &*budget.cast::<Budget>();

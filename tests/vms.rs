@@ -40,10 +40,7 @@ impl Vm {
                 status = ffi::lua_pcall(self.0, 1, 1, 0);
             }
             if status != ffi::LUA_OK {
-                panic!(
-                    "{}",
-                    CStr::from_ptr(ffi::lua_tostring(self.0, -1)).to_string_lossy()
-                );
+                panic!("{}", CStr::from_ptr(ffi::lua_tostring(self.0, -1)).to_string_lossy());
             }
             let result = ffi::lua_touserdata(self.0, -1) as usize;
             ffi::lua_settop(self.0, 0);
@@ -99,10 +96,7 @@ fn a_waker_wakes_the_vm_of_another_thread() {
     let (tell, told) = mpsc::channel();
     let waiter = std::thread::spawn(move || {
         let vm = Vm::new();
-        let handle = vm.run(
-            r#"sel = require "lio".create(); return sel:waker():handle()"#,
-            0,
-        );
+        let handle = vm.run(r#"sel = require "lio".create(); return sel:waker():handle()"#, 0);
         tell.send(handle).expect("the other side listens");
         let begin = Instant::now();
         vm.run("for _ in sel:wait(20) do end", 0);
@@ -121,10 +115,7 @@ fn a_waiting_vm_keeps_no_other_from_running() {
     let (tell, told) = mpsc::channel();
     let sleeper = std::thread::spawn(move || {
         let vm = Vm::new();
-        let handle = vm.run(
-            r#"sel = require "lio".create(); return sel:waker():handle()"#,
-            0,
-        );
+        let handle = vm.run(r#"sel = require "lio".create(); return sel:waker():handle()"#, 0);
         tell.send(handle).expect("the other side listens");
         vm.run("for _ in sel:wait() do end", 0);
         stop.send(()).expect("the other side listens");
@@ -146,9 +137,7 @@ fn a_waiting_vm_keeps_no_other_from_running() {
     );
     assert!(stopped.try_recv().is_err(), "the sleeper still sleeps");
     vm.run(r#"require "lio".waker(...):wake()"#, handle);
-    stopped
-        .recv_timeout(Duration::from_secs(10))
-        .expect("the sleeper woke");
+    stopped.recv_timeout(Duration::from_secs(10)).expect("the sleeper woke");
     sleeper.join().expect("the sleeper ended well");
 }
 

@@ -15,13 +15,7 @@ use std::time::Duration;
 use load::Load;
 
 /// What is told of the latencies: the value at this share of them.
-const PERCENTILES: [(&str, f64); 5] = [
-    ("p50", 0.5),
-    ("p90", 0.9),
-    ("p99", 0.99),
-    ("p999", 0.999),
-    ("max", 1.0),
-];
+const PERCENTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 /// Longer rounds than this are a mistake of who asks.
 const SECONDS_MOST: f64 = 3600.0;
 

@@ -39,9 +39,7 @@ struct Server {
 }
 
 fn main() -> io::Result<()> {
-    let port = std::env::args()
-        .nth(1)
-        .and_then(|word| word.parse::<u16>().ok());
+    let port = std::env::args().nth(1).and_then(|word| word.parse::<u16>().ok());
     let Some(port) = port else {
         eprintln!("usage: echo_floor PORT   (0: a port chosen by the system)");
         std::process::exit(2);
@@ -58,20 +56,14 @@ impl Server {
     fn new(port: u16) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
-        Ok(Server {
-            epoll: Epoll::new()?,
-            listener,
-            connections: Vec::new(),
-            input: vec![0; READ_SIZE],
-        })
+        Ok(Server { epoll: Epoll::new()?, listener, connections: Vec::new(), input: vec![0; READ_SIZE] })
     }
 
     /// Serves until `end` becomes readable.
     fn run(&mut self, end: &OwnedFd) -> io::Result<()> {
         let (listener, end) = (self.listener.as_raw_fd(), end.as_raw_fd());
         for fd in [listener, end] {
-            self.epoll
-                .control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)?;
+            self.epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)?;
         }
         let mut events = [NO_EVENT; 256];
         loop {
@@ -108,8 +100,7 @@ impl Server {
         }
         let owed = Vec::new();
         self.connections[index] = Some(Echo { stream, owed });
-        self.epoll
-            .control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)
+        self.epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, fd as u64)
     }
 
     fn ready(&mut self, fd: RawFd) -> Step {
@@ -188,12 +179,7 @@ mod tests {
 
     fn drive(address: SocketAddr, connections: usize, size: usize) -> load::Seen {
         let time = Duration::from_millis(50);
-        let load = Load {
-            address,
-            connections,
-            size,
-            time,
-        };
+        let load = Load { address, connections, size, time };
         load.run().unwrap()
     }
 
@@ -202,10 +188,7 @@ mod tests {
         let (address, _end) = serve();
         for (connections, size) in [(1, 1), (1, 64), (8, 64), (8, 65536), (2, 8 << 20)] {
             let seen = drive(address, connections, size);
-            assert!(
-                seen.latencies.len() >= connections,
-                "{connections} of {size}"
-            );
+            assert!(seen.latencies.len() >= connections, "{connections} of {size}");
             assert!(seen.elapsed >= Duration::from_millis(50));
         }
     }
@@ -218,12 +201,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             stream.read_exact(&mut [0; 64]).unwrap();
         });
-        let load = Load {
-            address,
-            connections: 1,
-            size: 64,
-            time: Duration::from_secs(1),
-        };
+        let load = Load { address, connections: 1, size: 64, time: Duration::from_secs(1) };
         let error = load.run().err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
     }
@@ -238,12 +216,7 @@ mod tests {
             stream.write_all(&[9; 64]).unwrap();
             stream
         });
-        let load = Load {
-            address,
-            connections: 1,
-            size: 64,
-            time: Duration::from_secs(1),
-        };
+        let load = Load { address, connections: 1, size: 64, time: Duration::from_secs(1) };
         let error = load.run().err().unwrap();
         assert!(error.to_string().contains("not what was sent"), "{error}");
         drop(server.join());

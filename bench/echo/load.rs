@@ -90,29 +90,19 @@ impl Load {
                 }
             }
         }
-        Ok(Seen {
-            latencies,
-            elapsed: start.elapsed(),
-        })
+        Ok(Seen { latencies, elapsed: start.elapsed() })
     }
 
     fn connect(&self, epoll: &Epoll) -> io::Result<Vec<Trip>> {
         let mut trips = Vec::with_capacity(self.connections);
         for index in 0..self.connections {
-            let stream = TcpStream::connect_timeout(&self.address, PATIENCE).map_err(|error| {
-                io::Error::new(error.kind(), format!("connection {}: {error}", index + 1))
-            })?;
+            let stream = TcpStream::connect_timeout(&self.address, PATIENCE)
+                .map_err(|error| io::Error::new(error.kind(), format!("connection {}: {error}", index + 1)))?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             let fd = stream.as_raw_fd();
             epoll.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, index as u64)?;
-            trips.push(Trip {
-                stream,
-                begun: Instant::now(),
-                sent: 0,
-                received: 0,
-                blocked: false,
-            });
+            trips.push(Trip { stream, begun: Instant::now(), sent: 0, received: 0, blocked: false });
         }
         Ok(trips)
     }
@@ -165,10 +155,7 @@ impl Trip {
 }
 
 fn is_over_for_now(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 fn silent(open: usize) -> io::Error {

@@ -74,11 +74,7 @@ impl Rounds {
         }
         // The other end of `i` is its neighbour in the pair.
         let senders = (0..active).map(|k| (k * registered / active) ^ 1).collect();
-        Ok(Rounds {
-            epoll,
-            ends,
-            senders,
-        })
+        Ok(Rounds { epoll, ends, senders })
     }
 
     fn run(&mut self, count: u64) -> io::Result<()> {

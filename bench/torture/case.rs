@@ -116,17 +116,10 @@ impl Expected {
     /// Compares a final answer with what it should be; `pool` is where posted bodies come from.
     pub(crate) fn check(&self, answer: &Answer, pool: &[u8]) -> Result<(), String> {
         if !self.status.contains(&answer.status) {
-            return Err(format!(
-                "status {} instead of {:?}",
-                answer.status, self.status
-            ));
+            return Err(format!("status {} instead of {:?}", answer.status, self.status));
         }
         let allow = answer.header("allow").unwrap_or_default();
-        let named = |method: &str| {
-            allow
-                .split(|&byte| byte == b',')
-                .any(|word| word.trim_ascii() == method.as_bytes())
-        };
+        let named = |method: &str| allow.split(|&byte| byte == b',').any(|word| word.trim_ascii() == method.as_bytes());
         if let Some(method) = self.allow.iter().find(|method| !named(method)) {
             return Err(format!("Allow does not name {method}"));
         }
@@ -135,17 +128,13 @@ impl Expected {
             Body::Hello => *answer.body == *b"Hello, World!\n",
             Body::User(id) => *answer.body == *user_json(id).as_bytes(),
             Body::Posted(start, length) => *answer.body == pool[start..start + length],
-            Body::HeadOf(length) => answer
-                .header("content-length")
-                .is_none_or(|value| value == length.to_string().as_bytes()),
+            Body::HeadOf(length) => {
+                answer.header("content-length").is_none_or(|value| value == length.to_string().as_bytes())
+            }
         };
         match right {
             true => Ok(()),
-            false => Err(format!(
-                "wrong body or length for {:?}: {} bytes",
-                self.body,
-                answer.body.len()
-            )),
+            false => Err(format!("wrong body or length for {:?}: {} bytes", self.body, answer.body.len())),
         }
     }
 }
@@ -171,11 +160,7 @@ pub(crate) enum Finish {
     /// The server closes it.
     ServerCloses,
     /// One more request was malformed: answered by one of `allowed`, or closed.
-    Refuse {
-        kind: Kind,
-        allowed: &'static [u16],
-        closing: Closing,
-    },
+    Refuse { kind: Kind, allowed: &'static [u16], closing: Closing },
     /// Half a request (or none) was sent and then FIN: a 4xx or nothing, and the server closes.
     HalfClose { kind: Kind },
     /// RST when all is sent and `turns` turns of the loop have gone by.
@@ -218,13 +203,7 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn new() -> Case {
-        Case {
-            out: Vec::new(),
-            answers: Vec::new(),
-            finish: Finish::Keep,
-            pace: Pace::Whole,
-            hold: None,
-        }
+        Case { out: Vec::new(), answers: Vec::new(), finish: Finish::Keep, pace: Pace::Whole, hold: None }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -235,10 +214,7 @@ impl Case {
 
     /// The ledger rows of everything that this case attempts.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.answers
-            .iter()
-            .map(|expected| expected.kind)
-            .chain(self.finish.kind())
+        self.answers.iter().map(|expected| expected.kind).chain(self.finish.kind())
     }
 
     /// Request attempts in this case.

@@ -43,14 +43,8 @@ pub(crate) struct Cases {
 impl Cases {
     pub(crate) fn new(seed: u64) -> Cases {
         let mut random = Prng::new(seed);
-        let pool = (0..LARGE_BODY / 4)
-            .flat_map(|_| random.next().to_le_bytes())
-            .collect();
-        Cases {
-            random,
-            pool,
-            next_id: 0,
-        }
+        let pool = (0..LARGE_BODY / 4).flat_map(|_| random.next().to_le_bytes()).collect();
+        Cases { random, pool, next_id: 0 }
     }
 
     /// Fills `case` with a new one of at most `budget` requests (1 or more).
@@ -77,27 +71,19 @@ impl Cases {
             Kind::Aborted => {
                 self.any_small(case, kind);
                 case.answers.clear();
-                case.finish = Finish::Reset {
-                    kind,
-                    turns: self.random.below(4) as u32,
-                };
+                case.finish = Finish::Reset { kind, turns: self.random.below(4) as u32 };
             }
             Kind::AbortedMidAnswer => {
                 let length = self.random.between(LARGE_BODY / 4, LARGE_BODY);
                 self.post_exactly(case, kind, length);
                 case.answers.clear();
-                case.finish = Finish::ResetMidAnswer {
-                    kind,
-                    after: self.random.between(1, length / 2),
-                };
+                case.finish = Finish::ResetMidAnswer { kind, after: self.random.between(1, length / 2) };
             }
         }
     }
 
     fn draw(&mut self) -> Kind {
-        let mut at = self
-            .random
-            .below(WEIGHTS.iter().map(|(_, weight)| weight).sum());
+        let mut at = self.random.below(WEIGHTS.iter().map(|(_, weight)| weight).sum());
         for (kind, weight) in WEIGHTS {
             if at < weight {
                 return kind;
@@ -154,21 +140,12 @@ impl Cases {
     }
 
     fn options(&mut self, case: &mut Case, kind: Kind) {
-        let allow: [(&str, &'static [&'static str]); 4] = [
-            ("/", &["GET", "HEAD"]),
-            ("/users/7", &["GET", "HEAD"]),
-            ("/echo", &["POST"]),
-            ("*", &[]),
-        ];
+        let allow: [(&str, &'static [&'static str]); 4] =
+            [("/", &["GET", "HEAD"]), ("/users/7", &["GET", "HEAD"]), ("/echo", &["POST"]), ("*", &[])];
         let (target, allow) = *self.random.pick(&allow);
         self.head_of(case, "OPTIONS", target);
         case.out.extend_from_slice(b"\r\n");
-        case.answers.push(Expected {
-            kind,
-            status: &[200, 204],
-            body: Body::Any,
-            allow,
-        });
+        case.answers.push(Expected { kind, status: &[200, 204], body: Body::Any, allow });
     }
 
     /// A target that no route has (404), or a method that the route does not (405).
@@ -182,12 +159,7 @@ impl Cases {
         };
         self.head_of(case, method, &target);
         case.out.extend_from_slice(b"\r\n");
-        case.answers.push(Expected {
-            kind,
-            status,
-            body: Body::Any,
-            allow,
-        });
+        case.answers.push(Expected { kind, status, body: Body::Any, allow });
     }
 
     fn post(&mut self, case: &mut Case, kind: Kind, most: usize) {
@@ -198,10 +170,8 @@ impl Cases {
     fn post_exactly(&mut self, case: &mut Case, kind: Kind, length: usize) {
         let start = self.place(length);
         self.head_of(case, "POST", "/echo");
-        case.out
-            .extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
-        case.out
-            .extend_from_slice(&self.pool[start..start + length]);
+        case.out.extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
+        case.out.extend_from_slice(&self.pool[start..start + length]);
         expect(case, kind, OK, Body::Posted(start, length));
     }
 
@@ -210,23 +180,19 @@ impl Cases {
         let start = self.place(length);
         self.head_of(case, "POST", "/echo");
         let coding = *self.random.pick(&["chunked", "chunked", "Chunked"]);
-        case.out
-            .extend_from_slice(format!("Transfer-Encoding: {coding}\r\n\r\n").as_bytes());
+        case.out.extend_from_slice(format!("Transfer-Encoding: {coding}\r\n\r\n").as_bytes());
         // At most some 64 chunks, of one byte and more.
         let most = self.random.between(length / 32 + 1, length + 1);
         let mut at = 0;
         while at < length {
             let size = self.random.between(1, most).min(length - at);
             self.chunk_line(case, size);
-            case.out
-                .extend_from_slice(&self.pool[start + at..start + at + size]);
+            case.out.extend_from_slice(&self.pool[start + at..start + at + size]);
             case.out.extend_from_slice(b"\r\n");
             at += size;
         }
         self.chunk_line(case, 0);
-        let trailer = *self
-            .random
-            .pick(&["", "", "X-Sum: 1\r\n", "X-Sum: 1\r\nX-Other: a b\r\n"]);
+        let trailer = *self.random.pick(&["", "", "X-Sum: 1\r\n", "X-Sum: 1\r\nX-Other: a b\r\n"]);
         case.out.extend_from_slice(trailer.as_bytes());
         case.out.extend_from_slice(b"\r\n");
         expect(case, kind, OK, Body::Posted(start, length));
@@ -234,10 +200,7 @@ impl Cases {
 
     /// The size in one of its spellings, and at times an extension (RFC 9112, section 7.1.1).
     fn chunk_line(&mut self, case: &mut Case, size: usize) {
-        let extension =
-            *self
-                .random
-                .pick(&["", "", "", "", ";a", ";a=b", ";a=\"b c\"", ";a=1;b=2"]);
+        let extension = *self.random.pick(&["", "", "", "", ";a", ";a=b", ";a=\"b c\"", ";a=1;b=2"]);
         let line = match self.random.below(4) {
             0 => format!("{size:X}{extension}\r\n"),
             1 => format!("{size:06x}{extension}\r\n"),
@@ -264,12 +227,9 @@ impl Cases {
         let length = 1 + self.random.length(SMALL_BODY);
         let start = self.place(length);
         self.head_of(case, "POST", "/echo");
-        case.out.extend_from_slice(
-            format!("Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n").as_bytes(),
-        );
+        case.out.extend_from_slice(format!("Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n").as_bytes());
         case.hold = Some(case.out.len());
-        case.out
-            .extend_from_slice(&self.pool[start..start + length]);
+        case.out.extend_from_slice(&self.pool[start..start + length]);
         expect(case, kind, OK, Body::Posted(start, length));
     }
 
@@ -286,34 +246,23 @@ impl Cases {
             case.pace = Pace::Fragments(1 + case.out.len() / self.random.between(2, 8));
         }
         let kind = Kind::Malformed(index as u8);
-        case.finish = Finish::Refuse {
-            kind,
-            allowed: entry.allowed,
-            closing: entry.closing,
-        };
+        case.finish = Finish::Refuse { kind, allowed: entry.allowed, closing: entry.closing };
     }
 
     fn truncated(&mut self, case: &mut Case, kind: Kind) {
         self.any_small(case, kind);
         case.answers.clear();
-        case.out
-            .truncate(self.random.between(1, case.out.len() - 1));
+        case.out.truncate(self.random.between(1, case.out.len() - 1));
         case.finish = match kind {
             Kind::TruncatedFin => Finish::HalfClose { kind },
-            _ => Finish::Reset {
-                kind,
-                turns: self.random.below(4) as u32,
-            },
+            _ => Finish::Reset { kind, turns: self.random.below(4) as u32 },
         };
     }
 
     /// Request line, Host and some harmless headers, without the blank line.
     fn head_of(&mut self, case: &mut Case, method: &str, target: &str) {
-        let host = *self
-            .random
-            .pick(&["Host: t", "host: t", "HOST:t", "Host: \t t:80 "]);
-        case.out
-            .extend_from_slice(format!("{method} {target} HTTP/1.1\r\n{host}\r\n").as_bytes());
+        let host = *self.random.pick(&["Host: t", "host: t", "HOST:t", "Host: \t t:80 "]);
+        case.out.extend_from_slice(format!("{method} {target} HTTP/1.1\r\n{host}\r\n").as_bytes());
         for _ in 0..self.random.length(6) {
             let line = *self.random.pick(&[
                 "Accept: */*",
@@ -344,10 +293,5 @@ impl Cases {
 }
 
 fn expect(case: &mut Case, kind: Kind, status: &'static [u16], body: Body) {
-    case.answers.push(Expected {
-        kind,
-        status,
-        body,
-        allow: &[],
-    });
+    case.answers.push(Expected { kind, status, body, allow: &[] });
 }

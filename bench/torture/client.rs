@@ -50,11 +50,7 @@ pub(crate) struct Client {
 impl Client {
     /// `connections` is how many are open at once; `signals` ends the run when it becomes readable.
     pub(crate) fn new(
-        address: SocketAddr,
-        connections: usize,
-        cases: Cases,
-        bounds: Bounds,
-        signals: RawFd,
+        address: SocketAddr, connections: usize, cases: Cases, bounds: Bounds, signals: RawFd,
     ) -> io::Result<Client> {
         let epoll = Epoll::new()?;
         epoll.control(libc::EPOLL_CTL_ADD, signals, libc::EPOLLIN, SIGNAL)?;
@@ -78,9 +74,7 @@ impl Client {
     pub(crate) fn run(&mut self, mut probe: Option<&mut Probe>) -> io::Result<()> {
         let mut events = [NO_EVENT; 256];
         let mut checked = Instant::now();
-        let mut marks = [self.bounds.requests / 10, self.bounds.requests / 2]
-            .into_iter()
-            .peekable();
+        let mut marks = [self.bounds.requests / 10, self.bounds.requests / 2].into_iter().peekable();
         let mut first = true;
         loop {
             for index in std::mem::take(&mut self.again) {
@@ -89,11 +83,7 @@ impl Client {
             if self.again.is_empty() && self.slots.iter().all(|slot| !slot.busy) {
                 return Ok(());
             }
-            let wait = if self.again.is_empty() {
-                IDLE_WAIT_MS
-            } else {
-                0
-            };
+            let wait = if self.again.is_empty() { IDLE_WAIT_MS } else { 0 };
             let count = self.epoll.wait(&mut events, wait)?;
             for event in &events[..count] {
                 self.dispatch(event.u64, event.events);
@@ -102,10 +92,7 @@ impl Client {
                 checked = Instant::now();
                 self.expire();
             }
-            if let (Some(probe), Some(_)) = (
-                &mut probe,
-                marks.next_if(|mark| self.ledger.finished >= *mark),
-            ) {
+            if let (Some(probe), Some(_)) = (&mut probe, marks.next_if(|mark| self.ledger.finished >= *mark)) {
                 if first {
                     probe.warm()?
                 } else {
@@ -149,8 +136,7 @@ impl Client {
             return Ok(());
         }
         let slot = &mut self.slots[index];
-        self.cases
-            .fill(&mut slot.exchange.case, self.bounds.requests - self.started);
+        self.cases.fill(&mut slot.exchange.case, self.bounds.requests - self.started);
         slot.exchange.begin();
         (slot.sent, slot.turns, slot.busy, slot.began) = (0, 0, true, Instant::now());
         self.started += slot.exchange.case.requests();
@@ -161,12 +147,7 @@ impl Client {
             slot.blocked = false;
             let stream = connect(self.address, self.opened)?;
             let token = slot.token(index);
-            self.epoll.control(
-                libc::EPOLL_CTL_ADD,
-                stream.as_raw_fd(),
-                libc::EPOLLIN,
-                token,
-            )?;
+            self.epoll.control(libc::EPOLL_CTL_ADD, stream.as_raw_fd(), libc::EPOLLIN, token)?;
             slot.stream = Some(stream);
         }
         self.send(index);
@@ -237,10 +218,7 @@ impl Client {
             }
             Finish::HalfClose { .. } => {
                 // It fails when the server has closed already, which reading tells as well.
-                _ = slot
-                    .stream
-                    .as_ref()
-                    .map(|stream| stream.shutdown(Shutdown::Write));
+                _ = slot.stream.as_ref().map(|stream| stream.shutdown(Shutdown::Write));
             }
             _ => {}
         }
@@ -263,17 +241,9 @@ impl Client {
     fn watch(&mut self, index: usize, interest: libc::c_int) {
         let slot = &self.slots[index];
         let Some(stream) = &slot.stream else { return };
-        let changed = self.epoll.control(
-            libc::EPOLL_CTL_MOD,
-            stream.as_raw_fd(),
-            interest,
-            slot.token(index),
-        );
+        let changed = self.epoll.control(libc::EPOLL_CTL_MOD, stream.as_raw_fd(), interest, slot.token(index));
         if let Err(error) = changed {
-            self.settle(
-                index,
-                Verdict::Wrong(format!("cannot watch the connection: {error}")),
-            );
+            self.settle(index, Verdict::Wrong(format!("cannot watch the connection: {error}")));
         }
     }
 
@@ -283,21 +253,14 @@ impl Client {
             return;
         };
         let verdict = match stream.read(&mut self.scratch) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return;
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Verdict::Wrong("connection refused".into())
             }
             Ok(0) | Err(_) => slot.exchange.ended(&self.cases.pool),
-            Ok(count) => slot
-                .exchange
-                .received(&self.scratch[..count], &self.cases.pool),
+            Ok(count) => slot.exchange.received(&self.scratch[..count], &self.cases.pool),
         };
         self.settle(index, verdict);
     }
@@ -312,14 +275,8 @@ impl Client {
                 return self.send(index);
             }
             Verdict::Wrong(reason) => {
-                let place = slot
-                    .stream
-                    .as_ref()
-                    .and_then(|stream| stream.local_addr().ok());
-                let reason = format!(
-                    "{reason} (client {place:?}, after {:?})",
-                    slot.began.elapsed()
-                );
+                let place = slot.stream.as_ref().and_then(|stream| stream.local_addr().ok());
+                let reason = format!("{reason} (client {place:?}, after {:?})", slot.began.elapsed());
                 self.ledger.wrong(&slot.exchange, slot.sent, &reason);
                 slot.stream = None;
             }

@@ -40,13 +40,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     pub(crate) fn new() -> Exchange {
-        Exchange {
-            case: Case::new(),
-            inbox: Vec::new(),
-            answered: 0,
-            judged: 0,
-            refused: false,
-        }
+        Exchange { case: Case::new(), inbox: Vec::new(), answered: 0, judged: 0, refused: false }
     }
 
     /// Forgets the last case's progress; the caller has filled in a new case.
@@ -78,12 +72,8 @@ impl Exchange {
             return Verdict::Wrong("closed before a valid request was answered".into());
         }
         match self.case.finish {
-            Finish::ResetMidAnswer { .. } => {
-                Verdict::Wrong("closed before the answer was long enough to abort".into())
-            }
-            _ if self.judged < self.inbox.len()
-                && !matches!(self.case.finish, Finish::Reset { .. }) =>
-            {
+            Finish::ResetMidAnswer { .. } => Verdict::Wrong("closed before the answer was long enough to abort".into()),
+            _ if self.judged < self.inbox.len() && !matches!(self.case.finish, Finish::Reset { .. }) => {
                 Verdict::Wrong("closed inside an answer".into())
             }
             _ => Verdict::Drop,
@@ -116,27 +106,18 @@ impl Exchange {
     fn judge_finish(&mut self, input: Input) -> Verdict {
         let surplus = self.judged < self.inbox.len();
         match self.case.finish {
-            Finish::Keep | Finish::ServerCloses if surplus => {
-                Verdict::Wrong("bytes that nothing asked for".into())
-            }
+            Finish::Keep | Finish::ServerCloses if surplus => Verdict::Wrong("bytes that nothing asked for".into()),
             Finish::Keep => Verdict::Reuse,
             Finish::ServerCloses | Finish::Reset { .. } => Verdict::Wait,
             Finish::ResetMidAnswer { after, .. } if self.inbox.len() >= after => Verdict::Drop,
             Finish::ResetMidAnswer { .. } => Verdict::Wait,
-            Finish::Refuse {
-                allowed, closing, ..
-            } => self.judge_refusal(input, Some(allowed), closing),
+            Finish::Refuse { allowed, closing, .. } => self.judge_refusal(input, Some(allowed), closing),
             Finish::HalfClose { .. } => self.judge_refusal(input, None, Closing::Must),
         }
     }
 
     /// One error answer at most; `allowed` of `None` takes any 4xx.
-    fn judge_refusal(
-        &mut self,
-        input: Input,
-        allowed: Option<&[u16]>,
-        closing: Closing,
-    ) -> Verdict {
+    fn judge_refusal(&mut self, input: Input, allowed: Option<&[u16]>, closing: Closing) -> Verdict {
         let rest = &self.inbox[self.judged..];
         if self.refused || rest.is_empty() {
             return match rest.is_empty() {
@@ -153,9 +134,7 @@ impl Exchange {
         if answer.status == 100 {
             return self.judge_refusal(input, allowed, closing);
         }
-        let fits = allowed.map_or((400..500).contains(&answer.status), |list| {
-            list.contains(&answer.status)
-        });
+        let fits = allowed.map_or((400..500).contains(&answer.status), |list| list.contains(&answer.status));
         if !fits {
             let wanted = allowed.map_or("4xx".into(), |list| format!("{list:?}"));
             let fault = format!("status {} instead of {wanted} or a close", answer.status);

@@ -8,23 +8,14 @@ const BAD: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Le
 
 fn exchange(users: usize, finish: Finish) -> Exchange {
     let mut exchange = Exchange::new();
-    let expected = Expected {
-        kind: Kind::Get,
-        status: &[200],
-        body: Body::User(7),
-        allow: &[],
-    };
+    let expected = Expected { kind: Kind::Get, status: &[200], body: Body::User(7), allow: &[] };
     exchange.case.answers = vec![expected; users];
     exchange.case.finish = finish;
     exchange
 }
 
 fn refuse(closing: Closing) -> Finish {
-    Finish::Refuse {
-        kind: Kind::Malformed(0),
-        allowed: &[400],
-        closing,
-    }
+    Finish::Refuse { kind: Kind::Malformed(0), allowed: &[400], closing }
 }
 
 fn wrong(verdict: Verdict) -> bool {
@@ -44,9 +35,7 @@ fn matches_pipelined_answers_across_reads() {
 fn finds_another_requests_answer_and_surplus_bytes() {
     let other = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"id\":\"8\"}";
     assert!(wrong(exchange(1, Finish::Keep).received(other, &[])));
-    assert!(wrong(
-        exchange(1, Finish::Keep).received(&[USER, b"x"].concat(), &[])
-    ));
+    assert!(wrong(exchange(1, Finish::Keep).received(&[USER, b"x"].concat(), &[])));
     assert!(wrong(exchange(1, Finish::Keep).received(BAD, &[])));
 }
 
@@ -61,15 +50,9 @@ fn finds_a_close_before_a_valid_request_is_answered() {
 fn takes_a_refusal_or_a_close_after_the_valid_ones() {
     let mut answered = exchange(1, refuse(Closing::Must));
     assert_eq!(answered.received(&[USER, BAD].concat(), &[]), Verdict::Wait);
-    assert_eq!(
-        (answered.ended(&[]), answered.ending()),
-        (Verdict::Drop, Ending::Refused)
-    );
+    assert_eq!((answered.ended(&[]), answered.ending()), (Verdict::Drop, Ending::Refused));
     let mut closed = exchange(0, refuse(Closing::Must));
-    assert_eq!(
-        (closed.ended(&[]), closed.ending()),
-        (Verdict::Drop, Ending::Closed)
-    );
+    assert_eq!((closed.ended(&[]), closed.ending()), (Verdict::Drop, Ending::Closed));
     let mut half = exchange(0, refuse(Closing::Must));
     half.received(&BAD[..9], &[]);
     assert!(wrong(half.ended(&[])));
@@ -78,24 +61,14 @@ fn takes_a_refusal_or_a_close_after_the_valid_ones() {
 #[test]
 fn goes_on_after_a_refusal_only_where_the_framing_is_sure() {
     let open = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(
-        exchange(0, refuse(Closing::May)).received(open, &[]),
-        Verdict::Reuse
-    );
-    assert_eq!(
-        exchange(0, refuse(Closing::Must)).received(open, &[]),
-        Verdict::Wait
-    );
+    assert_eq!(exchange(0, refuse(Closing::May)).received(open, &[]), Verdict::Reuse);
+    assert_eq!(exchange(0, refuse(Closing::Must)).received(open, &[]), Verdict::Wait);
 }
 
 #[test]
 fn finds_smuggled_requests_and_accepted_malformed_ones() {
-    assert!(wrong(
-        exchange(0, refuse(Closing::Must)).received(USER, &[])
-    ));
-    assert!(wrong(
-        exchange(0, refuse(Closing::Must)).received(&[BAD, USER].concat(), &[])
-    ));
+    assert!(wrong(exchange(0, refuse(Closing::Must)).received(USER, &[])));
+    assert!(wrong(exchange(0, refuse(Closing::Must)).received(&[BAD, USER].concat(), &[])));
     let mut late = exchange(0, refuse(Closing::Must));
     assert_eq!(late.received(BAD, &[]), Verdict::Wait);
     assert!(wrong(late.received(USER, &[])));
@@ -107,9 +80,6 @@ fn finds_smuggled_requests_and_accepted_malformed_ones() {
 #[test]
 fn releases_a_held_body_on_continue() {
     let mut exchange = exchange(1, Finish::Keep);
-    assert_eq!(
-        exchange.received(b"HTTP/1.1 100 Continue\r\n\r\n", &[]),
-        Verdict::Proceed
-    );
+    assert_eq!(exchange.received(b"HTTP/1.1 100 Continue\r\n\r\n", &[]), Verdict::Proceed);
     assert_eq!(exchange.received(USER, &[]), Verdict::Reuse);
 }

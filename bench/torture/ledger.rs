@@ -30,18 +30,11 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new() -> Ledger {
-        Ledger {
-            rows: vec![Row::default(); Kind::ROWS],
-            finished: 0,
-            failures: 0,
-        }
+        Ledger { rows: vec![Row::default(); Kind::ROWS], finished: 0, failures: 0 }
     }
 
     pub(crate) fn sent(&mut self, exchange: &Exchange) {
-        exchange
-            .case
-            .kinds()
-            .for_each(|kind| self.rows[kind.row()].sent += 1);
+        exchange.case.kinds().for_each(|kind| self.rows[kind.row()].sent += 1);
     }
 
     /// Enters an exchange that ended well after `took`.
@@ -77,17 +70,10 @@ impl Ledger {
         if self.failures > FAILURES_SHOWN {
             return;
         }
-        let culprit = exchange
-            .case
-            .kinds()
-            .nth(exchange.answered)
-            .map_or(String::new(), |kind| Kind::row_name(kind.row()));
+        let culprit =
+            exchange.case.kinds().nth(exchange.answered).map_or(String::new(), |kind| Kind::row_name(kind.row()));
         println!("FAILURE {} ({culprit}): {reason}", self.failures);
-        println!(
-            "  case: {:?}, request {} of it",
-            exchange.case.finish,
-            exchange.answered + 1
-        );
+        println!("  case: {:?}, request {} of it", exchange.case.finish, exchange.answered + 1);
         println!("  sent {}", shown(&exchange.case.out[..sent]));
         println!("  received {}", shown(&exchange.inbox));
     }
@@ -113,11 +99,7 @@ impl Ledger {
             total.slowest = total.slowest.max(row.slowest);
         }
         print_row("all requests", &total);
-        let ended: u64 = self
-            .rows
-            .iter()
-            .map(|row| row.answered + row.refused + row.closed + row.failed)
-            .sum();
+        let ended: u64 = self.rows.iter().map(|row| row.answered + row.refused + row.closed + row.failed).sum();
         let lost = self.rows.iter().map(|row| row.sent).sum::<u64>() - ended;
         if lost > 0 {
             println!("LOST: {lost} requests have no end");

@@ -55,32 +55,17 @@ fn main() -> io::Result<()> {
     let mut probe = options.pid.map(Probe::new).transpose()?;
 
     let began = Instant::now();
-    let bounds = Bounds {
-        requests: options.requests,
-        deadline: began + Duration::from_secs(options.seconds),
-    };
+    let bounds = Bounds { requests: options.requests, deadline: began + Duration::from_secs(options.seconds) };
     let cases = cases::Cases::new(options.seed);
-    let mut client = Client::new(
-        options.address,
-        options.connections,
-        cases,
-        bounds,
-        signals.as_raw_fd(),
-    )?;
+    let mut client = Client::new(options.address, options.connections, cases, bounds, signals.as_raw_fd())?;
     let run = client.run(probe.as_mut());
     let took = began.elapsed().as_secs_f64();
 
     let failed = client.ledger.print();
     let finished = client.ledger.finished;
-    println!(
-        "{finished} requests in {took:.1} s: {:.0} requests/s",
-        finished as f64 / took
-    );
+    println!("{finished} requests in {took:.1} s: {:.0} requests/s", finished as f64 / took);
     if finished < options.requests {
-        println!(
-            "stopped before {} requests: by time, by a signal or by failures",
-            options.requests
-        );
+        println!("stopped before {} requests: by time, by a signal or by failures", options.requests);
     }
     run?;
     let grown = probe.map_or(Ok(Vec::new()), |probe| probe.growth())?;
@@ -94,9 +79,7 @@ fn main() -> io::Result<()> {
 }
 
 fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let address = words.next().ok_or("no address")?;
     let mut options = Options {
         address: number("ADDR", Some(address))?,
@@ -126,7 +109,5 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
 
 fn number<T: FromStr>(name: &str, value: Option<String>) -> Result<T, String> {
     let value = value.ok_or_else(|| format!("{name} needs a value"))?;
-    value
-        .parse()
-        .map_err(|_| format!("{name} does not take {value}"))
+    value.parse().map_err(|_| format!("{name} does not take {value}"))
 }

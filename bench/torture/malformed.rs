@@ -22,18 +22,8 @@ pub(crate) struct Malformed {
 
 type Write = fn(&mut Vec<u8>, &mut Prng);
 
-const fn entry(
-    name: &'static str,
-    allowed: &'static [u16],
-    closing: Closing,
-    write: Write,
-) -> Malformed {
-    Malformed {
-        name,
-        allowed,
-        closing,
-        write,
-    }
+const fn entry(name: &'static str, allowed: &'static [u16], closing: Closing, write: Write) -> Malformed {
+    Malformed { name, allowed, closing, write }
 }
 
 #[rustfmt::skip]

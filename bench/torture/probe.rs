@@ -31,15 +31,7 @@ impl Probe {
     pub(crate) fn new(pid: u32) -> io::Result<Probe> {
         // SAFETY: sysconf only reads its argument.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-        let mut probe = Probe {
-            pid,
-            page,
-            start: Sample {
-                descriptors: 0,
-                memory: 0,
-            },
-            warm: None,
-        };
+        let mut probe = Probe { pid, page, start: Sample { descriptors: 0, memory: 0 }, warm: None };
         probe.start = probe.sample("start")?;
         Ok(probe)
     }
@@ -64,43 +56,29 @@ impl Probe {
     fn read(&self) -> io::Result<Sample> {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", self.pid))?.count();
         let statm = fs::read_to_string(format!("/proc/{}/statm", self.pid))?;
-        let pages = statm
-            .split(' ')
-            .nth(1)
-            .and_then(|word| word.parse::<u64>().ok());
+        let pages = statm.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
         let pages = pages.ok_or_else(|| io::Error::other("statm without a second number"))?;
-        Ok(Sample {
-            descriptors,
-            memory: pages * self.page,
-        })
+        Ok(Sample { descriptors, memory: pages * self.page })
     }
 
     /// Waits for the descriptors to settle, once the client has none open, and returns what grew, in words.
     pub(crate) fn growth(&self) -> io::Result<Vec<String>> {
         let deadline = Instant::now() + SETTLING;
-        let settled = |sample: Sample| {
-            sample.descriptors.abs_diff(self.start.descriptors) <= DESCRIPTOR_SLACK
-        };
+        let settled = |sample: Sample| sample.descriptors.abs_diff(self.start.descriptors) <= DESCRIPTOR_SLACK;
         while !settled(self.read()?) && Instant::now() < deadline {
             sleep(Duration::from_millis(50));
         }
         let end = self.sample("end")?;
         let mut grown = Vec::new();
         if !settled(end) {
-            grown.push(format!(
-                "descriptors: {} at the start, {} at the end",
-                self.start.descriptors, end.descriptors
-            ));
+            grown.push(format!("descriptors: {} at the start, {} at the end", self.start.descriptors, end.descriptors));
         }
         let Some(warm) = self.warm else {
             println!("memory growth not judged: fewer than 10 % of the requests were made");
             return Ok(grown);
         };
         if end.memory > warm.memory + warm.memory / 5 + MEMORY_SLACK {
-            grown.push(format!(
-                "memory: {} bytes at 10 %, {} at the end",
-                warm.memory, end.memory
-            ));
+            grown.push(format!("memory: {} bytes at 10 %, {} at the end", warm.memory, end.memory));
         }
         Ok(grown)
     }

@@ -48,11 +48,7 @@ impl Slot {
 /// Begins a connection. On loopback the source address changes with `number`, so that connections which ended by
 /// the client's FIN cannot use up the ports of one address. Closing it sends RST.
 pub(crate) fn connect(address: SocketAddr, number: u32) -> io::Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM.nonblocking(),
-        None,
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_linger(Some(Duration::ZERO))?;
     if address.ip() == Ipv4Addr::LOCALHOST {

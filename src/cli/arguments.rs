@@ -141,9 +141,7 @@ impl Command {
         let mut pieces: VecDeque<Piece> = self.chunks.into_iter().map(Piece::Text).collect();
         // The scheduler's first argument is the script itself.
         let own = usize::from(self.program != Program::Service);
-        let first = self
-            .script
-            .map_or(self.arguments.len(), |index| index + own);
+        let first = self.script.map_or(self.arguments.len(), |index| index + own);
         match self.program {
             Program::Service => pieces.push_back(Piece::Embedded("lio.system", first)),
             Program::Serve => pieces.push_back(Piece::Embedded("lio.serve", first)),
@@ -154,11 +152,6 @@ impl Command {
             }
             Program::Script => {}
         }
-        Script {
-            position: self.script.unwrap_or(0),
-            arguments: self.arguments,
-            pieces,
-            failed: false,
-        }
+        Script { position: self.script.unwrap_or(0), arguments: self.arguments, pieces, failed: false }
     }
 }

@@ -37,15 +37,8 @@ fn run(command: Command) -> Result<ExitCode, String> {
         return Ok(print(USAGE));
     }
     if command.version {
-        let lua = if cfg!(feature = "lua55") {
-            "5.5"
-        } else {
-            "5.4"
-        };
-        let printed = print(format_args!(
-            "lio {} (Lua {lua})",
-            env!("CARGO_PKG_VERSION")
-        ));
+        let lua = if cfg!(feature = "lua55") { "5.5" } else { "5.4" };
+        let printed = print(format_args!("lio {} (Lua {lua})", env!("CARGO_PKG_VERSION")));
         if printed != ExitCode::SUCCESS {
             return Ok(printed);
         }

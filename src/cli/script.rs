@@ -5,8 +5,8 @@
 use super::report::report;
 use crate::lua::library::embedded;
 use crate::lua::{
-    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Next, Outcome, Pushing,
-    Traceback, Vm, results, then,
+    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Next, Outcome, Pushing, Traceback, Vm, results,
+    then,
 };
 use crate::modules::PROGRAM;
 use std::collections::VecDeque;
@@ -148,10 +148,7 @@ static TOSTRING: Kept = Kept::new();
 fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;
-        return Ok(Shown::Text(Traceback {
-            message: 1,
-            level: 1,
-        }));
+        return Ok(Shown::Text(Traceback { message: 1, level: 1 }));
     }
     call.create(Keep(&TOSTRING, "__tostring"))?;
     let shows = call.metafield(1, &TOSTRING)?;

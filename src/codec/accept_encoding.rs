@@ -50,9 +50,7 @@ pub(crate) fn accepted(field: &[u8]) -> [Option<&'static str>; 2] {
             name if name.eq_ignore_ascii_case(b"identity") => identity = Some(weight),
             name if name.eq_ignore_ascii_case(b"x-gzip") => named[1] = named[1].or(Some(weight)),
             name => {
-                let known = CODINGS
-                    .iter()
-                    .position(|coding| name.eq_ignore_ascii_case(coding.as_bytes()));
+                let known = CODINGS.iter().position(|coding| name.eq_ignore_ascii_case(coding.as_bytes()));
                 if let Some(at) = known {
                     named[at] = Some(weight);
                 }

@@ -22,22 +22,9 @@ mod tests {
     #[test]
     fn pairs_are_taken_apart() {
         let field = b"a=1; b=\"two\";c=x=y ; bad; =none; d e=1; f=\"; g=\"\";h = \"i ;a=3;";
-        let all: Vec<_> = pairs(field)
-            .map(|(name, value)| (name.escape_ascii().to_string(), value))
-            .collect();
-        let all: Vec<_> = all
-            .iter()
-            .map(|(name, value)| (&**name, value.escape_ascii().to_string()))
-            .collect();
-        let want = [
-            ("a", "1"),
-            ("b", "two"),
-            ("c", "x=y"),
-            ("f", "\\\""),
-            ("g", ""),
-            ("h", "\\\"i"),
-            ("a", "3"),
-        ];
+        let all: Vec<_> = pairs(field).map(|(name, value)| (name.escape_ascii().to_string(), value)).collect();
+        let all: Vec<_> = all.iter().map(|(name, value)| (&**name, value.escape_ascii().to_string())).collect();
+        let want = [("a", "1"), ("b", "two"), ("c", "x=y"), ("f", "\\\""), ("g", ""), ("h", "\\\"i"), ("a", "3")];
         assert_eq!(all, want.map(|(name, value)| (name, value.to_string())));
     }
 }

@@ -32,10 +32,7 @@ pub(crate) struct DateCache {
 impl DateCache {
     /// A cache that holds the epoch.
     pub(crate) fn new() -> Self {
-        Self {
-            second: 0,
-            text: *b"Thu, 01 Jan 1970 00:00:00 GMT",
-        }
+        Self { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
     }
 
     /// The date of `now`, in seconds since the Unix epoch; formatted only when it differs from

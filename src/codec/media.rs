@@ -1,12 +1,8 @@
 //! Media types of files by the ends of their names.
 
 /// What the table of `mime_guess` has otherwise, by what browsers expect today.
-const OWN: [(&str, &str); 4] = [
-    ("cjs", "text/javascript"),
-    ("map", "application/json"),
-    ("mjs", "text/javascript"),
-    ("ts", "video/mp2t"),
-];
+const OWN: [(&str, &str); 4] =
+    [("cjs", "text/javascript"), ("map", "application/json"), ("mjs", "text/javascript"), ("ts", "video/mp2t")];
 
 /// What is asked for most, as the table of `mime_guess` has it: told without a search.
 fn common(end: &[u8]) -> Option<&'static str> {
@@ -120,8 +116,8 @@ mod tests {
     #[test]
     fn the_common_types_are_those_of_the_table() {
         let ends = [
-            "avif", "css", "gif", "html", "ico", "jpg", "jpeg", "js", "json", "pdf", "png", "svg",
-            "txt", "wasm", "webp", "woff2", "xml",
+            "avif", "css", "gif", "html", "ico", "jpg", "jpeg", "js", "json", "pdf", "png", "svg", "txt", "wasm",
+            "webp", "woff2", "xml",
         ];
         for end in ends {
             let known = mime_guess::from_ext(end).first_raw();

@@ -280,20 +280,12 @@ impl Multipart {
         let text = &self.buffer[self.start..];
         let is_due = text.len() > self.limits.headers || fields::is_worth_parsing(text, searched);
         let section = match is_due {
-            true => fields::parse_section(
-                text,
-                0,
-                self.limits.headers,
-                MAX_PART_FIELDS,
-                &mut self.part.fields,
-            )
-            .map_err(of_part)?,
+            true => fields::parse_section(text, 0, self.limits.headers, MAX_PART_FIELDS, &mut self.part.fields)
+                .map_err(of_part)?,
             false => Section::Partial,
         };
         let Section::Complete { end, count } = section else {
-            self.state = State::Headers {
-                searched: text.len(),
-            };
+            self.state = State::Headers { searched: text.len() };
             return Ok(false);
         };
         self.part.section.clear();
@@ -315,9 +307,7 @@ fn of_part(reject: Reject) -> Reject {
 }
 
 fn disposition_of(part: &Part) -> Result<Disposition, Reject> {
-    let mut values = part
-        .fields()
-        .filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition"));
+    let mut values = part.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition"));
     match (values.next(), values.next()) {
         (Some((_, value)), None) => disposition::disposition(value),
         (None, _) => Err(Reject::bad("a part without Content-Disposition")),

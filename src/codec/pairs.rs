@@ -71,8 +71,7 @@ impl Pairs {
 
     fn group(&mut self) {
         let text = &self.text;
-        self.pairs
-            .sort_by(|one, other| text[one.name..one.value].cmp(&text[other.name..other.value]));
+        self.pairs.sort_by(|one, other| text[one.name..one.value].cmp(&text[other.name..other.value]));
     }
 }
 
@@ -112,11 +111,7 @@ impl Few {
     /// These; `None` when they are more than a few, or have escapes.
     #[inline]
     pub(crate) fn of<'p>(pairs: impl Iterator<Item = (&'p str, &'p str)>) -> Option<Few> {
-        let mut few = Few {
-            text: [0; 48],
-            ends: [0; 8],
-            count: 0,
-        };
+        let mut few = Few { text: [0; 48], ends: [0; 8], count: 0 };
         let mut end = 0;
         for (name, value) in pairs {
             if uri::find_byte(b'%', value.as_bytes()).is_some() {
@@ -175,14 +170,7 @@ mod tests {
     #[test]
     fn values_of_one_name_lie_side_by_side_in_their_order() {
         let pairs = Pairs::of_query(b"b=1&a=x&b=2&&c&b=3&a+%41=%zz+%20");
-        let want = [
-            ("a", "x", 1),
-            ("a A", "%zz+%20", 1),
-            ("b", "1", 3),
-            ("b", "2", 2),
-            ("b", "3", 1),
-            ("c", "", 1),
-        ];
+        let want = [("a", "x", 1), ("a A", "%zz+%20", 1), ("b", "1", 3), ("b", "2", 2), ("b", "3", 1), ("c", "", 1)];
         let want = want.map(|(name, value, count)| (name.to_string(), value.to_string(), count));
         assert_eq!(all(&pairs), want);
         assert_eq!(Pairs::of_query(b"").len(), 0);
@@ -205,10 +193,7 @@ mod tests {
             (&[("a", "%20")], false),
             (&[("a", &long), ("b", "1234567890")], true),
             (&[("a", &long), ("b", "12345678901")], false),
-            (
-                &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")],
-                false,
-            ),
+            (&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")], false),
         ] {
             let few = Few::of(pairs.iter().copied());
             assert_eq!(few.is_some(), is_few, "{pairs:?}");

@@ -38,9 +38,7 @@ fn number(text: &[u8]) -> Option<u64> {
         return None;
     }
     let digits = text.iter().map(|digit| u64::from(digit - b'0'));
-    Some(digits.fold(0, |sum: u64, digit| {
-        sum.saturating_mul(10).saturating_add(digit)
-    }))
+    Some(digits.fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(digit)))
 }
 
 /// `first-`, `first-last` or `-length`.
@@ -62,16 +60,10 @@ fn spec(text: &[u8]) -> Option<Spec> {
 fn span(spec: Spec, size: u64) -> Option<Span> {
     match spec {
         Spec::From(first, _) if first >= size => None,
-        Spec::From(first, last) => Some(Span {
-            first,
-            length: last.min(size - 1) - first + 1,
-        }),
+        Spec::From(first, last) => Some(Span { first, length: last.min(size - 1) - first + 1 }),
         Spec::Last(0) => None,
         Spec::Last(_) if size == 0 => None,
-        Spec::Last(length) => Some(Span {
-            first: size - length.min(size),
-            length: length.min(size),
-        }),
+        Spec::Last(length) => Some(Span { first: size - length.min(size), length: length.min(size) }),
     }
 }
 
@@ -121,8 +113,5 @@ pub(crate) fn select(field: &[u8], size: u64, out: &mut [Span; MOST]) -> Selecti
 
 /// Spans for [`select`] to fill.
 pub(crate) const fn spans() -> [Span; MOST] {
-    [Span {
-        first: 0,
-        length: 0,
-    }; MOST]
+    [Span { first: 0, length: 0 }; MOST]
 }

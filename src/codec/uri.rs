@@ -68,11 +68,7 @@ pub(crate) fn needs_decode(bytes: &[u8], plus_is_space: bool) -> bool {
 ///
 /// # Errors
 /// [`BadEscape`]; `out` then holds what came before it.
-pub(crate) fn percent_decode(
-    bytes: &[u8],
-    plus_is_space: bool,
-    out: &mut Vec<u8>,
-) -> Result<(), BadEscape> {
+pub(crate) fn percent_decode(bytes: &[u8], plus_is_space: bool, out: &mut Vec<u8>) -> Result<(), BadEscape> {
     out.reserve(bytes.len());
     let mut rest = bytes;
     while let [first, behind @ ..] = rest {
@@ -108,13 +104,10 @@ pub(crate) fn percent_encode(bytes: &[u8], out: &mut Vec<u8>) {
 /// The pairs of a query string or form body in order, both sides still encoded: `&` separates
 /// pairs, the first `=` key from value. A key without `=` has no value; empty pairs are skipped.
 pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-    query
-        .split(|&b| b == b'&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| match memchr::memchr(b'=', pair) {
-            Some(equals) => (&pair[..equals], Some(&pair[equals + 1..])),
-            None => (pair, None),
-        })
+    query.split(|&b| b == b'&').filter(|pair| !pair.is_empty()).map(|pair| match memchr::memchr(b'=', pair) {
+        Some(equals) => (&pair[..equals], Some(&pair[equals + 1..])),
+        None => (pair, None),
+    })
 }
 
 /// Whether [`normalize_path`] would give a copy of a raw path that the head parser let through:

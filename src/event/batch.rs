@@ -100,18 +100,10 @@ impl Selector {
 
     /// Waits until something is due, the waker wakes, `timeout` is over, or `interrupted` says so after a
     /// signal. Then [`Selector::next`] yields the batch.
-    pub(crate) fn wait(
-        &self,
-        timeout: Option<Duration>,
-        mut interrupted: impl FnMut() -> bool,
-    ) -> io::Result<()> {
+    pub(crate) fn wait(&self, timeout: Option<Duration>, mut interrupted: impl FnMut() -> bool) -> io::Result<()> {
         let pending = self.settle();
         self.rearm()?;
-        let timeout = if pending {
-            Some(Duration::ZERO)
-        } else {
-            timeout
-        };
+        let timeout = if pending { Some(Duration::ZERO) } else { timeout };
         let deadline = match timeout {
             Some(span) if !span.is_zero() => Some(Instant::now() + span),
             _ => None,
@@ -223,9 +215,7 @@ impl Selector {
                 if !registration.is_own() {
                     // Re-armed when it is asked for again.
                     registration.ready.set(0);
-                    registration
-                        .reported
-                        .set(registration.reported.get() & !bits);
+                    registration.reported.set(registration.reported.get() & !bits);
                 }
             }
             Mode::EpollEdge => registration.ready.set(0),

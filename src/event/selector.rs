@@ -72,9 +72,7 @@ impl Selector {
     /// Whether no registration asks for anything. Mostly the first one does.
     pub(crate) fn asks_nothing(&self) -> bool {
         let table = self.table.borrow();
-        !table
-            .iter()
-            .any(|(_, registration)| registration.alive.get() && registration.asked.get() != 0)
+        !table.iter().any(|(_, registration)| registration.alive.get() && registration.asked.get() != 0)
     }
 
     pub(crate) fn has_waker(&self) -> bool {
@@ -102,20 +100,11 @@ impl Selector {
     pub(crate) fn add(&self, number: RawFd, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         let kind = Kind::Foreign;
         let owner = None;
-        let entry = Entry {
-            number,
-            kind,
-            owner,
-        };
+        let entry = Entry { number, kind, owner };
         self.register(entry, asked, mode)
     }
 
-    pub(super) fn register(
-        &self,
-        entry: Entry,
-        asked: u8,
-        mode: Mode,
-    ) -> io::Result<Rc<Registration>> {
+    pub(super) fn register(&self, entry: Entry, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         let reported = match (entry.kind, asked & (READ | WRITE)) {
             (Kind::Tcp, _) => READ | WRITE,
             (_, 0) => READ,
@@ -145,14 +134,7 @@ impl Selector {
     }
 
     /// Enters a descriptor that the system takes as new.
-    fn enter(
-        &self,
-        entry: Entry,
-        generation: u32,
-        asked: u8,
-        mode: Mode,
-        reported: u8,
-    ) -> Rc<Registration> {
+    fn enter(&self, entry: Entry, generation: u32, asked: u8, mode: Mode, reported: u8) -> Rc<Registration> {
         let number = entry.number;
         let slot = self.table.borrow().vacant_key();
         // What is known under this number is a descriptor closed since.
@@ -176,20 +158,13 @@ impl Selector {
             inbox: OnceCell::new(),
         });
         self.table.borrow_mut().insert(registration.clone());
-        self.by_number
-            .borrow_mut()
-            .insert(number, registration.clone());
+        self.by_number.borrow_mut().insert(number, registration.clone());
         self.alive.set(self.alive.get() + 1);
         registration
     }
 
     /// Changes what is asked for.
-    pub(crate) fn modify(
-        &self,
-        registration: &Rc<Registration>,
-        asked: u8,
-        mode: Mode,
-    ) -> io::Result<()> {
+    pub(crate) fn modify(&self, registration: &Rc<Registration>, asked: u8, mode: Mode) -> io::Result<()> {
         let before = (registration.asked.get(), registration.mode.get());
         registration.asked.set(asked);
         registration.mode.set(mode);
@@ -207,8 +182,7 @@ impl Selector {
         if wanted & !registration.reported.get() != 0 {
             return self.report(registration, registration.reported.get() | wanted);
         }
-        let remembered =
-            registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
+        let remembered = registration.is_own() && matches!(mode, Mode::Level | Mode::Once | Mode::Epoll);
         if remembered {
             self.enqueue(registration);
         } else if wanted != 0 {
@@ -281,11 +255,7 @@ impl Selector {
         }
         if tell_system && registration.known.get() {
             // A descriptor closed behind our back is unknown to the system by now.
-            let _ = self
-                .poll
-                .borrow()
-                .registry()
-                .deregister(&mut SourceFd(&registration.number));
+            let _ = self.poll.borrow().registry().deregister(&mut SourceFd(&registration.number));
         }
         self.released.borrow_mut().push(registration.slot);
     }
@@ -345,12 +315,8 @@ mod tests {
 
     /// The descriptors that one wait delivers.
     fn due(selector: &Selector) -> Vec<RawFd> {
-        selector
-            .wait(Some(Duration::from_secs(5)), || false)
-            .unwrap();
-        std::iter::from_fn(|| selector.next())
-            .map(|(registration, _)| registration.number)
-            .collect()
+        selector.wait(Some(Duration::from_secs(5)), || false).unwrap();
+        std::iter::from_fn(|| selector.next()).map(|(registration, _)| registration.number).collect()
     }
 
     fn errno<T>(result: io::Result<T>) -> Option<Errno> {

@@ -85,9 +85,7 @@ impl Set {
 
     /// Sends them to this process.
     pub(crate) fn send(self) -> io::Result<()> {
-        Ok(self
-            .signals()
-            .try_for_each(|signal| kill_process(getpid(), signal))?)
+        Ok(self.signals().try_for_each(|signal| kill_process(getpid(), signal))?)
     }
 }
 
@@ -138,10 +136,8 @@ struct Dispositions {
     previous: [Option<libc::sigaction>; LAST as usize + 1],
 }
 
-static DISPOSITIONS: Mutex<Dispositions> = Mutex::new(Dispositions {
-    watchers: [0; LAST as usize + 1],
-    previous: [const { None }; LAST as usize + 1],
-});
+static DISPOSITIONS: Mutex<Dispositions> =
+    Mutex::new(Dispositions { watchers: [0; LAST as usize + 1], previous: [const { None }; LAST as usize + 1] });
 
 fn dispositions() -> MutexGuard<'static, Dispositions> {
     DISPOSITIONS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -215,12 +211,7 @@ impl Signals {
             place.caught.fetch_or(held, SeqCst);
             wake(writer.as_raw_fd());
         }
-        Ok(Signals {
-            place,
-            wanted,
-            reader,
-            _writer: writer,
-        })
+        Ok(Signals { place, wanted, reader, _writer: writer })
     }
 
     /// The descriptor that is readable when a signal came.

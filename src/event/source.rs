@@ -19,12 +19,7 @@ pub(crate) enum Target<'a> {
 
 impl Target<'_> {
     /// Registers it in a selector. `EEXIST` when it is there already.
-    pub(crate) fn join(
-        self,
-        selector: &Rc<Selector>,
-        asked: u8,
-        mode: Mode,
-    ) -> io::Result<Rc<Registration>> {
+    pub(crate) fn join(self, selector: &Rc<Selector>, asked: u8, mode: Mode) -> io::Result<Rc<Registration>> {
         match self {
             Target::Own(source) => source.join(selector, asked, mode),
             Target::Foreign(number) => selector.add(number, asked, mode),
@@ -92,19 +87,12 @@ impl Source {
     }
 
     fn entry(self: &Rc<Self>) -> Entry {
-        Entry {
-            number: self.as_raw_fd(),
-            kind: self.kind,
-            owner: Some(Rc::downgrade(self) as _),
-        }
+        Entry { number: self.as_raw_fd(), kind: self.kind, owner: Some(Rc::downgrade(self) as _) }
     }
 
     /// Registers it in a selector. `EEXIST` when it is there already.
     pub(crate) fn join(
-        self: &Rc<Self>,
-        selector: &Rc<Selector>,
-        asked: u8,
-        mode: Mode,
+        self: &Rc<Self>, selector: &Rc<Selector>, asked: u8, mode: Mode,
     ) -> io::Result<Rc<Registration>> {
         let registration = selector.register(self.entry(), asked, mode)?;
         self.link(selector, registration.clone());
@@ -113,11 +101,7 @@ impl Source {
 
     /// The same when it is new, without telling the system before something is asked for: many a connection is over by
     /// then.
-    pub(crate) fn join_later(
-        self: &Rc<Self>,
-        selector: &Rc<Selector>,
-        mode: Mode,
-    ) -> Rc<Registration> {
+    pub(crate) fn join_later(self: &Rc<Self>, selector: &Rc<Selector>, mode: Mode) -> Rc<Registration> {
         let registration = selector.register_later(self.entry(), mode);
         self.link(selector, registration.clone());
         registration
@@ -125,10 +109,7 @@ impl Source {
 
     /// A selector took it in. Those that forgot it since are dropped.
     fn link(&self, selector: &Rc<Selector>, registration: Rc<Registration>) {
-        let link = Link {
-            selector: Rc::downgrade(selector),
-            registration,
-        };
+        let link = Link { selector: Rc::downgrade(selector), registration };
         let mut links = self.links.borrow_mut();
         let old = std::mem::replace(&mut *links, Links::None);
         *links = match old {

@@ -53,13 +53,7 @@ impl Queue {
     pub(crate) fn create(&mut self, once: bool) -> Id {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
-        let slot = self.timers.insert(Timer {
-            due: NEVER,
-            order: 0,
-            entry: None,
-            generation,
-            once,
-        });
+        let slot = self.timers.insert(Timer { due: NEVER, order: 0, entry: None, generation, once });
         u64::from(generation) << 32 | slot as u64
     }
 
@@ -70,9 +64,7 @@ impl Queue {
 
     fn timer(&mut self, id: Id) -> Option<&mut Timer> {
         let generation = (id >> 32) as u32;
-        self.timers
-            .get_mut(Self::slot(id))
-            .filter(|timer| timer.generation == generation)
+        self.timers.get_mut(Self::slot(id)).filter(|timer| timer.generation == generation)
     }
 
     /// Sets a timer to fire at `due`; false when there is none of that id.
@@ -119,12 +111,7 @@ impl Queue {
         let stamp = self.counter;
         let timer = &mut self.timers[slot];
         timer.entry = Some((timer.due, stamp));
-        self.heap.push(Reverse(Entry {
-            due: timer.due,
-            order: timer.order,
-            stamp,
-            slot,
-        }));
+        self.heap.push(Reverse(Entry { due: timer.due, order: timer.order, stamp, slot }));
         if self.heap.len() > 2 * self.timers.len() + 64 {
             self.sweep();
         }
@@ -200,9 +187,7 @@ mod tests {
         queue.set(ids[1], 10);
         queue.set(ids[2], 20);
         queue.set(ids[3], 10);
-        let fired: Vec<Id> = std::iter::from_fn(|| queue.expire(30))
-            .map(|f| f.0)
-            .collect();
+        let fired: Vec<Id> = std::iter::from_fn(|| queue.expire(30)).map(|f| f.0).collect();
         assert_eq!(fired, [ids[1], ids[3], ids[0], ids[2]]);
     }
 

@@ -18,10 +18,7 @@ pub(crate) struct Waker {
 
 impl Waker {
     pub(super) fn new(inner: mio::Waker) -> Self {
-        Waker {
-            inner,
-            pending: AtomicBool::new(false),
-        }
+        Waker { inner, pending: AtomicBool::new(false) }
     }
 
     /// Wakes the selector, or ends its next wait. What was written before is visible to the thread that wakes.
@@ -48,9 +45,7 @@ pub(crate) fn handle_of(waker: &Arc<Waker>) -> usize {
     let mut guard = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     let (next, wakers) = guard.get_or_insert_with(|| (1, FxHashMap::default()));
     wakers.retain(|_, other| other.strong_count() > 0);
-    let known = wakers
-        .iter()
-        .find(|(_, other)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(waker)));
+    let known = wakers.iter().find(|(_, other)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(waker)));
     if let Some((&handle, _)) = known {
         return handle;
     }
@@ -78,9 +73,7 @@ mod tests {
         let waker = selector.waker().unwrap();
         let begin = Instant::now();
         let thread = std::thread::spawn(move || waker.wake().unwrap());
-        selector
-            .wait(Some(Duration::from_secs(20)), || false)
-            .unwrap();
+        selector.wait(Some(Duration::from_secs(20)), || false).unwrap();
         thread.join().unwrap();
         assert!(begin.elapsed() < Duration::from_secs(10));
         assert!(selector.next().is_none());
@@ -95,9 +88,7 @@ mod tests {
         }
         selector.wait(None, || false).unwrap();
         let begin = Instant::now();
-        selector
-            .wait(Some(Duration::from_millis(30)), || false)
-            .unwrap();
+        selector.wait(Some(Duration::from_millis(30)), || false).unwrap();
         assert!(begin.elapsed() >= Duration::from_millis(30));
     }
 

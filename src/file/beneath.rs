@@ -43,12 +43,7 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
 
 /// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself.
 /// `EXDEV` when a link leads out of it.
-pub(super) fn open(
-    root: BorrowedFd<'_>,
-    name: &Path,
-    path: &[u8],
-    aim: Aim,
-) -> Result<OwnedFd, Errno> {
+pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], aim: Aim) -> Result<OwnedFd, Errno> {
     match by_kernel(root, path, aim) {
         // A link with an absolute target may still end inside.
         Err(Errno::XDEV) => {
@@ -82,10 +77,8 @@ fn by_kernel(_: BorrowedFd<'_>, _: &[u8], _: Aim) -> Result<OwnedFd, Errno> {
 
 /// The folder `name` without links, and where a path leads to in it; `EXDEV` when that is outside.
 fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
-    let canonical = |path: &Path| {
-        path.canonicalize()
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT))
-    };
+    let canonical =
+        |path: &Path| path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT));
     let root = canonical(name)?;
     let target = canonical(&root.join(OsStr::from_bytes(path)))?;
     match target.strip_prefix(&root) {

@@ -39,11 +39,7 @@ impl Folder {
         }
         let path = std::path::absolute(OsStr::from_bytes(path)).map_err(Refusal::System)?;
         let root = Some(open_root(&path)?);
-        Ok(Folder {
-            path,
-            root,
-            checked: Instant::now(),
-        })
+        Ok(Folder { path, root, checked: Instant::now() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -100,11 +96,7 @@ impl Folder {
             self.follow_path()?;
         }
         let root = self.root.as_ref().ok_or(Refusal::Closed)?;
-        Ok(Facts::from_status(&fs::statat(
-            root,
-            path,
-            AtFlags::empty(),
-        )?))
+        Ok(Facts::from_status(&fs::statat(root, path, AtFlags::empty())?))
     }
 
     /// What is in the directory `path`, `most` entries at most, directories first, then by name. A link has the facts of

@@ -25,10 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 /// Flags of every opening: a fifo without a writer must not wait, a terminal must not become the process's own.
-const QUIET: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
+const QUIET: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Flags of an opening that only tells what a path leads to.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -153,10 +150,7 @@ impl OpenFile {
     fn adopt(file: OwnedFd) -> Result<OpenFile, Refusal> {
         let facts = Facts::from_status(&fs::fstat(&file)?);
         match facts.kind {
-            Kind::File | Kind::Directory => Ok(OpenFile {
-                file: Some(Rc::new(file)),
-                facts,
-            }),
+            Kind::File | Kind::Directory => Ok(OpenFile { file: Some(Rc::new(file)), facts }),
             _ => Err(Refusal::NotAFile),
         }
     }
@@ -182,12 +176,7 @@ impl OpenFile {
 }
 
 /// Appends up to `most` bytes of a file from `offset` to `out`. Returns how many there were, 0 at the end.
-pub(crate) fn read_at(
-    file: BorrowedFd<'_>,
-    out: &mut Vec<u8>,
-    most: usize,
-    offset: u64,
-) -> io::Result<usize> {
+pub(crate) fn read_at(file: BorrowedFd<'_>, out: &mut Vec<u8>, most: usize, offset: u64) -> io::Result<usize> {
     let start = out.len();
     out.resize(start + most, 0);
     let room = &mut out[start..];

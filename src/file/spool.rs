@@ -39,9 +39,8 @@ enum Content {
 fn fresh_name(dir: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let time = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |passed| passed.subsec_nanos());
+    let time =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |passed| passed.subsec_nanos());
     dir.join(format!(".lio-{}-{count}-{time:x}", std::process::id()))
 }
 
@@ -50,9 +49,7 @@ fn fresh_name(dir: &Path) -> PathBuf {
 fn open_nameless(dir: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666))
-        .ok()?
-        .into();
+    let file = fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?.into();
     // Linking it goes by that name.
     std::fs::symlink_metadata(path_of_descriptor(&file)).ok()?;
     Some(file)
@@ -87,11 +84,7 @@ fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
 impl Spool {
     /// An empty file, in the file system of `dir` as soon as it is on disk.
     pub(crate) fn new(dir: &Path) -> Self {
-        Self {
-            dir: dir.to_path_buf(),
-            content: Content::Memory(Vec::new()),
-            size: 0,
-        }
+        Self { dir: dir.to_path_buf(), content: Content::Memory(Vec::new()), size: 0 }
     }
 
     /// The file on disk, made when there is none yet, and its path.
@@ -217,10 +210,7 @@ mod tests {
         assert_eq!(content(&spool), b"one two");
         spool.on_disk().expect("store");
         assert_eq!(content(&spool), b"one two", "on disk");
-        assert_eq!(
-            std::fs::read(spool.path().expect("a path")).expect("by its path"),
-            b"one two"
-        );
+        assert_eq!(std::fs::read(spool.path().expect("a path")).expect("by its path"), b"one two");
         let kept = dir.join("kept");
         spool.link(&kept, false).expect("link");
         let again = spool.link(&kept, false).expect_err("exists");

@@ -15,11 +15,7 @@ struct Site(PathBuf);
 impl Site {
     fn new() -> Site {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "lio-file-{}-{}",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
+        let name = format!("lio-file-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let base = std::env::temp_dir().join(name);
         let root = base.join("root");
         fs::create_dir_all(root.join("sub/deep")).unwrap();
@@ -42,9 +38,7 @@ impl Site {
     }
 
     fn folder(&self) -> Folder {
-        Folder::open(self.root().as_os_str().as_encoded_bytes())
-            .ok()
-            .unwrap()
+        Folder::open(self.root().as_os_str().as_encoded_bytes()).ok().unwrap()
     }
 }
 
@@ -112,12 +106,9 @@ fn the_same_holds_where_the_kernel_does_not_help() {
     let site = Site::new();
     for (path, expected) in PATHS {
         let checked = beneath::check(path.as_bytes());
-        let opened = checked.and_then(|()| {
-            beneath::by_name(&site.root(), path.as_bytes(), Aim::Read).map_err(Refusal::from)
-        });
-        let got = opened
-            .map(|file| Facts::of(file).unwrap().size)
-            .map_err(code);
+        let opened =
+            checked.and_then(|()| beneath::by_name(&site.root(), path.as_bytes(), Aim::Read).map_err(Refusal::from));
+        let got = opened.map(|file| Facts::of(file).unwrap().size).map_err(code);
         assert_eq!(got, *expected, "{path:?}");
     }
 }
@@ -126,14 +117,8 @@ fn the_same_holds_where_the_kernel_does_not_help() {
 fn what_could_make_a_loop_wait_is_refused_at_once() {
     let site = Site::new();
     let path = site.root().join("fifo");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &path,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .unwrap();
     let refusal = |opened: Result<OpenFile, Refusal>| code(opened.err().unwrap());
     let fifo = OpenFile::open(path.as_os_str().as_encoded_bytes());
     assert_eq!(refusal(fifo), "not a file");
@@ -146,10 +131,8 @@ fn a_listing_has_directories_first_and_nothing_that_leads_outside() {
     let site = Site::new();
     fs::write(site.root().join("B.txt"), "").unwrap();
     let (entries, more) = site.folder().list(b"", 100).ok().unwrap();
-    let names: Vec<(&str, Kind)> = entries
-        .iter()
-        .map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.facts.kind))
-        .collect();
+    let names: Vec<(&str, Kind)> =
+        entries.iter().map(|entry| (std::str::from_utf8(&entry.name).unwrap(), entry.facts.kind)).collect();
     let expected = [
         ("sub", Kind::Directory),
         ("a.txt", Kind::File),
@@ -173,9 +156,7 @@ fn a_folder_is_what_its_path_leads_to_once_the_look_is_due() {
     fs::write(next.join("a.txt"), "a new one").unwrap();
     let link = site.0.join("current");
     symlink(site.root(), &link).unwrap();
-    let mut folder = Folder::open(link.as_os_str().as_encoded_bytes())
-        .ok()
-        .unwrap();
+    let mut folder = Folder::open(link.as_os_str().as_encoded_bytes()).ok().unwrap();
     assert_eq!(folder.open_beneath(b"a.txt").ok().unwrap().facts().size, 1);
     fs::remove_file(&link).unwrap();
     symlink(&next, &link).unwrap();

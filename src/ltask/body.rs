@@ -6,9 +6,7 @@ use super::service::Service;
 use super::statistics::Statistics;
 use super::system::System;
 use super::watch;
-use crate::lua::{
-    Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then,
-};
+use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then};
 use crate::task::Tasks;
 use std::sync::Arc;
 
@@ -34,11 +32,7 @@ impl Vm<Service> {
         let service = Service::new(system.clone(), id, statistics.clone());
         let mut body = Vm::for_service(service, watch::interrupted)
             .ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        system
-            .services
-            .prepare
-            .iter()
-            .try_for_each(|step| body.run(*step))?;
+        system.services.prepare.iter().try_for_each(|step| body.run(*step))?;
         system.slots().describe(id, statistics);
         Ok(body)
     }
@@ -85,11 +79,7 @@ impl Vm<Service> {
 
     fn report_failure(&mut self, reason: &str) {
         self.failed = true;
-        let text = format!(
-            "service {} ({}) error: {reason}",
-            self.id,
-            self.statistics.label()
-        );
+        let text = format!("service {} ({}) error: {reason}", self.id, self.statistics.label());
         self.system().log_text(self.id, &text);
     }
 

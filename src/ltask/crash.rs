@@ -12,13 +12,7 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
-const SIGNALS: [c_int; 5] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGABRT,
-];
+const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 
 static FILE: AtomicI32 = AtomicI32::new(-1);
 static WATCHES: AtomicPtr<Watch> = AtomicPtr::new(std::ptr::null_mut());
@@ -53,10 +47,7 @@ pub(crate) fn watch(system: &Arc<System>) -> Result<(), String> {
 pub(crate) fn forget(system: &Arc<System>) {
     let mine = system.watches.as_ptr().cast_mut();
     let null = std::ptr::null_mut();
-    if WATCHES
-        .compare_exchange(mine, null, Ordering::SeqCst, Ordering::SeqCst)
-        .is_err()
-    {
+    if WATCHES.compare_exchange(mine, null, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;
     }
     for number in SIGNALS {

@@ -20,10 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// More than 30 years.
-const LONGEST: Timespec = Timespec {
-    tv_sec: 1_000_000_000,
-    tv_nsec: 0,
-};
+const LONGEST: Timespec = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
 
 /// See the file's head.
 pub(crate) struct Event {
@@ -49,12 +46,7 @@ impl Event {
     /// A new one, not rung.
     pub(crate) fn new() -> io::Result<Arc<Event>> {
         let (reader, writer) = open()?;
-        Ok(Arc::new(Event {
-            reader,
-            writer,
-            rung: AtomicBool::new(false),
-            touched: AtomicBool::new(false),
-        }))
+        Ok(Arc::new(Event { reader, writer, rung: AtomicBool::new(false), touched: AtomicBool::new(false) }))
     }
 
     /// Its descriptor, for a selector.

@@ -29,12 +29,7 @@ pub(crate) fn external_sender(system: &Arc<System>) -> (Light, Light) {
     (Light(send_external as *const () as usize), context(system))
 }
 
-unsafe extern "C" fn log_from_c(
-    system: *mut c_void,
-    id: ServiceId,
-    data: *mut c_void,
-    size: usize,
-) {
+unsafe extern "C" fn log_from_c(system: *mut c_void, id: ServiceId, data: *mut c_void, size: usize) {
     // SAFETY: C code has the address from `context`, and stops before the system goes; the panic ends here.
     let system = unsafe { &*system.cast::<System>() };
     let payload = Payload::adopt(data.expose_provenance(), size);

@@ -154,9 +154,6 @@ impl Library {
     /// Queues a message behind those that wait for room at its receiver.
     pub(crate) fn queue(&mut self, message: Message, ticket: i64) {
         let waiting = Waiting { message, ticket };
-        self.outbox
-            .entry(waiting.message.to)
-            .or_default()
-            .push_back(waiting);
+        self.outbox.entry(waiting.message.to).or_default().push_back(waiting);
     }
 }

@@ -16,12 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Makes a service in a place that was opened for it. On failure the place is freed; the error is a
 /// message.
-pub(crate) fn make(
-    system: &Arc<System>,
-    id: ServiceId,
-    label: &str,
-    main: Chunk<'_>,
-) -> Result<Body, String> {
+pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<Body, String> {
     let made = Body::new(system, id, label).and_then(|mut body| {
         body.set_main(main)?;
         Ok(body)
@@ -104,30 +99,18 @@ pub(crate) fn retire(system: &System, mut service: Body) {
 }
 
 fn note_unanswered(service: &mut Service, left: &[Message]) {
-    let mut unanswered = service
-        .statistics
-        .unanswered
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut unanswered = service.statistics.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
     let mut waiting = std::mem::take(&mut service.unanswered);
     unanswered.extend(waiting.drain());
-    unanswered.extend(
-        left.iter()
-            .filter(|message| message.wants_answer())
-            .map(|message| (message.from, message.session)),
-    );
+    unanswered
+        .extend(left.iter().filter(|message| message.wants_answer()).map(|message| (message.from, message.session)));
     drop(unanswered);
 }
 
 /// Takes the requests that died with a service.
 fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     system.statistics(id).map_or_else(Vec::new, |statistics| {
-        std::mem::take(
-            &mut *statistics
-                .unanswered
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        std::mem::take(&mut *statistics.unanswered.lock().unwrap_or_else(PoisonError::into_inner))
     })
 }
 

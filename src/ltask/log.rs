@@ -39,20 +39,10 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn new(service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload) -> Entry {
-        Entry {
-            time: centiseconds(),
-            service,
-            statistics,
-            payload,
-        }
+        Entry { time: centiseconds(), service, statistics, payload }
     }
 
-    fn text(
-        service: ServiceId,
-        statistics: Option<Arc<Statistics>>,
-        level: &[u8],
-        text: &str,
-    ) -> Entry {
+    fn text(service: ServiceId, statistics: Option<Arc<Statistics>>, level: &[u8], text: &str) -> Entry {
         let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
         Entry::new(service, statistics, payload)
     }
@@ -82,9 +72,7 @@ pub(crate) struct Pushed {
 
 /// Centiseconds since the epoch.
 pub(crate) fn centiseconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| (time.as_millis() / 10) as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| (time.as_millis() / 10) as u64)
 }
 
 /// The last line of a service.
@@ -235,11 +223,7 @@ impl Log {
 
     /// Adds an entry, counts it, or drops it. `now` is the monotonic time in nanoseconds.
     pub(crate) fn push(
-        &self,
-        service: ServiceId,
-        statistics: Option<Arc<Statistics>>,
-        payload: Payload,
-        repetition: Repetition,
+        &self, service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload, repetition: Repetition,
         now: u64,
     ) -> Pushed {
         let mut queue = lock(&self.queue);
@@ -333,9 +317,7 @@ mod tests {
     /// What is in the log: services, levels and texts. A packed short string is one byte and the text.
     fn take(log: &Log) -> Vec<(ServiceId, String)> {
         let entries = std::iter::from_fn(|| log.pop());
-        entries
-            .map(|entry| (entry.service, text_of(&entry)))
-            .collect()
+        entries.map(|entry| (entry.service, text_of(&entry))).collect()
     }
 
     fn text_of(entry: &Entry) -> String {
@@ -343,9 +325,7 @@ mod tests {
         let bytes = entry.payload.as_slice();
         let rest = bytes.strip_prefix(head.as_slice()).expect("an error");
         let text = String::from_utf8_lossy(rest);
-        text.chars()
-            .skip_while(|one| !one.is_ascii_alphanumeric())
-            .collect()
+        text.chars().skip_while(|one| !one.is_ascii_alphanumeric()).collect()
     }
 
     fn told(texts: &[(ServiceId, &str)]) -> Vec<(ServiceId, String)> {
@@ -389,17 +369,9 @@ mod tests {
             say(&log, service, "same", 0);
         }
         say(&log, 5, "other", 0);
-        let want = [
-            (5, "same"),
-            (6, "same"),
-            (5, "last message repeated 2 times"),
-            (5, "other"),
-        ];
+        let want = [(5, "same"), (6, "same"), (5, "last message repeated 2 times"), (5, "other")];
         assert_eq!(take(&log), told(&want));
-        assert_eq!(
-            text_of(&log.pop_last().unwrap()),
-            "last message repeated 1 time"
-        );
+        assert_eq!(text_of(&log.pop_last().unwrap()), "last message repeated 1 time");
         assert!(log.pop_last().is_none());
     }
 
@@ -407,10 +379,7 @@ mod tests {
     fn a_count_is_due_after_a_second_and_begins_again() {
         let log = Log::new(100);
         log.set_reader(9);
-        let first = Pushed {
-            reader: Some(9),
-            is_due: false,
-        };
+        let first = Pushed { reader: Some(9), is_due: false };
         assert_eq!(say(&log, 5, "same", 7), first);
         assert_eq!(take(&log).len(), 1);
         assert_eq!(log.due(), u64::MAX);
@@ -448,12 +417,7 @@ mod tests {
         let log = Log::new(8);
         let mut lines = 0;
         for round in 0..500u32 {
-            say(
-                &log,
-                1 + round * 7 % 40,
-                ["a", "b"][(round % 3 / 2) as usize],
-                0,
-            );
+            say(&log, 1 + round * 7 % 40, ["a", "b"][(round % 3 / 2) as usize], 0);
             if round % 5 == 0 {
                 lines += stands_for(log.pop());
             }

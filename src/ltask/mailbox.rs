@@ -225,11 +225,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
 
     /// Ready → Running: the body, and in `batch` (which may hold unread ones) what has arrived. None
     /// when the entry in the ready queue is out of date.
-    pub(crate) fn begin(
-        &self,
-        id: u32,
-        fill: impl FnOnce(&mut B) -> &mut VecDeque<M>,
-    ) -> Option<B> {
+    pub(crate) fn begin(&self, id: u32, fill: impl FnOnce(&mut B) -> &mut VecDeque<M>) -> Option<B> {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Ready {
             return None;
@@ -401,10 +397,6 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     /// How full it is.
     pub(crate) fn level(&self) -> Level {
         let inner = lock(&self.inner);
-        Level {
-            received: inner.received,
-            queued: inner.queue.len() + self.left().1,
-            most: inner.most,
-        }
+        Level { received: inner.received, queued: inner.queue.len() + self.left().1, most: inner.most }
     }
 }

@@ -81,10 +81,7 @@ impl AsRef<[u8]> for Payload {
 }
 
 impl Payload {
-    pub(crate) const EMPTY: Payload = Payload(Borrowed {
-        pointer: std::ptr::null_mut(),
-        size: 0,
-    });
+    pub(crate) const EMPTY: Payload = Payload(Borrowed { pointer: std::ptr::null_mut(), size: 0 });
 
     /// A copy of the bytes; `None` without memory.
     #[inline]
@@ -156,13 +153,7 @@ pub(crate) struct Message {
 impl Message {
     /// A message without a payload.
     pub(crate) fn bare(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
-        Message {
-            from,
-            to,
-            session,
-            kind,
-            payload: Payload::EMPTY,
-        }
+        Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
     /// Whether somebody waits for its answer.

@@ -27,10 +27,7 @@ impl Early {
             .name("lio-preinit".into())
             .spawn(move || {
                 let mut outcome = Outcome::Yielded;
-                while outcome == Outcome::Yielded
-                    && !seen.load(Ordering::Acquire)
-                    && !system.is_quitting()
-                {
+                while outcome == Outcome::Yielded && !seen.load(Ordering::Acquire) && !system.is_quitting() {
                     outcome = service.run_slice(Some(true));
                 }
                 (service, outcome)
@@ -54,12 +51,7 @@ impl Early {
     }
 
     /// Stops the thread of `name`; the VM is service `id` now.
-    pub(crate) fn finish(
-        system: &System,
-        Light(name): Light,
-        id: ServiceId,
-        label: &str,
-    ) -> Result<Body, String> {
+    pub(crate) fn finish(system: &System, Light(name): Light, id: ServiceId, label: &str) -> Result<Body, String> {
         let Some(early) = lock(&system.early).remove(&name) else {
             return Err("preinit: there is no such VM".into());
         };
@@ -67,9 +59,7 @@ impl Early {
             return Err("preinit: the thread has panicked".into());
         };
         if outcome != Outcome::Yielded {
-            return Err(format!(
-                "preinit: the main function of {label} has ended already"
-            ));
+            return Err(format!("preinit: the main function of {label} has ended already"));
         }
         service.id = id;
         service.statistics.set_label(label);

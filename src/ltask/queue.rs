@@ -25,13 +25,7 @@ pub(crate) struct Queue {
 impl Queue {
     /// The queue of worker `number`.
     pub(crate) fn new(number: usize, deque: Deque<ServiceId>) -> Queue {
-        Queue {
-            number,
-            deque,
-            handed: Cell::new(0),
-            turn: Cell::new(0),
-            quiet: Cell::new(false),
-        }
+        Queue { number, deque, handed: Cell::new(0), turn: Cell::new(0), quiet: Cell::new(false) }
     }
 
     /// A service that this worker's slice made ready: it runs next here, and the one that should have
@@ -100,10 +94,7 @@ impl Queue {
             self.quiet.set(true);
         }
         self.handed.set(0);
-        self.deque
-            .pop()
-            .or_else(|| ready.take_bound(self.number))
-            .or_else(|| self.take_injected(ready))
+        self.deque.pop().or_else(|| ready.take_bound(self.number)).or_else(|| self.take_injected(ready))
     }
 
     /// Half of what another worker has comes here; the first of it is to run now.
@@ -117,18 +108,12 @@ impl Queue {
     /// Out of work: looks for some everywhere, and sleeps until there is some. `is_over` ends that; then
     /// there is none. `woken` is called after each sleep.
     pub(crate) fn search(
-        &self,
-        ready: &Ready,
-        sleepers: &Sleepers,
-        is_over: impl Fn() -> bool,
-        woken: impl Fn(),
+        &self, ready: &Ready, sleepers: &Sleepers, is_over: impl Fn() -> bool, woken: impl Fn(),
     ) -> Option<ServiceId> {
         sleepers.search();
         loop {
             for _ in 0..SEARCHES {
-                let found = self
-                    .choose(ready)
-                    .or_else(|| ready.steal(self.number, &self.deque));
+                let found = self.choose(ready).or_else(|| ready.steal(self.number, &self.deque));
                 if found.is_some() || is_over() {
                     // Announces what is left in the deque as well.
                     self.quiet.set(false);

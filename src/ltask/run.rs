@@ -19,10 +19,7 @@ const STACK: usize = 4 << 20;
 /// Starts a thread that is joined when the system ends. `counted`: the timekeeper waits for its end. The
 /// error is a message; then `body` was not run.
 fn spawn(
-    system: &Arc<System>,
-    name: String,
-    counted: bool,
-    body: impl FnOnce(&Arc<System>) + Send + 'static,
+    system: &Arc<System>, name: String, counted: bool, body: impl FnOnce(&Arc<System>) + Send + 'static,
 ) -> Result<(), String> {
     let shared = system.clone();
     if counted {
@@ -171,9 +168,7 @@ fn live(system: &Arc<System>, mut service: Body, watch: &Watch) {
         let again = std::mem::take(&mut service.again);
         if !again && service.batch.is_empty() && !service.refill() && !exclusive {
             let id = service.id;
-            service
-                .batch
-                .push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
+            service.batch.push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
         }
         service.began = monotonic_nanos();
         watch.begin(service.id);
@@ -238,9 +233,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
     let service = slot.and_then(|slot| slot.mailbox.detach(id, event.clone()));
     let (Some(mut service), Some(slot)) = (service, slot) else {
-        return Err(format!(
-            "service {id} is not there, or has a thread already"
-        ));
+        return Err(format!("service {id} is not there, or has a thread already"));
     };
     match service.event.clone() {
         // Of a VM that took a descriptor before it was a service, and may have a selector on it.

@@ -106,20 +106,13 @@ fn a_panic_out_of_a_vm_that_closes_ends_its_service_and_the_worker_lives() {
 }
 
 fn ends_alone(code: &str) {
-    let config = Config {
-        worker: 1,
-        ..Config::default()
-    };
+    let config = Config { worker: 1, ..Config::default() };
     let system = System::new(config, <Builtin as Environment>::SERVICES).expect("a system");
     // Nobody is root: what died with the service is answered at once.
     assert_eq!(system.slots().open(1), Some(1));
     lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);
-    let asker = add(
-        &system,
-        "asker",
-        &ASKER.replace("VICTIM", &victim.to_string()),
-    );
+    let asker = add(&system, "asker", &ASKER.replace("VICTIM", &victim.to_string()));
     for session in [5, 6] {
         let request = Message::bare(asker, victim, session, kind::REQUEST);
         assert!(system.post(request, 0).is_ok());

@@ -31,12 +31,7 @@ impl Sleepers {
     /// Beds for `workers` workers, all awake.
     pub(crate) fn new(workers: usize) -> Self {
         Sleepers {
-            beds: (0..workers)
-                .map(|_| Bed {
-                    woken: Mutex::new(false),
-                    alarm: Condvar::new(),
-                })
-                .collect(),
+            beds: (0..workers).map(|_| Bed { woken: Mutex::new(false), alarm: Condvar::new() }).collect(),
             asleep: Mutex::new(Vec::with_capacity(workers)),
             sleeping: AtomicU32::new(0),
             searching: AtomicU32::new(0),
@@ -47,8 +42,7 @@ impl Sleepers {
     /// awake.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) > 0
-        {
+        if self.sleeping.load(Ordering::Relaxed) == 0 || self.searching.load(Ordering::Relaxed) > 0 {
             return;
         }
         let mut asleep = lock(&self.asleep);

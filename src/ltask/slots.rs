@@ -31,10 +31,7 @@ pub(crate) struct Slot {
 impl Slot {
     /// What is known of the service from outside: label, figures.
     pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
-        self.statistics
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.statistics.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -72,12 +69,7 @@ impl Slots {
             bits: places.trailing_zeros(),
             most,
             queue,
-            places: Mutex::new(Places {
-                freed: VecDeque::new(),
-                fresh: 1,
-                taken: Vec::new(),
-                living: 0,
-            }),
+            places: Mutex::new(Places { freed: VecDeque::new(), fresh: 1, taken: Vec::new(), living: 0 }),
         }
     }
 
@@ -95,12 +87,7 @@ impl Slots {
     fn make(&self, id: ServiceId) -> &Slot {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get_or_init(|| {
-            (0..CHUNK)
-                .map(|_| Slot {
-                    mailbox: Mailbox::new(self.queue),
-                    statistics: Mutex::new(None),
-                })
-                .collect()
+            (0..CHUNK).map(|_| Slot { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) }).collect()
         });
         &chunk[place % CHUNK]
     }
@@ -130,10 +117,7 @@ impl Slots {
         if id != 0
             && let Some(slot) = self.get(id)
         {
-            *slot
-                .statistics
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(statistics);
+            *slot.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Some(statistics);
         }
     }
 
@@ -145,10 +129,7 @@ impl Slots {
         if !slot.mailbox.free(id) {
             return false;
         }
-        *slot
-            .statistics
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        *slot.statistics.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.living -= 1;
         let generation = (id.wrapping_add(1 << self.bits)) >> self.bits;
@@ -159,10 +140,7 @@ impl Slots {
 
     /// Every place that was ever used.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Slot> {
-        self.chunks
-            .iter()
-            .filter_map(|chunk| chunk.get())
-            .flat_map(|chunk| chunk.iter())
+        self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
 }
 

@@ -96,19 +96,14 @@ impl System {
         let debuglog = match config.debuglog.as_deref() {
             Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
             Some(path) => {
-                let file =
-                    File::create(path).map_err(|error| format!("debuglog {path}: {error}"))?;
+                let file = File::create(path).map_err(|error| format!("debuglog {path}: {error}"))?;
                 Some(Mutex::new(Box::new(file) as Box<_>))
             }
             None => None,
         };
         let event = || Event::new().map_err(|error| format!("eventfd: {error}"));
         let finished = event()?;
-        let main = MainQueue {
-            services: Mutex::new(VecDeque::new()),
-            arrived: event()?,
-            watch: Watch::default(),
-        };
+        let main = MainQueue { services: Mutex::new(VecDeque::new()), arrived: event()?, watch: Watch::default() };
         Ok(Arc::new(System {
             slots: Slots::new(config.max_service, config.queue),
             ready,
@@ -155,11 +150,7 @@ impl System {
 
     /// Posts a message. One that is refused comes back; when that is for want of room, `sender` (if not
     /// 0) gets a ROOM message as soon as there is some.
-    pub(crate) fn post(
-        &self,
-        message: Message,
-        sender: ServiceId,
-    ) -> Result<(), (Message, Refusal)> {
+    pub(crate) fn post(&self, message: Message, sender: ServiceId) -> Result<(), (Message, Refusal)> {
         let to = message.to;
         let Some(slot) = self.slots.get(to) else {
             return Err((message, Refusal::Missing));
@@ -265,10 +256,7 @@ impl System {
             to: ROOT,
             session: 0,
             kind: kind::REQUEST,
-            payload: Payload::of(&[
-                Value::String(b"external"),
-                Value::Pointer(data.expose_provenance()),
-            ]),
+            payload: Payload::of(&[Value::String(b"external"), Value::Pointer(data.expose_provenance())]),
         };
         let taken = self.post(message, 0).is_ok();
         if !taken {
@@ -293,13 +281,7 @@ impl System {
     }
 
     /// The same with a level, and with the statistics of a service that may be dead.
-    pub(crate) fn log_at(
-        &self,
-        level: &[u8],
-        service: ServiceId,
-        statistics: Option<Arc<Statistics>>,
-        text: &str,
-    ) {
+    pub(crate) fn log_at(&self, level: &[u8], service: ServiceId, statistics: Option<Arc<Statistics>>, text: &str) {
         if !self.log.is_read() {
             // A failure has no caller to go to any more.
             let _ = writeln!(std::io::stderr(), "{text}");
@@ -315,11 +297,7 @@ impl System {
     }
 
     fn add_to_log(
-        &self,
-        service: ServiceId,
-        statistics: Option<Arc<Statistics>>,
-        payload: Payload,
-        repetition: Repetition,
+        &self, service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload, repetition: Repetition,
     ) {
         let now = monotonic_nanos();
         let pushed = self.log.push(service, statistics, payload, repetition, now);
@@ -373,13 +351,8 @@ impl System {
         }
         let id = Value::Integer(i64::from(service));
         let values = [Value::String(b"held"), id, Value::Boolean(is_held)];
-        let message = Message {
-            from: SYSTEM,
-            to: reader,
-            session: 0,
-            kind: kind::SYSTEM,
-            payload: Payload::of(&values),
-        };
+        let message =
+            Message { from: SYSTEM, to: reader, session: 0, kind: kind::SYSTEM, payload: Payload::of(&values) };
         // One that has died wants nothing any more.
         let _ = self.post(message, 0);
     }
@@ -423,8 +396,6 @@ impl System {
     pub(crate) fn sleep(&self, time: Duration) {
         let guard = lock(&self.quit_lock);
         // Nothing is to be done about a poisoned lock but to go on.
-        let _ = self
-            .quit_bell
-            .wait_timeout_while(guard, time, |()| !self.is_quitting());
+        let _ = self.quit_bell.wait_timeout_while(guard, time, |()| !self.is_quitting());
     }
 }

@@ -5,10 +5,7 @@ pub(crate) fn nanos(clock: i32) -> u64 {
     if clock == 0 {
         return 0;
     }
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the system writes to `time`; a clock of a thread that has gone is an error.
     match unsafe { libc::clock_gettime(clock as libc::clockid_t, &mut time) } {
         0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,

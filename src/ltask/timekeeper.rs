@@ -197,12 +197,7 @@ fn look(system: &Arc<System>, seen: &mut [Seen], now: u64) -> bool {
             if before.was_logged(watch) {
                 recovered(system, before, now);
             }
-            *before = Seen {
-                turn,
-                since: now,
-                service: service.unwrap_or(0),
-                ..Seen::default()
-            };
+            *before = Seen { turn, since: now, service: service.unwrap_or(0), ..Seen::default() };
             running += usize::from(service.is_some());
             continue;
         }
@@ -255,15 +250,8 @@ fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> 
             if before.held {
                 system.tell_held(before.service, false);
             }
-            *before = Seen {
-                turn,
-                waits,
-                since: now,
-                service: service.unwrap_or(0),
-                spent,
-                last: spent,
-                ..Seen::default()
-            };
+            *before =
+                Seen { turn, waits, since: now, service: service.unwrap_or(0), spent, last: spent, ..Seen::default() };
             busy |= is_awake;
             continue;
         }
@@ -273,13 +261,7 @@ fn look_at_own(system: &System, own: &mut Vec<(Arc<Watch>, Seen)>, now: u64) -> 
             before.held = true;
             system.tell_held(before.service, true);
         }
-        watchdog(
-            system,
-            watch,
-            before,
-            spent.saturating_sub(before.spent),
-            now,
-        );
+        watchdog(system, watch, before, spent.saturating_sub(before.spent), now);
     }
     busy
 }
@@ -356,10 +338,8 @@ fn abandon(system: &System) {
     let watches = system.watches.iter().chain([&system.main.watch]);
     for (_, service) in watches.map(Watch::look) {
         if let Some(id) = service {
-            let text = format!(
-                "service {id} ({}) does not end; it is left behind",
-                label(system.statistics(id).as_deref())
-            );
+            let text =
+                format!("service {id} ({}) does not end; it is left behind", label(system.statistics(id).as_deref()));
             system.log_text(id, &text);
         }
     }

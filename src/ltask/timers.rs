@@ -64,13 +64,7 @@ impl Timers {
         if let Some(first) = head.and_then(|first| inner.entries[first].as_mut()) {
             first.before = slot;
         }
-        inner.entries[slot] = Some(Entry {
-            id,
-            service,
-            session,
-            before: NONE,
-            after: head.unwrap_or(NONE),
-        });
+        inner.entries[slot] = Some(Entry { id, service, session, before: NONE, after: head.unwrap_or(NONE) });
         (id, due < inner.planned)
     }
 
@@ -129,10 +123,7 @@ impl Timers {
                 continue;
             };
             inner.unchain(entry);
-            out.push(Due {
-                service: entry.service,
-                session: entry.session,
-            });
+            out.push(Due { service: entry.service, session: entry.session });
         }
     }
 
@@ -222,9 +213,7 @@ mod tests {
     #[test]
     fn a_cancelled_timer_does_not_come_and_its_neighbours_do() {
         let timers = Timers::default();
-        let ids: Vec<u64> = (0..5)
-            .map(|at| timers.add(7, at, 10 + at as u64).0)
-            .collect();
+        let ids: Vec<u64> = (0..5).map(|at| timers.add(7, at, 10 + at as u64).0).collect();
         timers.cancel(7, ids[0]);
         timers.cancel(7, ids[2]);
         timers.cancel(7, ids[2]);

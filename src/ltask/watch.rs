@@ -68,10 +68,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Of a thread whose CPU time counts.
     pub(crate) fn with_clock(clock: i32) -> Watch {
-        Watch {
-            clock,
-            ..Watch::default()
-        }
+        Watch { clock, ..Watch::default() }
     }
 
     /// The calling thread is the one to watch.
@@ -138,10 +135,7 @@ fn log(service: &Service, traceback: &str) {
     let own = super::system::lock(&system.own_watches).clone();
     let watch = match worker::number() {
         Some(number) => system.watches.get(number),
-        None => own
-            .iter()
-            .find(|watch| watch.service.load(Ordering::Relaxed) == service.id)
-            .map(|watch| &**watch),
+        None => own.iter().find(|watch| watch.service.load(Ordering::Relaxed) == service.id).map(|watch| &**watch),
     };
     // On a thread of its own a slice is mostly waiting.
     let since = watch.map_or(0, |watch| watch.since.load(Ordering::Relaxed));
@@ -154,8 +148,6 @@ fn log(service: &Service, traceback: &str) {
     );
     system.log_text(service.id, &text);
     if let Some(watch) = watch {
-        watch
-            .reported
-            .store(watch.turn.load(Ordering::Relaxed), Ordering::Release);
+        watch.reported.store(watch.turn.load(Ordering::Relaxed), Ordering::Release);
     }
 }

@@ -97,12 +97,8 @@ impl Worker {
     /// Out of work: takes from others, or sleeps until there is some.
     fn rest(&self, system: &Arc<System>) {
         self.ended.set(0);
-        let found = self.queue.search(
-            &system.ready,
-            &system.sleepers,
-            || system.is_quitting(),
-            || system.keeper.stir(),
-        );
+        let found =
+            self.queue.search(&system.ready, &system.sleepers, || system.is_quitting(), || system.keeper.stir());
         if let Some(id) = found {
             self.slice(system, id);
         }

@@ -40,10 +40,7 @@ impl Call<'_> {
     /// Of the running function, with room for `room` values.
     #[inline(always)]
     pub(super) fn new(raw: State, room: c_int) -> Self {
-        Call {
-            stack: Stack::new(raw, room),
-            step: PhantomData,
-        }
+        Call { stack: Stack::new(raw, room), step: PhantomData }
     }
 
     /// Where the object at `index` is.
@@ -93,11 +90,7 @@ impl Call<'_> {
     }
 
     /// The objects at two indexes, for changes; the same one twice is refused.
-    pub(crate) fn pair<T: Object, U: Object>(
-        &mut self,
-        one: c_int,
-        other: c_int,
-    ) -> Result<(&mut T, &mut U), Fault> {
+    pub(crate) fn pair<T: Object, U: Object>(&mut self, one: c_int, other: c_int) -> Result<(&mut T, &mut U), Fault> {
         let first = self.place::<T>(one)?;
         let second = self.place::<U>(other)?;
         if first.addr() == second.addr() {

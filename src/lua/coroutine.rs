@@ -28,8 +28,7 @@ impl Stack {
 
     /// Whether the value at `index` is a coroutine that runs, or waits for one that it has resumed.
     pub(crate) fn is_active(&self, index: c_int) -> bool {
-        self.coroutine_at(index)
-            .is_some_and(|thread| thread.status() == ffi::LUA_OK && thread.level(0).is_some())
+        self.coroutine_at(index).is_some_and(|thread| thread.status() == ffi::LUA_OK && thread.level(0).is_some())
     }
 
     /// Whether a `for` over the iterator at `iterator` is running in the active coroutine at `thread`. A `for` keeps its
@@ -70,12 +69,7 @@ impl Stack {
 
 impl Call<'_> {
     /// Sets the n-th upvalue of the function at `function`, if it has that many, to the value at `value`.
-    pub(crate) fn set_upvalue(
-        &mut self,
-        function: c_int,
-        n: c_int,
-        value: c_int,
-    ) -> Result<(), Fault> {
+    pub(crate) fn set_upvalue(&mut self, function: c_int, n: c_int, value: c_int) -> Result<(), Fault> {
         self.reserve(1)?;
         self.assign_upvalue(function, n, value);
         self.room += 1;

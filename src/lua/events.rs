@@ -62,12 +62,7 @@ pub(crate) struct Decoded<E>(pub(crate) E);
 impl<E: Events> Values for Decoded<E> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
-        let mut maker = Maker {
-            base: to.count() + 1,
-            to,
-            has_names: false,
-            events: &mut self.0,
-        };
+        let mut maker = Maker { base: to.count() + 1, to, has_names: false, events: &mut self.0 };
         maker.values()
     }
 }

@@ -147,9 +147,7 @@ impl Fault {
             to.raise_top();
         }
         let (place, value) = match &*fault.0 {
-            Cause::Argument(place, _) | Cause::Expected(place, _) => {
-                (Some((place.index, place.call)), None)
-            }
+            Cause::Argument(place, _) | Cause::Expected(place, _) => (Some((place.index, place.call)), None),
             Cause::Convert(index) => (Some((*index, None)), None),
             Cause::Value(index) => (None, Some((*index, false))),
             Cause::Located(index) => (None, Some((*index, true))),

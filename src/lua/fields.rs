@@ -30,10 +30,7 @@ impl<T: Object> Field<T> {
     /// The field `number` (1 to `T::USER_VALUES`, checked when it is compiled if this makes a constant).
     pub(crate) const fn new(number: c_int) -> Self {
         assert!(number >= 1 && number <= T::USER_VALUES);
-        Field {
-            number,
-            of: std::marker::PhantomData,
-        }
+        Field { number, of: std::marker::PhantomData }
     }
 
     /// For raw functions that are left as well. // bridge
@@ -45,11 +42,7 @@ impl<T: Object> Field<T> {
 impl Call<'_> {
     /// Pushes the value of a field of the object at `index`; nil when there is no such object. → its index
     #[inline]
-    pub(crate) fn field<T: Object>(
-        &mut self,
-        index: c_int,
-        field: Field<T>,
-    ) -> Result<c_int, Fault> {
+    pub(crate) fn field<T: Object>(&mut self, index: c_int, field: Field<T>) -> Result<c_int, Fault> {
         self.reserve(1)?;
         match self.find::<T>(index) {
             // SAFETY: an object is a full userdata, and there is room for a value of it.
@@ -61,12 +54,7 @@ impl Call<'_> {
 
     /// Sets a field of the object at `index`, if there is one, to the value at `value`.
     #[inline]
-    pub(crate) fn set_field<T: Object>(
-        &mut self,
-        index: c_int,
-        field: Field<T>,
-        value: c_int,
-    ) -> Result<(), Fault> {
+    pub(crate) fn set_field<T: Object>(&mut self, index: c_int, field: Field<T>, value: c_int) -> Result<(), Fault> {
         if self.find::<T>(index).is_some() {
             self.reserve(1)?;
             self.push_copy(value);
@@ -80,12 +68,7 @@ impl Call<'_> {
     /// Pushes the `number`th value (from 1) of the list in a field of the object at `index`; nil or false when there is
     /// none. → its index
     #[inline]
-    pub(crate) fn entry<T: Object>(
-        &mut self,
-        index: c_int,
-        list: Field<T>,
-        number: usize,
-    ) -> Result<c_int, Fault> {
+    pub(crate) fn entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<c_int, Fault> {
         let table = self.field(index, list)?;
         if self.kind(table) == Kind::Table {
             // SAFETY: it is a table, which its entry replaces: there is room for results yet.
@@ -100,11 +83,7 @@ impl Call<'_> {
     /// Sets the `number`th value (from 1) of the list in a field of the object at `index` to the value at `value`. A
     /// place that is new may take memory.
     pub(crate) fn set_entry<T: Object>(
-        &mut self,
-        index: c_int,
-        list: Field<T>,
-        number: usize,
-        value: c_int,
+        &mut self, index: c_int, list: Field<T>, number: usize, value: c_int,
     ) -> Result<(), Fault> {
         self.reserve(4)?;
         let table = self.field(index, list)?;
@@ -143,12 +122,7 @@ impl Call<'_> {
 
     /// Empties the `number`th place of the list in a field of the object at `index`: false is there from then on.
     #[inline]
-    pub(crate) fn clear_entry<T: Object>(
-        &mut self,
-        index: c_int,
-        list: Field<T>,
-        number: usize,
-    ) -> Result<(), Fault> {
+    pub(crate) fn clear_entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<(), Fault> {
         self.reserve(2)?;
         let table = self.field(index, list)?;
         // SAFETY: as for `set_entry`: what is there is assigned without memory.

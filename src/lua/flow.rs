@@ -40,25 +40,11 @@ pub(super) enum Kind {
         yields: bool,
     },
     /// The same; an error of it is given to the next step, as the message handler at `handler` changes it (0: none).
-    Protected {
-        arguments: c_int,
-        results: c_int,
-        handler: c_int,
-        then: &'static Then,
-        kept: u32,
-    },
+    Protected { arguments: c_int, results: c_int, handler: c_int, then: &'static Then, kept: u32 },
     /// The next step runs at once, with the values above the first `below`.
-    Step {
-        below: c_int,
-        then: &'static Then,
-        kept: u32,
-    },
+    Step { below: c_int, then: &'static Then, kept: u32 },
     /// The coroutine yields the topmost values.
-    Yield {
-        values: c_int,
-        then: &'static Then,
-        kept: u32,
-    },
+    Yield { values: c_int, then: &'static Then, kept: u32 },
 }
 
 /// What a function does next, for one that does not always end with its first step.
@@ -88,44 +74,20 @@ impl<R> Next<R> {
     /// is the function's own.
     #[inline]
     pub(crate) fn call(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow(Kind::Call {
-            arguments,
-            results: ffi::LUA_MULTRET,
-            then,
-            kept,
-            yields: true,
-        })))
+        Next(Doing::Flow(Flow(Kind::Call { arguments, results: ffi::LUA_MULTRET, then, kept, yields: true })))
     }
 
     /// The same of a function that must not yield: that is an error of it.
     pub(crate) fn call_whole(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow(Kind::Call {
-            arguments,
-            results: ffi::LUA_MULTRET,
-            then,
-            kept,
-            yields: false,
-        })))
+        Next(Doing::Flow(Flow(Kind::Call { arguments, results: ffi::LUA_MULTRET, then, kept, yields: false })))
     }
 
     /// Calls the function that was pushed before the last `arguments` values; then `then` runs, with `kept`: with
     /// `results` results, or with the error, which the message handler at index `handler` has changed (0: none).
     #[inline]
-    pub(crate) fn protected(
-        arguments: c_int,
-        results: c_int,
-        handler: c_int,
-        then: &'static Then,
-        kept: u32,
-    ) -> Self {
+    pub(crate) fn protected(arguments: c_int, results: c_int, handler: c_int, then: &'static Then, kept: u32) -> Self {
         assert!((-1..=16).contains(&results), "up to 16 results, or all");
-        Next(Doing::Flow(Flow(Kind::Protected {
-            arguments,
-            results,
-            handler,
-            then,
-            kept,
-        })))
+        Next(Doing::Flow(Flow(Kind::Protected { arguments, results, handler, then, kept })))
     }
 
     /// Runs `then` at once, with `kept`: with the values above the first `below`. For values that take memory, see

@@ -25,12 +25,7 @@ pub(crate) struct Frame {
 impl Threads {
     /// The function at `level` (0: the innermost) of the running coroutine (`depth` 0), or of the one that resumes the
     /// next inner one.
-    pub(crate) fn frame(
-        &self,
-        stack: &mut Stack,
-        depth: usize,
-        level: c_int,
-    ) -> Result<Option<Frame>, Fault> {
+    pub(crate) fn frame(&self, stack: &mut Stack, depth: usize, level: c_int) -> Result<Option<Frame>, Fault> {
         stack.reserve(1)?;
         let Some(thread) = self.outwards(stack, depth) else {
             return Ok(None);
@@ -77,8 +72,6 @@ fn text(pointer: *const c_char) -> String {
     match pointer.is_null() {
         true => String::new(),
         // SAFETY: a string of Lua's, which lives as long as the frame.
-        false => unsafe { CStr::from_ptr(pointer) }
-            .to_string_lossy()
-            .into_owned(),
+        false => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
     }
 }

@@ -60,9 +60,7 @@ pub(super) fn only<F: Copy>() -> F {
 }
 
 /// What Lua calls for the native function `F`.
-unsafe extern "C-unwind" fn enter<F: Fn(Pusher<'_>) -> c_int + Copy>(
-    state: *mut lua_State,
-) -> c_int {
+unsafe extern "C-unwind" fn enter<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
     // SAFETY: Lua has called it, with room for 20 values, and no frame owns anything yet.
     only::<F>()(unsafe { Pusher::new(state) })
 }

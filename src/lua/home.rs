@@ -108,20 +108,12 @@ fn in_registry(state: &mut State) -> Option<&'static Store> {
 
 /// The `lua_Alloc`s of VMs of ours, by whose address these are known: read from here alone, as a function may have several.
 #[cfg(feature = "vendored")]
-pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] = [
-    allocate,
-    allocate_general::<{ crate::memory::general::SMALL }>,
-    allocate_general::<0>,
-];
+pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
+    [allocate, allocate_general::<{ crate::memory::general::SMALL }>, allocate_general::<0>];
 #[cfg(not(feature = "vendored"))]
 pub(super) static ALLOCATORS: [ffi::lua_Alloc; 1] = [allocate];
 
-unsafe extern "C" fn allocate(
-    home: *mut c_void,
-    block: *mut c_void,
-    old: usize,
-    new: usize,
-) -> *mut c_void {
+unsafe extern "C" fn allocate(home: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
     // SAFETY: Lua passes what the VM was made with, tells the size of each block rightly, and frees it once.
     unsafe {
         let home = &*home.cast::<Home>();
@@ -131,10 +123,7 @@ unsafe extern "C" fn allocate(
 
 #[cfg(feature = "vendored")]
 unsafe extern "C" fn allocate_general<const SMALL: usize>(
-    _: *mut c_void,
-    block: *mut c_void,
-    old: usize,
-    new: usize,
+    _: *mut c_void, block: *mut c_void, old: usize, new: usize,
 ) -> *mut c_void {
     // SAFETY: each block was made by the same instance, of the size that Lua tells.
     unsafe { crate::memory::general::reallocate::<SMALL>(block.cast(), old, new).cast() }

@@ -183,9 +183,7 @@ where
         set_hook(state, None);
         set_hook(home.main.get(), None);
         let top = ffi::lua_gettop(state);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            only::<F>()(&mut Call::new(State::new(state), 20))
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| only::<F>()(&mut Call::new(State::new(state), 20))));
         let fault = match result {
             Ok(Ok(())) => return ffi::lua_settop(state, top),
             Ok(Err(fault)) => fault,

@@ -63,10 +63,7 @@ impl Push for Code {
 
 impl Embedded {
     fn code(&self) -> Code {
-        Code {
-            code: self.text,
-            chunk: self.chunk,
-        }
+        Code { code: self.text, chunk: self.chunk }
     }
 
     /// What `require` gives as a loader's second argument, and shows.
@@ -196,12 +193,7 @@ fn compile(file: &Embedded) -> Option<Vec<u8>> {
     }
 }
 
-unsafe extern "C-unwind" fn append(
-    _: *mut lua_State,
-    data: *const c_void,
-    size: usize,
-    chunk: *mut c_void,
-) -> c_int {
+unsafe extern "C-unwind" fn append(_: *mut lua_State, data: *const c_void, size: usize, chunk: *mut c_void) -> c_int {
     if size > 0 {
         // SAFETY: `lua_dump` passes the vector of `compile`, and a block of that size.
         unsafe {
@@ -258,11 +250,7 @@ impl<L: Library> Returns for Install<L> {
     fn give(self, mut to: Pusher<'_>) -> Flow {
         install::<L>(&mut to, Place::BehindPath);
         if self.is_service {
-            insert(
-                &mut to,
-                Function::new(search_for_service::<L>),
-                Place::First,
-            );
+            insert(&mut to, Function::new(search_for_service::<L>), Place::First);
         }
         Flow::returns(0)
     }
@@ -271,10 +259,7 @@ impl<L: Library> Returns for Install<L> {
 impl<L> Install<L> {
     fn of(is_service: bool) -> Self {
         let library = PhantomData;
-        Install {
-            is_service,
-            library,
-        }
+        Install { is_service, library }
     }
 }
 
@@ -351,9 +336,5 @@ pub(crate) use entry_points;
 /// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
 pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
     // SAFETY: mlua calls the closure protected, with room for a C function's values; it owns nothing.
-    unsafe {
-        lua.exec_raw((), |state| {
-            install::<L>(&mut Pusher::new(state), Place::BehindPath)
-        })
-    }
+    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), Place::BehindPath)) }
 }

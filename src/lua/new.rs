@@ -96,12 +96,7 @@ impl<T: Object + Copy> Part<T> {
     #[inline]
     pub(crate) fn of(object: c_int, tail: &[u8], part: &[u8]) -> Self {
         let begin = part.as_ptr().addr().wrapping_sub(tail.as_ptr().addr());
-        Part {
-            object,
-            begin,
-            end: begin.wrapping_add(part.len()),
-            of: PhantomData,
-        }
+        Part { object, begin, end: begin.wrapping_add(part.len()), of: PhantomData }
     }
 }
 

@@ -66,18 +66,12 @@ fn make_type<T: Object>(to: &mut Pusher<'_>) {
 /// Pushes a new userdata with a value and `size` bytes behind it, which are 0 until `make` gives the value and fills them;
 /// nothing when it has none. `make` runs after all that may raise, so the value is never lost; a panic of it is raised.
 #[inline(always)]
-fn push_with<T: Object>(
-    to: &mut Pusher<'_>,
-    size: usize,
-    make: impl FnOnce(&mut [u8]) -> Option<T>,
-) -> Option<*mut T> {
+fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> Option<*mut T> {
     const { Slot::<T>::FITS };
     const { Slot::<T>::COUNTS };
     push_type::<T>(to);
     let metatable = to.count();
-    let slot: *mut Slot<T> = to
-        .push_block(size_of::<Slot<T>>() + size, T::USER_VALUES)
-        .cast();
+    let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
     // What a finalizer may have put there by the debug library is no table, or one without consequence.
     to.check_kind(metatable, Kind::Table);
     // SAFETY: the block is large enough for slot and bytes, and nobody else has it yet.
@@ -93,10 +87,7 @@ fn push_with<T: Object>(
     // SAFETY: nothing of Lua's has run since the block was made, which is on top, its metatable below it. The value is there
     // before a `__gc` can find it.
     unsafe {
-        slot.write(Slot {
-            key: identity::<T>(),
-            value: MaybeUninit::new(value),
-        });
+        slot.write(Slot { key: identity::<T>(), value: MaybeUninit::new(value) });
         ffi::lua_rotate(to.state(), -2, 1);
         ffi::lua_setmetatable(to.state(), -2);
         Some((*slot).value.as_mut_ptr())
@@ -112,9 +103,7 @@ pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option
 /// The same with `size` bytes behind the value, which has no finalizer.
 #[inline]
 pub(super) fn push_tailed<T: Object + Copy>(
-    to: &mut Pusher<'_>,
-    size: usize,
-    make: impl FnOnce(&mut [u8]) -> Option<T>,
+    to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
 ) -> bool {
     push_with(to, size, make).is_some()
 }
@@ -125,15 +114,12 @@ pub(super) fn push_tailed<T: Object + Copy>(
 /// `state` is valid, with 6 free stack slots; nothing that needs `Drop` may be alive in the caller but
 /// what `make` owns by reference.
 pub(crate) unsafe fn push_new<T: Object, E>(
-    state: *mut lua_State,
-    make: impl FnOnce() -> Result<T, E>,
+    state: *mut lua_State, make: impl FnOnce() -> Result<T, E>,
 ) -> Result<*mut T, E> {
     let mut failure = None;
     // SAFETY: the caller has what a pusher stands for.
     let mut to = unsafe { Pusher::new(state) };
-    let made = push_with(&mut to, 0, |_| {
-        make().map_err(|error| failure = Some(error)).ok()
-    });
+    let made = push_with(&mut to, 0, |_| make().map_err(|error| failure = Some(error)).ok());
     made.ok_or_else(|| failure.expect("a reason"))
 }
 

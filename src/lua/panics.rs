@@ -33,12 +33,7 @@ fn modules<L: super::library::Library>(_: &mut Call<'_>) -> Result<Many<&'static
 pub(crate) const fn open<L: super::library::Library>() -> Function {
     Function::new(|_: &mut Call<'_>| {
         Ok(Module(
-            const {
-                &[
-                    (c"after" as &CStr, Function::new(after)),
-                    (c"modules" as &CStr, Function::new(modules::<L>)),
-                ]
-            },
+            const { &[(c"after" as &CStr, Function::new(after)), (c"modules" as &CStr, Function::new(modules::<L>))] },
         ))
     })
 }

@@ -64,11 +64,7 @@ impl Call<'_> {
     }
 
     /// Whether the value at `index` has a metatable with this field.
-    pub(crate) fn has_metafield(
-        &mut self,
-        index: c_int,
-        name: &'static CStr,
-    ) -> Result<bool, Fault> {
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static CStr) -> Result<bool, Fault> {
         let found = self.create(Metafield(index, name))?;
         let has = !self.is_none(found);
         self.drop_to(found - 1);

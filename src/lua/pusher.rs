@@ -54,10 +54,7 @@ impl Pusher<'_> {
     /// One more, for the next of several values, each in the room that the first one stands for.
     #[inline(always)]
     pub(super) fn again(&mut self) -> Pusher<'_> {
-        Pusher {
-            raw: self.raw.again(),
-            moment: PhantomData,
-        }
+        Pusher { raw: self.raw.again(), moment: PhantomData }
     }
 
     /// Makes sure that there is room for `count` values more; `what` is the error's text.

@@ -26,11 +26,7 @@ pub(crate) trait Values: Sized + 'static {
 
 /// Has `push` push `value`, which is parked meanwhile if it owns anything.
 #[inline(always)]
-pub(super) fn safely<T: 'static, R>(
-    mut value: T,
-    to: Pusher<'_>,
-    push: impl FnOnce(&mut T, Pusher<'_>) -> R,
-) -> R {
+pub(super) fn safely<T: 'static, R>(mut value: T, to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
     match std::mem::needs_drop::<T>() {
         true => push_parked(value, to, push),
         false => push(&mut value, to),
@@ -38,11 +34,7 @@ pub(super) fn safely<T: 'static, R>(
 }
 
 #[inline(never)]
-fn push_parked<T: 'static, R>(
-    value: T,
-    mut to: Pusher<'_>,
-    push: impl FnOnce(&mut T, Pusher<'_>) -> R,
-) -> R {
+fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
     let mark = 0u8;
     match home::store_of(&mut to) {
         Some(store) => {

@@ -44,22 +44,12 @@ impl Stack {
     /// Of the running function, with room for `room` values.
     #[inline(always)]
     pub(super) fn new(raw: State, room: c_int) -> Stack {
-        Stack {
-            raw,
-            room,
-            base: -1,
-            rests: false,
-            vm: Cell::new(0),
-        }
+        Stack { raw, room, base: -1, rests: false, vm: Cell::new(0) }
     }
 
     /// The same for who reads the values meanwhile.
     pub(super) fn lend(&self) -> Stack {
-        Stack {
-            raw: self.raw.again(),
-            vm: self.vm.clone(),
-            ..*self
-        }
+        Stack { raw: self.raw.again(), vm: self.vm.clone(), ..*self }
     }
 
     /// Which VM this is of, see [`State::vm`].
@@ -102,9 +92,7 @@ impl Stack {
     /// What `read` makes of the value at `index`, if there is one.
     #[inline]
     pub(crate) fn optional<'s, T>(
-        &'s self,
-        index: c_int,
-        read: impl FnOnce(&'s Self, c_int) -> Result<T, Fault>,
+        &'s self, index: c_int, read: impl FnOnce(&'s Self, c_int) -> Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
         match self.is_none(index) {
             true => Ok(None),
@@ -114,12 +102,7 @@ impl Stack {
 
     /// An integer within `range`, which `what` names in the error.
     #[inline]
-    pub(crate) fn integer_in(
-        &self,
-        index: c_int,
-        range: RangeInclusive<i64>,
-        what: &str,
-    ) -> Result<i64, Fault> {
+    pub(crate) fn integer_in(&self, index: c_int, range: RangeInclusive<i64>, what: &str) -> Result<i64, Fault> {
         let value = self.integer(index)?;
         if !range.contains(&value) {
             let (low, high) = range.into_inner();
@@ -132,8 +115,7 @@ impl Stack {
     /// A number, or a string that stands for one.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> Result<f64, Fault> {
-        self.to_number(index)
-            .ok_or_else(|| Fault::expected(index, "number"))
+        self.to_number(index).ok_or_else(|| Fault::expected(index, "number"))
     }
 
     /// Any value at all, nil as well.
@@ -169,11 +151,7 @@ impl Stack {
     }
 
     /// The same in units of which there are so many in a second.
-    pub(crate) fn timeout_in(
-        &self,
-        index: c_int,
-        per_second: f64,
-    ) -> Result<Option<Duration>, Fault> {
+    pub(crate) fn timeout_in(&self, index: c_int, per_second: f64) -> Result<Option<Duration>, Fault> {
         if self.is_none(index) {
             return Ok(None);
         }

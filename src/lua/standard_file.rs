@@ -30,8 +30,8 @@ impl Stack {
             }
             ffi::lua_rawgetp(self.state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
             ffi::lua_rawget(self.state, ffi::LUA_REGISTRYINDEX);
-            let is_file = ffi::lua_type(self.state, -1) == ffi::LUA_TTABLE
-                && ffi::lua_rawequal(self.state, -1, -2) != 0;
+            let is_file =
+                ffi::lua_type(self.state, -1) == ffi::LUA_TTABLE && ffi::lua_rawequal(self.state, -1, -2) != 0;
             ffi::lua_pop(self.state, 2);
             let size = ffi::lua_rawlen(self.state, index) as usize;
             if !is_file || size < size_of::<LuaFile>() {

@@ -31,12 +31,7 @@ where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy + 'static,
     R: Returns,
 {
-    const {
-        &Then {
-            entry: go_on::<F, R>,
-            step: follow::<F, R>,
-        }
-    }
+    const { &Then { entry: go_on::<F, R>, step: follow::<F, R> } }
 }
 
 /// What Lua calls for the function `F`.
@@ -50,11 +45,7 @@ where
 }
 
 /// What Lua calls for the step `F` after a yield.
-unsafe extern "C-unwind" fn go_on<F, R>(
-    state: *mut lua_State,
-    status: c_int,
-    context: lua_KContext,
-) -> c_int
+unsafe extern "C-unwind" fn go_on<F, R>(state: *mut lua_State, status: c_int, context: lua_KContext) -> c_int
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
@@ -155,9 +146,7 @@ fn fail(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
         Ok(failure) => return Some(failure.give(to.again())),
         Err(fault) => fault,
     };
-    let Some(index) = fault.conversion() else {
-        fault.raise(to)
-    };
+    let Some(index) = fault.conversion() else { fault.raise(to) };
     // Before the conversion, which may raise.
     drop(fault);
     to.drop_to(height);
@@ -195,36 +184,19 @@ fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
         flow = match flow.0 {
             Kind::Return(count) => return count,
             Kind::Pushed(count) => return count.clamp(0, to.count()),
-            Kind::Call {
-                arguments,
-                results,
-                then,
-                kept,
-                yields,
-            } => {
+            Kind::Call { arguments, results, then, kept, yields } => {
                 let context = context(function(&mut to, arguments), kept);
                 let entry = yields.then_some(then.entry);
                 // SAFETY: function and arguments are there; this frame owns nothing.
                 unsafe { ffi::lua_callk(state, arguments, results, context, entry) };
                 (then.step)(to.again(), ffi::LUA_OK, context)
             }
-            Kind::Protected {
-                arguments,
-                results,
-                handler,
-                then,
-                kept,
-            } => {
+            Kind::Protected { arguments, results, handler, then, kept } => {
                 let context = context(function(&mut to, arguments), kept);
-                let handler = if handler > below(context) {
-                    0
-                } else {
-                    handler.max(0)
-                };
+                let handler = if handler > below(context) { 0 } else { handler.max(0) };
                 let entry = Some(then.entry);
                 // SAFETY: as for a call; the handler, if any, lies below the function.
-                let status =
-                    unsafe { ffi::lua_pcallk(state, arguments, results, handler, context, entry) };
+                let status = unsafe { ffi::lua_pcallk(state, arguments, results, handler, context, entry) };
                 (then.step)(to.again(), status, context)
             }
             Kind::Step { below, then, kept } => {

@@ -42,11 +42,7 @@ impl Store {
         let mut parked = self.parked.borrow_mut();
         let open = parked.iter().take_while(|entry| is_open(entry)).count();
         let stale = parked.split_off(open);
-        parked.push(Entry {
-            thread,
-            frame,
-            value,
-        });
+        parked.push(Entry { thread, frame, value });
         drop(parked);
         // Outside of the borrow: a destructor may park something.
         drop(stale);
@@ -74,18 +70,13 @@ impl Store {
         if self.closed.get() {
             return None;
         }
-        let known = self
-            .shared
-            .borrow()
-            .iter()
-            .find_map(|(id, value)| (*id == TypeId::of::<T>()).then(|| value.clone()));
+        let known =
+            self.shared.borrow().iter().find_map(|(id, value)| (*id == TypeId::of::<T>()).then(|| value.clone()));
         if let Some(known) = known {
             return known.downcast().ok();
         }
         let made = Rc::new(T::default());
-        self.shared
-            .borrow_mut()
-            .push((TypeId::of::<T>(), made.clone()));
+        self.shared.borrow_mut().push((TypeId::of::<T>(), made.clone()));
         Some(made)
     }
 }

@@ -34,11 +34,7 @@ fn run(code: &str) -> String {
         ffi::lua_close(state);
         text
     };
-    assert_eq!(
-        objects::ALIVE.with(|alive| alive.get()),
-        0,
-        "objects that are left"
-    );
+    assert_eq!(objects::ALIVE.with(|alive| alive.get()), 0, "objects that are left");
     text
 }
 

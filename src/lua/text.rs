@@ -11,8 +11,7 @@ use super::state::{Kind, State};
 pub(crate) const TO_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: false }));
 
 /// `(error)` → the error if it is a string; the text that its `__tostring` gives; or what it is.
-pub(crate) const ERROR_TEXT: Function =
-    Function::new(|_: &mut Call<'_>| Ok(Text { is_error: true }));
+pub(crate) const ERROR_TEXT: Function = Function::new(|_: &mut Call<'_>| Ok(Text { is_error: true }));
 
 /// The text of the first argument.
 struct Text {
@@ -26,8 +25,7 @@ impl Push for Text {
         if self.is_error && to.kind(1) != Kind::String {
             to.push_metafield(1, c"__tostring");
             if to.is_none(2) {
-                let text =
-                    format_args!("(error object is a {} value)", to.type_name(1)).to_string();
+                let text = format_args!("(error object is a {} value)", to.type_name(1)).to_string();
                 return super::returns::safely(text, to, Push::push);
             }
         }

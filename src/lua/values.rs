@@ -49,8 +49,7 @@ plain!(u32, false, |value, to| to.push_integer(value.into()));
 plain!(f64, false, |value, to| to.push_number(value));
 plain!(Argument, true, |value, to| to.push_copy(value.0));
 plain!(Function, false, |value, to| to.push_function(value.0));
-plain!(Light, false, |value, to| to
-    .push_light(without_provenance_mut(value.0)));
+plain!(Light, false, |value, to| to.push_light(without_provenance_mut(value.0)));
 
 impl Stack {
     /// Pushes a value. → its index
@@ -81,12 +80,7 @@ impl Stack {
     /// Gives the key at `key` the value at `value` in the table at `index`, without metamethods, if it has one there
     /// already: this takes no memory. → whether it had
     #[inline]
-    pub(crate) fn replace(
-        &mut self,
-        index: c_int,
-        key: c_int,
-        value: c_int,
-    ) -> Result<bool, Fault> {
+    pub(crate) fn replace(&mut self, index: c_int, key: c_int, value: c_int) -> Result<bool, Fault> {
         self.reserve(2)?;
         let found = self.get(index, key)?;
         let known = self.kind(found) != Kind::Nil;
@@ -101,9 +95,7 @@ impl Stack {
 
     /// Visits each pair of the table at `index`, by the indexes of key and value, until `visit` fails.
     pub(crate) fn pairs(
-        &mut self,
-        index: c_int,
-        mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
+        &mut self, index: c_int, mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         if self.kind(index) != Kind::Table {
             return Err(Fault::expected(index, "table"));

@@ -60,10 +60,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"interrupt", Function::new(interrupt_me)),
     (c"other", Function::new(other)),
     (c"keep", Function::new(keep)),
-    (
-        c"where_main_is",
-        Function::new(|_: &mut Call<'_>| Ok(MainTraceback)),
-    ),
+    (c"where_main_is", Function::new(|_: &mut Call<'_>| Ok(MainTraceback))),
 ];
 
 use mlua::ffi;
@@ -80,8 +77,7 @@ fn vm(notes: Notes, code: &str) -> Vm<Notes> {
             ffi::lua_setglobal(vm.state(), name.as_ptr());
         }
     }
-    vm.load(Chunk::Text(code.as_bytes(), c"=main"))
-        .expect("good code");
+    vm.load(Chunk::Text(code.as_bytes(), c"=main")).expect("good code");
     vm.start_collector();
     vm
 }
@@ -132,13 +128,8 @@ fn what_does_not_load_or_run_is_a_message() {
     assert_eq!(wrong, "wrong:1: unexpected symbol near <eof>");
     let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
     let missing = vm.load(Chunk::File(Some(c"/there/is/no.lua"))).unwrap_err();
-    assert!(
-        missing.starts_with("cannot open /there/is/no.lua"),
-        "{missing}"
-    );
-    let fails = const {
-        Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { Err(Fault::message("no")) })
-    };
+    assert!(missing.starts_with("cannot open /there/is/no.lua"), "{missing}");
+    let fails = const { Function::new(|_: &mut Call<'_>| -> Result<(), Fault> { Err(Fault::message("no")) }) };
     let mut vm = Vm::for_service((), |_| Ok(())).expect("memory");
     assert_eq!(vm.run(fails).unwrap_err(), "no");
 }
@@ -188,14 +179,8 @@ fn no_finalizer_meets_the_main_state_before_the_vm_ends() {
 #[test]
 fn an_interrupt_runs_once_and_the_function_goes_on() {
     with_interrupts(|target| {
-        let notes = Notes {
-            target,
-            ..Notes::default()
-        };
-        let mut vm = vm(
-            notes,
-            "interrupt() local sum = 0 for i = 1, 100 do sum = sum + i end note(tostring(sum))",
-        );
+        let notes = Notes { target, ..Notes::default() };
+        let mut vm = vm(notes, "interrupt() local sum = 0 for i = 1, 100 do sum = sum + i end note(tostring(sum))");
         assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
         assert_eq!(vm.lines, ["main:1: in main chunk", "5050"]);
     });
@@ -205,15 +190,8 @@ fn an_interrupt_runs_once_and_the_function_goes_on() {
 fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
     with_interrupts(|target| {
         let raises = Some("enough");
-        let notes = Notes {
-            target,
-            raises,
-            ..Notes::default()
-        };
-        let mut vm = vm(
-            notes,
-            "for i = 1, 100 do pcall(function() interrupt() while true do end end) end note 'end'",
-        );
+        let notes = Notes { target, raises, ..Notes::default() };
+        let mut vm = vm(notes, "for i = 1, 100 do pcall(function() interrupt() while true do end end) end note 'end'");
         assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
         assert!(vm.failure().starts_with("enough"));
         assert!(!vm.lines.iter().any(|line| line == "end"));
@@ -224,27 +202,17 @@ fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
 fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
     with_interrupts(|target| {
         let raises = Some("panic");
-        let notes = Notes {
-            target,
-            raises,
-            ..Notes::default()
-        };
+        let notes = Notes { target, raises, ..Notes::default() };
         let mut vm = vm(notes, "interrupt() while true do end");
         assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
         let failure = vm.failure();
-        assert!(
-            failure.starts_with("internal error: in a hook\n"),
-            "{failure}"
-        );
+        assert!(failure.starts_with("internal error: in a hook\n"), "{failure}");
     });
 }
 
 #[test]
 fn a_vm_moves_between_threads_with_its_data() {
-    let mut vm = vm(
-        Notes::default(),
-        "note 'here' coroutine.yield() note 'there'",
-    );
+    let mut vm = vm(Notes::default(), "note 'here' coroutine.yield() note 'there'");
     assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
     let other = std::thread::spawn(move || {
         assert_eq!(vm.resume(None).unwrap(), Slice::Returned);

@@ -56,11 +56,7 @@ impl Stack {
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
         let top = self.count();
-        let walk = Walk {
-            limit: top + self.room,
-            stack: self.lend(),
-            used: false,
-        };
+        let walk = Walk { limit: top + self.room, stack: self.lend(), used: false };
         let mut lent = Lending { walk, of: self };
         let result = read(&mut lent.walk);
         if lent.walk.used {
@@ -100,22 +96,13 @@ impl Walk {
         let key = self.cursor(index)?;
         // The key before the first one.
         self.stack.push_nil();
-        Some(Pairs {
-            walk: self,
-            table: index,
-            key,
-            begun: false,
-        })
+        Some(Pairs { walk: self, table: index, key, begun: false })
     }
 
     /// The values of the table at `index` by integer keys, without metamethods; `None` as for [`Walk::pairs`].
     pub(crate) fn elements(&mut self, index: c_int) -> Option<Elements<'_>> {
         let value = self.cursor(index)?;
-        Some(Elements {
-            walk: self,
-            table: index,
-            value,
-        })
+        Some(Elements { walk: self, table: index, value })
     }
 
     /// Where a cursor over the table at `index` begins.

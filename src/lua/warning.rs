@@ -18,11 +18,7 @@ impl Home {
     }
 }
 
-unsafe extern "C-unwind" fn write_warning(
-    home: *mut c_void,
-    message: *const c_char,
-    continues: c_int,
-) {
+unsafe extern "C-unwind" fn write_warning(home: *mut c_void, message: *const c_char, continues: c_int) {
     // SAFETY: Lua passes the home, and a C string.
     let (state, message) = unsafe {
         let state = &(*home.cast::<Home>()).warnings;
@@ -62,9 +58,6 @@ unsafe extern "C-unwind" fn write_warning(
 pub(super) unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
     // SAFETY: Lua calls it with a state, and leaves the error object on top.
     let text = take_message(&mut unsafe { State::new(state) });
-    let _ = writeln!(
-        std::io::stderr(),
-        "PANIC: unprotected error in call to Lua API ({text})"
-    );
+    let _ = writeln!(std::io::stderr(), "PANIC: unprotected error in call to Lua API ({text})");
     0
 }

@@ -12,11 +12,7 @@ use std::ops::Deref;
 use std::ptr;
 
 /// Largest block that is cut from a chunk: none where memory checkers are to see each block.
-pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") {
-    0
-} else {
-    512
-};
+pub(super) const SMALL: usize = if cfg!(feature = "plain_malloc") { 0 } else { 512 };
 /// Sizes are rounded up to this. A block whose size is a multiple of 16 is aligned to 16; in any other
 /// size no object fits that needs it.
 const GRAIN: usize = 8;
@@ -198,11 +194,7 @@ impl Arena {
                 (false, false) if class(old) == class(new) => return block,
                 (true, true) => {
                     let moved = system_resize(block, new);
-                    return if moved.is_null() && new <= old {
-                        block
-                    } else {
-                        moved
-                    };
+                    return if moved.is_null() && new <= old { block } else { moved };
                 }
                 _ => {}
             }
@@ -288,10 +280,7 @@ impl Arena {
             return false;
         }
         let least = class(size.max(RECYCLED_LEAST));
-        for class in (least..CLASSES)
-            .rev()
-            .filter(|class| class.is_multiple_of(2))
-        {
+        for class in (least..CLASSES).rev().filter(|class| class.is_multiple_of(2)) {
             let first = self.free[class].get();
             if !first.is_null() {
                 // SAFETY: a listed block is free and holds the link. One whose size is a multiple of 16 begins at one, so
@@ -408,11 +397,7 @@ pub(crate) mod general {
     /// # Safety
     /// As for that, with the same `SMALL` for all calls.
     #[inline(always)]
-    pub(crate) unsafe fn reallocate<const SMALL: usize>(
-        block: *mut u8,
-        old: usize,
-        new: usize,
-    ) -> *mut u8 {
+    pub(crate) unsafe fn reallocate<const SMALL: usize>(block: *mut u8, old: usize, new: usize) -> *mut u8 {
         let block: *mut c_void = block.cast();
         // SAFETY: the size of each block says whose it is.
         unsafe {

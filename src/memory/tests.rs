@@ -27,11 +27,7 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        Model {
-            memory: Memory::default(),
-            blocks: Vec::new(),
-            stamp: 0,
-        }
+        Model { memory: Memory::default(), blocks: Vec::new(), stamp: 0 }
     }
 
     fn call(&mut self, block: *mut u8, old: usize, new: usize) -> *mut u8 {
@@ -50,10 +46,7 @@ impl Model {
             return false;
         }
         let align = if size.is_multiple_of(16) { 16 } else { 8 };
-        assert!(
-            (block as usize).is_multiple_of(align),
-            "{size} is misaligned"
-        );
+        assert!((block as usize).is_multiple_of(align), "{size} is misaligned");
         self.stamp = self.stamp.wrapping_add(1);
         self.fill(block, 0, size, self.stamp);
         self.blocks.push((block, size, self.stamp));

@@ -6,16 +6,8 @@ use std::cell::Cell;
 pub(crate) const KINDS: usize = 8;
 
 /// What [`Usage::counts`] counts, in its order.
-pub(crate) const KIND_NAMES: [&str; KINDS] = [
-    "other",
-    "string",
-    "table",
-    "function",
-    "userdata",
-    "thread",
-    "upvalue",
-    "prototype",
-];
+pub(crate) const KIND_NAMES: [&str; KINDS] =
+    ["other", "string", "table", "function", "userdata", "thread", "upvalue", "prototype"];
 
 /// The type tag of the first kind of object, string: the others follow.
 const FIRST_TAG: usize = 4;

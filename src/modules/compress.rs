@@ -31,8 +31,7 @@ impl Object for Decoder {
 
 /// Argument 1, the name of a coding.
 fn coding(call: &Call<'_>) -> Result<Coding, Fault> {
-    Coding::of(call.bytes(1)?)
-        .ok_or_else(|| Fault::argument(1, "coding must be 'gzip', 'deflate' or 'br'"))
+    Coding::of(call.bytes(1)?).ok_or_else(|| Fault::argument(1, "coding must be 'gzip', 'deflate' or 'br'"))
 }
 
 /// `compress.encoder(coding [, level])` → an encoder. `coding`: `"gzip"`, `"deflate"` or `"br"`; `level`:
@@ -63,8 +62,7 @@ fn optional(stack: &Stack) -> Result<&[u8], Fault> {
 
 /// Lets the encoder at argument 1 do something, and takes what comes out.
 fn encode(
-    call: &mut Call<'_>,
-    act: impl FnOnce(&mut Encoder, &Stack) -> Result<io::Result<()>, Fault>,
+    call: &mut Call<'_>, act: impl FnOnce(&mut Encoder, &Stack) -> Result<io::Result<()>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
     let (encoder, stack) = call.split::<Encoder>(1)?;
     if encoder.is_done() {
@@ -98,8 +96,7 @@ fn encoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 
 /// As [`encode`], for the decoder at argument 1.
 fn decode(
-    call: &mut Call<'_>,
-    name: &'static str,
+    call: &mut Call<'_>, name: &'static str,
     act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), decode::Failure>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
     let (decoder, stack) = call.split::<Decoder>(1)?;
@@ -118,9 +115,7 @@ fn decode(
 /// `decoder:write(bytes)` → what they decode to; nil, message, code (`"corrupt"`, `"too long"`) when they
 /// cannot be, now and in every later call.
 fn decoder_write(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    decode(call, "write", |decoder, stack| {
-        Ok(decoder.write(stack.bytes(2)?))
-    })
+    decode(call, "write", |decoder, stack| Ok(decoder.write(stack.bytes(2)?)))
 }
 
 /// `decoder:flush()` → `""`: decoders hold nothing back.
@@ -137,10 +132,7 @@ fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"encoder", Function::new(encoder)),
-    (c"decoder", Function::new(decoder)),
-];
+const FUNCTIONS: &[(&CStr, Function)] = &[(c"encoder", Function::new(encoder)), (c"decoder", Function::new(decoder))];
 
 /// Opens `lio.compress`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));

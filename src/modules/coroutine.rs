@@ -21,8 +21,8 @@
 
 use super::task::{HANDLE, push_handle, tasks};
 use crate::lua::{
-    Argument, Back, Call, Closure, Fault, Function, Functions, Identity, Kind, NewThread, Next,
-    Outcome, Stack, Status, then, upvalue,
+    Argument, Back, Call, Closure, Fault, Function, Functions, Identity, Kind, NewThread, Next, Outcome, Stack, Status,
+    then, upvalue,
 };
 use crate::task::{Tasks, refusal_at};
 use std::ffi::CStr;
@@ -33,20 +33,12 @@ const WRAPPED: i32 = upvalue(2);
 const LOST: &str = "the wait was lost: somebody else resumed the caller";
 
 fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
-    stack
-        .coroutine(1)
-        .ok_or_else(|| Fault::expected(1, "coroutine"))
+    stack.coroutine(1).ok_or_else(|| Fault::expected(1, "coroutine"))
 }
 
 /// Resumes the coroutine at `index` with the topmost `count` values.
 #[inline]
-fn pass(
-    tasks: &Tasks,
-    call: &mut Call<'_>,
-    index: i32,
-    count: i32,
-    status_first: bool,
-) -> Result<Back, &'static str> {
+fn pass(tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool) -> Result<Back, &'static str> {
     if let Some(co) = call.coroutine(index)
         && let Some(id) = tasks.member_of(co)
     {
@@ -90,10 +82,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static
 /// `wrap(f)` → a function that resumes the coroutine of `f`, and raises its errors. (Lua manual 6.2)
 fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
     match call.kind(1) {
-        Kind::Function => Ok(Closure(
-            CALL_WRAPPED,
-            (Argument(HANDLE), NewThread::new(call, Some(1))),
-        )),
+        Kind::Function => Ok(Closure(CALL_WRAPPED, (Argument(HANDLE), NewThread::new(call, Some(1))))),
         _ => Err(Fault::expected(1, "function")),
     }
 }
@@ -234,12 +223,7 @@ fn install(call: &mut Call<'_>) -> Result<(), Fault> {
     let libraries = call.loaded_libraries()?;
     let library = call.raw_field(libraries, "coroutine")?;
     if call.kind(library) == Kind::Table {
-        call.create(Functions {
-            list: FUNCTIONS,
-            upvalue,
-            table: Some(library),
-            copied: None,
-        })?;
+        call.create(Functions { list: FUNCTIONS, upvalue, table: Some(library), copied: None })?;
         let name = call.create("lio.coroutine")?;
         call.create(crate::lua::Entry(libraries, name, Argument(library)))?;
     }
@@ -261,14 +245,7 @@ fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_tasks(call)?;
     let library = call.loaded("coroutine")?;
     if call.kind(library) != Kind::Table {
-        return Err(Fault::message(
-            "lio.coroutine: the coroutine library is not open",
-        ));
+        return Err(Fault::message("lio.coroutine: the coroutine library is not open"));
     }
-    Ok(Argument(call.create(Functions {
-        list: FUNCTIONS,
-        upvalue,
-        table: None,
-        copied: Some(library),
-    })?))
+    Ok(Argument(call.create(Functions { list: FUNCTIONS, upvalue, table: None, copied: Some(library) })?))
 }

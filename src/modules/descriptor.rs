@@ -5,9 +5,7 @@
 //! that belongs to a socket of ours in this VM is treated as that socket, so that handing out handles keeps the fast path.
 
 use crate::event::{Source, Target};
-use crate::lua::{
-    Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Returns, results, then,
-};
+use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Returns, results, then};
 use crate::socket::{Socket, Table};
 use crate::stream::Stream;
 use std::os::fd::{AsRawFd, RawFd};
@@ -69,9 +67,7 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
         .and_then(|number| RawFd::try_from(number).ok())
         .ok_or_else(|| Fault::argument(argument, format_args!("{number} is not a descriptor")))?;
     let known = call.shared::<Table>()?.find(number);
-    Ok(Some(
-        known.map_or(Descriptor::Foreign(number), Descriptor::Own),
-    ))
+    Ok(Some(known.map_or(Descriptor::Foreign(number), Descriptor::Own)))
 }
 
 /// Runs `step` with the descriptor that argument 2 means, `None` when that is closed. When Lua code has to tell which, that

@@ -4,9 +4,7 @@
 
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
-use crate::lua::{
-    Call, Failure, Fault, Function, Light, Module, New, Object, Stack, Value, failed,
-};
+use crate::lua::{Call, Failure, Fault, Function, Light, Module, New, Object, Stack, Value, failed};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -29,10 +27,8 @@ impl Object for OpenFile {
         (c"close", CLOSE),
         (c"is_closed", Function::new(is_closed)),
     ];
-    const META: &'static [(&'static CStr, Function)] = &[
-        (c"__close", CLOSE),
-        (c"__tostring", Function::new(to_string)),
-    ];
+    const META: &'static [(&'static CStr, Function)] =
+        &[(c"__close", CLOSE), (c"__tostring", Function::new(to_string))];
 }
 
 impl Object for Folder {
@@ -111,8 +107,7 @@ fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c
     if let Some(file) = call.as_object::<OpenFile>(index) {
         return Ok(file.descriptor());
     }
-    call.standard_file(index)
-        .ok_or_else(|| Fault::expected(index, "file"))
+    call.standard_file(index).ok_or_else(|| Fault::expected(index, "file"))
 }
 
 /// `folder:open(path)` → file; `nil, message, code`.

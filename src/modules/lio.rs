@@ -10,10 +10,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"create", selector::CREATE),
     (c"waker", waker::OF_HANDLE),
     // `lio.now()` → seconds of the monotonic clock, as a float (clock_gettime(2)).
-    (
-        c"now",
-        Function::new(|_: &mut Call<'_>| Ok(clock::monotonic())),
-    ),
+    (c"now", Function::new(|_: &mut Call<'_>| Ok(clock::monotonic()))),
     // `lio.wall()` → seconds since 1970 of the system's clock, as a float.
     (
         c"wall",

@@ -81,20 +81,12 @@ impl Library for Builtin {
 }
 
 /// What prepares the VM of a program.
-pub(crate) const PROGRAM: &[Function] = &[
-    OPEN_LIBRARIES,
-    library::in_program::<Builtin>(),
-    coroutine::INSTALL,
-    reload::INSTALL,
-];
+pub(crate) const PROGRAM: &[Function] =
+    &[OPEN_LIBRARIES, library::in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
 
 impl Environment for Builtin {
     const SERVICES: Services = Services {
-        prepare: &[
-            OPEN_LIBRARIES,
-            library::in_service::<Builtin>(),
-            reload::INSTALL,
-        ],
+        prepare: &[OPEN_LIBRARIES, library::in_service::<Builtin>(), reload::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

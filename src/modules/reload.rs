@@ -2,9 +2,7 @@
 
 use crate::file::reload;
 use crate::lua::library::compiled;
-use crate::lua::{
-    Call, Chunk, Failure, Fault, Function, Module, New, Next, Pushing, results, then,
-};
+use crate::lua::{Call, Chunk, Failure, Fault, Function, Module, New, Next, Pushing, results, then};
 use crate::socket::{Socket, Table};
 use std::ffi::CStr;
 use std::os::fd::AsFd;

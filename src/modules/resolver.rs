@@ -1,8 +1,6 @@
 //! `lio.resolver`: names looked up off-thread, and what an address is; used by `lualib/lio/net/`.
 
-use crate::lua::{
-    Call, Failure, Fault, Function, Module, New, Nil, Object, Value, failed, results,
-};
+use crate::lua::{Call, Failure, Fault, Function, Module, New, Nil, Object, Value, failed, results};
 use crate::socket::address;
 use crate::socket::resolve::{self, Resolver};
 use std::ffi::{CStr, OsStr};
@@ -11,10 +9,8 @@ use std::path::Path;
 
 impl Object for Resolver {
     const NAME: &'static CStr = c"lio.resolver";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"query", Function::new(query)),
-        (c"answer", Function::new(answer)),
-    ];
+    const METHODS: &'static [(&'static CStr, Function)] =
+        &[(c"query", Function::new(query)), (c"answer", Function::new(answer))];
 }
 
 /// `resolver.new(waker)` → a resolver whose answers wake the selector of `waker`.
@@ -28,9 +24,7 @@ fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
     let (resolver, stack) = call.split::<Resolver>(1)?;
     let name = std::str::from_utf8(stack.bytes(2)?);
     let unknown = |_| Failure::word("resolve", "not a host name", "unresolved");
-    resolver
-        .query(name.map_err(unknown)?)
-        .map_err(failed("resolve"))
+    resolver.query(name.map_err(unknown)?).map_err(failed("resolve"))
 }
 
 results! {
@@ -78,11 +72,8 @@ fn is_stale(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(resolve::is_stale(path).unwrap_or(false))
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"new", Function::new(new)),
-    (c"is_numeric", Function::new(is_numeric)),
-    (c"is_stale", Function::new(is_stale)),
-];
+const FUNCTIONS: &[(&CStr, Function)] =
+    &[(c"new", Function::new(new)), (c"is_numeric", Function::new(is_numeric)), (c"is_stale", Function::new(is_stale))];
 
 /// Opens `lio.resolver`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));

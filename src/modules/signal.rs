@@ -9,11 +9,8 @@ struct Watcher(Option<Signals>);
 
 impl Object for Watcher {
     const NAME: &'static CStr = c"lio.signals";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"take", Function::new(take)),
-        (c"handle", Function::new(handle)),
-        (c"close", Function::new(close)),
-    ];
+    const METHODS: &'static [(&'static CStr, Function)] =
+        &[(c"take", Function::new(take)), (c"handle", Function::new(handle)), (c"close", Function::new(close))];
     const META: &'static [(&'static CStr, Function)] = &[(c"__close", Function::new(close))];
 }
 
@@ -61,16 +58,10 @@ fn close(call: &mut Call<'_>) -> Result<(), Fault> {
 const FUNCTIONS: &[(&CStr, Function)] = &[
     // `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs. Returns the
     // watcher, or `nil, message, code`.
-    (
-        c"open",
-        Function::new(|call: &mut Call<'_>| watch(call, Purpose::Take)),
-    ),
+    (c"open", Function::new(|call: &mut Call<'_>| watch(call, Purpose::Take))),
     // `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
     // opened before this one closes gets the signals that came since.
-    (
-        c"hold",
-        Function::new(|call: &mut Call<'_>| watch(call, Purpose::Hold)),
-    ),
+    (c"hold", Function::new(|call: &mut Call<'_>| watch(call, Purpose::Hold))),
     // `signal.raise(name)`: sends the signal to this process (for tests).
     (
         c"raise",

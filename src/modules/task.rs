@@ -4,8 +4,8 @@
 
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Closure, Entry, Fault, Function, Functions, Kind, Lazy, New, Next, Nil, Object,
-    Outcome, Stack, Value, results, then, upvalue,
+    Argument, Call, Closure, Entry, Fault, Function, Functions, Kind, Lazy, New, Next, Nil, Object, Outcome, Stack,
+    Value, results, then, upvalue,
 };
 use crate::task::{Denied, Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, Waits, closed};
 use std::ffi::CStr;
@@ -65,10 +65,7 @@ fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     if call.kind(1) == Kind::Function || call.has_metafield(1, c"__call")? {
         return Ok(());
     }
-    let message = format!(
-        "bad argument #1 to 'fork' (function expected, got {})",
-        call.type_name(1)
-    );
+    let message = format!("bad argument #1 to 'fork' (function expected, got {})", call.type_name(1));
     Err(Fault::message(message))
 }
 
@@ -406,12 +403,7 @@ pub(crate) const OPEN: Function = Function::new(open);
 
 fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_handle(call)?;
-    let module = call.create(Functions {
-        list: FUNCTIONS,
-        upvalue,
-        table: None,
-        copied: None,
-    })?;
+    let module = call.create(Functions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 }

@@ -11,10 +11,8 @@ struct Waker(Arc<event::Waker>);
 
 impl Object for Waker {
     const NAME: &'static CStr = c"lio.waker";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"wake", Function::new(wake)),
-        (c"handle", Function::new(handle)),
-    ];
+    const METHODS: &'static [(&'static CStr, Function)] =
+        &[(c"wake", Function::new(wake)), (c"handle", Function::new(handle))];
 }
 
 /// `sel:waker()` → an object whose `wake()` makes a blocked or the next wait return, from any thread.

@@ -129,24 +129,14 @@ pub(crate) struct Parts {
 /// Takes an address apart.
 pub(crate) fn parts(address: &SockAddr) -> Parts {
     if let Some(ip) = address.as_socket() {
-        return Parts {
-            name: ip_text(&ip).into_bytes(),
-            port: Some(ip.port()),
-            kind: "",
-            family: family(&ip),
-        };
+        return Parts { name: ip_text(&ip).into_bytes(), port: Some(ip.port()), kind: "", family: family(&ip) };
     }
     let (name, kind) = match (address.as_pathname(), address.as_abstract_namespace()) {
         (Some(path), _) => (path.as_os_str().as_bytes().to_vec(), "path"),
         (_, Some(name)) => ([b"\0", name].concat(), "abstract"),
         _ => (Vec::new(), "unnamed"),
     };
-    Parts {
-        name,
-        port: None,
-        kind,
-        family: "unix",
-    }
+    Parts { name, port: None, kind, family: "unix" }
 }
 
 /// `"inet"` or `"inet6"`.

@@ -28,8 +28,7 @@ pub(crate) fn inherited() -> &'static [Inherited] {
     static ALL: OnceLock<Vec<Inherited>> = OnceLock::new();
     ALL.get_or_init(|| {
         let number = |name| env::var(name).ok()?.trim().parse::<i32>().ok();
-        if number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) != Some(std::process::id())
-        {
+        if number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) != Some(std::process::id()) {
             return Vec::new();
         }
         let count = number("LISTEN_FDS").unwrap_or(0).clamp(0, MOST);
@@ -37,10 +36,7 @@ pub(crate) fn inherited() -> &'static [Inherited] {
         let names = names.split(':').chain(std::iter::repeat(""));
         let all = (FIRST..FIRST + count).zip(names).map(|(number, name)| {
             let name = if name.is_empty() { "unknown" } else { name };
-            Inherited {
-                number,
-                name: name.to_owned(),
-            }
+            Inherited { number, name: name.to_owned() }
         });
         let kept = all.filter(|one| adopt::borrowed(one.number, keep).unwrap_or(false));
         kept.collect()
@@ -49,8 +45,7 @@ pub(crate) fn inherited() -> &'static [Inherited] {
 
 /// Keeps an inherited descriptor from children. → whether it is a socket
 fn keep(descriptor: BorrowedFd<'_>) -> bool {
-    let kept =
-        fcntl_getfd(descriptor).and_then(|flags| fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC));
+    let kept = fcntl_getfd(descriptor).and_then(|flags| fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC));
     let is_socket = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_socket();
     kept.is_ok() && fstat(descriptor).is_ok_and(is_socket)
 }

@@ -149,13 +149,7 @@ impl Socket {
         Self::of_number(number, owns, protocol, phase, table)
     }
 
-    fn of_number(
-        number: RawFd,
-        owns: bool,
-        protocol: Protocol,
-        phase: Phase,
-        table: &Rc<Table>,
-    ) -> io::Result<Socket> {
+    fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
         let held = match owns {
             true => Held::Own(adopt::owned(number)?.into()),
             false => adopt::lent(number)?,
@@ -186,24 +180,12 @@ impl Socket {
             Protocol::None => Kind::Foreign,
             _ => Kind::Other,
         };
-        Socket {
-            source: Some(Source::new(held, kind)),
-            protocol,
-            phase,
-            table: table.clone(),
-            outlet: None,
-        }
+        Socket { source: Some(Source::new(held, kind)), protocol, phase, table: table.clone(), outlet: None }
     }
 
     /// A closed one of the same protocol.
     pub(crate) fn closed_twin(&self) -> Socket {
-        Socket {
-            source: None,
-            protocol: self.protocol,
-            phase: Phase::Open,
-            table: self.table.clone(),
-            outlet: None,
-        }
+        Socket { source: None, protocol: self.protocol, phase: Phase::Open, table: self.table.clone(), outlet: None }
     }
 
     /// Two connected unix stream sockets (socketpair(2)).
@@ -373,11 +355,7 @@ impl Socket {
     /// Gives everything away but what belongs to this VM; selectors forget the socket, which reads as
     /// closed. `None` when it is.
     pub(crate) fn part(&mut self) -> Option<Parts> {
-        Some(Parts {
-            held: self.give_up()?.into_held()?,
-            protocol: self.protocol,
-            phase: self.phase,
-        })
+        Some(Parts { held: self.give_up()?.into_held()?, protocol: self.protocol, phase: self.phase })
     }
 
     /// A socket of this VM, of what [`part`](Self::part) gave.

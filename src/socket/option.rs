@@ -120,12 +120,8 @@ pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
         Name::Tos if v6 => raw.set_tclass_v6(value.number()?),
         Name::Tos => raw.set_tos_v4(value.number()?),
         Name::KeepIdle => raw.set_tcp_keepalive(&TcpKeepalive::new().with_time(seconds(value)?)),
-        Name::KeepInterval => {
-            raw.set_tcp_keepalive(&TcpKeepalive::new().with_interval(seconds(value)?))
-        }
-        Name::KeepCount => {
-            raw.set_tcp_keepalive(&TcpKeepalive::new().with_retries(value.number()?))
-        }
+        Name::KeepInterval => raw.set_tcp_keepalive(&TcpKeepalive::new().with_interval(seconds(value)?)),
+        Name::KeepCount => raw.set_tcp_keepalive(&TcpKeepalive::new().with_retries(value.number()?)),
     }
 }
 

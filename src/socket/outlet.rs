@@ -29,10 +29,7 @@ struct Outlets {
 static OUTLETS: LazyLock<Mutex<Outlets>> = LazyLock::new(|| {
     // Where a process has the library twice, each has its own numbers.
     let first = (&raw const OUTLETS).addr() as u64;
-    Mutex::new(Outlets {
-        last: first << 16 >> 1,
-        open: FxHashMap::default(),
-    })
+    Mutex::new(Outlets { last: first << 16 >> 1, open: FxHashMap::default() })
 });
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

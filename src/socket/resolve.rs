@@ -42,10 +42,7 @@ impl Resolver {
     /// One whose answers wake the selector of `waker`.
     pub(crate) fn new(waker: Arc<Waker>) -> Resolver {
         let work = Mutex::default();
-        Resolver {
-            shared: Arc::new(Shared { work, waker }),
-            last: 0,
-        }
+        Resolver { shared: Arc::new(Shared { work, waker }), last: 0 }
     }
 
     /// Asks for the addresses of a name. → the number of the query; an error when no thread can be started.

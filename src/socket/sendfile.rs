@@ -13,12 +13,7 @@ const COPIED: usize = 64 * 1024;
 
 impl Socket {
     /// Sends `count` bytes of a regular file from `offset`: how many went, 0 when the file has no more.
-    pub(crate) fn send_file(
-        &self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>> {
+    pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         match self.send_by_kernel(file, offset, count) {
             // The kernel cannot do it with this file, or at all.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOTSOCK) => {
@@ -29,12 +24,7 @@ impl Socket {
     }
 
     /// The same by a read and a send. What the socket does not take is read again the next time.
-    pub(super) fn send_copied(
-        &self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>> {
+    pub(super) fn send_copied(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         let mut buffer: Vec<u8> = Vec::with_capacity(count.min(COPIED));
         if retry_on_intr(|| pread(file, spare_capacity(&mut buffer), offset))? == 0 {
             return Ok(Moved::Done(0));
@@ -43,21 +33,14 @@ impl Socket {
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn send_by_kernel(
-        &self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        count: usize,
-    ) -> rustix::io::Result<usize> {
+    fn send_by_kernel(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> rustix::io::Result<usize> {
         let Ok(socket) = self.raw() else {
             return Err(Errno::BADF);
         };
         if i64::try_from(offset).is_err() {
             return Ok(0);
         }
-        without_signal(count, || {
-            retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut { offset }), count))
-        })
+        without_signal(count, || retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut { offset }), count)))
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -84,10 +67,7 @@ fn without_signal<E>(count: usize, call: impl FnOnce() -> Result<usize, E>) -> R
             return result;
         }
         if !matches!(result, Ok(moved) if moved == count) {
-            let now = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
+            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
@@ -109,10 +89,7 @@ mod tests {
     fn file(content: &[u8]) -> std::fs::File {
         let name = format!("lio-sendfile-{}-{}", std::process::id(), content.len());
         let path = std::env::temp_dir().join(name);
-        std::fs::File::create(&path)
-            .unwrap()
-            .write_all(content)
-            .unwrap();
+        std::fs::File::create(&path).unwrap().write_all(content).unwrap();
         let opened = std::fs::File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         opened

@@ -23,8 +23,7 @@ impl Socket {
     pub(crate) fn receive(&self, buffer: &mut Vec<u8>) -> io::Result<Moved<usize>> {
         let socket = self.open()?;
         let size = buffer.capacity() - buffer.len();
-        let received =
-            retry_on_intr(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
+        let received = retry_on_intr(|| Ok(recv(socket, spare_capacity(buffer), RecvFlags::empty())?.1));
         self.received(received, size)
     }
 
@@ -36,11 +35,7 @@ impl Socket {
     }
 
     #[inline]
-    fn received(
-        &self,
-        received: rustix::io::Result<usize>,
-        size: usize,
-    ) -> io::Result<Moved<usize>> {
+    fn received(&self, received: rustix::io::Result<usize>, size: usize) -> io::Result<Moved<usize>> {
         match received {
             Ok(count) => {
                 if self.protocol.is_stream() && count != 0 && count < size {
@@ -53,10 +48,7 @@ impl Socket {
     }
 
     /// recvfrom(2): how many bytes came, and from whom.
-    pub(crate) fn receive_from(
-        &self,
-        room: &mut [u8],
-    ) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
+    pub(crate) fn receive_from(&self, room: &mut [u8]) -> io::Result<Moved<(usize, Option<SockAddr>)>> {
         let socket = self.open()?;
         match retry_on_intr(|| recvfrom(socket, &mut *room, RecvFlags::empty())) {
             Ok((count, _, from)) => Ok(Moved::Done((count, from.and_then(from_rustix)))),
@@ -122,11 +114,7 @@ impl Socket {
 
     /// Tells the selector what came of sending `total` bytes.
     #[inline]
-    pub(super) fn written(
-        &self,
-        sent: rustix::io::Result<usize>,
-        total: usize,
-    ) -> io::Result<Moved<usize>> {
+    pub(super) fn written(&self, sent: rustix::io::Result<usize>, total: usize) -> io::Result<Moved<usize>> {
         match sent {
             Ok(count) => {
                 if count < total {

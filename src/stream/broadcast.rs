@@ -26,10 +26,7 @@ impl Stream {
             return Told::Closed;
         }
         let queued = self.queued();
-        let weight = self
-            .shared
-            .as_ref()
-            .map_or(queued, |shared| queued - shared.length() + shared.weight());
+        let weight = self.shared.as_ref().map_or(queued, |shared| queued - shared.length() + shared.weight());
         if self.turns.writes || queued > 0 && weight.saturating_add(data.len()) > most {
             return Told::Full;
         }

@@ -149,12 +149,7 @@ impl Buffer {
     /// Has `read` append to the bytes: to a vector with spare capacity for `want` bytes, or for a read of useful size when
     /// that is more. The pool learns when its wide buffer becomes an ordinary one. → what that returns
     #[inline]
-    pub(super) fn fill<R>(
-        &mut self,
-        want: usize,
-        pool: &Pool,
-        read: impl FnOnce(&mut Vec<u8>) -> R,
-    ) -> R {
+    pub(super) fn fill<R>(&mut self, want: usize, pool: &Pool, read: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let want = want.max(SIZE / 4);
         if self.memory.data.capacity() - self.memory.data.len() < want {
             self.make_room(want, pool);

@@ -24,11 +24,7 @@ impl Stream {
     /// Sends the queue and then the bytes from `offset` to `offset + length` of the file, of which `sent`
     /// are gone already; updates `sent`.
     pub(crate) fn send_file(
-        &mut self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        length: u64,
-        sent: &mut u64,
+        &mut self, file: BorrowedFd<'_>, offset: u64, length: u64, sent: &mut u64,
     ) -> io::Result<Turn> {
         if *sent == 0 && !self.begin_message()? {
             return Ok(Turn::Later);
@@ -90,12 +86,7 @@ impl Stream {
 
     /// Appends `length` bytes of the file from `offset` to the queue: false, with nothing appended, when
     /// the file has less.
-    pub(crate) fn queue_file(
-        &mut self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        length: usize,
-    ) -> io::Result<bool> {
+    pub(crate) fn queue_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<bool> {
         let out = self.queue();
         let begin = out.len();
         let mut got = 0;

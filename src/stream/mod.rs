@@ -204,9 +204,7 @@ impl Stream {
         if self.input.is_vacant() {
             self.input.adopt(self.pool.take_wide());
         }
-        let received = self
-            .input
-            .fill(want, &self.pool, |room| self.transport.receive(room));
+        let received = self.input.fill(want, &self.pool, |room| self.transport.receive(room));
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }
@@ -229,10 +227,7 @@ impl Stream {
     /// Whether it is known that nothing can be received now: then the stream is armed for reading. False when it
     /// cannot be armed; the next read says why.
     pub(super) fn is_dry(&mut self) -> bool {
-        self.input.is_empty()
-            && !(self.fresh || self.ended)
-            && !self.transport.may_read()
-            && self.read_later().is_ok()
+        self.input.is_empty() && !(self.fresh || self.ended) && !self.transport.may_read() && self.read_later().is_ok()
     }
 
     /// What is buffered leaves the wide buffer, which the next read of any stream is to have.
@@ -274,9 +269,7 @@ impl Stream {
     /// How many queued bytes have not gone out.
     pub(crate) fn queued(&self) -> usize {
         let own = self.output.len() - self.output_done;
-        self.shared
-            .as_ref()
-            .map_or(own, |shared| own + shared.length())
+        self.shared.as_ref().map_or(own, |shared| own + shared.length())
     }
 
     /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
@@ -284,9 +277,7 @@ impl Stream {
     #[inline]
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let result = match pieces {
-            [only] if !only.is_empty() && *sent == 0 && self.queued() == 0 => {
-                self.send_only(only, sent)
-            }
+            [only] if !only.is_empty() && *sent == 0 && self.queued() == 0 => self.send_only(only, sent),
             _ => self.send_all(pieces, sent),
         };
         self.send_failed = result.is_err();
@@ -371,11 +362,7 @@ impl Stream {
         }
     }
 
-    fn send_batch<const N: usize>(
-        &self,
-        pieces: &[&[u8]],
-        sent: usize,
-    ) -> io::Result<(Moved<usize>, usize)> {
+    fn send_batch<const N: usize>(&self, pieces: &[&[u8]], sent: usize) -> io::Result<(Moved<usize>, usize)> {
         let mut slices = [IoSlice::new(&[]); N];
         let (mut used, mut length) = (0, 0);
         self.each_piece(pieces, sent, N, |piece| {
@@ -391,13 +378,7 @@ impl Stream {
     }
 
     /// What the next system call is to send: the queue, then what is left of the pieces; `most` in all.
-    fn each_piece<'a>(
-        &'a self,
-        pieces: &[&'a [u8]],
-        sent: usize,
-        most: usize,
-        mut visit: impl FnMut(&'a [u8]),
-    ) {
+    fn each_piece<'a>(&'a self, pieces: &[&'a [u8]], sent: usize, most: usize, mut visit: impl FnMut(&'a [u8])) {
         let mut used = 0;
         if self.output.len() > self.output_done {
             visit(&self.output[self.output_done..]);

@@ -20,12 +20,7 @@ pub(crate) trait Sink {
     fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>>;
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>>;
     /// `count` bytes of the file from `offset` on, or part of them; 0 when the file has no more.
-    fn send_file(
-        &mut self,
-        file: &Self::File,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>>;
+    fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Moved<usize>>;
 }
 
 /// Pieces handed to one system call at most.
@@ -70,12 +65,7 @@ pub(crate) enum Sent {
 
 impl<F> Default for Queue<F> {
     fn default() -> Self {
-        Queue {
-            chunks: VecDeque::new(),
-            tail: Vec::new(),
-            done: 0,
-            queued: 0,
-        }
+        Queue { chunks: VecDeque::new(), tail: Vec::new(), done: 0, queued: 0 }
     }
 }
 
@@ -174,11 +164,7 @@ impl<F: Clone> Queue<F> {
     /// Those of the transport; what was not taken stays queued.
     #[inline]
     pub(crate) fn send<S: Sink<File = F>>(
-        &mut self,
-        to: &mut S,
-        borrowed: &[u8],
-        taken: &mut usize,
-        count: &mut u64,
+        &mut self, to: &mut S, borrowed: &[u8], taken: &mut usize, count: &mut u64,
     ) -> io::Result<Sent> {
         if self.chunks.is_empty() && *taken >= borrowed.len() {
             let data = &self.tail[self.done..];
@@ -203,11 +189,7 @@ impl<F: Clone> Queue<F> {
     }
 
     fn send_all<S: Sink<File = F>>(
-        &mut self,
-        to: &mut S,
-        borrowed: &[u8],
-        taken: &mut usize,
-        count: &mut u64,
+        &mut self, to: &mut S, borrowed: &[u8], taken: &mut usize, count: &mut u64,
     ) -> io::Result<Sent> {
         let mut turn = TURN;
         loop {
@@ -255,11 +237,7 @@ impl<F: Clone> Queue<F> {
     }
 
     /// One system call for memory. → what it did, and how many bytes it was given
-    fn send_once<S: Sink<File = F>>(
-        &self,
-        to: &mut S,
-        rest: &[u8],
-    ) -> io::Result<(Moved<usize>, usize)> {
+    fn send_once<S: Sink<File = F>>(&self, to: &mut S, rest: &[u8]) -> io::Result<(Moved<usize>, usize)> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut used, mut length, mut skip) = (0, 0, self.done);
         let mut has_file = false;

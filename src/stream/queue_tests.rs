@@ -13,11 +13,7 @@ struct Taker {
 
 impl Taker {
     fn new(program: &[usize]) -> Self {
-        Taker {
-            program: program.to_vec(),
-            calls: 0,
-            got: Vec::new(),
-        }
+        Taker { program: program.to_vec(), calls: 0, got: Vec::new() }
     }
 
     fn take(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
@@ -42,18 +38,10 @@ impl Sink for Taker {
         self.take(data)
     }
     fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
-        let all: Vec<u8> = pieces
-            .iter()
-            .flat_map(|piece| piece.iter().copied())
-            .collect();
+        let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         self.take(&all)
     }
-    fn send_file(
-        &mut self,
-        file: &Rc<Vec<u8>>,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         let rest = &file[file.len().min(offset as usize)..];
         match &rest[..count.min(rest.len())] {
             [] => Ok(Moved::Done(0)),
@@ -162,9 +150,7 @@ fn what_is_shared_is_not_copied() {
     let shared = Bytes::from(vec![1; SHARE_FROM]);
     let mut queue: Queue<()> = Queue::default();
     queue.push_shared(shared.clone());
-    assert!(
-        matches!(&queue.chunks[0], Chunk::Shared(queued) if queued.as_ptr() == shared.as_ptr())
-    );
+    assert!(matches!(&queue.chunks[0], Chunk::Shared(queued) if queued.as_ptr() == shared.as_ptr()));
     queue.append(|out| out.extend_from_slice(b"tail"));
     assert_eq!(queue.copy().map(|all| all.len()), Some(SHARE_FROM + 4));
     queue.clear();

@@ -118,10 +118,7 @@ impl Stream {
         if length > limit {
             return Some(Received::TooLong);
         }
-        Some(Received::Ready {
-            length,
-            consume: end + delimiter.len(),
-        })
+        Some(Received::Ready { length, consume: end + delimiter.len() })
     }
 }
 
@@ -139,10 +136,7 @@ fn is_too_long(bytes: &[u8], delimiter: &[u8], limit: usize, line: bool) -> bool
 }
 
 fn whole(length: usize) -> Received {
-    Received::Ready {
-        length,
-        consume: length,
-    }
+    Received::Ready { length, consume: length }
 }
 
 #[cfg(test)]

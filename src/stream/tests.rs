@@ -58,13 +58,7 @@ fn a_peer_that_never_runs_dry_is_left_for_the_next_round() {
 fn an_idle_stream_owns_no_buffer() {
     let (mut stream, far, _core) = connected();
     far.send(b"hello").unwrap();
-    assert_eq!(
-        stream.receive(Form::Any).unwrap(),
-        Received::Ready {
-            length: 5,
-            consume: 5
-        }
-    );
+    assert_eq!(stream.receive(Form::Any).unwrap(), Received::Ready { length: 5, consume: 5 });
     assert!(!stream.input.is_vacant());
     stream.consume(5);
     assert!(stream.input.is_vacant());
@@ -83,13 +77,7 @@ fn what_waits_for_more_leaves_the_wide_buffer_to_others() {
     assert_eq!(stream.buffered(), message);
     far.send(b"\n").unwrap();
     stream.fresh = true;
-    assert_eq!(
-        stream.receive(line).unwrap(),
-        Received::Ready {
-            length: 60_000,
-            consume: 60_001
-        }
-    );
+    assert_eq!(stream.receive(line).unwrap(), Received::Ready { length: 60_000, consume: 60_001 });
 }
 
 #[test]
@@ -98,9 +86,7 @@ fn asking_for_more_than_there_is_memory_takes_none() {
     far.send(b"few").unwrap();
     let asked = Form::Exactly(usize::MAX / 2);
     assert_eq!(stream.receive(asked).unwrap(), Received::WouldBlock);
-    let capacity = stream
-        .input
-        .fill(0, &stream.pool, |memory| memory.capacity());
+    let capacity = stream.input.fill(0, &stream.pool, |memory| memory.capacity());
     assert!(capacity < 1 << 20);
     assert_eq!(stream.buffered(), b"few");
 }
@@ -173,10 +159,7 @@ fn a_stream_with_too_much_in_its_queue_takes_no_message() {
     assert!(stream.send(&[], &mut 0).is_err());
     assert_eq!(stream.tell(b"x", &mut None, usize::MAX), Told::Closed);
     stream.close();
-    assert_eq!(
-        (stream.tell(&big, &mut copy, 0), stream.queued()),
-        (Told::Closed, 0)
-    );
+    assert_eq!((stream.tell(&big, &mut copy, 0), stream.queued()), (Told::Closed, 0));
 }
 
 #[test]
@@ -200,10 +183,7 @@ fn what_many_share_goes_along_to_another_vm_and_before_files() {
     let file = std::fs::File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let (mut got, mut sent) = (Vec::new(), 0);
-    while !matches!(
-        other.send_file(file.as_fd(), 0, 4, &mut sent),
-        Ok(super::file::Turn::Done)
-    ) {
+    while !matches!(other.send_file(file.as_fd(), 0, 4, &mut sent), Ok(super::file::Turn::Done)) {
         got.extend(drained(&far));
     }
     got.extend(drained(&far));
@@ -251,10 +231,7 @@ fn a_wait_to_read_that_the_system_refuses_is_an_error_and_the_next_one_works() {
     assert_eq!(stream.receive(Form::Any).unwrap(), Received::WouldBlock);
     far.send(b"hello").unwrap();
     assert!(is_due(&core, Duration::from_secs(5)));
-    let hello = Received::Ready {
-        length: 5,
-        consume: 5,
-    };
+    let hello = Received::Ready { length: 5, consume: 5 };
     assert_eq!(stream.receive(Form::Any).unwrap(), hello);
 }
 

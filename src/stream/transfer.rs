@@ -78,8 +78,7 @@ impl Stream {
             return;
         }
         self.searched = 0;
-        let mut data =
-            Vec::with_capacity(super::buffer::SIZE.max(bytes.len() + self.buffered().len()));
+        let mut data = Vec::with_capacity(super::buffer::SIZE.max(bytes.len() + self.buffered().len()));
         data.extend_from_slice(bytes);
         data.extend_from_slice(self.buffered());
         let before = std::mem::take(&mut self.input);

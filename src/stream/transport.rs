@@ -53,12 +53,7 @@ impl Transport {
     }
 
     /// Writes `count` bytes of a file from `offset`, or part of them; 0 when the file has no more.
-    pub(crate) fn send_file(
-        &self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>> {
+    pub(crate) fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         match self {
             Transport::Plain(socket) => socket.send_file(file, offset, count),
         }

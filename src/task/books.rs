@@ -75,10 +75,7 @@ impl Phase {
 
     pub(super) fn is_queued(self) -> bool {
         use Phase::{Dead, Orphaned, Ready, Severed, Stale, Woken, Yielded};
-        matches!(
-            self,
-            Ready { .. } | Woken { .. } | Yielded | Severed | Orphaned | Stale | Dead
-        )
+        matches!(self, Ready { .. } | Woken { .. } | Yielded | Severed | Orphaned | Stale | Dead)
     }
 }
 
@@ -400,11 +397,7 @@ impl Books {
         let task = self.task_mut(id);
         task.watched = false;
         let was_queued = task.phase.is_queued();
-        task.phase = if was_queued {
-            Phase::Dead
-        } else {
-            Phase::Vacant
-        };
+        task.phase = if was_queued { Phase::Dead } else { Phase::Vacant };
         let own = task.own;
         self.by_thread.remove(&self.threads.identity(own));
         self.threads.release(own);

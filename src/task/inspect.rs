@@ -43,9 +43,7 @@ impl Tasks {
             Token::Session(session) => Some(Waits::Session(session, reason)),
             _ => {
                 let pushed = self.threads.first_value(call, front);
-                Some(Waits::Token(
-                    pushed.map_err(|_| Fault::message("stack overflow"))?,
-                ))
+                Some(Waits::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
             }
         };
         // What runs comes innermost first, a chain from the task's own inwards.

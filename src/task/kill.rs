@@ -35,12 +35,7 @@ impl Tasks {
         self.end_task(call, index, Errors::Log)
     }
 
-    fn end_task(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        index: i32,
-        errors: Errors,
-    ) -> Result<Ended, Fault> {
+    fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: Errors) -> Result<Ended, Fault> {
         let Some(own) = call.coroutine(index) else {
             return Ok(Ended::NoTask);
         };
@@ -86,13 +81,7 @@ impl Tasks {
 
     /// Closes the coroutines at `first` to `last`, the last one first. → whether `hear` raised an error, which is on top;
     /// others are written to standard error
-    fn close_members(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        first: i32,
-        last: i32,
-        hear: Option<Identity>,
-    ) -> bool {
+    fn close_members(self: &Rc<Self>, call: &mut Call<'_>, first: i32, last: i32, hear: Option<Identity>) -> bool {
         for member in (first..=last).rev() {
             let height = call.count();
             // For want of memory, it is left to the collector.
@@ -110,11 +99,7 @@ impl Tasks {
 
     /// Closes the coroutine at `index`, also one of a task, as `coroutine.close` does. → whether it raised nothing; else
     /// the error is pushed
-    pub(crate) fn close_any(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        index: i32,
-    ) -> Result<bool, Fault> {
+    pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else {
             return self.threads.close(call, index);
@@ -132,12 +117,7 @@ impl Tasks {
 
     /// Closes a coroutine inside of a waiting task's own, at `index`, and what it is resuming: the wait is off, and the
     /// one that was resuming it goes on with an error. → as for `close_any`
-    fn close_member(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        id: TaskId,
-        index: i32,
-    ) -> Result<bool, Fault> {
+    fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
         let thread = call.coroutine(index);
         let place = thread.and_then(|co| self.books.borrow().place_of(id, co));
@@ -162,12 +142,7 @@ impl Tasks {
     }
 
     /// Pushes the coroutines of a task from the number `first` inwards. → the index of the last
-    pub(super) fn push_members(
-        &self,
-        call: &mut Call<'_>,
-        id: TaskId,
-        first: usize,
-    ) -> Result<i32, Fault> {
+    pub(super) fn push_members(&self, call: &mut Call<'_>, id: TaskId, first: usize) -> Result<i32, Fault> {
         let books = &mut *self.books.borrow_mut();
         books.hold(id);
         for &co in books.task(id).members().iter().skip(first) {
@@ -180,10 +155,7 @@ impl Tasks {
     fn push_token(&self, call: &mut Call<'_>, id: TaskId) -> Result<bool, Fault> {
         let books = self.books.borrow();
         let task = books.task(id);
-        let waits = matches!(
-            task.phase,
-            Phase::Waiting { .. } | Phase::Woken { raises: false, .. }
-        );
+        let waits = matches!(task.phase, Phase::Waiting { .. } | Phase::Woken { raises: false, .. });
         if !waits || matches!(task.token, Token::Session(_)) {
             return Ok(false);
         }

@@ -3,8 +3,7 @@
 use super::Tasks;
 use super::books::{Reason, Tag, TaskId};
 use crate::lua::{
-    Argument, Call, ERROR_TEXT, Fault, Full, Function, Kind, Next, Outcome, TO_TEXT,
-    ThreadTraceback, then,
+    Argument, Call, ERROR_TEXT, Fault, Full, Function, Kind, Next, Outcome, TO_TEXT, ThreadTraceback, then,
 };
 use std::io::Write;
 use std::rc::Rc;
@@ -103,12 +102,7 @@ impl Tasks {
     }
 
     /// Calls `on_error` with the values at two indexes, an error and a coroutine.
-    pub(super) fn tell_error(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        error: i32,
-        co: i32,
-    ) -> Result<(), Fault> {
+    pub(super) fn tell_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
         let height = call.count();
         let function = call.push(Function::new(call_on_error))?;
         self.threads.push_kept(call, MODULE)?;
@@ -122,12 +116,7 @@ impl Tasks {
     }
 
     /// Closes the coroutine of a failed task, at `co`, which raised the error at `error`.
-    pub(super) fn close_failed(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        co: i32,
-        error: i32,
-    ) -> Result<(), Fault> {
+    pub(super) fn close_failed(self: &Rc<Self>, call: &mut Call<'_>, co: i32, error: i32) -> Result<(), Fault> {
         if !self.threads.close(call, co)? {
             let index = call.count();
             if !call.is_same(index, error) {
@@ -147,11 +136,7 @@ impl Tasks {
     }
 
     /// Runs `f` with no limit to the VM's memory.
-    pub(super) fn without_limit<R>(
-        &self,
-        call: &mut Call<'_>,
-        f: impl FnOnce(&mut Call<'_>) -> R,
-    ) -> R {
+    pub(super) fn without_limit<R>(&self, call: &mut Call<'_>, f: impl FnOnce(&mut Call<'_>) -> R) -> R {
         let limit = call.memory().map(|memory| memory.set_limit(0));
         let result = f(call);
         if let (Some(memory), Some(limit)) = (call.memory(), limit) {
@@ -207,10 +192,7 @@ fn on_error(call: &mut Call<'_>) -> Result<Next, Fault> {
 
 fn write_error(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     let text = match call.coroutine(2) {
-        Some(_) => call.create(ThreadTraceback {
-            of: 2,
-            message: outcome.first,
-        })?,
+        Some(_) => call.create(ThreadTraceback { of: 2, message: outcome.first })?,
         None => outcome.first,
     };
     write_line("", call.string(text).unwrap_or_default());

@@ -11,8 +11,7 @@ use super::kill::Ended;
 use crate::lua::{Call, Coroutine, Fault};
 use std::rc::Rc;
 
-const MESSAGE: &str =
-    "a task is lost: it waits for something that nothing refers to any more, so nobody can wake it";
+const MESSAGE: &str = "a task is lost: it waits for something that nothing refers to any more, so nobody can wake it";
 
 impl Tasks {
     /// Queues orphans, and makes waits that have lasted for long weak if the collector has ended a cycle. To be called now
@@ -71,9 +70,8 @@ impl Tasks {
     #[cold]
     fn queue_orphan(&self, own: Coroutine) {
         let books = &mut *self.books.borrow_mut();
-        let is_it = |task: &super::books::Task| {
-            task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. })
-        };
+        let is_it =
+            |task: &super::books::Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
         let Some(id) = books.tasks.iter().position(is_it) else {
             return;
         };

@@ -64,31 +64,21 @@ impl Tasks {
             level += 1;
         }
         Ok(match depth {
-            0 => {
-                "inside a function that Lua calls where it cannot yield, as '__close' by coroutine.close or a kill"
-            }
+            0 => "inside a function that Lua calls where it cannot yield, as '__close' by coroutine.close or a kill",
             _ => "a coroutine outwards is inside a function that cannot yield",
         }
         .to_string())
     }
 
     /// The same with the line of the Lua function that called it.
-    fn place(
-        &self,
-        call: &mut Call<'_>,
-        name: &str,
-        depth: usize,
-        mut level: i32,
-    ) -> Result<String, Fault> {
+    fn place(&self, call: &mut Call<'_>, name: &str, depth: usize, mut level: i32) -> Result<String, Fault> {
         let name = match name.is_empty() {
             true => "a C function".to_string(),
             false => format!("'{name}'"),
         };
         while let Some(frame) = self.threads.frame(call, depth, level)? {
             if let Some(place) = frame.place {
-                return Ok(format!(
-                    "inside {name}, which cannot yield, called at {place}"
-                ));
+                return Ok(format!("inside {name}, which cannot yield, called at {place}"));
             }
             level += 1;
         }

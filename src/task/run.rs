@@ -24,17 +24,9 @@ impl Tasks {
     /// Runs a task that `acquire` gave, up to its first wait, with its function and `arguments` values handed over.
     /// Inside of a task, that one goes on when this one waits.
     #[inline]
-    pub(crate) fn start(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        id: TaskId,
-        arguments: i32,
-        tag: Tag,
-    ) {
+    pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32, tag: Tag) {
         let phase = Phase::Running { raises: false };
-        self.books
-            .borrow_mut()
-            .begin(id, phase, tag, self.now.get());
+        self.books.borrow_mut().begin(id, phase, tag, self.now.get());
         self.resume(call, id, arguments, false);
     }
 
@@ -52,13 +44,7 @@ impl Tasks {
 
     /// Resumes a task that `take_waiter` gave, with `values` values handed over.
     #[inline]
-    pub(crate) fn resume_now(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        id: TaskId,
-        values: i32,
-        ending: Ending,
-    ) {
+    pub(crate) fn resume_now(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, ending: Ending) {
         self.resume(call, id, values, ending == Ending::Raises);
     }
 
@@ -218,10 +204,7 @@ impl Tasks {
             (books.task(id).own, books.task(id).tag)
         };
         let co = self.threads.push(call, own)?;
-        let error = self
-            .threads
-            .take(call, own, 1)
-            .map_err(|_| Fault::message("stack overflow"))?;
+        let error = self.threads.take(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
         match self.host() {
             Some(host) => host.failed(call, co, error, tag),
             None => self.tell_error(call, error, co)?,

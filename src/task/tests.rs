@@ -35,10 +35,7 @@ impl Host for Listener {
         let traceback = call.create(crate::lua::ThreadTraceback { of: co, message });
         let traceback = text(call, traceback.expect("a traceback"));
         let frames = traceback.matches("[string").count();
-        self.tell(format!(
-            "{} failed: {error_text} ({frames} frames)",
-            tag.session
-        ));
+        self.tell(format!("{} failed: {error_text} ({frames} frames)", tag.session));
     }
     fn killed(&self, _: &mut Call<'_>, _: TaskId, tag: Tag) {
         self.tell(format!("{} killed", tag.session));
@@ -161,10 +158,7 @@ fn told_by(code: &str) -> String {
         coroutine = require 'lio.coroutine' task = require 'lio.task' ask = b.ask b.host() {code}
         return b.told()"
     );
-    crate::lua::testing::run(
-        Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS))),
-        &code,
-    )
+    crate::lua::testing::run(Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS))), &code)
 }
 
 #[test]
@@ -178,10 +172,7 @@ fn the_host_gets_the_results_of_a_task_with_a_session() {
 fn the_host_gets_the_error_of_any_task_with_its_frames() {
     let code = "b.start(load \"local function deep() error('broken', 0) end deep()\", 5)
         b.start(load \"error('alone', 0)\", 0)";
-    assert_eq!(
-        told_by(code),
-        "5 failed: broken (2 frames); 0 failed: alone (1 frames)"
-    );
+    assert_eq!(told_by(code), "5 failed: broken (2 frames); 0 failed: alone (1 frames)");
 }
 
 #[test]
@@ -207,8 +198,7 @@ fn an_answer_resumes_the_task_that_waits_for_the_session() {
 
 #[test]
 fn an_interrupted_wait_raises() {
-    let code =
-        "b.start(function() return tostring(pcall(ask, 40)) .. select(2, pcall(ask, 41)) end, 5)
+    let code = "b.start(function() return tostring(pcall(ask, 40)) .. select(2, pcall(ask, 41)) end, 5)
         assert(b.answer(40, 'x') and b.answer(41, 'reason', true))";
     assert_eq!(told_by(code), "7:5 truereason");
 }
@@ -235,10 +225,7 @@ fn the_host_is_told_of_kills_and_of_coroutines_that_a_program_closed() {
         assert(task.count() == 0)
         b.run()";
     let code = format!("b.close, b.resume = plain_close, plain_resume {code}");
-    assert_eq!(
-        told_by(&code),
-        "cancelled Other; 5 killed; 6 killed; 7 killed"
-    );
+    assert_eq!(told_by(&code), "cancelled Other; 5 killed; 6 killed; 7 killed");
 }
 
 #[test]
@@ -287,12 +274,7 @@ fn without_its_anchors_a_vm_has_no_tasks_and_does_not_crash() {
 
 #[test]
 fn a_keeper_that_a_program_closes_or_resumes_does_not_crash_the_vm() {
-    for act in [
-        "coroutine.close",
-        "coroutine.resume",
-        "plain_close",
-        "plain_resume",
-    ] {
+    for act in ["coroutine.close", "coroutine.resume", "plain_close", "plain_resume"] {
         let code = format!(
             "task.fork(function() task.wait 'a' end) task.run_ready()
             for _, v in pairs(debug.getregistry()) do

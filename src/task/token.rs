@@ -137,9 +137,7 @@ impl Waiters {
     /// How many wait on a session.
     pub(super) fn sessions(&self) -> usize {
         let tokens = self.others.keys();
-        tokens
-            .filter(|token| matches!(token, Token::Session(_)))
-            .count()
+        tokens.filter(|token| matches!(token, Token::Session(_))).count()
     }
 }
 
@@ -151,10 +149,7 @@ mod tests {
     fn objects_of_different_types_at_one_address_are_two_tokens() {
         let mut waiters = Waiters::default();
         let address = 0x7fff_1234_5678;
-        let (table, userdata) = (
-            Token::Object(Kind::Table, address),
-            Token::Object(Kind::Userdata, address),
-        );
+        let (table, userdata) = (Token::Object(Kind::Table, address), Token::Object(Kind::Userdata, address));
         assert_eq!(waiters.insert(table, 1), None);
         assert_eq!(waiters.insert(userdata, 2), None);
         assert_eq!(waiters.insert(Token::Light(address), 3), None);

@@ -21,11 +21,7 @@ impl Tasks {
     /// Whether a wait of the step would reach the scheduler.
     #[inline]
     pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
-        self.current.get().is_some_and(|id| {
-            self.threads
-                .way(stack, self.books.borrow().task(id).front())
-                .is_ok()
-        })
+        self.current.get().is_some_and(|id| self.threads.way(stack, self.books.borrow().task(id).front()).is_ok())
     }
 
     /// The token that the value at `index` is; `None` for nil and NaN.
@@ -37,12 +33,7 @@ impl Tasks {
     /// Enters the running task as the waiter of `token`. The step then yields at once, with no values, in a function whose
     /// first value is the token when that is a value of Lua; the step that follows asks [`Tasks::ends_with_error`].
     #[inline]
-    pub(crate) fn wait(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        token: Token,
-        reason: Reason,
-    ) -> Result<(), Denied> {
+    pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), Denied> {
         let Some(id) = self.current.get() else {
             return Err(Denied::Unreachable);
         };
@@ -74,11 +65,7 @@ impl Tasks {
     /// The `depth` coroutines that run inside of the task's front are its from now on, for they wait with it.
     #[cold]
     fn chain_up(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        books: &mut Books,
-        id: TaskId,
-        depth: usize,
+        self: &Rc<Self>, call: &mut Call<'_>, books: &mut Books, id: TaskId, depth: usize,
     ) -> Result<(), Denied> {
         if depth + books.task(id).chain.len() > MOST {
             return Err(Denied::Unreachable);

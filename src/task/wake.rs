@@ -49,20 +49,12 @@ impl Tasks {
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, values: i32, ending: Ending) {
         let raises = ending == Ending::Raises;
-        self.books
-            .borrow_mut()
-            .queue(id, Phase::Woken { values, raises });
+        self.books.borrow_mut().queue(id, Phase::Woken { values, raises });
     }
 
     /// Wakes the task that waits on the token with the topmost `count` values of the step's stack. → whether one did
     #[inline]
-    pub(crate) fn wakeup(
-        &self,
-        stack: &mut Stack,
-        token: Token,
-        count: i32,
-        ending: Ending,
-    ) -> Result<bool, Full> {
+    pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
         let Some(id) = self.take_waiter(token) else {
             return Ok(false);
         };
@@ -94,9 +86,7 @@ impl Tasks {
         let books = self.books.borrow();
         let mut tasks = books.tasks.iter().enumerate().skip(first as usize);
         tasks.find_map(|(id, task)| match (task.token, task.phase) {
-            (Token::Session(session), Phase::Waiting { .. })
-                if task.reason == Reason::Call(service) =>
-            {
+            (Token::Session(session), Phase::Waiting { .. }) if task.reason == Reason::Call(service) => {
                 Some((id as TaskId, session))
             }
             _ => None,

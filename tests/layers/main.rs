@@ -48,11 +48,7 @@ fn the_sources_keep_the_rules() {
     let expected: Vec<String> = text.lines().map(String::from).collect();
     let known: BTreeSet<_> = expected.iter().cloned().collect();
     let new: Vec<_> = found.difference(&known).cloned().collect();
-    assert!(
-        new.is_empty(),
-        "these break the rules:\n{}\n",
-        new.join("\n")
-    );
+    assert!(new.is_empty(), "these break the rules:\n{}\n", new.join("\n"));
     let cured: Vec<_> = known.difference(&found).cloned().collect();
     if !cured.is_empty() && std::env::var("LIO_LAYERS").is_ok_and(|word| word == "shrink") {
         let left: Vec<_> = known.intersection(&found).cloned().collect();

@@ -34,26 +34,14 @@ const OLD: &[(&str, &str)] = &[
 /// Files outside `src/lua/` that may have `unsafe`, at most ten, and why safe Rust cannot do it. The same table is in
 /// `docs/architecture.md`.
 pub const UNSAFE: &[(&str, &str)] = &[
-    (
-        "src/event/adopt.rs",
-        "descriptors that are handed over as numbers",
-    ),
+    ("src/event/adopt.rs", "descriptors that are handed over as numbers"),
     ("src/event/signals.rs", "signal handlers and dispositions"),
     ("src/ltask/crash.rs", "the handler of fatal signals"),
     ("src/memory/arena.rs", "the memory of VMs"),
-    (
-        "src/ltask/message.rs",
-        "blocks of malloc that C code may free",
-    ),
+    ("src/ltask/message.rs", "blocks of malloc that C code may free"),
     ("src/ltask/foreign.rs", "functions that C code calls"),
-    (
-        "src/ltask/thread_clock.rs",
-        "the processor time of a thread",
-    ),
-    (
-        "src/socket/sendfile.rs",
-        "the signal mask around sendfile(2)",
-    ),
+    ("src/ltask/thread_clock.rs", "the processor time of a thread"),
+    ("src/socket/sendfile.rs", "the signal mask around sendfile(2)"),
 ];
 
 /// How many `unsafe` blocks there may be in all.
@@ -97,11 +85,7 @@ pub fn violations(sources: &Sources<'_>) -> BTreeSet<String> {
     let files = &sources.files;
     let mut found = BTreeSet::new();
     found.extend(upward(files));
-    found.extend(
-        circles(files)
-            .into_iter()
-            .map(|file| format!("circle {file}")),
-    );
+    found.extend(circles(files).into_iter().map(|file| format!("circle {file}")));
     found.extend(without_right_to_unsafe(files));
     found.extend(repeated_arguments(files));
     found.extend(shared_by_threads(files));
@@ -158,18 +142,13 @@ fn may_be_unsafe(path: &str) -> bool {
 
 /// How often the word occurs; not in `unsafe_code`.
 fn count_unsafe(file: &File) -> usize {
-    file.tokens
-        .iter()
-        .filter(|token| *token == "unsafe")
-        .count()
+    file.tokens.iter().filter(|token| *token == "unsafe").count()
 }
 
 /// How many blocks there are.
 fn count_blocks(file: &File) -> usize {
     let pairs = file.tokens.windows(2);
-    pairs
-        .filter(|pair| pair[0] == "unsafe" && pair[1] == "(")
-        .count()
+    pairs.filter(|pair| pair[0] == "unsafe" && pair[1] == "(").count()
 }
 
 fn without_right_to_unsafe(files: &Files) -> Vec<String> {
@@ -232,9 +211,8 @@ fn repeated_arguments(files: &Files) -> Vec<String> {
         }
         counts
     };
-    let points = |argument: &str| {
-        argument.starts_with("as ") && !argument.contains([',', ';', ':']) || argument.is_empty()
-    };
+    let points =
+        |argument: &str| argument.starts_with("as ") && !argument.contains([',', ';', ':']) || argument.is_empty();
     let (core, all) = (count("src/lua/"), count("src/"));
     let mut found = Vec::new();
     for (path, file) in files {
@@ -259,17 +237,12 @@ fn shared_by_threads(files: &Files) -> Vec<String> {
             found.push(format!("thread {path}"));
         }
         let statics = file.tokens.iter().enumerate();
-        let statics = statics.filter(|(index, token)| {
-            *token == "static" && (*index == 0 || file.tokens[index - 1] != "'")
-        });
+        let statics =
+            statics.filter(|(index, token)| *token == "static" && (*index == 0 || file.tokens[index - 1] != "'"));
         for (index, _) in statics {
-            let kind = file.tokens[index..]
-                .iter()
-                .take_while(|token| *token != "=");
+            let kind = file.tokens[index..].iter().take_while(|token| *token != "=");
             let mut kind = kind.skip(1).take(40);
-            if kind.any(|token| matches!(token.as_str(), "mut" | "Rc" | "RefCell" | "UnsafeCell"))
-                && !is_listed
-            {
+            if kind.any(|token| matches!(token.as_str(), "mut" | "Rc" | "RefCell" | "UnsafeCell")) && !is_listed {
                 found.push(format!("thread {path}"));
             }
         }
@@ -313,12 +286,8 @@ fn too_long(files: &Files) -> Vec<String> {
 pub fn summary(sources: &Sources<'_>) -> String {
     let files = &sources.files;
     let lines: usize = files.values().map(|file| file.lines).sum();
-    let (core, others): (Vec<_>, Vec<_>) = files
-        .iter()
-        .partition(|(path, _)| path.starts_with("src/lua/"));
-    let blocks = |files: &[(&String, &File)]| -> usize {
-        files.iter().map(|(_, file)| count_blocks(file)).sum()
-    };
+    let (core, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| path.starts_with("src/lua/"));
+    let blocks = |files: &[(&String, &File)]| -> usize { files.iter().map(|(_, file)| count_blocks(file)).sum() };
     format!(
         "{} files, {lines} lines without tests, unsafe blocks: {} in src/lua, {} elsewhere; {} files in circles",
         files.len(),

@@ -48,12 +48,7 @@ pub struct Sources<'s> {
 impl<'s> Sources<'s> {
     /// Reads what the roots `src/lib.rs` and `src/main.rs` declare.
     pub fn read(texts: &'s BTreeMap<String, String>) -> Sources<'s> {
-        let mut sources = Sources {
-            texts,
-            files: BTreeMap::new(),
-            scopes: BTreeMap::new(),
-            macros: BTreeMap::new(),
-        };
+        let mut sources = Sources { texts, files: BTreeMap::new(), scopes: BTreeMap::new(), macros: BTreeMap::new() };
         for (root, name) in [("src/lib.rs", "lio"), ("src/main.rs", "main")] {
             if texts.contains_key(root) {
                 sources.read_file(root, vec![name.into()]);
@@ -68,11 +63,7 @@ impl<'s> Sources<'s> {
             panic!("no file {path} for the module {}", module.join("::"));
         };
         let code = syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let file = File {
-            text: text.clone(),
-            lines: count_lines(text),
-            ..File::default()
-        };
+        let file = File { text: text.clone(), lines: count_lines(text), ..File::default() };
         self.files.insert(path.into(), file);
         for attribute in &code.attrs {
             self.scan(path, &module, attribute.to_token_stream());
@@ -132,22 +123,13 @@ impl<'s> Sources<'s> {
         flatten_tokens(tokens, &mut flat);
         let mut index = 0;
         while index < flat.len() {
-            let before = index
-                .checked_sub(1)
-                .map_or("", |index| flat[index].as_str());
+            let before = index.checked_sub(1).map_or("", |index| flat[index].as_str());
             let mut names = vec![flat[index].clone()];
             index += 1;
-            if !is_name(&names[0])
-                || matches!(before, "." | "'")
-                || WORDS.contains(&names[0].as_str())
-            {
+            if !is_name(&names[0]) || matches!(before, "." | "'") || WORDS.contains(&names[0].as_str()) {
                 continue;
             }
-            while index + 2 < flat.len()
-                && flat[index] == ":"
-                && flat[index + 1] == ":"
-                && is_name(&flat[index + 2])
-            {
+            while index + 2 < flat.len() && flat[index] == ":" && flat[index + 1] == ":" && is_name(&flat[index + 2]) {
                 names.push(flat[index + 2].clone());
                 index += 3;
             }
@@ -260,9 +242,9 @@ impl<'s> Sources<'s> {
 /// The lines before the tests that a file ends with.
 fn count_lines(text: &str) -> usize {
     let lines: Vec<_> = text.lines().collect();
-    let tests = lines.windows(2).position(|pair| {
-        pair[0].starts_with("#[cfg(test)]") && pair[1].starts_with("mod ") && pair[1].ends_with('{')
-    });
+    let tests = lines
+        .windows(2)
+        .position(|pair| pair[0].starts_with("#[cfg(test)]") && pair[1].starts_with("mod ") && pair[1].ends_with('{'));
     tests.unwrap_or(lines.len())
 }
 
@@ -346,8 +328,8 @@ fn flatten_tokens(tokens: TokenStream, flat: &mut Vec<String>) {
 
 /// Words before a path that begins with `::`.
 const WORDS: &[&str] = &[
-    "as", "const", "dyn", "else", "fn", "for", "if", "impl", "in", "let", "match", "mut", "ref",
-    "return", "unsafe", "where",
+    "as", "const", "dyn", "else", "fn", "for", "if", "impl", "in", "let", "match", "mut", "ref", "return", "unsafe",
+    "where",
 ];
 
 fn is_name(token: &str) -> bool {

@@ -50,10 +50,7 @@ impl Child {
     /// Starts the executable at `program` with `arguments`; its messages and its end become events. Called by one thread
     /// only, which lives as long as the supervisor: the process ends with it, and no other process inherits the socket.
     pub(super) fn start(
-        number: u32,
-        program: &Path,
-        arguments: &[OsString],
-        events: &Sender<Event>,
+        number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {
         let (socket, theirs) = UnixStream::pair()?;
         // Standard input, output and error are not passed by number, whatever the supervisor has closed.
@@ -78,14 +75,7 @@ impl Child {
             let _ = retry_on_intr(|| waitid(WaitId::Pid(id), options));
             let _ = ends.send(Event::Ended(number));
         })?;
-        Ok(Child {
-            number,
-            phase: Phase::Starting(Instant::now()),
-            replaced: false,
-            listens: false,
-            process,
-            socket,
-        })
+        Ok(Child { number, phase: Phase::Starting(Instant::now()), replaced: false, listens: false, process, socket })
     }
 
     /// Answers a question.

@@ -22,10 +22,7 @@ pub(super) enum Event {
 /// Starts the thread that sends signals as events.
 pub(super) fn forward_signals(events: Sender<Event>) -> io::Result<()> {
     let wanted = [Signal::HUP, Signal::INT, Signal::TERM].map(Signal::as_raw);
-    let wanted = wanted
-        .into_iter()
-        .map(Set::of)
-        .fold(Set::default(), Set::with);
+    let wanted = wanted.into_iter().map(Set::of).fold(Set::default(), Set::with);
     let mut signals = Signals::open(wanted, Purpose::Supervise)?;
     let forward = move || {
         while let Ok((caught, from_system)) = signals.wait() {
@@ -41,8 +38,6 @@ pub(super) fn forward_signals(events: Sender<Event>) -> io::Result<()> {
             }
         }
     };
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(forward)?;
+    thread::Builder::new().name("signals".into()).spawn(forward)?;
     Ok(())
 }

@@ -32,13 +32,8 @@ impl Files {
             }
         };
         let watcher = notify::recommended_watcher(told).ok();
-        let mut files = Files {
-            files: HashMap::new(),
-            before: HashMap::new(),
-            folders: HashMap::new(),
-            polls: false,
-            watcher,
-        };
+        let mut files =
+            Files { files: HashMap::new(), before: HashMap::new(), folders: HashMap::new(), polls: false, watcher };
         if files.watcher.is_none() {
             files.fall_back();
         }

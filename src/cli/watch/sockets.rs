@@ -78,12 +78,7 @@ impl Sockets {
         if path(&key).is_some() {
             self.list.retain(|kept| kept.key != key);
         }
-        self.list.push(Kept {
-            key,
-            descriptor,
-            owner,
-            before: None,
-        });
+        self.list.push(Kept { key, descriptor, owner, before: None });
     }
 
     /// Gives a socket of this key to a process that does not have it yet.

@@ -247,9 +247,7 @@ impl Supervisor {
     }
 
     fn child(&mut self, number: u32) -> Option<&mut Child> {
-        self.children
-            .iter_mut()
-            .find(|child| child.number == number)
+        self.children.iter_mut().find(|child| child.number == number)
     }
 
     fn listens(&mut self, number: u32) {
@@ -316,8 +314,7 @@ impl Supervisor {
         let only = active.next().is_none_or(|child| child.number == number);
         let forget = only && active.next().is_none();
         let ends = self.child(number).is_none_or(|child| child.is_ending());
-        self.sockets
-            .closed(number, key, self.ending || forget && !ends);
+        self.sockets.closed(number, key, self.ending || forget && !ends);
     }
 
     /// A new process cannot bind an address. When the one before is what stands in the way, it has to go first.

@@ -32,10 +32,7 @@ struct Sink {
 
 impl Sink {
     fn new(limit: usize) -> Sink {
-        Sink {
-            limit,
-            ..Sink::default()
-        }
+        Sink { limit, ..Sink::default() }
     }
 
     /// What an error of the decoder that writes here means.
@@ -117,13 +114,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// `limit`: bytes that one `write` may let out, at least 1.
     pub(crate) fn new(coding: Coding, limit: usize) -> Self {
-        Decoder {
-            coding,
-            state: State::First(Vec::new()),
-            out: Vec::new(),
-            limit,
-            finished: false,
-        }
+        Decoder { coding, state: State::First(Vec::new()), out: Vec::new(), limit, finished: false }
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -30,11 +30,7 @@ impl Encoder {
             Coding::Gzip => Work::Gzip(GzEncoder::new(Vec::new(), Compression::new(level))),
             Coding::Deflate => Work::Deflate(ZlibEncoder::new(Vec::new(), Compression::new(level))),
             Coding::Brotli => {
-                let params = BrotliEncoderParams {
-                    quality: level as i32,
-                    lgwin: WINDOW,
-                    ..Default::default()
-                };
+                let params = BrotliEncoderParams { quality: level as i32, lgwin: WINDOW, ..Default::default() };
                 let writer = CompressorWriter::with_params(Vec::new(), BUFFER, &params);
                 Work::Brotli(Box::new(writer))
             }

@@ -31,10 +31,7 @@ fn a_step_lets_out_its_limit_and_not_a_byte_more() {
     let zeros = vec![0; 100_000];
     for coding in ALL {
         let data = encoded(coding, &zeros);
-        assert_eq!(
-            decoded(coding, &data, data.len(), 100_000),
-            Ok(zeros.clone())
-        );
+        assert_eq!(decoded(coding, &data, data.len(), 100_000), Ok(zeros.clone()));
         let over = decoded(coding, &data, data.len(), 99_999);
         assert_eq!(over, Err(Failure::TooLong), "{coding:?}");
     }
@@ -85,27 +82,12 @@ fn bytes_behind_the_end_are_refused_but_members_of_gzip_may_follow() {
     for coding in ALL {
         let mut data = encoded(coding, b"one");
         data.push(7);
-        assert_eq!(
-            decoded(coding, &data, 100, 100),
-            Err(Failure::Corrupt),
-            "{coding:?}"
-        );
-        assert_eq!(
-            decoded(coding, &data, 1, 100),
-            Err(Failure::Corrupt),
-            "{coding:?}"
-        );
+        assert_eq!(decoded(coding, &data, 100, 100), Err(Failure::Corrupt), "{coding:?}");
+        assert_eq!(decoded(coding, &data, 1, 100), Err(Failure::Corrupt), "{coding:?}");
     }
-    let two = [
-        encoded(Coding::Gzip, b"one "),
-        encoded(Coding::Gzip, b"two"),
-    ]
-    .concat();
+    let two = [encoded(Coding::Gzip, b"one "), encoded(Coding::Gzip, b"two")].concat();
     for piece in 1..two.len() {
-        assert_eq!(
-            decoded(Coding::Gzip, &two, piece, 100),
-            Ok(b"one two".to_vec())
-        );
+        assert_eq!(decoded(Coding::Gzip, &two, piece, 100), Ok(b"one two".to_vec()));
     }
 }
 
@@ -121,18 +103,12 @@ fn gzip_headers_with_all_their_fields_are_read() {
     data.extend_from_slice(&(sum.sum() as u16).to_le_bytes());
     data.extend_from_slice(&plain[10..]);
     for piece in 1..data.len() {
-        assert_eq!(
-            decoded(Coding::Gzip, &data, piece, 100),
-            Ok(b"body".to_vec())
-        );
+        assert_eq!(decoded(Coding::Gzip, &data, piece, 100), Ok(b"body".to_vec()));
     }
     for (place, bit) in [(3, 0x20), (at, 1)] {
         let mut data = data.clone();
         data[place] ^= bit;
-        assert_eq!(
-            decoded(Coding::Gzip, &data, 100, 100),
-            Err(Failure::Corrupt)
-        );
+        assert_eq!(decoded(Coding::Gzip, &data, 100, 100), Err(Failure::Corrupt));
     }
 }
 
@@ -158,10 +134,7 @@ fn a_wrong_sum_or_length_of_gzip_is_found() {
 fn a_gzip_header_without_end_is_refused() {
     let mut data = vec![0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3];
     data.resize(100_000, b'x');
-    assert_eq!(
-        decoded(Coding::Gzip, &data, 1000, 100),
-        Err(Failure::Corrupt)
-    );
+    assert_eq!(decoded(Coding::Gzip, &data, 1000, 100), Err(Failure::Corrupt));
 }
 
 #[test]
@@ -169,14 +142,8 @@ fn deflate_without_its_frame_is_read_too() {
     let framed = encoded(Coding::Deflate, b"hello hello");
     let bare = &framed[2..framed.len() - 4];
     for piece in 1..bare.len() {
-        assert_eq!(
-            decoded(Coding::Deflate, bare, piece, 100),
-            Ok(b"hello hello".to_vec())
-        );
-        assert_eq!(
-            decoded(Coding::Deflate, &framed, piece, 100),
-            Ok(b"hello hello".to_vec())
-        );
+        assert_eq!(decoded(Coding::Deflate, bare, piece, 100), Ok(b"hello hello".to_vec()));
+        assert_eq!(decoded(Coding::Deflate, &framed, piece, 100), Ok(b"hello hello".to_vec()));
     }
 }
 

@@ -32,10 +32,7 @@ pub(crate) enum Run {
     Data { data: Range<usize>, consume: usize },
     /// The body is complete; so many bytes are to be dropped. `trailers`: the trailer section with its blank line, if
     /// there is one.
-    End {
-        consume: usize,
-        trailers: Range<usize>,
-    },
+    End { consume: usize, trailers: Range<usize> },
     /// More bytes are needed than are left when so many are dropped.
     More { consume: usize },
 }
@@ -50,16 +47,10 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// No body.
-    pub(crate) const NONE: Incoming = Incoming {
-        framing: Framing::Done,
-        received: 0,
-    };
+    pub(crate) const NONE: Incoming = Incoming { framing: Framing::Done, received: 0 };
 
     fn new(framing: Framing) -> Self {
-        Incoming {
-            framing,
-            received: 0,
-        }
+        Incoming { framing, received: 0 }
     }
 
     /// That of a request.
@@ -89,10 +80,7 @@ impl Incoming {
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
         let run = match &mut self.framing {
             Framing::Done => {
-                return Ok(Run::End {
-                    consume: 0,
-                    trailers: 0..0,
-                });
+                return Ok(Run::End { consume: 0, trailers: 0..0 });
             }
             Framing::Broken(reject) => return Err(**reject),
             Framing::Chunked(_) => return self.next_of_chunks(bytes),
@@ -110,10 +98,7 @@ impl Incoming {
             return Ok(Run::More { consume: 0 });
         }
         self.received += run as u64;
-        Ok(Run::Data {
-            data: 0..run,
-            consume: run,
-        })
+        Ok(Run::Data { data: 0..run, consume: run })
     }
 
     fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
@@ -205,10 +190,7 @@ mod tests {
                     data.extend_from_slice(&buffer[run]);
                     buffer.drain(..consume);
                 }
-                Run::End {
-                    consume,
-                    trailers: section,
-                } => {
+                Run::End { consume, trailers: section } => {
                     trailers.extend_from_slice(&buffer[section]);
                     buffer.drain(..consume);
                     break;
@@ -253,14 +235,8 @@ mod tests {
     #[test]
     fn broken_chunks_stay_refused() {
         let mut body = Incoming::of_request(head::Framing::Chunked);
-        assert_eq!(
-            body.next(b"x\r\n").map_err(|reject| reject.status),
-            Err(400)
-        );
-        assert_eq!(
-            body.next(b"0\r\n\r\n").map_err(|reject| reject.status),
-            Err(400)
-        );
+        assert_eq!(body.next(b"x\r\n").map_err(|reject| reject.status), Err(400));
+        assert_eq!(body.next(b"0\r\n\r\n").map_err(|reject| reject.status), Err(400));
         assert!(!body.is_done() && !body.end());
     }
 

@@ -45,11 +45,7 @@ enum State {
     /// White space before an extension, which needs a `;` behind it.
     BeforeExtension { value: u64, length: u32 },
     /// Within the extensions.
-    Extension {
-        value: u64,
-        length: u32,
-        place: Place,
-    },
+    Extension { value: u64, length: u32, place: Place },
     /// The line feed of a chunk line is due.
     SizeFeed { value: u64 },
     /// So many bytes of data are due, at least one.
@@ -115,10 +111,7 @@ impl Place {
     }
 }
 
-const NEXT_SIZE: State = State::Size {
-    value: 0,
-    digits: 0,
-};
+const NEXT_SIZE: State = State::Size { value: 0, digits: 0 };
 
 /// The state of one chunked body.
 #[derive(Clone, Copy, Debug)]
@@ -133,11 +126,7 @@ pub(crate) struct Chunked {
 impl Chunked {
     /// A decoder at the start of a body.
     pub(crate) fn new() -> Self {
-        Self {
-            state: NEXT_SIZE,
-            total: 0,
-            extensions: 0,
-        }
+        Self { state: NEXT_SIZE, total: 0, extensions: 0 }
     }
 
     /// The bytes of data announced so far: what has been handed out and the rest of the chunk
@@ -159,19 +148,12 @@ impl Chunked {
                 State::Data { left } => return Ok(self.data(buf, at, left)),
                 State::Trailers { searched } => return self.trailer(buf, at, searched),
                 State::Done => {
-                    return Ok(Step {
-                        consumed: at,
-                        done: true,
-                        ..Step::default()
-                    });
+                    return Ok(Step { consumed: at, done: true, ..Step::default() });
                 }
                 _ => (),
             }
             let Some(&byte) = buf.get(at) else {
-                return Ok(Step {
-                    consumed: at,
-                    ..Step::default()
-                });
+                return Ok(Step { consumed: at, ..Step::default() });
             };
             self.state = self.framing_byte(byte)?;
             at += 1;
@@ -186,11 +168,7 @@ impl Chunked {
             left => State::Data { left },
         };
         let end = at + run as usize;
-        Step {
-            consumed: end,
-            data: (run > 0).then_some(at..end),
-            ..Step::default()
-        }
+        Step { consumed: end, data: (run > 0).then_some(at..end), ..Step::default() }
     }
 
     /// The state behind `byte`, which belongs to a chunk line or to the end of a chunk.
@@ -202,10 +180,7 @@ impl Chunked {
                     return Err(Reject::bad("chunk size too long"));
                 }
                 let digit = (byte as char).to_digit(16).map_or(0, u64::from);
-                Ok(State::Size {
-                    value: (value << 4) | digit,
-                    digits: digits + 1,
-                })
+                Ok(State::Size { value: (value << 4) | digit, digits: digits + 1 })
             }
             (State::Size { digits: 0, .. }, _) => Err(Reject::bad("malformed chunk size")),
             (State::Size { value, .. }, b'\r') => {
@@ -217,26 +192,12 @@ impl Chunked {
                 Ok(State::SizeFeed { value })
             }
             (State::Size { value, .. }, b';') => self.extension(value, 0, Place::Start),
-            (State::Size { value, .. }, b' ' | b'\t') => {
-                Ok(State::BeforeExtension { value, length: 1 })
-            }
-            (State::BeforeExtension { value, length }, b';') => {
-                self.extension(value, length, Place::Start)
-            }
+            (State::Size { value, .. }, b' ' | b'\t') => Ok(State::BeforeExtension { value, length: 1 }),
+            (State::BeforeExtension { value, length }, b';') => self.extension(value, length, Place::Start),
             (State::BeforeExtension { value, length }, b' ' | b'\t') if length < MAX_EXTENSION => {
-                Ok(State::BeforeExtension {
-                    value,
-                    length: length + 1,
-                })
+                Ok(State::BeforeExtension { value, length: length + 1 })
             }
-            (
-                State::Extension {
-                    value,
-                    length,
-                    place,
-                },
-                _,
-            ) => match place.behind(byte) {
+            (State::Extension { value, length, place }, _) => match place.behind(byte) {
                 Some(place) => self.extension(value, length, place),
                 None => Err(Reject::bad("malformed chunk extension")),
             },
@@ -256,19 +217,13 @@ impl Chunked {
         if length >= MAX_EXTENSION || self.extensions > allowed {
             return Err(Reject::bad("chunk extensions too long"));
         }
-        Ok(State::Extension {
-            value,
-            length: length + 1,
-            place,
-        })
+        Ok(State::Extension { value, length: length + 1, place })
     }
 
     /// Adds a size to the total, which stays within Lua's integers.
     fn announce(&mut self, size: u64) -> Result<(), Reject> {
         let total = self.total.checked_add(size);
-        self.total = total
-            .filter(|&t| t <= i64::MAX as u64)
-            .ok_or(Reject::bad("chunk size too large"))?;
+        self.total = total.filter(|&t| t <= i64::MAX as u64).ok_or(Reject::bad("chunk size too large"))?;
         Ok(())
     }
 
@@ -283,21 +238,11 @@ impl Chunked {
             false => Section::Partial,
         };
         let Section::Complete { end, .. } = section else {
-            self.state = State::Trailers {
-                searched: text.len(),
-            };
-            return Ok(Step {
-                consumed: at,
-                ..Step::default()
-            });
+            self.state = State::Trailers { searched: text.len() };
+            return Ok(Step { consumed: at, ..Step::default() });
         };
         self.state = State::Done;
-        Ok(Step {
-            consumed: at + end,
-            data: None,
-            trailers: Some(at..at + end),
-            done: true,
-        })
+        Ok(Step { consumed: at + end, data: None, trailers: Some(at..at + end), done: true })
     }
 }
 

@@ -26,10 +26,7 @@ impl Span {
     #[inline]
     pub(crate) fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && end <= u32::MAX as usize);
-        Self {
-            start: start as u32,
-            end: end as u32,
-        }
+        Self { start: start as u32, end: end as u32 }
     }
 
     /// Moves it by `by` bytes, modulo 2³².
@@ -59,10 +56,8 @@ pub(crate) struct Field {
 pub(crate) type Fields = [Field; MAX_FIELDS];
 
 /// An empty table.
-pub(crate) const NO_FIELDS: Fields = [Field {
-    name: Span { start: 0, end: 0 },
-    value: Span { start: 0, end: 0 },
-}; MAX_FIELDS];
+pub(crate) const NO_FIELDS: Fields =
+    [Field { name: Span { start: 0, end: 0 }, value: Span { start: 0, end: 0 } }; MAX_FIELDS];
 
 /// How far a section of field lines got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +90,7 @@ const TOKEN: [bool; 256] = {
     while byte < 256 {
         let b = byte as u8;
         table[byte] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'
-            )
+            || matches!(b, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^')
             || matches!(b, b'_' | b'`' | b'|' | b'~');
         byte += 1;
     }
@@ -122,11 +114,7 @@ pub(crate) fn is_worth_parsing(buf: &[u8], from: usize) -> bool {
 /// # Errors
 /// 431 when either limit is passed, also before the blank line has come; else 400.
 pub(crate) fn parse_section(
-    buf: &[u8],
-    at: usize,
-    limit: usize,
-    max: usize,
-    out: &mut [Field],
+    buf: &[u8], at: usize, limit: usize, max: usize, out: &mut [Field],
 ) -> Result<Section, Reject> {
     let whole = buf.len();
     let buf = &buf[..whole.min(at.saturating_add(limit))];
@@ -134,9 +122,7 @@ pub(crate) fn parse_section(
     let mut usual = [httparse::EMPTY_HEADER; USUAL_FIELDS];
     let parsed = httparse::parse_headers(&buf[at..], &mut usual[..max.min(USUAL_FIELDS)]);
     let section = match parsed {
-        Err(httparse::Error::TooManyHeaders) if max > USUAL_FIELDS => {
-            parse_many(buf, at, max, out)?
-        }
+        Err(httparse::Error::TooManyHeaders) if max > USUAL_FIELDS => parse_many(buf, at, max, out)?,
         other => settle(buf, at, max, other, out)?,
     };
     if section == Section::Partial && buf.len() < whole {
@@ -160,13 +146,7 @@ fn parse_many(buf: &[u8], at: usize, max: usize, out: &mut [Field]) -> Result<Se
 type Parsed<'h, 'b> = httparse::Result<(usize, &'h [httparse::Header<'b>])>;
 
 #[inline]
-fn settle(
-    buf: &[u8],
-    at: usize,
-    max: usize,
-    parsed: Parsed<'_, '_>,
-    out: &mut [Field],
-) -> Result<Section, Reject> {
+fn settle(buf: &[u8], at: usize, max: usize, parsed: Parsed<'_, '_>, out: &mut [Field]) -> Result<Section, Reject> {
     let Ok(httparse::Status::Complete((length, headers))) = parsed else {
         return unfinished(&buf[at..], max, parsed);
     };
@@ -182,15 +162,9 @@ fn settle(
         if !ends_with_crlf(&buf[behind..]) {
             return Err(BARE_LF);
         }
-        *field = Field {
-            name: Span::new(name, name + header.name.len()),
-            value: Span::new(value, behind),
-        };
+        *field = Field { name: Span::new(name, name + header.name.len()), value: Span::new(value, behind) };
     }
-    Ok(Section::Complete {
-        end,
-        count: headers.len(),
-    })
+    Ok(Section::Complete { end, count: headers.len() })
 }
 
 /// Whether what follows a trimmed value is white space and a carriage return; httparse has
@@ -207,9 +181,7 @@ fn ends_with_crlf(behind: &[u8]) -> bool {
 fn unfinished(text: &[u8], max: usize, parsed: Parsed<'_, '_>) -> Result<Section, Reject> {
     let too_many = parsed == Err(httparse::Error::TooManyHeaders);
     let lines = if too_many { max + 1 } else { usize::MAX };
-    let bare = memchr::memchr_iter(b'\n', text)
-        .take(lines)
-        .any(|i| i == 0 || text[i - 1] != b'\r');
+    let bare = memchr::memchr_iter(b'\n', text).take(lines).any(|i| i == 0 || text[i - 1] != b'\r');
     if bare {
         return Err(BARE_LF);
     }

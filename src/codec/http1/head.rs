@@ -40,11 +40,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            request_line: 8192,
-            headers: 32768,
-            fields: 100,
-        }
+        Self { request_line: 8192, headers: 32768, fields: 100 }
     }
 }
 
@@ -134,10 +130,7 @@ impl Head {
 /// [`Parser::parse`] without a memory, which finds the same.
 #[cfg(test)]
 pub(crate) fn parse(
-    buf: &[u8],
-    limits: &Limits,
-    progress: &mut Progress,
-    fields: &mut Fields,
+    buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
     let Some((line, target)) = parse_line(buf, limits, progress)? else {
         return Ok(None);
@@ -148,11 +141,7 @@ pub(crate) fn parse(
 
 /// The request line and its target, if they are there and a parse is due.
 #[inline]
-fn parse_line(
-    buf: &[u8],
-    limits: &Limits,
-    progress: &mut Progress,
-) -> Result<Option<(Line, Target)>, Reject> {
+fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Option<(Line, Target)>, Reject> {
     if !progress.is_due(buf) {
         return Ok(None);
     }
@@ -177,11 +166,7 @@ struct Parsed {
 
 #[inline]
 fn parse_fields(
-    buf: &[u8],
-    line: &Line,
-    limits: &Limits,
-    progress: &mut Progress,
-    fields: &mut Fields,
+    buf: &[u8], line: &Line, limits: &Limits, progress: &mut Progress, fields: &mut Fields,
 ) -> Result<Option<Parsed>, Reject> {
     let limit = limits.headers.min(MAX_LIMIT);
     let section = fields::parse_section(buf, line.end, limit, limits.fields, fields)?;
@@ -239,11 +224,7 @@ impl Parser {
             start: 0,
             version: 0,
             limits: Limits::default(),
-            parsed: Parsed {
-                facts: Facts::default(),
-                count: 0,
-                end: 0,
-            },
+            parsed: Parsed { facts: Facts::default(), count: 0, end: 0 },
         }
     }
 
@@ -264,10 +245,7 @@ impl Parser {
     /// malformed fields when the buffer has doubled since the last look, or at the blank line.
     #[inline]
     pub(crate) fn parse(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        progress: &mut Progress,
+        &mut self, buf: &[u8], limits: &Limits, progress: &mut Progress,
     ) -> Result<Option<Head>, Reject> {
         let Some((line, target)) = parse_line(buf, limits, progress)? else {
             return Ok(None);
@@ -286,12 +264,7 @@ impl Parser {
     }
 
     fn parse_new(
-        &mut self,
-        buf: &[u8],
-        line: &Line,
-        target: &Target,
-        limits: &Limits,
-        progress: &mut Progress,
+        &mut self, buf: &[u8], line: &Line, target: &Target, limits: &Limits, progress: &mut Progress,
     ) -> Result<Option<Head>, Reject> {
         self.section.clear();
         let Some(parsed) = parse_fields(buf, line, limits, progress, &mut self.fields)? else {

@@ -74,11 +74,7 @@ impl Progress {
 /// # Errors
 /// Why the answer cannot be read; the status tells a passed limit (431) from a malformed head.
 pub(crate) fn parse(
-    buf: &[u8],
-    asked: Asked,
-    (limit, max): (usize, usize),
-    progress: &mut Progress,
-    table: &mut Fields,
+    buf: &[u8], asked: Asked, (limit, max): (usize, usize), progress: &mut Progress, table: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
     if !progress.is_due(buf) {
         return Ok(None);
@@ -136,8 +132,7 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     let [line @ .., b'\r'] = &buf[..feed] else {
         return Err(Reject::bad("line feed without carriage return"));
     };
-    let (Some(minor), Some(b' '), Some(digits)) = (line.get(7), line.get(8), line.get(9..12))
-    else {
+    let (Some(minor), Some(b' '), Some(digits)) = (line.get(7), line.get(8), line.get(9..12)) else {
         return bad;
     };
     if !minor.is_ascii_digit() || !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
@@ -153,9 +148,7 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
         return bad;
     }
     Ok(Some(Line {
-        status: digits
-            .iter()
-            .fold(0, |value, b| value * 10 + u16::from(b - b'0')),
+        status: digits.iter().fold(0, |value, b| value * 10 + u16::from(b - b'0')),
         reason: Span::new(from, line.len()),
         version: if *minor == b'0' { 10 } else { 11 },
         end: feed + 1,
@@ -219,8 +212,8 @@ impl Facts {
 
     fn persists(&self, line: &Line, ends: Ends) -> bool {
         // A 204 that announces a body comes from somebody who may send it, too.
-        let is_odd = line.status == 204
-            && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
+        let is_odd =
+            line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
         let persists = line.version == 11 || self.is_keep_alive;
         persists && !self.is_close && ends != Ends::Close && !is_odd
     }

@@ -28,8 +28,7 @@ pub(crate) fn fields(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + C
 /// The values of a field, in order; names are case-blind.
 pub(crate) fn values<'s>(section: &'s [u8], name: &[u8]) -> impl Iterator<Item = &'s [u8]> + Clone {
     lines(section).filter_map(move |line| {
-        let is_named =
-            line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name);
+        let is_named = line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name);
         is_named.then(|| line[name.len() + 1..].trim_ascii())
     })
 }

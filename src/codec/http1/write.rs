@@ -145,11 +145,7 @@ impl<'o> ResponseHead<'o> {
     pub(crate) fn begin(out: &'o mut Vec<u8>, status: u16) -> Self {
         let begin = out.len();
         start(out, status);
-        ResponseHead {
-            out,
-            begin,
-            seen: Seen::default(),
-        }
+        ResponseHead { out, begin, seen: Seen::default() }
     }
 
     /// Appends field lines that were checked and are right to send; `seen` is what they and those tell that are not
@@ -166,13 +162,7 @@ impl<'o> ResponseHead<'o> {
 
     /// Appends what is right by itself, up to the blank line: `kind` as the media type of the body, unless a field
     /// named one; the framing; the date, unless a field set it; whether the connection persists.
-    pub(crate) fn end(
-        mut self,
-        kind: Option<&[u8]>,
-        framing: Framing,
-        persists: Persistence,
-        date: &[u8; 29],
-    ) {
+    pub(crate) fn end(mut self, kind: Option<&[u8]>, framing: Framing, persists: Persistence, date: &[u8; 29]) {
         if let Some(kind) = kind.filter(|_| !self.seen.content_type) {
             content_type(self.out, kind);
         }
@@ -337,13 +327,7 @@ pub(crate) struct Persistence {
 /// [`date`], [`connection`] and [`finish`] do together, and makes room for the body behind it. `kind` is the server's
 /// own.
 #[inline]
-pub(crate) fn plain(
-    out: &mut Vec<u8>,
-    kind: Kind,
-    length: usize,
-    persists: Persistence,
-    date: &[u8; 29],
-) {
+pub(crate) fn plain(out: &mut Vec<u8>, kind: Kind, length: usize, persists: Persistence, date: &[u8; 29]) {
     let begin = match length {
         0 => EMPTY,
         _ => kind.head(),
@@ -371,12 +355,7 @@ pub(crate) enum Kind {
 
 macro_rules! head_with {
     ($kind:literal) => {
-        concat!(
-            "HTTP/1.1 200 OK\r\nContent-Type: ",
-            $kind,
-            "\r\nContent-Length: "
-        )
-        .as_bytes()
+        concat!("HTTP/1.1 200 OK\r\nContent-Type: ", $kind, "\r\nContent-Length: ").as_bytes()
     };
 }
 
@@ -437,12 +416,7 @@ pub(crate) fn chunk(out: &mut Vec<u8>, data: &[u8]) {
 /// as its body, if the status may have one. Returns where in `out` the body starts: cut it off
 /// there for HEAD.
 pub(crate) fn simple(
-    out: &mut Vec<u8>,
-    status: u16,
-    message: &str,
-    keep_alive: bool,
-    version: u8,
-    date_line: (&mut DateCache, u64),
+    out: &mut Vec<u8>, status: u16, message: &str, keep_alive: bool, version: u8, date_line: (&mut DateCache, u64),
 ) -> usize {
     start(out, status);
     date(out, date_line.0, date_line.1);

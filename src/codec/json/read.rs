@@ -157,22 +157,10 @@ mod tests {
     #[test]
     fn what_is_no_json_is_refused_with_its_place() {
         for (text, message, code) in [
-            (
-                "",
-                "EOF while parsing a value at line 1 column 0",
-                "truncated",
-            ),
-            (
-                "[1,",
-                "EOF while parsing a value at line 1 column 3",
-                "truncated",
-            ),
+            ("", "EOF while parsing a value at line 1 column 0", "truncated"),
+            ("[1,", "EOF while parsing a value at line 1 column 3", "truncated"),
             ("1 2", "trailing characters at line 1 column 3", "invalid"),
-            (
-                "{1:2}",
-                "key must be a string at line 1 column 2",
-                "invalid",
-            ),
+            ("{1:2}", "key must be a string at line 1 column 2", "invalid"),
         ] {
             let bad = parse(text.as_bytes()).map(|_| ()).expect_err(text);
             assert_eq!((bad.message, bad.code), (format!("json: {message}"), code));
@@ -199,9 +187,7 @@ mod tests {
             Object(count) => {
                 let mut fields = serde_json::Map::new();
                 for _ in 0..count {
-                    let Some(Value::String(key)) = value(nodes, bytes) else {
-                        panic!("a key")
-                    };
+                    let Some(Value::String(key)) = value(nodes, bytes) else { panic!("a key") };
                     fields.insert(key, value(nodes, bytes)?);
                 }
                 assert_eq!(nodes.next(), Some(&End));

@@ -36,10 +36,7 @@ pub(crate) fn put_string(text: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotUtf8
 /// Section 7: quotation mark, backslash and control characters are escaped, nothing else is.
 fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
     let mut rest = bytes;
-    while let Some(at) = rest
-        .iter()
-        .position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\')
-    {
+    while let Some(at) = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\') {
         text.extend_from_slice(&rest[..at]);
         let byte = rest[at];
         let short = match byte {

@@ -92,11 +92,7 @@ impl<'a> Parameters<'a> {
             return Err(MALFORMED);
         }
         self.rest = rest;
-        Ok(Some(Parameter {
-            name,
-            value,
-            quoted,
-        }))
+        Ok(Some(Parameter { name, value, quoted }))
     }
 }
 
@@ -111,9 +107,7 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Reject> {
 /// Whether `boundary` is one (RFC 2046 section 5.1.1).
 fn is_boundary(boundary: &[u8]) -> bool {
     let is_allowed = |b: &u8| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(b);
-    (1..=MAX_BOUNDARY).contains(&boundary.len())
-        && boundary.iter().all(is_allowed)
-        && !boundary.ends_with(b" ")
+    (1..=MAX_BOUNDARY).contains(&boundary.len()) && boundary.iter().all(is_allowed) && !boundary.ends_with(b" ")
 }
 
 /// The boundary that the value of `Content-Type` names.
@@ -121,10 +115,7 @@ fn is_boundary(boundary: &[u8]) -> bool {
 /// # Errors
 /// 415 for anything but `multipart/form-data`; 400 without a proper boundary.
 pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
-    let end = content_type
-        .iter()
-        .position(|b| matches!(b, b';' | b' ' | b'\t'))
-        .unwrap_or(content_type.len());
+    let end = content_type.iter().position(|b| matches!(b, b';' | b' ' | b'\t')).unwrap_or(content_type.len());
     let (kind, rest) = content_type.split_at(end);
     if !kind.eq_ignore_ascii_case(b"multipart/form-data") {
         return Err(Reject::new(415, "expected a multipart form"));

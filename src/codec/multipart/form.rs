@@ -132,9 +132,7 @@ impl Form {
     /// # Errors
     /// As [`Form::piece`], and those of `take`.
     pub(crate) fn drain<E: From<Reject>>(
-        &mut self,
-        limit: u64,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+        &mut self, limit: u64, mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<Step, E> {
         loop {
             match self.piece(limit)? {

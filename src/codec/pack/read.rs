@@ -27,12 +27,8 @@ impl Corrupt {
             Corrupt::Integer => "integer expected",
             Corrupt::Reference => "reference to nothing",
             Corrupt::Content => "content without a table",
-            Corrupt::ForeignFunction => {
-                "a string with a C function in it; only a pointer and a size may hold one"
-            }
-            Corrupt::ForeignPointer => {
-                "a string with a light userdata in it; only a pointer and a size may hold one"
-            }
+            Corrupt::ForeignFunction => "a string with a C function in it; only a pointer and a size may hold one",
+            Corrupt::ForeignPointer => "a string with a light userdata in it; only a pointer and a size may hold one",
         }
     }
 }
@@ -97,14 +93,7 @@ pub(crate) struct Reader<B> {
 impl<B: AsRef<[u8]>> Reader<B> {
     pub(crate) fn new(bytes: B, origin: Origin) -> Reader<B> {
         let spare = bytes.as_ref().len() as u64;
-        Reader {
-            bytes,
-            at: 0,
-            later: 0,
-            bodies: 0,
-            spare,
-            origin,
-        }
+        Reader { bytes, at: 0, later: 0, bodies: 0, spare, origin }
     }
 
     /// The next item, which `depth` tables are around: 0 outside of all.
@@ -229,11 +218,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
             0 => 0,
             class => 1 << (class - 1),
         };
-        Ok(Shape {
-            items,
-            pairs: pairs != 0,
-            room: (self.grant(items), self.grant(pairs)),
-        })
+        Ok(Shape { items, pairs: pairs != 0, room: (self.grant(items), self.grant(pairs)) })
     }
 
     /// For how many of the promised entries room is made. More come into a table as it grows.

@@ -41,9 +41,7 @@ fn write(writer: &mut Writer, tree: &Tree, depth: u32, later: &mut Vec<Tree>) {
 }
 
 fn content(writer: &mut Writer, tree: &Tree, depth: u32, later: &mut Vec<Tree>) {
-    let Tree::Table(items, pairs) = tree else {
-        panic!("a table")
-    };
+    let Tree::Table(items, pairs) = tree else { panic!("a table") };
     let mut array = writer.array(items.len() as u64).expect("memory");
     for (number, item) in (1..).zip(items) {
         assert!(writer.item(&mut array, number).expect("memory"));
@@ -171,8 +169,7 @@ fn tree() -> impl Strategy<Value = Tree> {
         let pair = (inner.clone(), prop_oneof![Just(Tree::Nil), inner.clone()]);
         let item = prop_oneof![9 => inner, 1 => Just(Tree::Nil)];
         let items = prop::collection::vec(item, 0..6);
-        (items, prop::collection::vec(pair, 0..4))
-            .prop_map(|(items, pairs)| Tree::Table(items, pairs))
+        (items, prop::collection::vec(pair, 0..4)).prop_map(|(items, pairs)| Tree::Table(items, pairs))
     })
 }
 
@@ -252,9 +249,7 @@ fn small_gaps_in_an_array_become_nil() {
 
 #[test]
 fn the_classes_of_key_counts_round_up() {
-    let classes: Vec<u8> = [0, 1, 2, 3, 4, 5, 8, 9, 1 << 40, u64::MAX]
-        .map(keys_class)
-        .to_vec();
+    let classes: Vec<u8> = [0, 1, 2, 3, 4, 5, 8, 9, 1 << 40, u64::MAX].map(keys_class).to_vec();
     assert_eq!(classes, [0, 1, 2, 3, 3, 4, 4, 5, 41, 65]);
 }
 
@@ -279,10 +274,8 @@ fn room_is_made_for_no_more_than_the_bytes_could_fill() {
 
 #[test]
 fn text_holds_no_address() {
-    for (value, refused) in [
-        (Tree::Pointer(0), Corrupt::ForeignPointer),
-        (Tree::Function(1), Corrupt::ForeignFunction),
-    ] {
+    for (value, refused) in [(Tree::Pointer(0), Corrupt::ForeignPointer), (Tree::Function(1), Corrupt::ForeignFunction)]
+    {
         let bytes = packed(&[Tree::Table(vec![value], Vec::new())]);
         assert!(read(&bytes, Origin::Message).is_ok());
         assert_eq!(read(&bytes, Origin::Text), Err(refused));

@@ -209,12 +209,7 @@ impl Writer {
             _ => (WIDTH_64, 8),
         };
         self.next(1 + size)?;
-        Ok(Array {
-            shape,
-            width,
-            length,
-            count: 0,
-        })
+        Ok(Array { shape, width, length, count: 0 })
     }
 
     /// Whether the value of this key, which follows those before it, is the array's next one. Small gaps become nil, where

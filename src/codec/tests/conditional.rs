@@ -11,11 +11,7 @@ const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
 fn known() -> Validators<'static> {
-    Validators {
-        tag: TAG.as_bytes(),
-        modified: MODIFIED,
-        now: MODIFIED + 1000,
-    }
+    Validators { tag: TAG.as_bytes(), modified: MODIFIED, now: MODIFIED + 1000 }
 }
 
 fn verdict(lines: &[(&str, &str)]) -> Verdict {
@@ -34,10 +30,7 @@ fn verdict(lines: &[(&str, &str)]) -> Verdict {
 }
 
 fn range(field: &str) -> bool {
-    let conditions = Conditions {
-        if_range: Some(field.as_bytes()),
-        ..Conditions::default()
-    };
+    let conditions = Conditions { if_range: Some(field.as_bytes()), ..Conditions::default() };
     allows_range(&conditions, &known())
 }
 
@@ -58,41 +51,18 @@ fn if_none_match_compares_weakly_in_lists_and_with_an_asterisk() {
         "\"a,b\", \"abc-1\"",
     ];
     for field in same {
-        assert_eq!(
-            verdict(&[("if-none-match", field)]),
-            Verdict::NotModified,
-            "{field}"
-        );
+        assert_eq!(verdict(&[("if-none-match", field)]), Verdict::NotModified, "{field}");
     }
-    let other = [
-        "\"x\"",
-        "abc-1",
-        "\"abc-1",
-        "\"abc-1\" \"abc-1\"",
-        "w/\"abc-1\"",
-        "",
-        ",",
-        "\"ABC-1\"",
-    ];
+    let other = ["\"x\"", "abc-1", "\"abc-1", "\"abc-1\" \"abc-1\"", "w/\"abc-1\"", "", ",", "\"ABC-1\""];
     for field in other {
-        assert_eq!(
-            verdict(&[("if-none-match", field)]),
-            Verdict::Send,
-            "{field}"
-        );
+        assert_eq!(verdict(&[("if-none-match", field)]), Verdict::Send, "{field}");
     }
 }
 
 #[test]
 fn if_modified_since_counts_only_without_if_none_match() {
-    assert_eq!(
-        verdict(&[("if-modified-since", THEN)]),
-        Verdict::NotModified
-    );
-    assert_eq!(
-        verdict(&[("if-modified-since", AFTER)]),
-        Verdict::NotModified
-    );
+    assert_eq!(verdict(&[("if-modified-since", THEN)]), Verdict::NotModified);
+    assert_eq!(verdict(&[("if-modified-since", AFTER)]), Verdict::NotModified);
     assert_eq!(verdict(&[("if-modified-since", BEFORE)]), Verdict::Send);
     let both = [("if-modified-since", AFTER), ("if-none-match", "\"x\"")];
     assert_eq!(verdict(&both), Verdict::Send);
@@ -101,29 +71,11 @@ fn if_modified_since_counts_only_without_if_none_match() {
 #[test]
 fn all_three_forms_of_dates_are_read_and_anything_else_is_ignored() {
     for field in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
-        assert_eq!(
-            verdict(&[("if-modified-since", field)]),
-            Verdict::NotModified,
-            "{field}"
-        );
+        assert_eq!(verdict(&[("if-modified-since", field)]), Verdict::NotModified, "{field}");
     }
-    for field in [
-        "yesterday",
-        "",
-        "784111777",
-        "Sun, 06 Nov 1994 08:49:37",
-        "Sun, 06 Nov 1994 25:49:37 GMT",
-    ] {
-        assert_eq!(
-            verdict(&[("if-modified-since", field)]),
-            Verdict::Send,
-            "{field}"
-        );
-        assert_eq!(
-            verdict(&[("if-unmodified-since", field)]),
-            Verdict::Send,
-            "{field}"
-        );
+    for field in ["yesterday", "", "784111777", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 25:49:37 GMT"] {
+        assert_eq!(verdict(&[("if-modified-since", field)]), Verdict::Send, "{field}");
+        assert_eq!(verdict(&[("if-unmodified-since", field)]), Verdict::Send, "{field}");
     }
 }
 
@@ -141,51 +93,27 @@ fn if_match_compares_strongly_and_fails_when_it_does_not_match() {
 fn if_unmodified_since_counts_only_without_if_match() {
     assert_eq!(verdict(&[("if-unmodified-since", THEN)]), Verdict::Send);
     assert_eq!(verdict(&[("if-unmodified-since", BEFORE)]), Verdict::Failed);
-    assert_eq!(
-        verdict(&[("if-unmodified-since", BEFORE), ("if-match", TAG)]),
-        Verdict::Send
-    );
+    assert_eq!(verdict(&[("if-unmodified-since", BEFORE), ("if-match", TAG)]), Verdict::Send);
 }
 
 #[test]
 fn a_failed_condition_comes_before_304() {
-    assert_eq!(
-        verdict(&[("if-match", "\"x\""), ("if-none-match", TAG)]),
-        Verdict::Failed
-    );
-    assert_eq!(
-        verdict(&[("if-match", TAG), ("if-none-match", TAG)]),
-        Verdict::NotModified
-    );
+    assert_eq!(verdict(&[("if-match", "\"x\""), ("if-none-match", TAG)]), Verdict::Failed);
+    assert_eq!(verdict(&[("if-match", TAG), ("if-none-match", TAG)]), Verdict::NotModified);
 }
 
 #[test]
 fn if_range_takes_the_very_same_tag_or_date() {
     assert!(range(TAG) && range(THEN));
-    for field in [
-        "W/\"abc-1\"",
-        "\"x\"",
-        BEFORE,
-        AFTER,
-        "*",
-        "",
-        "\"abc-1\", \"x\"",
-        "nonsense",
-    ] {
+    for field in ["W/\"abc-1\"", "\"x\"", BEFORE, AFTER, "*", "", "\"abc-1\", \"x\"", "nonsense"] {
         assert!(!range(field), "{field}");
     }
 }
 
 #[test]
 fn a_date_of_this_second_is_no_reason_to_send_a_part() {
-    let conditions = Conditions {
-        if_range: Some(THEN.as_bytes()),
-        ..Conditions::default()
-    };
-    let fresh = Validators {
-        now: MODIFIED,
-        ..known()
-    };
+    let conditions = Conditions { if_range: Some(THEN.as_bytes()), ..Conditions::default() };
+    let fresh = Validators { now: MODIFIED, ..known() };
     assert!(!allows_range(&conditions, &fresh));
 }
 

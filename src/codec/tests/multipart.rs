@@ -8,10 +8,7 @@ use super::super::multipart::{Event, Limits, Multipart};
 
 const TYPE: &[u8] = b"multipart/form-data; boundary=B";
 
-const LIMITS: Limits = Limits {
-    parts: 1000,
-    headers: 8192,
-};
+const LIMITS: Limits = Limits { parts: 1000, headers: 8192 };
 
 /// One part as it came out: name, file name, data.
 type Part = (Vec<u8>, Option<Vec<u8>>, Vec<u8>);
@@ -69,10 +66,7 @@ fn refuse(wire: impl AsRef<[u8]>) -> u16 {
 
 fn text(parts: &[Part]) -> Vec<(String, Option<String>, String)> {
     let read = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).expect("text");
-    parts
-        .iter()
-        .map(|(name, filename, data)| (read(name), filename.as_ref().map(read), read(data)))
-        .collect()
+    parts.iter().map(|(name, filename, data)| (read(name), filename.as_ref().map(read), read(data))).collect()
 }
 
 /// The body with these parts, as browsers write it.
@@ -103,25 +97,14 @@ const SAMPLE: &str = "--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\no
 #[test]
 fn a_form_comes_out_the_same_wherever_it_is_split() {
     let whole = parse(SAMPLE).expect("right");
-    let want = [
-        ("a".into(), None, "one".into()),
-        (
-            "f".into(),
-            Some("x.txt".into()),
-            "two\r\n--b\r\n-\r\n".into(),
-        ),
-    ];
+    let want = [("a".into(), None, "one".into()), ("f".into(), Some("x.txt".into()), "two\r\n--b\r\n-\r\n".into())];
     assert_eq!(text(&whole), want);
     for cut in 0..=SAMPLE.len() {
         let split = parse_in(TYPE, LIMITS, SAMPLE.as_bytes(), &[cut]);
         assert_eq!(split.as_ref(), Ok(&whole), "cut at {cut}");
     }
     let each: Vec<usize> = (1..SAMPLE.len()).collect();
-    assert_eq!(
-        parse_in(TYPE, LIMITS, SAMPLE.as_bytes(), &each),
-        Ok(whole),
-        "byte by byte"
-    );
+    assert_eq!(parse_in(TYPE, LIMITS, SAMPLE.as_bytes(), &each), Ok(whole), "byte by byte");
 }
 
 #[test]
@@ -160,9 +143,7 @@ fn what_stands_before_and_behind_the_parts_means_nothing() {
 
 #[test]
 fn white_space_may_follow_a_boundary() {
-    let padded = SAMPLE
-        .replace("--B\r\n", "--B \t\r\n")
-        .replace("--B--", "--B--  ");
+    let padded = SAMPLE.replace("--B\r\n", "--B \t\r\n").replace("--B--", "--B--  ");
     assert_eq!(parse(padded), parse(SAMPLE));
     assert_eq!(refuse(format!("--B{}\r\n", " ".repeat(65))), 400);
 }
@@ -221,11 +202,7 @@ fn malformed_part_headers_are_400() {
         "Content-Disposition: form-data; name=x; filename*=a\r\n",
         "Content-Disposition: form-data; name=\"a\0b\"\r\n",
     ] {
-        assert_eq!(
-            refuse(format!("--B\r\n{head}\r\nx\r\n--B--\r\n")),
-            400,
-            "{head:?}"
-        );
+        assert_eq!(refuse(format!("--B\r\n{head}\r\nx\r\n--B--\r\n")), 400, "{head:?}");
     }
 }
 
@@ -237,15 +214,9 @@ fn limits_are_413() {
         refused.status
     };
     assert_eq!(status(two, SAMPLE), 413);
-    let small = Limits {
-        headers: 60,
-        ..LIMITS
-    };
+    let small = Limits { headers: 60, ..LIMITS };
     assert_eq!(status(small, SAMPLE), 413);
-    assert_eq!(
-        status(small, &format!("--B\r\nX: {}", "x".repeat(100))),
-        413
-    );
+    assert_eq!(status(small, &format!("--B\r\nX: {}", "x".repeat(100))), 413);
     let many = "X: y\r\n".repeat(17);
     assert_eq!(refuse(format!("--B\r\n{many}\r\n")), 413);
 }
@@ -269,14 +240,8 @@ fn names_are_read_as_browsers_and_curl_write_them() {
     assert_eq!(file("Größe 日本.txt"), "Größe 日本.txt");
     let extended = "form-data; name=f; filename=\"plain\"; filename*=UTF-8'de'Gr%C3%B6%C3%9fe";
     assert_eq!(read(extended), "Größe");
-    assert_eq!(
-        read("form-data; name=f; FileName*=iso-8859-1''%e9t%E9"),
-        "été"
-    );
-    assert_eq!(
-        read("FORM-DATA ;NAME=f ;other=\"x;\\\"y\"; filename=bare;"),
-        "bare"
-    );
+    assert_eq!(read("form-data; name=f; FileName*=iso-8859-1''%e9t%E9"), "été");
+    assert_eq!(read("FORM-DATA ;NAME=f ;other=\"x;\\\"y\"; filename=bare;"), "bare");
     let named = disposition(b"form-data; name=\"a\\\"%22;b\"").expect("right");
     assert_eq!((&named.name[..], named.filename), (&b"a\"\";b"[..], None));
 }
@@ -284,14 +249,8 @@ fn names_are_read_as_browsers_and_curl_write_them() {
 #[test]
 fn the_boundary_is_read_or_refused() {
     let read = |kind: &str| boundary(kind.as_bytes()).map(|found| found.into_owned());
-    assert_eq!(
-        read("multipart/form-data; boundary=----WebKitFormBoundary7"),
-        Ok(b"----WebKitFormBoundary7".to_vec())
-    );
-    assert_eq!(
-        read("Multipart/Form-Data; charset=utf-8; Boundary=\"a b:c\""),
-        Ok(b"a b:c".to_vec())
-    );
+    assert_eq!(read("multipart/form-data; boundary=----WebKitFormBoundary7"), Ok(b"----WebKitFormBoundary7".to_vec()));
+    assert_eq!(read("Multipart/Form-Data; charset=utf-8; Boundary=\"a b:c\""), Ok(b"a b:c".to_vec()));
     let longest = "b".repeat(70);
     assert!(read(&format!("multipart/form-data; boundary={longest}")).is_ok());
     for kind in [

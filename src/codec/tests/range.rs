@@ -46,13 +46,7 @@ fn several_come_in_the_order_they_are_asked_for_and_what_is_not_there_is_left_ou
 
 #[test]
 fn what_is_not_there_at_all_is_nothing() {
-    for field in [
-        "bytes=10-",
-        "bytes=10-20",
-        "bytes=-0",
-        "bytes=10-11,30-",
-        "bytes=99999999999999999999-",
-    ] {
+    for field in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=10-11,30-", "bytes=99999999999999999999-"] {
         check(field, &[]);
     }
     assert_eq!(parts("bytes=0-", 0), Some(Vec::new()));
@@ -88,12 +82,7 @@ fn what_is_malformed_asks_for_the_whole() {
 
 #[test]
 fn overlapping_ranges_ask_for_the_whole() {
-    for field in [
-        "bytes=0-5,5-6",
-        "bytes=0-,0-",
-        "bytes=-5,0-5",
-        "bytes=0-0,1-1,0-1",
-    ] {
+    for field in ["bytes=0-5,5-6", "bytes=0-,0-", "bytes=-5,0-5", "bytes=0-0,1-1,0-1"] {
         assert_eq!(parts(field, 10), None, "{field}");
     }
     check("bytes=0-4,5-9", &[(0, 5), (5, 5)]);
@@ -102,9 +91,7 @@ fn overlapping_ranges_ask_for_the_whole() {
 #[test]
 fn an_absurd_number_of_ranges_asks_for_the_whole() {
     let list = |count: usize| {
-        let each: Vec<String> = (0..count)
-            .map(|at| format!("{}-{}", at * 2, at * 2))
-            .collect();
+        let each: Vec<String> = (0..count).map(|at| format!("{}-{}", at * 2, at * 2)).collect();
         format!("bytes={}", each.join(","))
     };
     assert_eq!(parts(&list(MOST), 1000).map(|list| list.len()), Some(MOST));

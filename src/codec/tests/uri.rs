@@ -21,18 +21,13 @@ fn pairs(query: &str) -> Vec<(&[u8], Option<&[u8]>)> {
 
 #[test]
 fn escapes_are_decoded_exactly() {
-    assert_eq!(
-        decoded("a%20b%2Fc%2f%00%ff", false).unwrap(),
-        b"a b/c/\0\xff"
-    );
+    assert_eq!(decoded("a%20b%2Fc%2f%00%ff", false).unwrap(), b"a b/c/\0\xff");
     assert_eq!(decoded("%2525", false).unwrap(), b"%25");
 }
 
 #[test]
 fn malformed_escapes_are_errors() {
-    for text in [
-        "%", "a%", "%4", "%zz", "%4z", "%z4", "%%41", "%+1", "% 1", "%u0041",
-    ] {
+    for text in ["%", "a%", "%4", "%zz", "%4z", "%z4", "%%41", "%+1", "% 1", "%u0041"] {
         assert_eq!(decoded(text, true), Err(BadEscape), "{text}");
         assert_eq!(normal(text.as_bytes()), Err(BadEscape), "{text}");
     }
@@ -59,14 +54,7 @@ fn encoding_leaves_unreserved_characters_only() {
 
 #[test]
 fn pairs_keep_order_and_repeats() {
-    assert_eq!(
-        pairs("a=1&b=2&a=3"),
-        [
-            (&b"a"[..], Some(&b"1"[..])),
-            (b"b", Some(b"2")),
-            (b"a", Some(b"3"))
-        ]
-    );
+    assert_eq!(pairs("a=1&b=2&a=3"), [(&b"a"[..], Some(&b"1"[..])), (b"b", Some(b"2")), (b"a", Some(b"3"))]);
 }
 
 /// ant's server let a key without `=` swallow the pair behind it.

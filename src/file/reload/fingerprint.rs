@@ -54,9 +54,7 @@ impl Fingerprint {
     /// What [`encode`](Self::encode) made, and the rest of the text.
     pub(crate) fn decode(text: &[u8]) -> Option<(Fingerprint, &[u8])> {
         let (text, rest) = text.split_at_checked(SIZE)?;
-        let mut numbers = text
-            .chunks_exact(8)
-            .map(|place| u64::from_le_bytes(place.try_into().unwrap_or_default()));
+        let mut numbers = text.chunks_exact(8).map(|place| u64::from_le_bytes(place.try_into().unwrap_or_default()));
         let fingerprint = Fingerprint {
             inode: numbers.next()?,
             seconds: numbers.next()?,

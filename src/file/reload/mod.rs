@@ -46,10 +46,7 @@ pub(crate) fn join(number: RawFd, supervisor: Pid) -> io::Result<()> {
     }
     let socket = adopt::owned(number)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
-    let _ = LINK.set(Mutex::new(Link {
-        socket: socket.into(),
-        reported: HashSet::new(),
-    }));
+    let _ = LINK.set(Mutex::new(Link { socket: socket.into(), reported: HashSet::new() }));
     Ok(())
 }
 

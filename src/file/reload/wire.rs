@@ -6,8 +6,8 @@
 
 use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
 };
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -53,10 +53,7 @@ pub(crate) struct Frame {
 /// # Errors
 /// Those of sendmsg(2); the other side may be gone.
 pub(crate) fn send(
-    mut socket: &UnixStream,
-    kind: u8,
-    text: &[u8],
-    descriptor: Option<BorrowedFd<'_>>,
+    mut socket: &UnixStream, kind: u8, text: &[u8], descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     if text.len() > MOST {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -106,11 +103,7 @@ pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Option<Frame>> {
     }
     let mut text = vec![0; length];
     socket.read_exact(&mut text)?;
-    Ok(Some(Frame {
-        kind: head[0],
-        text,
-        descriptor,
-    }))
+    Ok(Some(Frame { kind: head[0], text, descriptor }))
 }
 
 #[cfg(test)]

@@ -80,23 +80,14 @@ impl Responses {
 
     /// A request goes out.
     pub(crate) fn expect(&mut self, asked: Asked) {
-        *self = Responses {
-            asked,
-            keep_alive: self.keep_alive,
-            awaits_head: true,
-            ..Responses::new(self.limits)
-        };
+        *self = Responses { asked, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
     }
 
     /// Reads the next head, of an interim response or of the final one; `table` is used meanwhile.
     ///
     /// # Errors
     /// What the system says of the connection.
-    pub(crate) fn head(
-        &mut self,
-        input: &mut impl Input,
-        table: &mut Fields,
-    ) -> io::Result<Found<ResponseHead>> {
+    pub(crate) fn head(&mut self, input: &mut impl Input, table: &mut Fields) -> io::Result<Found<ResponseHead>> {
         loop {
             let buffered = input.buffered();
             if !buffered.is_empty() {
@@ -122,11 +113,7 @@ impl Responses {
     /// Takes a head off the buffered bytes.
     fn take(&mut self, input: &mut impl Input, head: &Head) -> ResponseHead {
         let bytes = &input.buffered()[head.reason.start as usize..head.head_len];
-        let taken = ResponseHead {
-            status: head.status,
-            version: head.version,
-            bytes: bytes.to_vec(),
-        };
+        let taken = ResponseHead { status: head.status, version: head.version, bytes: bytes.to_vec() };
         input.consume(head.head_len);
         self.progress = Progress::default();
         if head.status >= 200 || head.status == 101 {

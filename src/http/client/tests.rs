@@ -19,11 +19,7 @@ struct Pieces {
 
 impl Pieces {
     fn new(bytes: &[u8], size: usize, ends: bool) -> Pieces {
-        Pieces {
-            buffered: Vec::new(),
-            coming: bytes.chunks(size).map(<[u8]>::to_vec).collect(),
-            ends,
-        }
+        Pieces { buffered: Vec::new(), coming: bytes.chunks(size).map(<[u8]>::to_vec).collect(), ends }
     }
 }
 
@@ -75,8 +71,7 @@ fn read(input: &mut Pieces, limit: u64) -> (Vec<u16>, Result<Vec<u8>, String>, R
     (statuses, body, responses)
 }
 
-const CHUNKED: &[u8] =
-    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+const CHUNKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
     5\r\nhello\r\n1\r\n \r\n5;a=b\r\nworld\r\n0\r\nA: b\r\nC: d\r\n\r\n";
 
 #[test]
@@ -110,10 +105,7 @@ fn the_end_of_the_connection_ends_only_a_body_that_has_no_other_end() {
     assert_eq!(read(b"HTTP/1.0 200 OK\r\n\r\nall"), Ok(b"all".to_vec()));
     let cut = Err("Truncated".to_string());
     assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Le"), cut);
-    assert_eq!(
-        read(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"),
-        cut
-    );
+    assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), cut);
     assert_eq!(read(&CHUNKED[..CHUNKED.len() - 2]), cut);
 }
 

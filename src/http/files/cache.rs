@@ -36,13 +36,7 @@ struct Entry {
 impl Cache {
     /// Keeps up to `most` bytes, and of one file up to `file_most`; 0: nothing.
     pub(crate) fn new(most: usize, file_most: usize) -> Cache {
-        Cache {
-            most,
-            file_most,
-            size: 0,
-            entries: FxHashMap::default(),
-            queue: VecDeque::new(),
-        }
+        Cache { most, file_most, size: 0, entries: FxHashMap::default(), queue: VecDeque::new() }
     }
 
     /// Whether a file with these facts may be kept; `now` in seconds since the epoch.
@@ -70,11 +64,7 @@ impl Cache {
         self.remove(path);
         let path: Rc<[u8]> = path.into();
         self.size += weight(&path, content.as_ref());
-        let entry = Entry {
-            facts: *facts,
-            content,
-            is_used: false,
-        };
+        let entry = Entry { facts: *facts, content, is_used: false };
         self.queue.push_back(path.clone());
         self.entries.insert(path, entry);
         self.make_room();

@@ -32,9 +32,7 @@ pub(super) fn is_copy(facts: &Facts, original: &Facts) -> bool {
 
 /// The copy that the client likes best, and its coding.
 pub(crate) fn find_copy(
-    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>,
-    path: &[u8],
-    original: &Facts,
+    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>, path: &[u8], original: &Facts,
     accepted: [Option<&'static str>; 2],
 ) -> Option<(OpenFile, &'static str)> {
     accepted.into_iter().flatten().find_map(|coding| {

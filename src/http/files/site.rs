@@ -53,11 +53,7 @@ pub(crate) enum Content {
 
 impl Site {
     pub(crate) fn new(options: Options) -> Site {
-        Site {
-            absent: Absent::default(),
-            cache: Cache::new(options.cache, options.cache_file),
-            options,
-        }
+        Site { absent: Absent::default(), cache: Cache::new(options.cache, options.cache_file), options }
     }
 
     /// The path below the folder that the raw tail of a request's path names; `None` when that is no file's, or hidden.
@@ -65,8 +61,7 @@ impl Site {
         let mut path = Vec::new();
         uri::percent_decode(tail.as_bytes(), false, &mut path).ok()?;
         let is_hidden = || path[0] == b'.' || memchr::memmem::find(&path, b"/.").is_some();
-        let is_served =
-            !path.is_empty() && !path.ends_with(b"/") && (self.options.hidden || !is_hidden());
+        let is_served = !path.is_empty() && !path.ends_with(b"/") && (self.options.hidden || !is_hidden());
         is_served.then_some(path)
     }
 
@@ -75,11 +70,7 @@ impl Site {
     /// # Errors
     /// What hinders the opening of the file. A directory is given as its error.
     pub(crate) fn find(
-        &mut self,
-        folder: &mut Folder,
-        path: Vec<u8>,
-        accepted: [Option<&'static str>; 2],
-        clock: Clock,
+        &mut self, folder: &mut Folder, path: Vec<u8>, accepted: [Option<&'static str>; 2], clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
         let (facts, content) = self.get(folder, &path).map_err(Err)?;
         match content {
@@ -90,18 +81,8 @@ impl Site {
         }
         let kind = media::of(&path);
         let varies = self.options.precompressed && media::is_compressible(kind);
-        if varies
-            && let Some((path, facts, content, coding)) =
-                self.find_copy(folder, &path, &facts, accepted, clock)
-        {
-            return Ok(Representation {
-                path,
-                facts,
-                content,
-                kind,
-                coding: Some(coding),
-                varies,
-            });
+        if varies && let Some((path, facts, content, coding)) = self.find_copy(folder, &path, &facts, accepted, clock) {
+            return Ok(Representation { path, facts, content, kind, coding: Some(coding), varies });
         }
         let (facts, content) = match content {
             Some(content) => (facts, content),
@@ -110,22 +91,11 @@ impl Site {
                 (*file.facts(), Content::File(file))
             }
         };
-        Ok(Representation {
-            path,
-            facts,
-            content,
-            kind,
-            coding: None,
-            varies,
-        })
+        Ok(Representation { path, facts, content, kind, coding: None, varies })
     }
 
     /// The facts of what is at a path, and its content; `None` where only the facts are kept.
-    fn get(
-        &mut self,
-        folder: &mut Folder,
-        path: &[u8],
-    ) -> Result<(Facts, Option<Content>), Refusal> {
+    fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Facts, Option<Content>), Refusal> {
         if let Some(known) = self.cache.facts(path) {
             match folder.look_up(path) {
                 Ok(facts) if facts == *known => {
@@ -140,11 +110,7 @@ impl Site {
 
     /// The compressed copy of a file that the client likes best: its path, facts, content and coding.
     fn find_copy(
-        &mut self,
-        folder: &mut Folder,
-        path: &[u8],
-        original: &Facts,
-        accepted: [Option<&'static str>; 2],
+        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: [Option<&'static str>; 2],
         clock: Clock,
     ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
         if accepted == [None; 2] || self.absent.has(path, clock.now) {
@@ -169,12 +135,7 @@ impl Site {
 
     /// The compressed copy of a file that the client likes best, opened, and its coding; `now` in nanoseconds.
     pub(crate) fn open_copy(
-        &mut self,
-        folder: &mut Folder,
-        path: &[u8],
-        original: &Facts,
-        accepted: [Option<&'static str>; 2],
-        now: u64,
+        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: [Option<&'static str>; 2], now: u64,
     ) -> Option<(OpenFile, &'static str)> {
         if accepted == [None; 2] || self.absent.has(path, now) {
             return None;
@@ -189,12 +150,7 @@ impl Site {
 
     /// The bytes of a representation that answer a request, when they are few: its content, or one part; `None` when they
     /// are not, or cannot be read.
-    pub(crate) fn load(
-        &mut self,
-        found: &Representation,
-        choice: &Choice,
-        clock: Clock,
-    ) -> Option<Bytes> {
+    pub(crate) fn load(&mut self, found: &Representation, choice: &Choice, clock: Clock) -> Option<Bytes> {
         let (first, length) = match choice {
             Choice::Whole => (0, found.facts.size),
             Choice::Parts(parts) => match parts[..] {
@@ -212,8 +168,7 @@ impl Site {
         };
         if self.cache.takes(&found.facts, clock.unix) {
             let whole = read(file, 0, found.facts.size)?;
-            self.cache
-                .put(&found.path, &found.facts, Some(whole.clone()));
+            self.cache.put(&found.path, &found.facts, Some(whole.clone()));
             return Some(whole.slice(first as usize..(first + length) as usize));
         }
         match length <= READ_MOST {
@@ -224,10 +179,7 @@ impl Site {
 
     /// Hands over the fields of an answer but its length.
     pub(crate) fn each_field(
-        &self,
-        found: &Representation,
-        validators: &Validators,
-        choice: &Choice,
+        &self, found: &Representation, validators: &Validators, choice: &Choice,
         mut add: impl FnMut(&'static [u8], &[u8]),
     ) {
         if found.varies {
@@ -265,11 +217,7 @@ impl Representation {
     /// The file that the client has asked for, if it was opened to be sent.
     pub(crate) fn into_original(self) -> Option<OpenFile> {
         match self {
-            Representation {
-                content: Content::File(file),
-                coding: None,
-                ..
-            } => Some(file),
+            Representation { content: Content::File(file), coding: None, .. } => Some(file),
             _ => None,
         }
     }

@@ -18,15 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 fn facts(size: u64) -> Facts {
-    Facts {
-        kind: Kind::File,
-        size,
-        seconds: 1000,
-        nanoseconds: 5,
-        changed: (1000, 0),
-        inode: 1,
-        device: 1,
-    }
+    Facts { kind: Kind::File, size, seconds: 1000, nanoseconds: 5, changed: (1000, 0), inode: 1, device: 1 }
 }
 
 /// A folder that is removed in the end, and what serves it.
@@ -41,20 +33,11 @@ impl Served {
         let root = std::env::temp_dir().join(format!("lio-files-{}-{name}", std::process::id()));
         fs::create_dir_all(&root).expect("a temporary folder");
         let folder = Folder::open(root.as_os_str().as_bytes());
-        Served {
-            folder: folder.unwrap_or_else(|_| panic!("no folder")),
-            site: Site::new(options),
-            root,
-        }
+        Served { folder: folder.unwrap_or_else(|_| panic!("no folder")), site: Site::new(options), root }
     }
 
     fn cached(name: &str) -> Served {
-        let options = Options {
-            cache: 10_000,
-            cache_file: 2000,
-            precompressed: true,
-            ..Options::default()
-        };
+        let options = Options { cache: 10_000, cache_file: 2000, precompressed: true, ..Options::default() };
         Served::new(name, options)
     }
 
@@ -64,9 +47,7 @@ impl Served {
 
     fn find(&mut self, path: &str, accepted: [Option<&'static str>; 2]) -> Option<Representation> {
         let path = path.as_bytes().to_vec();
-        self.site
-            .find(&mut self.folder, path, accepted, later())
-            .ok()
+        self.site.find(&mut self.folder, path, accepted, later()).ok()
     }
 
     /// The text of a file, and whether it came from the cache.
@@ -87,10 +68,7 @@ impl Drop for Served {
 /// A time at which files that were written just now have been left alone for long.
 fn later() -> Clock {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    Clock {
-        now: 0,
-        unix: now.unwrap_or(Duration::ZERO).as_secs() + 100,
-    }
+    Clock { now: 0, unix: now.unwrap_or(Duration::ZERO).as_secs() + 100 }
 }
 
 const NONE: [Option<&str>; 2] = [None; 2];
@@ -113,9 +91,7 @@ fn a_file_is_read_once_until_it_changes() {
     while metadata(&served).ctime_nsec() == before.ctime_nsec() {
         served.write("a.txt", "xxx");
     }
-    let file = fs::File::options()
-        .write(true)
-        .open(served.root.join("a.txt"));
+    let file = fs::File::options().write(true).open(served.root.join("a.txt"));
     let set = file.and_then(|file| file.set_modified(before.modified()?));
     set.expect("the time is set");
     assert_eq!(served.get("a.txt", NONE), Some(("xxx".into(), false)));
@@ -128,10 +104,7 @@ fn a_file_is_read_once_until_it_changes() {
 fn a_file_that_was_changed_just_now_is_not_kept() {
     let mut served = Served::cached("fresh");
     served.write("a.txt", "one");
-    let now = Clock {
-        unix: later().unix - 100,
-        now: 0,
-    };
+    let now = Clock { unix: later().unix - 100, now: 0 };
     for _ in 0..2 {
         let found = served.find("a.txt", NONE).expect("found");
         assert!(matches!(found.content, Content::File(_)));
@@ -146,18 +119,11 @@ fn long_files_are_not_kept_and_beyond_a_limit_not_read() {
     served.write("a.txt", &"x".repeat(2001));
     served.write("b.txt", &"x".repeat(40_000));
     for _ in 0..2 {
-        assert!(
-            served
-                .get("a.txt", NONE)
-                .is_some_and(|(text, cached)| text.len() == 2001 && !cached)
-        );
+        assert!(served.get("a.txt", NONE).is_some_and(|(text, cached)| text.len() == 2001 && !cached));
     }
     let found = served.find("b.txt", NONE).expect("found");
     assert!(served.site.load(&found, &Choice::Whole, later()).is_none());
-    let part = Choice::Parts(vec![Span {
-        first: 39_990,
-        length: 10,
-    }]);
+    let part = Choice::Parts(vec![Span { first: 39_990, length: 10 }]);
     let bytes = served.site.load(&found, &part, later());
     assert_eq!(bytes.as_deref(), Some(&b"xxxxxxxxxx"[..]));
     assert!(found.into_original().is_some());
@@ -187,9 +153,7 @@ fn copies_are_kept_beside_their_files_and_must_not_be_older() {
     served.write("a.png.br", "small");
     assert_eq!(served.get("a.png", brotli), Some(("plain".into(), false)));
     // Now older than its file.
-    let copy = fs::File::options()
-        .write(true)
-        .open(served.root.join("a.txt.br"));
+    let copy = fs::File::options().write(true).open(served.root.join("a.txt.br"));
     let set = copy.and_then(|file| file.set_modified(UNIX_EPOCH));
     set.expect("the time is set");
     assert_eq!(served.get("a.txt", brotli), Some(("plain".into(), true)));
@@ -213,10 +177,7 @@ fn paths_name_files_that_are_not_hidden() {
     for tail in ["", "a/", ".a", "a/.b", "%2ea", "a/%2Eb", "%zz"] {
         assert_eq!(path(tail), None, "{tail}");
     }
-    let all = Site::new(Options {
-        hidden: true,
-        ..Options::default()
-    });
+    let all = Site::new(Options { hidden: true, ..Options::default() });
     assert_eq!(all.path(".a").as_deref(), Some(&b".a"[..]));
 }
 
@@ -254,10 +215,7 @@ fn that_a_copy_is_absent_is_believed_for_a_moment() {
 fn conditions_and_ranges_choose_what_is_sent() {
     let known = Validators::of(&facts(100), None, 2000);
     assert_eq!(known.tag(), b"\"64-3e8.5\"");
-    assert_eq!(
-        Validators::of(&facts(100), Some("br"), 2000).tag(),
-        b"\"64-3e8.5-br\""
-    );
+    assert_eq!(Validators::of(&facts(100), Some("br"), 2000).tag(), b"\"64-3e8.5-br\"");
     let choose = |method: &str, fields: &str| {
         let bytes = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let bytes = bytes.as_bytes();
@@ -272,21 +230,13 @@ fn conditions_and_ranges_choose_what_is_sent() {
         ("If-None-Match: \"x\"\r\n", Choice::Whole),
         ("If-Match: \"x\"\r\n", Choice::Failed),
         ("Range: bytes=10-19\r\n", Choice::Parts(vec![part(10, 10)])),
-        (
-            "Range: bytes=0-0, 5-6\r\n",
-            Choice::Parts(vec![part(0, 1), part(5, 2)]),
-        ),
+        ("Range: bytes=0-0, 5-6\r\n", Choice::Parts(vec![part(0, 1), part(5, 2)])),
         ("Range: bytes=100-\r\n", Choice::Unsatisfiable),
         ("Range: bytes=0-1\r\nIf-Range: \"x\"\r\n", Choice::Whole),
     ] {
         assert_eq!(choose("GET", fields), choice, "{fields}");
     }
     assert_eq!(choose("HEAD", "Range: bytes=0-1\r\n"), Choice::Whole);
-    let statuses = [
-        Choice::Whole,
-        Choice::NotModified,
-        Choice::Failed,
-        Choice::Unsatisfiable,
-    ];
+    let statuses = [Choice::Whole, Choice::NotModified, Choice::Failed, Choice::Unsatisfiable];
     assert_eq!(statuses.map(|choice| choice.status()), [200, 304, 412, 416]);
 }

@@ -57,13 +57,7 @@ impl Validators {
         // A date that is still to come would be wrong (RFC 9110 section 8.8.2.1).
         let modified = u64::try_from(facts.seconds).unwrap_or(0);
         let modified = modified.min(now).min(date::LAST_SECOND);
-        let mut made = Validators {
-            tag: [0; TAG_MOST],
-            tag_length: 0,
-            date: date::format(modified),
-            modified,
-            now,
-        };
+        let mut made = Validators { tag: [0; TAG_MOST], tag_length: 0, date: date::format(modified), modified, now };
         made.put(b"\"");
         made.put_hexadecimal(facts.size);
         made.put(b"-");
@@ -124,11 +118,7 @@ impl Validators {
             if_unmodified_since: unmodified.as_deref(),
             if_range: if_range.as_deref(),
         };
-        let known = Known {
-            tag: self.tag(),
-            modified: self.modified,
-            now: self.now,
-        };
+        let known = Known { tag: self.tag(), modified: self.modified, now: self.now };
         match conditional::judge(&conditions, &known) {
             Verdict::NotModified => return Choice::NotModified,
             Verdict::Failed => return Choice::Failed,

@@ -90,10 +90,7 @@ pub(crate) struct Values<'p> {
 
 impl<'p> Values<'p> {
     fn new() -> Self {
-        Self {
-            values: [""; MAX_PARAMETERS],
-            count: 0,
-        }
+        Self { values: [""; MAX_PARAMETERS], count: 0 }
     }
 
     /// The values; only a tail's may be empty.
@@ -160,8 +157,7 @@ impl Router {
             None => self.insert_shape(&parsed)?,
         };
         let is_duplicate = self.shapes[node].candidates.iter().any(|candidate| {
-            *candidate.method == *method
-                && self.routes[candidate.route].constraints() == parsed.constraints
+            *candidate.method == *method && self.routes[candidate.route].constraints() == parsed.constraints
         });
         if is_duplicate {
             let method = match method {
@@ -170,10 +166,7 @@ impl Router {
             };
             return Err(format!("there is a route for {method} '{pattern}' already"));
         }
-        let route = Route {
-            method: method.into(),
-            pattern: parsed,
-        };
+        let route = Route { method: method.into(), pattern: parsed };
         let id = self.routes.len();
         self.shapes[node].candidates.push(Candidate {
             route: id,
@@ -186,25 +179,18 @@ impl Router {
 
     fn insert_shape(&mut self, parsed: &Pattern) -> Result<usize, String> {
         let node = self.shapes.len();
-        let leaf = |has_empty_tail| Leaf {
-            node,
-            has_empty_tail,
-        };
+        let leaf = |has_empty_tail| Leaf { node, has_empty_tail };
         let explain = |error: matchit::InsertError| error.to_string();
         let key = pattern::trie_key(&parsed.segments);
         if parsed.segments.last() == Some(&Segment::Tail) {
             let trie = self.tail_trie(parsed.segments.len());
-            trie.insert(format!("{key}{{*tail}}"), leaf(false))
-                .map_err(explain)?;
+            trie.insert(format!("{key}{{*tail}}"), leaf(false)).map_err(explain)?;
             trie.insert(key, leaf(true)).map_err(explain)?;
         } else {
             self.exact.insert(key, leaf(false)).map_err(explain)?;
         }
         self.tree.insert(&parsed.segments, node);
-        self.shapes.push(Shape {
-            segments: parsed.segments.clone(),
-            candidates: Vec::new(),
-        });
+        self.shapes.push(Shape { segments: parsed.segments.clone(), candidates: Vec::new() });
         self.by_segments.insert(parsed.segments.clone(), node);
         Ok(node)
     }
@@ -287,11 +273,7 @@ impl Router {
     #[inline]
     fn node(&self, node: usize) -> Node<'_, 'static> {
         let shape = &self.shapes[node];
-        Node {
-            candidates: &shape.candidates,
-            values: Values::new(),
-            shape,
-        }
+        Node { candidates: &shape.candidates, values: Values::new(), shape }
     }
 
     /// All nodes that match a normalised path, from the most to the least specific; for the rare

@@ -33,11 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Pattern, String> {
     let Some(mut rest) = text.strip_prefix('/') else {
         return fail("must begin with '/'");
     };
-    let mut pattern = Pattern {
-        segments: Vec::new(),
-        names: Vec::new(),
-        constraints: Vec::new(),
-    };
+    let mut pattern = Pattern { segments: Vec::new(), names: Vec::new(), constraints: Vec::new() };
     loop {
         let parsed = parse_segment(rest);
         let parsed = match parsed {
@@ -90,8 +86,8 @@ fn parse_segment(rest: &str) -> Result<Parsed<'_>, String> {
     let (constraint, behind) = match behind.strip_prefix('<') {
         None => (None, behind),
         Some(constraint) => {
-            let end = constraint_end(constraint)
-                .ok_or_else(|| format!("has a '<' without '>' at the parameter '{name}'"))?;
+            let end =
+                constraint_end(constraint).ok_or_else(|| format!("has a '<' without '>' at the parameter '{name}'"))?;
             (Some(&constraint[..end]), &constraint[end + 1..])
         }
     };
@@ -108,9 +104,7 @@ fn parse_segment(rest: &str) -> Result<Parsed<'_>, String> {
 
 /// A `>` within a constraint is text, unless the segment could end there.
 fn constraint_end(text: &str) -> Option<usize> {
-    text.match_indices('>')
-        .map(|(at, _)| at)
-        .find(|at| matches!(text.as_bytes().get(at + 1), None | Some(b'/')))
+    text.match_indices('>').map(|(at, _)| at).find(|at| matches!(text.as_bytes().get(at + 1), None | Some(b'/')))
 }
 
 fn parse_literal(rest: &str) -> Result<Parsed<'_>, String> {
@@ -119,8 +113,7 @@ fn parse_literal(rest: &str) -> Result<Parsed<'_>, String> {
         None => (rest, None),
     };
     let mut normal = Vec::new();
-    uri::normalize_path(text.as_bytes(), &mut normal)
-        .map_err(|_| format!("has a malformed escape in '{text}'"))?;
+    uri::normalize_path(text.as_bytes(), &mut normal).map_err(|_| format!("has a malformed escape in '{text}'"))?;
     Ok(Parsed {
         // The normal form is ASCII.
         segment: Segment::Literal(String::from_utf8_lossy(&normal).into_owned()),

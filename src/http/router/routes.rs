@@ -110,10 +110,7 @@ impl Routes {
     /// Gives `read` what `path` has in the place of the parameters of a route, in their order. → what it makes of them;
     /// `None` when the route does not match
     pub(crate) fn with_values<'p, T>(
-        &self,
-        path: &'p str,
-        id: RouteId,
-        read: impl FnOnce(&[&'p str]) -> T,
+        &self, path: &'p str, id: RouteId, read: impl FnOnce(&[&'p str]) -> T,
     ) -> Option<T> {
         let has = |node: &Node<'_, '_>| node.candidates.iter().any(|c| c.route == id.index());
         if let Some(node) = &self.router.find(path)

@@ -16,12 +16,7 @@ fn router(patterns: &[&str]) -> Router {
 fn find<'a>(patterns: &[&'a str], path: &'a str) -> Option<(&'a str, Vec<String>)> {
     let router = router(patterns);
     let node = router.find(path)?;
-    let values = node
-        .values
-        .as_slice()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let values = node.values.as_slice().iter().map(ToString::to_string).collect();
     Some((patterns[node.candidates[0].route], values))
 }
 
@@ -44,10 +39,7 @@ fn literal_paths_match_exactly() {
 fn parameters_take_one_segment_that_is_not_empty() {
     let patterns = ["/u/:id", "/u/:id/posts/:post"];
     assert_eq!(found(&patterns, "/u/7"), ("/u/:id", vec!["7".into()]));
-    assert_eq!(
-        found(&patterns, "/u/7/posts/x.y"),
-        ("/u/:id/posts/:post", vec!["7".into(), "x.y".into()])
-    );
+    assert_eq!(found(&patterns, "/u/7/posts/x.y"), ("/u/:id/posts/:post", vec!["7".into(), "x.y".into()]));
     for path in ["/u/", "/u", "/u/7/", "/u//posts/1", "/u/7/posts/"] {
         assert_eq!(find(&patterns, path), None, "{path}");
     }
@@ -67,9 +59,7 @@ fn tails_take_the_rest_and_may_be_empty() {
 
 #[test]
 fn literal_beats_parameter_beats_tail_from_the_left() {
-    let patterns = [
-        "/*all", "/:a/*r", "/:a/:b", "/:a", "/f/*r", "/f/:b", "/f/x", "/f/",
-    ];
+    let patterns = ["/*all", "/:a/*r", "/:a/:b", "/:a", "/f/*r", "/f/:b", "/f/x", "/f/"];
     for (path, winner) in [
         ("/f/x", "/f/x"),
         ("/f/", "/f/"),
@@ -115,10 +105,7 @@ fn names_and_constraints_are_kept_in_order() {
     let id = router.add(b"PUT", "/:a<%d+>/x/:b/*c<[^>]+/?>").unwrap();
     let route = router.route(id).unwrap();
     assert_eq!(route.names(), ["a", "b", "c"]);
-    assert_eq!(
-        route.constraints(),
-        [Some("%d+".to_string()), None, Some("[^>]+/?".to_string())]
-    );
+    assert_eq!(route.constraints(), [Some("%d+".to_string()), None, Some("[^>]+/?".to_string())]);
     assert_eq!(route.method(), b"PUT");
     assert!(router.route(id + 1).is_none());
 }
@@ -126,26 +113,13 @@ fn names_and_constraints_are_kept_in_order() {
 #[test]
 fn routes_of_one_shape_share_a_node_in_order_of_registration() {
     let mut router = Router::default();
-    for (method, pattern) in [
-        ("GET", "/u/:id<%d+>"),
-        ("GET", "/u/:name"),
-        ("", "/u/:x"),
-        ("POST", "/u/:id"),
-    ] {
+    for (method, pattern) in [("GET", "/u/:id<%d+>"), ("GET", "/u/:name"), ("", "/u/:x"), ("POST", "/u/:id")] {
         router.add(method.as_bytes(), pattern).unwrap();
     }
     let node = router.find("/u/7").unwrap();
-    let seen: Vec<_> = node
-        .candidates
-        .iter()
-        .map(|c| (c.route, &*c.method, c.has_constraints))
-        .collect();
-    let expected: [(usize, &[u8], bool); 4] = [
-        (0, b"GET", true),
-        (1, b"GET", false),
-        (2, b"", false),
-        (3, b"POST", false),
-    ];
+    let seen: Vec<_> = node.candidates.iter().map(|c| (c.route, &*c.method, c.has_constraints)).collect();
+    let expected: [(usize, &[u8], bool); 4] =
+        [(0, b"GET", true), (1, b"GET", false), (2, b"", false), (3, b"POST", false)];
     assert_eq!(seen, expected);
     assert_eq!(node.values.as_slice(), ["7"]);
 }
@@ -157,20 +131,9 @@ fn all_matches_come_from_most_to_least_specific() {
     let order: Vec<_> = router
         .find_all("/u/7")
         .iter()
-        .map(|node| {
-            (
-                patterns[node.candidates[0].route],
-                node.values.as_slice().join(","),
-            )
-        })
+        .map(|node| (patterns[node.candidates[0].route], node.values.as_slice().join(",")))
         .collect();
-    let expected = [
-        ("/u/7", ""),
-        ("/u/:id<%d+>", "7"),
-        ("/u/*r", "7"),
-        ("/:a/:b", "u,7"),
-        ("/*all", "u/7"),
-    ];
+    let expected = [("/u/7", ""), ("/u/:id<%d+>", "7"), ("/u/*r", "7"), ("/:a/:b", "u,7"), ("/*all", "u/7")];
     assert_eq!(order, expected.map(|(p, v)| (p, v.to_string())));
 }
 
@@ -205,19 +168,11 @@ fn a_route_that_is_there_already_is_refused() {
     let mut router = router(&["/u/:id", "/f/*r"]);
     for pattern in ["/u/:id", "/u/:name", "/f/*rest"] {
         let message = router.add(b"GET", pattern).unwrap_err();
-        assert!(
-            message.contains("already") && message.contains("GET"),
-            "{message}"
-        );
+        assert!(message.contains("already") && message.contains("GET"), "{message}");
     }
     router.add(b"POST", "/u/:id").unwrap();
     router.add(b"", "/u/:id").unwrap();
-    assert!(
-        router
-            .add(b"", "/u/:id")
-            .unwrap_err()
-            .contains("any method")
-    );
+    assert!(router.add(b"", "/u/:id").unwrap_err().contains("any method"));
     assert_eq!(router.add(b"GET", "/u/:id<%d+>").unwrap(), 4);
 }
 
@@ -225,9 +180,7 @@ fn a_route_that_is_there_already_is_refused() {
 fn ten_thousand_routes_are_told_apart() {
     let mut router = Router::default();
     for i in 0..10_000 {
-        router
-            .add(b"GET", &format!("/group{}/item{i}/:id", i % 100))
-            .unwrap();
+        router.add(b"GET", &format!("/group{}/item{i}/:id", i % 100)).unwrap();
     }
     for i in (0..10_000).step_by(37) {
         let path = format!("/group{}/item{i}/x", i % 100);

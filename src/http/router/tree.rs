@@ -26,9 +26,7 @@ pub(super) struct Tree {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self {
-            branches: vec![Branch::default()],
-        }
+        Self { branches: vec![Branch::default()] }
     }
 }
 
@@ -64,11 +62,7 @@ impl Tree {
 
     /// Goes on at branch `at` with the segments in `rest`; `None` when the path has no more.
     fn walk<'p>(
-        &self,
-        at: usize,
-        rest: Option<&'p str>,
-        values: &mut Vec<&'p str>,
-        found: &mut impl FnMut(usize, &[&'p str]),
+        &self, at: usize, rest: Option<&'p str>, values: &mut Vec<&'p str>, found: &mut impl FnMut(usize, &[&'p str]),
     ) {
         let branch = &self.branches[at];
         let Some(text) = rest else {

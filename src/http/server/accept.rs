@@ -25,17 +25,11 @@ impl<T: Transport> Server<T> {
     }
 
     /// The same for a connection handed over by another server: with what was read and not used, and what is to be sent first.
-    pub(crate) fn adopt(
-        &mut self,
-        transport: T,
-        input: &[u8],
-        output: &[u8],
-    ) -> Option<ConnectionId> {
+    pub(crate) fn adopt(&mut self, transport: T, input: &[u8], output: &[u8]) -> Option<ConnectionId> {
         let id = self.accept(transport)?;
         self.connections[id.slot()].input.extend_from_slice(input);
         if !output.is_empty() {
-            self.queue(id.slot())
-                .append(|out| out.extend_from_slice(output));
+            self.queue(id.slot()).append(|out| out.extend_from_slice(output));
         }
         Some(id)
     }
@@ -44,10 +38,7 @@ impl<T: Transport> Server<T> {
     pub(crate) fn shed(&mut self, clock: Clock) -> usize {
         let idle_by = clock.now.saturating_sub(SHED_AFTER);
         let is_spare = |connection: &Connection<T>| {
-            let since = connection
-                .deadline
-                .due
-                .checked_sub(self.settings.keep_alive_time);
+            let since = connection.deadline.due.checked_sub(self.settings.keep_alive_time);
             matches!(connection.state, State::Idle)
                 && connection.requests > 0
                 && since.is_some_and(|since| since < idle_by)

@@ -33,10 +33,7 @@ impl<T: Transport> Server<T> {
     /// Whether all of the answer to a request is queued.
     pub(crate) fn is_whole(&mut self, id: RequestId) -> bool {
         let handling = self.in_work(id).and_then(Connection::handling);
-        matches!(
-            handling.map(|handling| &handling.answer),
-            Some(Answer::Whole)
-        )
+        matches!(handling.map(|handling| &handling.answer), Some(Answer::Whole))
     }
 
     /// Whether a handler has set a field of its answer, which can still be changed.

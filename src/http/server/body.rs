@@ -37,13 +37,7 @@ pub(crate) enum Read {
 
 impl<T: Transport> Server<T> {
     /// Reads the body of a request into `out`, whose bytes are replaced; `limit`: how many bytes the whole body may have.
-    pub(crate) fn read_body(
-        &mut self,
-        id: RequestId,
-        limit: u64,
-        how: How,
-        out: &mut Vec<u8>,
-    ) -> Read {
+    pub(crate) fn read_body(&mut self, id: RequestId, limit: u64, how: How, out: &mut Vec<u8>) -> Read {
         out.clear();
         if self.in_work(id).is_none() {
             return Read::Late;
@@ -84,13 +78,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Reads what is there; `None` when that is not enough.
-    fn read_there(
-        &mut self,
-        slot: usize,
-        limit: u64,
-        how: How,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Read>, Reject> {
+    fn read_there(&mut self, slot: usize, limit: u64, how: How, out: &mut Vec<u8>) -> Result<Option<Read>, Reject> {
         self.check(slot, limit)?;
         self.invite(slot);
         let connection = &mut self.connections[slot];
@@ -111,9 +99,7 @@ impl<T: Transport> Server<T> {
             handling.body.check(limit)?;
             let consume = match run? {
                 Run::Data { data, consume } => {
-                    let has_none = handling
-                        .has_rare()
-                        .is_none_or(|rare| rare.collected.is_empty());
+                    let has_none = handling.has_rare().is_none_or(|rare| rare.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
                     match how == How::Whole && !is_whole {
                         true => handling.rare().collected.extend_from_slice(&bytes[data]),
@@ -163,8 +149,7 @@ impl<T: Transport> Server<T> {
         };
         let expects = std::mem::replace(&mut handling.expects, Expects::Nothing);
         if expects == Expects::Continue && is_empty && handling.answer.is_open() {
-            self.queue(slot)
-                .append(|out| out.extend_from_slice(write::CONTINUE));
+            self.queue(slot).append(|out| out.extend_from_slice(write::CONTINUE));
             self.flush_handled(slot);
         }
     }
@@ -172,8 +157,6 @@ impl<T: Transport> Server<T> {
     /// The section of fields behind the chunked body of a request, once that was read; empty when there is none.
     pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
         let handling = self.in_work(id).and_then(|found| found.handling());
-        handling
-            .and_then(|handling| handling.has_rare())
-            .map_or(&[], |rare| &rare.trailers)
+        handling.and_then(|handling| handling.has_rare()).map_or(&[], |rare| &rare.trailers)
     }
 }

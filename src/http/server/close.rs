@@ -65,8 +65,7 @@ impl<T: Transport> Server<T> {
         let connection = &mut self.connections[slot];
         connection.state = State::Idle;
         connection.client = Client::SendsNoMore;
-        self.landing
-            .consume(slot, &mut connection.input, usize::MAX);
+        self.landing.consume(slot, &mut connection.input, usize::MAX);
     }
 
     /// Closes a connection, once no handler works on it; the tasks that wait on one are told.
@@ -112,9 +111,8 @@ impl<T: Transport> Server<T> {
     pub(super) fn close_gently(&mut self, slot: usize, clock: Clock) {
         let connection = &mut self.connections[slot];
         let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
-        let sends_no_more = connection.client == Client::SendsNoMore
-            && matches!(connection.state, State::Idle)
-            && is_empty;
+        let sends_no_more =
+            connection.client == Client::SendsNoMore && matches!(connection.state, State::Idle) && is_empty;
         if connection.peer != Peer::Open
             || sends_no_more
             || connection.transport.end_sending().is_err()
@@ -131,8 +129,7 @@ impl<T: Transport> Server<T> {
     pub(super) fn discard_rest(&mut self, slot: usize) {
         loop {
             let connection = &mut self.connections[slot];
-            self.landing
-                .consume(slot, &mut connection.input, usize::MAX);
+            self.landing.consume(slot, &mut connection.input, usize::MAX);
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => return,
@@ -150,11 +147,7 @@ impl<T: Transport> Server<T> {
         let input = self.landing.bytes(slot, &connection.input).to_vec();
         let output = connection.output.as_ref().and_then(|queue| queue.copy());
         let transport = self.take_out(slot).transport;
-        Some(HandedOver {
-            transport,
-            input,
-            output: output.unwrap_or_default(),
-        })
+        Some(HandedOver { transport, input, output: output.unwrap_or_default() })
     }
 
     /// The task that handled a request was killed: its client would wait for ever.
@@ -197,10 +190,7 @@ impl<T: Transport> Server<T> {
         let State::Handling(handling) = &mut connection.state else {
             return;
         };
-        if handling.body.is_done()
-            && there <= handling.head_left as usize
-            && !connection.transport.has_unread()
-        {
+        if handling.body.is_done() && there <= handling.head_left as usize && !connection.transport.has_unread() {
             handling.next = NextRequest::None;
         }
     }

@@ -90,10 +90,7 @@ pub(super) struct Rare {
 /// How far the answer to a request is.
 pub(super) enum Answer {
     /// Nothing of it is queued.
-    Open {
-        intent: Intent,
-        draft: Option<Box<Draft>>,
-    },
+    Open { intent: Intent, draft: Option<Box<Draft>> },
     /// Its head is queued; its body comes in pieces.
     Pieces(Pieces),
     /// All of it is queued, or is being sent.
@@ -191,11 +188,7 @@ impl<T: Transport> Connection<T> {
             sent: 0,
             body_from: None,
             state: State::Idle,
-            deadline: Deadline {
-                due: Time::MAX,
-                fires: Time::MAX,
-                timer: None,
-            },
+            deadline: Deadline { due: Time::MAX, fires: Time::MAX, timer: None },
             peer: Peer::Open,
             client: Client::MayGoOn,
             next: NextRequest::Follows,
@@ -282,9 +275,7 @@ impl Handling {
 
     /// What tasks of its handler wait for.
     pub(super) fn waits(&self) -> Waits {
-        self.rare
-            .as_ref()
-            .map_or_else(Waits::default, |rare| rare.waits)
+        self.rare.as_ref().map_or_else(Waits::default, |rare| rare.waits)
     }
 
     /// The client is not waited for any more.
@@ -298,10 +289,7 @@ impl Handling {
 }
 
 impl Answer {
-    pub(super) const OPEN: Answer = Answer::Open {
-        intent: Intent::Plain,
-        draft: None,
-    };
+    pub(super) const OPEN: Answer = Answer::Open { intent: Intent::Plain, draft: None };
 
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Answer::Open { .. })

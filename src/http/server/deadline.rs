@@ -76,17 +76,11 @@ impl<T: Transport> Server<T> {
                 let late = |due: Option<Time>| due.is_some_and(|due| due <= clock.now);
                 if late(read_due) {
                     handling.end_read_wait(clock.now);
-                    self.told.push_back(Work::Resume {
-                        id,
-                        why: Why::ReadTimeOut,
-                    });
+                    self.told.push_back(Work::Resume { id, why: Why::ReadTimeOut });
                 }
                 if late(handling.waits().write) {
                     handling.rare().waits.write = None;
-                    self.told.push_back(Work::Resume {
-                        id,
-                        why: Why::WriteTimeOut,
-                    });
+                    self.told.push_back(Work::Resume { id, why: Why::WriteTimeOut });
                 }
                 self.set_wait_deadline(slot);
             }
@@ -121,11 +115,7 @@ impl<T: Transport> Server<T> {
         let received = handling.body.received() + there as u64;
         let earned = received as f64 / self.settings.body_rate * 1e9;
         // A rate of 0 asks for nothing.
-        let earned = if earned.is_nan() {
-            Time::MAX
-        } else {
-            earned as Time
-        };
+        let earned = if earned.is_nan() { Time::MAX } else { earned as Time };
         let span = self.settings.body_time.saturating_add(earned);
         Some(since.saturating_add(span.saturating_sub(rare.waited)))
     }

@@ -113,10 +113,7 @@ impl Draft {
 
     /// The value of the first field of a name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        let found = self
-            .lines
-            .iter()
-            .find(|line| self.name(**line).eq_ignore_ascii_case(name));
+        let found = self.lines.iter().find(|line| self.name(**line).eq_ignore_ascii_case(name));
         found.map(|line| self.value(*line))
     }
 
@@ -208,18 +205,9 @@ mod tests {
     fn what_cannot_be_sent_changes_nothing() {
         let mut draft = Draft::default();
         draft.set(b"A", b"1").unwrap();
-        assert_eq!(
-            draft.set(b"A", b"1\r\nB: 2"),
-            Err(FieldError::Bad(BadField::Value))
-        );
-        assert_eq!(
-            draft.add(b"A b", b"1"),
-            Err(FieldError::Bad(BadField::Name))
-        );
-        assert_eq!(
-            draft.set(b"transfer-encoding", b"chunked"),
-            Err(FieldError::Forbidden)
-        );
+        assert_eq!(draft.set(b"A", b"1\r\nB: 2"), Err(FieldError::Bad(BadField::Value)));
+        assert_eq!(draft.add(b"A b", b"1"), Err(FieldError::Bad(BadField::Name)));
+        assert_eq!(draft.set(b"transfer-encoding", b"chunked"), Err(FieldError::Forbidden));
         assert_eq!(text(&draft), "A: 1\r\n");
     }
 

@@ -27,12 +27,7 @@ pub(super) struct Landing {
 
 impl Landing {
     pub(super) fn new() -> Self {
-        Landing {
-            room: Box::default(),
-            start: 0,
-            end: 0,
-            owner: NOBODY,
-        }
+        Landing { room: Box::default(), start: 0, end: 0, owner: NOBODY }
     }
 
     /// The slot of the connection that it has bytes of, unless that is `slot`.
@@ -86,10 +81,7 @@ impl Landing {
     /// Reads once for the connection at `slot`; nobody else owns it. → as [`Transport::receive`]
     #[inline]
     pub(super) fn fill<T: Transport>(
-        &mut self,
-        slot: usize,
-        input: &mut BytesMut,
-        from: &mut T,
+        &mut self, slot: usize, input: &mut BytesMut, from: &mut T,
     ) -> io::Result<Moved<usize>> {
         if self.room.len() - self.end < LEAST {
             self.make_room(input);

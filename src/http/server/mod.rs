@@ -162,8 +162,7 @@ impl<T: Transport> Server<T> {
     fn in_work(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
         let connection = self.connections.get_mut(id.slot())?;
         let is_current = connection.current == id.stamp();
-        (is_current && matches!(connection.state, connection::State::Handling(_)))
-            .then_some(connection)
+        (is_current && matches!(connection.state, connection::State::Handling(_))).then_some(connection)
     }
 
     /// What the connection of a request stands on, as long as that is open.

@@ -131,10 +131,7 @@ impl<T: Transport> Server<T> {
             self.head = parsed.ok()??;
             self.parsed = Some(id);
         }
-        Some(RequestHead {
-            head: &self.head,
-            bytes: &bytes[..self.head.head_len],
-        })
+        Some(RequestHead { head: &self.head, bytes: &bytes[..self.head.head_len] })
     }
 
     /// The head of a request was copied, and is dropped here.
@@ -147,8 +144,7 @@ impl<T: Transport> Server<T> {
         }
         if let State::Handling(handling) = &mut connection.state {
             let count = std::mem::take(&mut handling.head_left) as usize;
-            self.landing
-                .consume(id.slot(), &mut connection.input, count);
+            self.landing.consume(id.slot(), &mut connection.input, count);
         }
     }
 

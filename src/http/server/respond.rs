@@ -59,11 +59,7 @@ pub(crate) struct Queued {
 impl<'a> Response<'a> {
     /// An answer 200 with a text.
     pub(crate) const fn text(body: &'a [u8]) -> Self {
-        Response {
-            status: 200,
-            kind: Kind::Text,
-            body: Body::Bytes(body),
-        }
+        Response { status: 200, kind: Kind::Text, body: Body::Bytes(body) }
     }
 }
 
@@ -97,18 +93,11 @@ impl<T: Transport> Server<T> {
         let there = self.landing.bytes(slot, &connection.input).len();
         let State::Handling(handling) = &mut connection.state else {
             connection.next = NextRequest::None;
-            return Persistence {
-                keep_alive: false,
-                version: 11,
-            };
+            return Persistence { keep_alive: false, version: 11 };
         };
         if !handling.body.is_done() {
             let there = there.saturating_sub(handling.head_left as usize);
-            let left = handling
-                .body
-                .left()
-                .unwrap_or(0)
-                .saturating_sub(there as u64);
+            let left = handling.body.left().unwrap_or(0).saturating_sub(there as u64);
             let held_back = handling.expects == Expects::Continue && there == 0;
             if held_back || left > 0 && left + handling.body.received() > DISCARD_MOST {
                 handling.next = NextRequest::None;
@@ -118,10 +107,7 @@ impl<T: Transport> Server<T> {
         if close || handling.next == NextRequest::None {
             connection.next = NextRequest::None;
         }
-        Persistence {
-            keep_alive: connection.next == NextRequest::Follows,
-            version: handling.version,
-        }
+        Persistence { keep_alive: connection.next == NextRequest::Follows, version: handling.version }
     }
 
     /// The open answer of a request: its draft, if it has one, and its connection.
@@ -142,33 +128,14 @@ impl<T: Transport> Server<T> {
 
     /// Queues the answer to a request.
     #[inline]
-    pub(crate) fn respond(
-        &mut self,
-        id: RequestId,
-        response: Response<'_>,
-        clock: Clock,
-    ) -> Responded {
+    pub(crate) fn respond(&mut self, id: RequestId, response: Response<'_>, clock: Clock) -> Responded {
         let Some((_, draft)) = self.open(id) else {
             return Responded::Late;
         };
         let slot = id.slot();
         let plain = match (&response, &draft) {
-            (
-                Response {
-                    status: 200,
-                    kind: Kind::Text,
-                    ..
-                },
-                None,
-            ) => Some(write::Kind::Text),
-            (
-                Response {
-                    status: 200,
-                    kind: Kind::Json,
-                    ..
-                },
-                None,
-            ) => Some(write::Kind::Json),
+            (Response { status: 200, kind: Kind::Text, .. }, None) => Some(write::Kind::Text),
+            (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::Kind::Json),
             _ => None,
         };
         if let (Some(kind), Body::Bytes(body)) = (plain, &response.body) {
@@ -183,11 +150,7 @@ impl<T: Transport> Server<T> {
 
     /// An answer with a status, fields or a type of its own.
     fn respond_set(
-        &mut self,
-        slot: usize,
-        response: Response<'_>,
-        draft: Option<Box<Draft>>,
-        clock: Clock,
+        &mut self, slot: usize, response: Response<'_>, draft: Option<Box<Draft>>, clock: Clock,
     ) -> Responded {
         let (status, length) = (response.status, response.body.length());
         let is_head = self.is_head_at(slot);
@@ -208,19 +171,13 @@ impl<T: Transport> Server<T> {
     /// Writes a head with the fields of `draft`, which is kept to be used again. `frame` says how its body is framed, and
     /// of which type it is.
     fn write_head<'k>(
-        &mut self,
-        slot: usize,
-        status: u16,
-        draft: Option<Box<Draft>>,
-        clock: Clock,
+        &mut self, slot: usize, status: u16, draft: Option<Box<Draft>>, clock: Clock,
         frame: impl FnOnce(&Seen) -> (Framing, Option<&'k [u8]>),
     ) -> Framing {
         // What has to be known of the fields before the head's end is written.
         let mut lines = std::mem::take(&mut self.scratch);
         lines.clear();
-        let seen = draft
-            .as_ref()
-            .map_or_else(Seen::default, |draft| draft.write(&mut lines));
+        let seen = draft.as_ref().map_or_else(Seen::default, |draft| draft.write(&mut lines));
         if let Some(draft) = draft {
             self.spare_draft(draft);
         }
@@ -277,8 +234,7 @@ impl<T: Transport> Server<T> {
         match self.send_queue(slot, body, &mut taken) {
             Ok(Sent::All) => Responded::Done,
             Ok(_) if body.len() <= AT_ONCE => {
-                self.queue(slot)
-                    .append(|out| out.extend_from_slice(&body[taken..]));
+                self.queue(slot).append(|out| out.extend_from_slice(&body[taken..]));
                 Responded::Done
             }
             Ok(_) => Responded::Rest(taken),
@@ -291,13 +247,7 @@ impl<T: Transport> Server<T> {
 
     /// Queues the head of an answer whose body follows in pieces. → how these are framed; `None` when an answer was begun
     /// before, or the request is over
-    pub(crate) fn start(
-        &mut self,
-        id: RequestId,
-        status: u16,
-        kind: Kind<'_>,
-        clock: Clock,
-    ) -> Option<Pieces> {
+    pub(crate) fn start(&mut self, id: RequestId, status: u16, kind: Kind<'_>, clock: Clock) -> Option<Pieces> {
         let (_, draft) = self.open(id)?;
         let slot = id.slot();
         let (version, is_head) = match self.connections[slot].handling() {
@@ -367,13 +317,7 @@ impl<T: Transport> Server<T> {
     }
 
     /// Queues a range of a file behind the head of an answer in pieces; false when there is none.
-    pub(crate) fn push_file(
-        &mut self,
-        id: RequestId,
-        file: T::File,
-        offset: u64,
-        length: u64,
-    ) -> bool {
+    pub(crate) fn push_file(&mut self, id: RequestId, file: T::File, offset: u64, length: u64) -> bool {
         let answer = self.in_work(id).and_then(|found| found.handling());
         let is_begun = matches!(
             answer.map(|handling| &handling.answer),
@@ -400,14 +344,7 @@ impl<T: Transport> Server<T> {
         };
         let date = (&mut self.date, clock.unix);
         let mut text = Vec::new();
-        let body = write::simple(
-            &mut text,
-            reject.status,
-            reject.reason,
-            false,
-            version,
-            date,
-        );
+        let body = write::simple(&mut text, reject.status, reject.reason, false, version, date);
         if is_head {
             text.truncate(body);
         }

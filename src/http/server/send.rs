@@ -42,9 +42,7 @@ impl<T: Transport> Server<T> {
     #[inline]
     pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
         let spare = &mut self.queues;
-        self.connections[slot]
-            .output
-            .get_or_insert_with(|| spare.pop().unwrap_or_default())
+        self.connections[slot].output.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
     /// Sends what is queued.
@@ -55,12 +53,7 @@ impl<T: Transport> Server<T> {
 
     /// Sends what is queued and then `borrowed`, of which `taken` bytes are gone.
     #[inline]
-    pub(super) fn send_queue(
-        &mut self,
-        slot: usize,
-        borrowed: &[u8],
-        taken: &mut usize,
-    ) -> io::Result<Sent> {
+    pub(super) fn send_queue(&mut self, slot: usize, borrowed: &[u8], taken: &mut usize) -> io::Result<Sent> {
         if !borrowed.is_empty() {
             self.queue(slot);
         }
@@ -190,10 +183,7 @@ impl<T: Transport> Server<T> {
     /// Bytes of memory that are queued on the connection of a request, and whether the peer takes any.
     pub(crate) fn queued(&mut self, id: RequestId) -> Option<super::Queued> {
         let connection = self.in_work(id)?;
-        Some(super::Queued {
-            bytes: connection.queued(),
-            failed: connection.peer == Peer::Failed,
-        })
+        Some(super::Queued { bytes: connection.queued(), failed: connection.peer == Peer::Failed })
     }
 
     /// Bytes of the latest answer of a request's connection behind its head, framing included; without `queued` only

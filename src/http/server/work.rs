@@ -163,9 +163,7 @@ impl<T: Transport> Server<T> {
             let looks = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
             if looks {
                 // One that pipelines without end must not keep others from their turn.
-                if connection.burst >= BURST
-                    && !self.landing.bytes(slot, &connection.input).is_empty()
-                {
+                if connection.burst >= BURST && !self.landing.bytes(slot, &connection.input).is_empty() {
                     connection.burst = 0;
                     self.give_way(slot, clock);
                     return None;
@@ -262,9 +260,7 @@ impl<T: Transport> Server<T> {
         let due = match &mut connection.state {
             State::Idle => clock.now.saturating_add(settings.keep_alive_time),
             State::Head { since, .. } => since.saturating_add(settings.header_time),
-            State::Discarding { since, .. } => since
-                .get_or_insert(clock.now)
-                .saturating_add(settings.body_time),
+            State::Discarding { since, .. } => since.get_or_insert(clock.now).saturating_add(settings.body_time),
             State::Blocked { .. } => clock.now.saturating_add(settings.write_time),
             State::Handling(_) | State::Lingering => return,
         };
@@ -315,11 +311,7 @@ impl<T: Transport> Server<T> {
             true => Client::MayGoOn,
             false => Client::SendsNoMore,
         };
-        if self
-            .settings
-            .requests
-            .is_some_and(|most| connection.requests >= most)
-        {
+        if self.settings.requests.is_some_and(|most| connection.requests >= most) {
             handling.next = NextRequest::None;
         }
         let queued = connection.output.is_some();
@@ -332,10 +324,7 @@ impl<T: Transport> Server<T> {
         }
         let routes = self.routes.borrow();
         let plan = match route {
-            Some(route) if !routes.is_wrapped() => Plan::Handle {
-                route,
-                takes: routes.takes(route),
-            },
+            Some(route) if !routes.is_wrapped() => Plan::Handle { route, takes: routes.takes(route) },
             route => Plan::Choose { route },
         };
         Work::Dispatch { id, plan }

@@ -2,8 +2,8 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Fault, Field, Function, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker,
-    New, NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, then,
+    Argument, Call, Fault, Field, Function, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker, New, NewWith, Next,
+    Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -31,11 +31,8 @@ impl Drop for Counted {
 impl Object for Counted {
     const NAME: &'static CStr = c"counted";
     const USER_VALUES: i32 = 2;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"value", Function::new(value)),
-        (c"field", Function::new(field)),
-        (c"lend", Function::new(lend)),
-    ];
+    const METHODS: &'static [(&'static CStr, Function)] =
+        &[(c"value", Function::new(value)), (c"field", Function::new(field)), (c"lend", Function::new(lend))];
 }
 
 const NOTE: Field<Counted> = Field::new(2);
@@ -84,11 +81,7 @@ fn break_in_create(call: &mut Call<'_>) -> Result<(), Fault> {
 
 fn break_later(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.push(Argument(1))?;
-    Ok(Next::call(
-        0,
-        then(|_, _| -> Result<(), Fault> { panic!("in a later step") }),
-        0,
-    ))
+    Ok(Next::call(0, then(|_, _| -> Result<(), Fault> { panic!("in a later step") }), 0))
 }
 
 /// Plain data and bytes behind it.
@@ -129,10 +122,7 @@ impl Source for Text {
 /// `made(text, owner)` → an object with the text behind it.
 fn made(call: &mut Call<'_>) -> Result<Made<Text, 1>, Fault> {
     let source = Text(call.utf8(1)?.to_string());
-    Ok(Made {
-        source,
-        fields: [(OWNER, 2)],
-    })
+    Ok(Made { source, fields: [(OWNER, 2)] })
 }
 
 impl Maker for Counted {
@@ -150,20 +140,13 @@ impl Maker for Counted {
 /// `made_by(counted, owner)` → an object with as many bytes as the other one says.
 fn made_by(call: &mut Call<'_>) -> Result<MadeBy<Counted, 1>, Fault> {
     call.any(2)?;
-    Ok(MadeBy {
-        maker: 1,
-        fields: [(OWNER, 2)],
-    })
+    Ok(MadeBy { maker: 1, fields: [(OWNER, 2)] })
 }
 
 /// `stored(object, value)` → the value, which a field of the object has from then on.
 fn stored(call: &mut Call<'_>) -> Result<Stored<Argument, Counted>, Fault> {
     call.any(2)?;
-    Ok(Stored {
-        value: Argument(2),
-        object: 1,
-        field: NOTE,
-    })
+    Ok(Stored { value: Argument(2), object: 1, field: NOTE })
 }
 
 /// `part(head, from, to)` → those of its bytes; far beyond them when there is no `to`.
@@ -194,11 +177,7 @@ type Served = (Made<Text, 0>, Row<(Argument, i64)>);
 fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
     let function = call.push(Argument(1))?;
     let source = Text("head".to_string());
-    let row = Row {
-        items: (Argument(function + 1), 42),
-        named: 2,
-        metatable: Some(2),
-    };
+    let row = Row { items: (Argument(function + 1), 42), named: 2, metatable: Some(2) };
     let made = Made { source, fields: [] };
     Ok(Next::call(2, then(served), 5).pushing((made, row)))
 }
@@ -212,10 +191,7 @@ fn served(call: &mut Call<'_>, outcome: Outcome) -> Result<(i64, Argument), Faul
 fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
     let items = (1..=call.integer(1)?).map(|value| New::of(Counted::new(value)));
     let names = Value::List(vec![Value::Name("a"), Value::Integer(2)]);
-    Ok(List {
-        items: items.collect(),
-        named: vec![("note", Value::Argument(2)), ("names", names)],
-    })
+    Ok(List { items: items.collect(), named: vec![("note", Value::Argument(2)), ("names", names)] })
 }
 
 /// `both(one, other)`: exchanges what two objects hold.
@@ -246,38 +222,23 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
 fn an_object_comes_with_its_fields() {
     assert_eq!(run("return b.new(5, 'note'):field()"), "note");
     assert_eq!(run("return b.new('7'):value()"), "7");
-    assert_eq!(
-        run("b.new {}"),
-        "code:1: bad argument #1 to 'new' (number expected, got table)"
-    );
-    assert_eq!(
-        run("b.new(1).value(b.made('x'))"),
-        "code:1: bad argument #1 to 'value' (counted expected, got head)"
-    );
+    assert_eq!(run("b.new {}"), "code:1: bad argument #1 to 'new' (number expected, got table)");
+    assert_eq!(run("b.new(1).value(b.made('x'))"), "code:1: bad argument #1 to 'value' (counted expected, got head)");
 }
 
 #[test]
 fn bytes_are_lent_until_lua_has_them() {
-    assert_eq!(
-        show("(function(o) return o:lend(), o:value() end)(b.new(3))"),
-        "012 0"
-    );
+    assert_eq!(show("(function(o) return o:lend(), o:value() end)(b.new(3))"), "012 0");
     // A slice out of range, while nothing of Lua's can know of it.
     let broken = run("local o = b.new(11) return select(2, pcall(o.lend, o))");
-    assert!(
-        broken.starts_with("internal error: range end index 11"),
-        "{broken}"
-    );
+    assert!(broken.starts_with("internal error: range end index 11"), "{broken}");
 }
 
 #[test]
 fn an_object_with_bytes_is_made_when_lua_has_room() {
     assert_eq!(show("b.made('text', 'me'):read()"), "7 text|0 me");
     assert_eq!(run("return b.made('none')"), "nil");
-    assert_eq!(
-        run("return select(2, pcall(b.made, 'panic'))"),
-        "internal error: in a source"
-    );
+    assert_eq!(run("return select(2, pcall(b.made, 'panic'))"), "internal error: in a source");
 }
 
 #[test]
@@ -306,10 +267,7 @@ fn values_are_noted_in_tables_and_in_those_of_a_field() {
         return show(b.note(o, 'a', 1), b.note(o, 'b', 2), o:field().a, o:field().b, b.note(t, 1, 'x'), t[1])";
     assert_eq!(run(&format!("{SHOW} {code}")), "1 2 1 2 x x");
     assert!(run("b.note(b.new(1), nil, 1)").ends_with("index is nil"));
-    assert_eq!(
-        run("b.note('none', 1, 1)"),
-        "code:1: bad argument #1 to 'note' (userdata expected, got string)"
-    );
+    assert_eq!(run("b.note('none', 1, 1)"), "code:1: bad argument #1 to 'note' (userdata expected, got string)");
 }
 
 #[test]
@@ -351,10 +309,7 @@ fn a_panic_is_an_error_wherever_it_happens() {
         ("b.break_in_step()", "code:1: internal error: in a step"),
         ("b.break_in_value()", "code:1: internal error: no index: -1"),
         ("b.break_in_create()", "internal error: no index: 0"),
-        (
-            "b.break_later(function() return 1, 2 end)",
-            "code:1: internal error: in a later step",
-        ),
+        ("b.break_later(function() return 1, 2 end)", "code:1: internal error: in a later step"),
     ] {
         let code = format!(
             "for _ = 1, 300 do pcall(function() {call} end) end return select(2, pcall(function() {call} end))"
@@ -366,14 +321,8 @@ fn a_panic_is_an_error_wherever_it_happens() {
 #[test]
 fn two_objects_are_changed_at_once_unless_they_are_one() {
     assert_eq!(show("b.both(b.new(1), b.new(2))"), "2 1");
-    assert_eq!(
-        run("local o = b.new(1) b.both(o, o)"),
-        "code:1: bad argument #2 to 'both' (the same object twice)"
-    );
-    assert_eq!(
-        run("b.both(b.new(1), 2)"),
-        "code:1: bad argument #2 to 'both' (counted expected, got number)"
-    );
+    assert_eq!(run("local o = b.new(1) b.both(o, o)"), "code:1: bad argument #2 to 'both' (the same object twice)");
+    assert_eq!(run("b.both(b.new(1), 2)"), "code:1: bad argument #2 to 'both' (counted expected, got number)");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Code, Failure, Fault, Function, INDEX, Keep, Kept, Many, Next, Nil, Outcome,
-    Pushing, Running, Scratched, failed, results, scratch, then,
+    Argument, Call, Code, Failure, Fault, Function, INDEX, Keep, Kept, Many, Next, Nil, Outcome, Pushing, Running,
+    Scratched, failed, results, scratch, then,
 };
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
@@ -46,9 +46,7 @@ fn refused(call: &mut Call<'_>) -> Result<Next<i64>, Fault> {
             Ok(Next::call(0, last, 0))
         }
         3 => Ok(Next::yields(0, last, 0)),
-        _ => Err(failed("refused")(std::io::Error::from_raw_os_error(
-            libc::ENOENT,
-        ))),
+        _ => Err(failed("refused")(std::io::Error::from_raw_os_error(libc::ENOENT))),
     }
 }
 
@@ -106,10 +104,7 @@ fn first(call: &mut Call<'_>) -> Result<(Scratched, Argument), Fault> {
 /// `code(...)` → what code in Lua makes of the values; it cannot yield.
 fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
-    call.create(Code {
-        name: c"=inner",
-        text: "local first, second = ... return first(second)",
-    })?;
+    call.create(Code { name: c"=inner", text: "local first, second = ... return first(second)" })?;
     for index in 1..=count {
         call.push(Argument(index))?;
     }
@@ -140,11 +135,7 @@ fn litter(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `coroutines(thread, iterator)` → whether the coroutine is active, whether it iterates, and whether it is the running one.
 fn coroutines(call: &mut Call<'_>) -> Result<(bool, bool, bool), Fault> {
     let running = call.push(Running)?;
-    Ok((
-        call.is_active(1),
-        call.is_iterating(1, 2),
-        call.is_same(1, running),
-    ))
+    Ok((call.is_active(1), call.is_iterating(1, 2), call.is_same(1, running)))
 }
 
 /// `emptied(function)` → the function, whose first upvalue is nil from now on.
@@ -164,12 +155,7 @@ fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, F
 
 fn passed(_: &mut Call<'_>, outcome: Outcome) -> Result<(i64, i64, Argument, Argument), Fault> {
     let (first, kept) = (outcome.first.into(), outcome.kept.into());
-    Ok((
-        first,
-        kept,
-        Argument(outcome.first),
-        Argument(outcome.first + 1),
-    ))
+    Ok((first, kept, Argument(outcome.first), Argument(outcome.first + 1)))
 }
 
 /// What tests call.
@@ -193,14 +179,8 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
 
 #[test]
 fn results_are_of_any_number() {
-    assert_eq!(
-        show("select('#', b.many(10000)), (select(10000, b.many(10000)))"),
-        "10000 10000"
-    );
-    assert_eq!(
-        run("return select(2, pcall(b.many, 2000000))"),
-        "stack overflow (too many values)"
-    );
+    assert_eq!(show("select('#', b.many(10000)), (select(10000, b.many(10000)))"), "10000 10000");
+    assert_eq!(run("return select(2, pcall(b.many, 2000000))"), "stack overflow (too many values)");
     assert_eq!(show("b.odd(1)"), "");
     assert_eq!(show("b.odd(2)"), "two");
     assert_eq!(show("b.odd(3)"), "nil odd: what was wrong wrong");
@@ -209,16 +189,10 @@ fn results_are_of_any_number() {
     assert_eq!(show("b.refused '1'"), missing);
     let later = "nil later: unexpected failure failed";
     assert_eq!(show("b.refused(2)"), later);
-    assert_eq!(
-        show("coroutine.wrap(function() return b.refused(2) end)()"),
-        later
-    );
+    assert_eq!(show("coroutine.wrap(function() return b.refused(2) end)()"), later);
     let waited = "(function(co) co() return co() end)(coroutine.wrap(b.refused))";
     assert_eq!(show(&waited.replace("co() return", "co(3) return")), later);
-    assert_eq!(
-        run("b.odd(4)"),
-        "code:1: bad argument #1 to 'odd' (the number must be 1 to 3, not 4)"
-    );
+    assert_eq!(run("b.odd(4)"), "code:1: bad argument #1 to 'odd' (the number must be 1 to 3, not 4)");
 }
 
 #[test]
@@ -234,10 +208,7 @@ fn steps_may_keep_values_through_thousands_of_waits() {
 fn what_a_step_did_not_push_is_not_touched() {
     assert_eq!(show("b.wild(1)"), "1");
     for number in [2, 3] {
-        assert_eq!(
-            run(&format!("b.wild({number})")),
-            "code:1: internal error: no function was pushed"
-        );
+        assert_eq!(run(&format!("b.wild({number})")), "code:1: internal error: no function was pushed");
     }
     assert_eq!(show("coroutine.wrap(b.wild)(4)"), "4");
 }
@@ -246,10 +217,7 @@ fn what_a_step_did_not_push_is_not_touched() {
 fn a_protected_call_tells_what_came_of_it() {
     assert_eq!(show("b.guarded(function() return 1, 2 end)"), "true 1");
     assert_eq!(show("b.guarded(function() end)"), "true nil");
-    assert_eq!(
-        show("b.guarded(function() error('x', 0) end, function(e) return e .. e end)"),
-        "false xx"
-    );
+    assert_eq!(show("b.guarded(function() error('x', 0) end, function(e) return e .. e end)"), "false xx");
     let code = "coroutine.wrap(function() return b.guarded(function() return coroutine.yield(1) end) end)()";
     assert_eq!(show(code), "1");
 }
@@ -257,10 +225,7 @@ fn a_protected_call_tells_what_came_of_it() {
 #[test]
 fn a_number_becomes_a_string_where_one_is_asked_for() {
     assert_eq!(show("b.is_string(12)"), "true 12");
-    assert_eq!(
-        run("b.is_string({})"),
-        "code:1: bad argument #1 to 'is_string' (string expected, got table)"
-    );
+    assert_eq!(run("b.is_string({})"), "code:1: bad argument #1 to 'is_string' (string expected, got table)");
 }
 
 #[test]
@@ -291,14 +256,10 @@ fn the_collector_goes_on_where_a_step_ends_that_made_values() {
 
 #[test]
 fn a_vm_keeps_values_and_runs_code() {
-    assert_eq!(
-        show("b.named(setmetatable({}, { name = 'me' }))"),
-        "me false true"
-    );
+    assert_eq!(show("b.named(setmetatable({}, { name = 'me' }))"), "me false true");
     assert_eq!(show("b.named({})"), "nil true false");
     assert_eq!(show("b.code(tostring, 12)"), "12");
-    let yields =
-        "coroutine.wrap(function() return select(2, pcall(b.code, coroutine.yield)) end)()";
+    let yields = "coroutine.wrap(function() return select(2, pcall(b.code, coroutine.yield)) end)()";
     assert_eq!(show(yields), "attempt to yield across a C-call boundary");
 }
 
@@ -343,9 +304,6 @@ fn upvalues_are_set_and_fields_are_found_as_lua_finds_them() {
     assert_eq!(show("b.emptied(print) == print"), "true");
     let code = "b.index(setmetatable({}, { __index = { a = 5 } }), 'a')";
     assert_eq!(show(code), "5");
-    assert_eq!(
-        show("b.index(io.stdout, 'write') == io.stdout.write"),
-        "true"
-    );
+    assert_eq!(show("b.index(io.stdout, 'write') == io.stdout.write"), "true");
     assert_eq!(show("b.index(b.new(1), 'nothing')"), "nil");
 }

@@ -1,9 +1,7 @@
 //! Values that steps read and make.
 
 use super::{SHOW, run, show};
-use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, Function, Kind, Read, Table, Value, Walk,
-};
+use crate::lua::{Argument, Call, Decoded, Event, Events, Fault, Function, Kind, Read, Table, Value, Walk};
 use std::ffi::CStr;
 
 /// `swap(table, key, value)` → what was there, whether it was replaced.
@@ -18,10 +16,7 @@ fn shaped(_: &mut Call<'_>) -> Result<Value, Fault> {
     let map = ["a", "b", "a"].into_iter().zip(1..);
     let map = map.map(|(name, number)| (name.into(), Value::Integer(number)));
     let record = vec![("name", Value::String(b"text".to_vec()))];
-    Ok(Value::List(vec![
-        Value::Record(record),
-        Value::Map(map.collect()),
-    ]))
+    Ok(Value::List(vec![Value::Record(record), Value::Map(map.collect())]))
 }
 
 fn is_string(call: &mut Call<'_>) -> Result<(bool, Vec<u8>), Fault> {
@@ -92,23 +87,13 @@ impl Events for Words {
     fn next(&mut self, _: u32) -> Event<'_> {
         let begin = self.1;
         self.1 += 1;
-        let items = Table {
-            items: 2,
-            ..Table::default()
-        };
+        let items = Table { items: 2, ..Table::default() };
         match self.0.as_bytes().get(begin) {
             None => Event::End,
             Some(b'-') => Event::Nil,
             Some(b'[') => Event::Table(items),
-            Some(b'{') => Event::Table(Table {
-                pairs: true,
-                metatable: 2,
-                ..Table::default()
-            }),
-            Some(b'(') => Event::Table(Table {
-                names: [7, -1],
-                ..items
-            }),
+            Some(b'{') => Event::Table(Table { pairs: true, metatable: 2, ..Table::default() }),
+            Some(b'(') => Event::Table(Table { names: [7, -1], ..items }),
             Some(b')') => Event::Named(-1),
             Some(b'!') => Event::Content(7, items),
             Some(b'?') => Event::Wrong("no word"),
@@ -138,10 +123,7 @@ pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
 
 #[test]
 fn an_argument_that_is_missing_has_no_value() {
-    assert_eq!(
-        run("b.new()"),
-        "code:1: bad argument #1 to 'new' (number expected, got no value)"
-    );
+    assert_eq!(run("b.new()"), "code:1: bad argument #1 to 'new' (number expected, got no value)");
     assert_eq!(
         run("b.swap(nil, nil, nil) b.is_string()"),
         "code:1: bad argument #1 to 'is_string' (string expected, got no value)"
@@ -175,14 +157,10 @@ fn a_value_of_many_becomes_tables() {
 
 #[test]
 fn tables_are_walked_to_any_depth() {
-    assert_eq!(
-        show("b.sum({ 1, { 2, { [3] = { 4 } }, n = 5 } })"),
-        "22 true"
-    );
+    assert_eq!(show("b.sum({ 1, { 2, { [3] = { 4 } }, n = 5 } })"), "22 true");
     assert_eq!(show("b.sum(7)"), "7 true");
     // Tables that are left early, one in the other.
-    let code =
-        "local t = {} for i = 1, 50 do t[i] = { { 99, 1, 5 }, 99 } end return show(b.sum(t))";
+    let code = "local t = {} for i = 1, 50 do t[i] = { { 99, 1, 5 }, 99 } end return show(b.sum(t))";
     assert_eq!(run(&format!("{SHOW} {code}")), "102 true");
     let deep = "local t = {} for _ = 1, 1000 do t = { x = t } end return show(b.sum(t))";
     assert_eq!(run(&format!("{SHOW} {deep}")), "0 true");

@@ -53,11 +53,8 @@ pub(super) const MOST_SPARES: i64 = 4;
 /// The first coroutine.
 pub(super) const FIRST: i64 = SPARES + MOST_SPARES;
 
-pub(super) const REFUSALS: [&CStr; 3] = [
-    c"C stack overflow",
-    c"cannot resume non-suspended coroutine",
-    c"cannot resume dead coroutine",
-];
+pub(super) const REFUSALS: [&CStr; 3] =
+    [c"C stack overflow", c"cannot resume non-suspended coroutine", c"cannot resume dead coroutine"];
 
 /// How often the weak table is looked into for one look at what the finalizer has told.
 pub(super) const LOOKS: u32 = 64;

@@ -16,11 +16,7 @@ impl Threads {
     /// Calls the function below the topmost `arguments` values, protected, on a thread of its own. In their place come
     /// two results, or the error. → whether it returned
     #[cold]
-    pub(crate) fn call(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        arguments: c_int,
-    ) -> Result<bool, Fault> {
+    pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
         let function = call.count() - arguments;
         assert!(arguments >= 0 && function >= 1, "no function was pushed");
         self.push_helper(call)?;
@@ -103,9 +99,7 @@ impl Threads {
     /// Pushes the value that is kept under `number` (0 to 3), false at first. → its index
     pub(crate) fn push_kept(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
         // SAFETY: the anchors are of this VM, and room was made for one value.
-        self.push_by(stack, |state| unsafe {
-            self.anchors.push_kept(state, number)
-        })
+        self.push_by(stack, |state| unsafe { self.anchors.push_kept(state, number) })
     }
 
     /// Keeps the value at `index` under `number` (0 to 3).

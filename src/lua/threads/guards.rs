@@ -24,12 +24,7 @@ impl Threads {
     /// Lets the coroutines of a task, its own first, be collected when nothing refers to the first value in the frame any
     /// more that `front`, one of them, waits in. Then its own is what [`Threads::take_orphan`] gives.
     #[cold]
-    pub(crate) fn weaken(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        members: &[Coroutine],
-        front: Coroutine,
-    ) -> bool {
+    pub(crate) fn weaken(self: &Rc<Self>, call: &mut Call<'_>, members: &[Coroutine], front: Coroutine) -> bool {
         let front = self.beside(call, front);
         // SAFETY: reads plain fields of a state that is valid.
         if unsafe { ffi::lua_status(front) != ffi::LUA_YIELD || ffi::lua_gettop(front) == 0 } {
@@ -37,12 +32,7 @@ impl Threads {
         }
         let height = call.count();
         let mut done = false;
-        let weaken = Weaken {
-            threads: self.clone(),
-            members,
-            front,
-            done: &mut done,
-        };
+        let weaken = Weaken { threads: self.clone(), members, front, done: &mut done };
         // Short of memory, nothing has changed.
         let _ = call.create(weaken);
         call.drop_to(height);
@@ -73,12 +63,7 @@ impl Anchors {
 }
 
 /// Anchors what a guard holds, whose block is at `index` of `state`, and disarms it.
-pub(super) unsafe fn restore(
-    guard: *mut Guard,
-    state: *mut lua_State,
-    index: c_int,
-    keeper: *mut lua_State,
-) {
+pub(super) unsafe fn restore(guard: *mut Guard, state: *mut lua_State, index: c_int, keeper: *mut lua_State) {
     // SAFETY: the guard's user value is the table that was made for it; the keeper's has these places. A coroutine that
     // has another one's place by now is not put there.
     unsafe {
@@ -140,11 +125,7 @@ impl Push for Weaken<'_> {
                 push_metatable(state, orphaned);
                 ffi::lua_rawseti(state, table, GUARD_META);
             }
-            let guard = Guard {
-                threads: std::ptr::null(),
-                own,
-                armed: false,
-            };
+            let guard = Guard { threads: std::ptr::null(), own, armed: false };
             push_block(state, guard);
             let guard: *mut Guard = ffi::lua_touserdata(state, -1).cast();
             ffi::lua_createtable(state, 0, self.members.len() as c_int);

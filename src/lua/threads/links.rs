@@ -76,11 +76,7 @@ impl Threads {
 
     /// Calls `visit` with the innermost coroutine that runs in a `resume` of these, if one does, and with those that resume
     /// each other outside of it (`outwards`). For the handler of a signal on the thread that runs the VM.
-    pub(in crate::lua) fn for_each_running(
-        &self,
-        outwards: bool,
-        mut visit: impl FnMut(*mut lua_State),
-    ) {
+    pub(in crate::lua) fn for_each_running(&self, outwards: bool, mut visit: impl FnMut(*mut lua_State)) {
         let running = self.running.load(Ordering::Relaxed);
         if !running.is_null() {
             visit(running);
@@ -117,10 +113,7 @@ impl Threads {
 
     /// Anchors the coroutines of [`Threads::nested`], from the outermost inwards: all, or none.
     #[cold]
-    pub(crate) fn anchor_nested(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-    ) -> Result<Vec<Coroutine>, Fault> {
+    pub(crate) fn anchor_nested(self: &Rc<Self>, call: &mut Call<'_>) -> Result<Vec<Coroutine>, Fault> {
         let mut all = Vec::new();
         for (_, to) in self.linked().into_iter().rev() {
             match self.anchor(call, to) {
@@ -135,11 +128,7 @@ impl Threads {
     }
 
     /// Anchors a coroutine that is on the C stack.
-    pub(super) fn anchor(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        thread: *mut lua_State,
-    ) -> Result<Coroutine, Fault> {
+    pub(super) fn anchor(self: &Rc<Self>, call: &mut Call<'_>, thread: *mut lua_State) -> Result<Coroutine, Fault> {
         if self.places.borrow().free.is_empty() {
             let count = 16 + self.places.borrow().states.len() / 2;
             self.grow(call, count, None)?;

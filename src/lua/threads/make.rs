@@ -1,8 +1,7 @@
 //! What anchors coroutines is made, and coroutines, and probes of the cycles of the collector.
 
 use super::anchors::{
-    Anchors, CLOSE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TABLE, TEXTS,
-    WEAK, place,
+    Anchors, CLOSE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TABLE, TEXTS, WEAK, place,
 };
 use super::hook::Hook;
 use super::places::Threads;
@@ -40,11 +39,7 @@ impl Threads {
 
     /// New coroutines with empty stacks: as many as asked for, or fewer, but one at least.
     #[cold]
-    pub(crate) fn create(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        count: usize,
-    ) -> Result<Vec<Coroutine>, Fault> {
+    pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
         let mut made = Vec::with_capacity(count);
         match self.grow(call, count, Some(&mut made)) {
@@ -57,19 +52,11 @@ impl Threads {
     }
 
     pub(super) fn grow(
-        self: &Rc<Self>,
-        call: &mut Call<'_>,
-        count: usize,
-        coroutines: Option<&mut Vec<Coroutine>>,
+        self: &Rc<Self>, call: &mut Call<'_>, count: usize, coroutines: Option<&mut Vec<Coroutine>>,
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let grown = call.create(Grow {
-            threads,
-            hook: Hook::of(call),
-            count,
-            coroutines,
-        });
+        let grown = call.create(Grow { threads, hook: Hook::of(call), count, coroutines });
         if grown.is_ok() {
             call.drop_to(height);
         }
@@ -107,13 +94,7 @@ impl Push for Make {
         unsafe {
             ffi::luaL_checkstack(state, 20, std::ptr::null());
             let keeper = ffi::lua_newthread(state);
-            push_block(
-                state,
-                Sentinel {
-                    threads: std::ptr::null(),
-                    keeper,
-                },
-            );
+            push_block(state, Sentinel { threads: std::ptr::null(), keeper });
             let sentinel: *mut Sentinel = ffi::lua_touserdata(state, -1).cast();
             ffi::lua_createtable(state, (FIRST + 2) as c_int, 0);
             let table = ffi::lua_gettop(state);
@@ -188,12 +169,7 @@ pub(super) unsafe fn push_weak(state: *mut lua_State, mode: &CStr) {
 pub(super) unsafe fn push_probe(state: *mut lua_State, threads: &Rc<Threads>) {
     // SAFETY: the pushers make room; the block refers to the coroutines when nothing more can raise.
     unsafe {
-        push_block(
-            state,
-            Probe {
-                threads: std::ptr::null(),
-            },
-        );
+        push_block(state, Probe { threads: std::ptr::null() });
         ffi::lua_pushvalue(state, -2);
         ffi::lua_setmetatable(state, -2);
         let probe: *mut Probe = ffi::lua_touserdata(state, -1).cast();

@@ -107,9 +107,7 @@ impl Threads {
 
     pub(super) fn is_at(&self, number: i64, thread: *mut lua_State) -> bool {
         let places = self.places.borrow();
-        let state = usize::try_from(number)
-            .ok()
-            .and_then(|number| places.states.get(number));
+        let state = usize::try_from(number).ok().and_then(|number| places.states.get(number));
         state == Some(&thread) && !thread.is_null()
     }
 
@@ -171,11 +169,7 @@ impl Threads {
         self.push_by(stack, |state| unsafe { self.anchors.push(state, co) })
     }
 
-    pub(super) fn push_by(
-        &self,
-        stack: &mut Stack,
-        push: impl FnOnce(*mut lua_State) -> bool,
-    ) -> Result<c_int, Fault> {
+    pub(super) fn push_by(&self, stack: &mut Stack, push: impl FnOnce(*mut lua_State) -> bool) -> Result<c_int, Fault> {
         stack.reserve(1)?;
         match self.anchors.are_of(stack.vm()) && push(stack.state) {
             true => Ok(stack.count()),

@@ -46,15 +46,9 @@ impl Threads {
         // refuses, with a text that it need not make, so that it does not raise.
         unsafe {
             let fresh = c_int::from(ffi::lua_status(state) != ffi::LUA_YIELD);
-            assert!(
-                (0..=ffi::lua_gettop(state) - fresh).contains(&count),
-                "no such values"
-            );
+            assert!((0..=ffi::lua_gettop(state) - fresh).contains(&count), "no such values");
             // One that resumes another in the middle of a step goes on afterwards.
-            let outer = (
-                self.running.load(Ordering::Relaxed),
-                self.links.load(Ordering::Relaxed),
-            );
+            let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
             self.set_running(state, null());
             self.handed.set(identity(state));
             let mut results = 0;
@@ -79,11 +73,7 @@ impl Threads {
     /// `status_first`: behind whether it went well.
     #[inline]
     pub(crate) fn resume_at(
-        &self,
-        call: &mut Call<'_>,
-        index: c_int,
-        count: c_int,
-        status_first: bool,
+        &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
     ) -> Result<Back, &'static str> {
         call.wake_collector();
         let co = call.thread_at(index);
@@ -106,11 +96,7 @@ impl Threads {
             }
             ffi::lua_xmove(call.state, co, count);
             let outer = self.running.load(Ordering::Relaxed);
-            let link = Link {
-                up: self.links.load(Ordering::Relaxed),
-                from: call.state,
-                to: co,
-            };
+            let link = Link { up: self.links.load(Ordering::Relaxed), from: call.state, to: co };
             self.set_running(co, &raw const link);
             let mut results = 0;
             let status = ffi::lua_resume(co, call.state, count, &mut results);

@@ -78,10 +78,7 @@ impl Stack {
             // SAFETY: reads, and pushes nothing: the thread cannot be collected while it lies at the index.
             false => unsafe { ffi::lua_status(thread) },
         };
-        Failed {
-            failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD),
-            for_memory: status == ffi::LUA_ERRMEM,
-        }
+        Failed { failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD), for_memory: status == ffi::LUA_ERRMEM }
     }
 }
 

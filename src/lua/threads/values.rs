@@ -11,12 +11,7 @@ use std::ffi::c_int;
 impl Threads {
     /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not begun.
     #[inline(always)]
-    pub(crate) fn hand_over(
-        &self,
-        stack: &mut Stack,
-        co: Coroutine,
-        count: c_int,
-    ) -> Result<(), Full> {
+    pub(crate) fn hand_over(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
         let state = self.beside(stack, co);
         assert!((0..=stack.count()).contains(&count), "no such values");
         // SAFETY: the values are there, and there is room for them; both stacks are of one VM.
@@ -59,20 +54,12 @@ impl Threads {
 
     /// Moves the topmost `count` values of a coroutine to the step's stack. → the index of the first
     #[inline]
-    pub(crate) fn take(
-        &self,
-        stack: &mut Stack,
-        co: Coroutine,
-        count: c_int,
-    ) -> Result<c_int, Full> {
+    pub(crate) fn take(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
         let state = self.beside(stack, co);
         stack.reserve(count).map_err(|_| Full)?;
         // SAFETY: moved are values that are there, counted just before; the step's stack has room for them.
         unsafe {
-            assert!(
-                (0..=ffi::lua_gettop(state)).contains(&count),
-                "no such values"
-            );
+            assert!((0..=ffi::lua_gettop(state)).contains(&count), "no such values");
             ffi::lua_xmove(state, stack.state, count);
             Ok(ffi::lua_gettop(stack.state) - count + 1)
         }

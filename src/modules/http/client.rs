@@ -7,9 +7,7 @@ use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
 use crate::http::client::responses::{Data, Found, ResponseHead, Responses};
-use crate::lua::{
-    Call, Failure, Fault, Field, Function, Lent, Made, NewWith, Nil, Object, Source, Value, results,
-};
+use crate::lua::{Call, Failure, Fault, Field, Function, Lent, Made, NewWith, Nil, Object, Source, Value, results};
 use crate::stream::Stream;
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -32,11 +32,7 @@ pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     };
     let known = Validators::of(facts, coding, unix_seconds());
     let choice = known.choose(head, facts.size);
-    let (status, tag, date) = (
-        choice.status().into(),
-        known.tag().to_vec(),
-        known.date().to_vec(),
-    );
+    let (status, tag, date) = (choice.status().into(), known.tag().to_vec(), known.date().to_vec());
     let Choice::Parts(parts) = choice else {
         return Ok::<_, Fault>(Selection::Whole((status, tag, date, Nil)));
     };

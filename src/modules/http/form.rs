@@ -79,10 +79,7 @@ impl From<io::Error> for Reply {
 }
 
 /// What a step comes to: `false` when it is hungry, `nil, status, reason` when it is refused, else as `reply` says.
-fn reply<E: Into<Reply>>(
-    step: Result<Step, E>,
-    reply: impl FnOnce(Step) -> Reply,
-) -> Result<Reply, Fault> {
+fn reply<E: Into<Reply>>(step: Result<Step, E>, reply: impl FnOnce(Step) -> Reply) -> Result<Reply, Fault> {
     Ok(match step {
         Ok(Step::Hungry) => Reply::Hungry(false),
         Ok(step) => reply(step),
@@ -110,10 +107,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         headers: call.integer_in(3, 1..=1 << 30, "headers limit")? as usize,
     };
     Ok(match Form::new(content_type, limits) {
-        Ok(form) => Reply::Parser(New::of(Parser {
-            form: Box::new(form),
-            loan: Loan::Text,
-        })),
+        Ok(form) => Reply::Parser(New::of(Parser { form: Box::new(form), loan: Loan::Text })),
         Err(reject) => reject.into(),
     })
 });
@@ -221,8 +215,6 @@ fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
 fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 3)?;
     let (parser, spool) = call.pair::<Parser, Spool>(1, 2)?;
-    let stored = parser
-        .form
-        .drain::<Reply>(limit, |data| Ok(spool.write(data)?));
+    let stored = parser.form.drain::<Reply>(limit, |data| Ok(spool.write(data)?));
     reply(stored, |_| Reply::Size(spool.size() as i64))
 }

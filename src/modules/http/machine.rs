@@ -60,10 +60,7 @@ impl Machine {
     #[inline(never)]
     pub(super) fn read_clock(&self) -> Clock {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let clock = Clock {
-            now: monotonic_nanos(),
-            unix: unix.map_or(0, |span| span.as_secs()),
-        };
+        let clock = Clock { now: monotonic_nanos(), unix: unix.map_or(0, |span| span.as_secs()) };
         self.clock.set(Some(clock));
         self.served.set(0);
         clock

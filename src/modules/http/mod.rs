@@ -58,8 +58,5 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
 /// Opens `lio.http`. `http.head` holds what requests can do, as functions.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let head = call.create(Module(<request::Request as Object>::METHODS))?;
-    Ok(ModuleWith {
-        functions: FUNCTIONS,
-        values: vec![("head", Value::Argument(head))],
-    })
+    Ok(ModuleWith { functions: FUNCTIONS, values: vec![("head", Value::Argument(head))] })
 });

@@ -25,11 +25,7 @@ enum Place {
 
 /// The table of these pairs.
 pub(super) fn named<T: Texts>(pairs: T) -> Decoded<Named<T>> {
-    Decoded(Named {
-        pairs,
-        index: 0,
-        place: Place::Begin,
-    })
+    Decoded(Named { pairs, index: 0, place: Place::Begin })
 }
 
 results! {
@@ -83,10 +79,7 @@ impl<T: Texts> Events for Named<T> {
                 }
                 values => {
                     self.place = Place::List(values);
-                    Event::Table(Table {
-                        items: values as u64,
-                        ..Table::default()
-                    })
+                    Event::Table(Table { items: values as u64, ..Table::default() })
                 }
             },
             Place::List(left) => {

@@ -6,9 +6,7 @@ use super::request::{BODY as KEPT, Request, SERVER};
 use crate::codec::http1::chunked::{MAX_TRAILER_FIELDS, trailers};
 use crate::codec::http1::fields::Field;
 use crate::http::server::{Await, Awaited, How, Intent, Read, RequestId};
-use crate::lua::{
-    Argument, Call, Failure, Fault, Function, Kind, Lent, Nil, Stored, Value, results,
-};
+use crate::lua::{Argument, Call, Failure, Fault, Function, Kind, Lent, Nil, Stored, Value, results};
 use std::io;
 
 results! {
@@ -32,13 +30,7 @@ fn limit(call: &Call<'_>, index: i32, otherwise: u64) -> Result<u64, Fault> {
 }
 
 /// Reads the body of a request into the memory of the server at `index`.
-fn read(
-    call: &mut Call<'_>,
-    index: i32,
-    id: RequestId,
-    limit: u64,
-    how: How,
-) -> Result<Reply, Fault> {
+fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, how: How) -> Result<Reply, Fault> {
     let handle = call.object_mut::<Handle>(index)?;
     let mut server = handle.machine.server.borrow_mut();
     let read = server.read_body(id, limit, how, &mut handle.body);
@@ -74,11 +66,7 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
     let usual = call.object::<Handle>(server)?.machine.body_limit;
     let limit = limit(call, 2, usual)?;
     Ok(match read(call, server, id, limit, How::Whole)? {
-        Reply::Data(value) => Reply::Kept(Stored {
-            value,
-            object: 1,
-            field: KEPT,
-        }),
+        Reply::Data(value) => Reply::Kept(Stored { value, object: 1, field: KEPT }),
         reply => reply,
     })
 });
@@ -119,10 +107,7 @@ pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
         b"write" => Await::Writable,
         b"end" => Await::End,
         _ => {
-            return Err(Fault::argument(
-                3,
-                "\"read\", \"write\" or \"end\" expected",
-            ));
+            return Err(Fault::argument(3, "\"read\", \"write\" or \"end\" expected"));
         }
     };
     let machine = machine(call)?;

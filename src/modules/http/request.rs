@@ -15,8 +15,8 @@ use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::lua::{
-    Argument, Call, Closure, Decoded, Fault, Field, Function, Holder, Kind, Metatable, Next, Nil,
-    Noted, Object, Outcome, Part, Value, results, then, upvalue,
+    Argument, Call, Closure, Decoded, Fault, Field, Function, Holder, Kind, Metatable, Next, Nil, Noted, Object,
+    Outcome, Part, Value, results, then, upvalue,
 };
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -66,12 +66,7 @@ impl Object for Request {
 impl Request {
     /// The request with this head, whose bytes are copied to `tail`; it has [`Head::head_len`] of them.
     #[allow(dead_code)] // The web server is not switched to it yet.
-    pub(crate) fn copy(
-        head: RequestHead<'_>,
-        route: Option<RouteId>,
-        id: u64,
-        tail: &mut [u8],
-    ) -> Option<Request> {
+    pub(crate) fn copy(head: RequestHead<'_>, route: Option<RouteId>, id: u64, tail: &mut [u8]) -> Option<Request> {
         tail.copy_from_slice(head.bytes.get(..tail.len())?);
         let head = *head.head;
         (tail.len() == head.head_len).then_some(Request { head, route, id })
@@ -112,8 +107,7 @@ results! {
 
 /// What `find` finds in the head of the request at argument 1.
 fn sent(
-    call: &Call<'_>,
-    find: impl for<'h> Fn(RequestHead<'h>) -> Option<&'h [u8]>,
+    call: &Call<'_>, find: impl for<'h> Fn(RequestHead<'h>) -> Option<&'h [u8]>,
 ) -> Result<Option<Part<Request>>, Fault> {
     let head = head(call, 1)?;
     Ok(find(head).map(|found| Part::of(1, head.bytes, found)))
@@ -149,9 +143,7 @@ fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
 fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     let bytes = head.bytes.as_ptr_range();
     match text {
-        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => {
-            Text::Sent(Part::of(1, head.bytes, text))
-        }
+        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => Text::Sent(Part::of(1, head.bytes, text)),
         text => Text::Other(text.into_owned()),
     }
 }
@@ -161,8 +153,7 @@ fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
     let raw = head.path();
     let mut decoded = Vec::new();
-    let is_other =
-        uri::needs_decode(raw, false) && uri::percent_decode(raw, false, &mut decoded).is_ok();
+    let is_other = uri::needs_decode(raw, false) && uri::percent_decode(raw, false, &mut decoded).is_ok();
     Ok(match is_other {
         true => Text::Other(decoded),
         false => text(head, Cow::Borrowed(raw)),
@@ -212,9 +203,7 @@ fn fields(call: &mut Call<'_>) -> Result<Value, Fault> {
 fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
     let field = head(call, 1)?.joined(b"cookie").unwrap_or_default();
     let cookies = cookie::pairs(&field);
-    let mut found: Vec<_> = cookies
-        .map(|(name, value)| (name.to_vec(), Value::String(value.to_vec())))
-        .collect();
+    let mut found: Vec<_> = cookies.map(|(name, value)| (name.to_vec(), Value::String(value.to_vec()))).collect();
     found.reverse();
     Ok(Value::Map(found))
 }

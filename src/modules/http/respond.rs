@@ -60,8 +60,7 @@ pub(crate) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
 /// `http.check_field(name, value)`: raises when either could not be sent, so that the error points to who set it.
 pub(crate) const CHECK_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(1)?, call.bytes(2)?);
-    crate::codec::http1::write::check_field(name, value)
-        .map_err(|bad| Fault::message(problem(FieldError::Bad(bad))))
+    crate::codec::http1::write::check_field(name, value).map_err(|bad| Fault::message(problem(FieldError::Bad(bad))))
 });
 
 fn problem(error: FieldError) -> &'static str {
@@ -107,16 +106,13 @@ pub(super) const GET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `S:keep_fields(id)`: what is set now stays when the handler fails.
-pub(super) const KEEP_FIELDS: Function =
-    Function::new(|call: &mut Call<'_>| change(call, Draft::keep));
+pub(super) const KEEP_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::keep));
 
 /// `S:restore_fields(id)`: only what was kept is set from now on.
-pub(super) const RESTORE_FIELDS: Function =
-    Function::new(|call: &mut Call<'_>| change(call, Draft::restore));
+pub(super) const RESTORE_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::restore));
 
 /// `S:clear_fields(id)`: nothing is set from now on; what was kept stays kept.
-pub(super) const CLEAR_FIELDS: Function =
-    Function::new(|call: &mut Call<'_>| change(call, Draft::forget));
+pub(super) const CLEAR_FIELDS: Function = Function::new(|call: &mut Call<'_>| change(call, Draft::forget));
 
 /// `S:drop_body_fields(id)`: removes the fields that describe a body.
 pub(super) const DROP_BODY_FIELDS: Function =
@@ -148,11 +144,7 @@ pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
         true => Body::None,
         false => Body::Bytes(call.bytes(5)?),
     };
-    let response = Response {
-        status: status(call)?,
-        kind: kind(call)?,
-        body,
-    };
+    let response = Response { status: status(call)?, kind: kind(call)?, body };
     let clock = machine(call)?.clock();
     let (mut server, id) = parts(call)?;
     match server.respond(id, response, clock) {
@@ -169,14 +161,12 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     let (status, kind) = (status(call)?, kind(call)?);
     let clock = machine(call)?.clock();
     let (mut server, id) = parts(call)?;
-    Ok(
-        match server.start(id, status, kind, clock).ok_or_else(already)? {
-            Pieces::Length(length) => ("length", Some(length as i64)),
-            Pieces::Chunked => ("chunked", None),
-            Pieces::UntilClose => ("close", None),
-            Pieces::None => ("none", None),
-        },
-    )
+    Ok(match server.start(id, status, kind, clock).ok_or_else(already)? {
+        Pieces::Length(length) => ("length", Some(length as i64)),
+        Pieces::Chunked => ("chunked", None),
+        Pieces::UntilClose => ("close", None),
+        Pieces::None => ("none", None),
+    })
 });
 
 /// Bytes that are queued, and whether the peer takes no more.
@@ -305,9 +295,7 @@ results! {
 /// `S:address(id)` → ip, port, family of the peer; nothing once its connection is gone.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (server, id) = parts(call)?;
-    let address = server
-        .transport(id)
-        .map(|found| found.socket().address(Side::Peer));
+    let address = server.transport(id).map(|found| found.socket().address(Side::Peer));
     Ok(match address {
         Some(Ok(address)) => Address::Known(shown(&address)),
         _ => Address::Unknown(()),

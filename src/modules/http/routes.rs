@@ -50,9 +50,7 @@ fn route<'c>(call: &'c Call<'_>) -> Result<(&'c RefCell<Routes>, RouteId), Fault
 fn method(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();
-    Ok(routes
-        .route(id)
-        .map_or(Vec::new(), |route| route.method().to_vec()))
+    Ok(routes.route(id).map_or(Vec::new(), |route| route.method().to_vec()))
 }
 
 results! {

@@ -9,8 +9,8 @@ use crate::http::server::{
     AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
 };
 use crate::lua::{
-    Argument, Call, Fault, Function, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
-    Stack, results, then,
+    Argument, Call, Fault, Function, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row, Stack, results,
+    then,
 };
 use crate::modules::json;
 use std::ffi::CStr;
@@ -56,11 +56,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(super) fn new(machine: Rc<Machine>) -> Self {
-        Run {
-            machine,
-            id: None,
-            text: Vec::new(),
-        }
+        Run { machine, id: None, text: Vec::new() }
     }
 }
 
@@ -93,10 +89,7 @@ impl Maker for Run {
 type MakeRequest = MadeBy<Run, 1>;
 
 fn make_request() -> MakeRequest {
-    MadeBy {
-        maker: at::RUN,
-        fields: [(SERVER, at::SERVER)],
-    }
+    MadeBy { maker: at::RUN, fields: [(SERVER, at::SERVER)] }
 }
 
 /// `{ server, id, request }`
@@ -112,15 +105,7 @@ fn make_response(id: RequestId, request: i32) -> MakeResponse {
 
 type OneArgument = Pushing<(MakeRequest, Nil, Argument, Argument)>;
 type TwoArguments = Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument)>;
-type Choosing = Pushing<(
-    MakeRequest,
-    MakeResponse,
-    Argument,
-    Argument,
-    Argument,
-    Argument,
-    i64,
-)>;
+type Choosing = Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument, Argument, i64)>;
 
 results! {
     /// What `serve` does next.
@@ -151,18 +136,9 @@ fn next_work(call: &mut Call<'_>) -> Result<Act, Fault> {
             run.id = Some(id);
             machine.count_request();
             match plan {
-                Plan::Handle {
-                    route,
-                    takes: Takes::Nothing,
-                } => {
+                Plan::Handle { route, takes: Takes::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
-                    Ok(Act::Plain(Next::protected(
-                        0,
-                        3,
-                        at::CAUGHT,
-                        then(handled),
-                        0,
-                    )))
+                    Ok(Act::Plain(Next::protected(0, 3, at::CAUGHT, then(handled), 0)))
                 }
                 Plan::Handle { route, takes } => handle(stack, id, route, takes),
                 Plan::Choose { route } => choose(stack, id, route),
@@ -182,23 +158,19 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Res
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
     Ok(match takes {
-        Takes::Both => Act::Two(
-            Next::protected(2, 3, at::CAUGHT, then(handled), 0).pushing((
-                make_request(),
-                make_response(id, request),
-                Argument(handler),
-                Argument(request),
-                Argument(response),
-            )),
-        ),
-        _ => Act::One(
-            Next::protected(1, 3, at::CAUGHT, then(handled), 0).pushing((
-                make_request(),
-                Nil,
-                Argument(handler),
-                Argument(request),
-            )),
-        ),
+        Takes::Both => Act::Two(Next::protected(2, 3, at::CAUGHT, then(handled), 0).pushing((
+            make_request(),
+            make_response(id, request),
+            Argument(handler),
+            Argument(request),
+            Argument(response),
+        ))),
+        _ => Act::One(Next::protected(1, 3, at::CAUGHT, then(handled), 0).pushing((
+            make_request(),
+            Nil,
+            Argument(handler),
+            Argument(request),
+        ))),
     })
 }
 
@@ -308,11 +280,7 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     if body.len() > AT_ONCE {
         return false;
     }
-    let response = Response {
-        status,
-        kind,
-        body: Body::Bytes(body),
-    };
+    let response = Response { status, kind, body: Body::Bytes(body) };
     let done = server.respond(id, response, run.machine.clock()) == Responded::Done;
     text.shrink_to(1 << 16);
     done

@@ -103,9 +103,7 @@ impl Machine {
     }
 
     fn take_in(&self, server: &mut Server<Plain>, socket: Socket) {
-        let registration = socket
-            .source()
-            .map(|source| source.join_later(&self.selector, Mode::Once));
+        let registration = socket.source().map(|source| source.join_later(&self.selector, Mode::Once));
         let id = server.accept(Plain::new(socket));
         if let (Some(id), Some(registration)) = (id, registration) {
             registration.post_to(&self.inbox, id.number());
@@ -173,10 +171,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
         timer: Cell::new(u64::MAX),
         body_limit,
     };
-    Ok(New::of(Handle {
-        machine: Rc::new(machine),
-        body: Vec::new(),
-    }))
+    Ok(New::of(Handle { machine: Rc::new(machine), body: Vec::new() }))
 });
 
 /// `S:listen(socket)`: connections come from that one, which the loop knows.

@@ -21,10 +21,8 @@ const REST: &str = "rest";
 impl Object for Site {
     const NAME: &'static CStr = c"lio.http.site";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"answer", Function::new(answer)),
-        (c"compressed", Function::new(compressed)),
-    ];
+    const METHODS: &'static [(&'static CStr, Function)] =
+        &[(c"answer", Function::new(answer)), (c"compressed", Function::new(compressed))];
 }
 
 const FOLDER: Field<Site> = Field::new(1);
@@ -38,10 +36,7 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     let cache_control = call.raw_field(2, "cache_control")?;
     let cache = call.raw_field(2, "cache")?;
     let cache_file = call.raw_field(2, "cache_file")?;
-    let bytes = |index| {
-        call.as_integer(index)
-            .and_then(|size| usize::try_from(size).ok())
-    };
+    let bytes = |index| call.as_integer(index).and_then(|size| usize::try_from(size).ok());
     let site = Site::new(Options {
         hidden: call.is_true(hidden),
         precompressed: call.is_true(precompressed),
@@ -96,10 +91,9 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         return Ok(Answered::Pass(()));
     };
     let mut can_be_sent = true;
-    call.object::<Site>(1)?
-        .each_field(&found, &validators, &choice, |name, value| {
-            can_be_sent &= draft.add(name, value).is_ok();
-        });
+    call.object::<Site>(1)?.each_field(&found, &validators, &choice, |name, value| {
+        can_be_sent &= draft.add(name, value).is_ok();
+    });
     if !can_be_sent {
         draft.forget();
         return Ok(pass(found));
@@ -112,9 +106,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
             _ => Body::Shared(content),
         },
     };
-    Ok(Answered::Done(
-        server.respond(id, response, clock) == Responded::Done,
-    ))
+    Ok(Answered::Done(server.respond(id, response, clock) == Responded::Done))
 }
 
 /// Lua answers.
@@ -143,12 +135,10 @@ fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
         let routes = server.routes();
         let mut scratch = Vec::new();
         let path = uri::normal_path(request.read(bytes).route_path(), &mut scratch);
-        let rest = path
-            .zip(request.route())
-            .and_then(|(path, route)| match routes.is_wrapped() {
-                true => None,
-                false => routes.value_of(path, route, REST),
-            });
+        let rest = path.zip(request.route()).and_then(|(path, route)| match routes.is_wrapped() {
+            true => None,
+            false => routes.value_of(path, route, REST),
+        });
         plain.zip(rest.and_then(|rest| site.path(rest)))
     };
     Ok(path.map(|(id, path)| Asked { machine, id, path }))

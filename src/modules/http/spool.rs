@@ -72,14 +72,10 @@ fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
     let (spool, stack) = call.split::<Spool>(1)?;
     let to = Path::new(OsStr::from_bytes(stack.bytes(2)?));
     let linked = open(spool)?.link(to, stack.is_true(3));
-    linked
-        .map(|()| true)
-        .map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::XDEV) => {
-                Failure::word("move", "another file system", "other device").into()
-            }
-            _ => failed("move")(error),
-        })
+    linked.map(|()| true).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::XDEV) => Failure::word("move", "another file system", "other device").into(),
+        _ => failed("move")(error),
+    })
 }
 
 /// `file:close()`: the file is gone, unless it was linked. Idempotent.

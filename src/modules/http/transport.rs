@@ -19,10 +19,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(crate) fn new(socket: Socket) -> Self {
-        Plain {
-            socket,
-            fresh: true,
-        }
+        Plain { socket, fresh: true }
     }
 
     pub(crate) fn socket(&self) -> &Socket {
@@ -51,12 +48,7 @@ impl Sink for Plain {
         self.socket.send_pieces(pieces)
     }
 
-    fn send_file(
-        &mut self,
-        file: &Rc<OwnedFd>,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         self.socket.send_file(file.as_fd(), offset, count)
     }
 }
@@ -90,9 +82,7 @@ impl Transport for Plain {
 
     #[inline]
     fn is_watched(&self) -> bool {
-        self.socket
-            .source()
-            .is_some_and(|source| source.is_linked())
+        self.socket.source().is_some_and(|source| source.is_linked())
     }
 
     fn end_sending(&mut self) -> io::Result<()> {

@@ -21,12 +21,7 @@ pub(super) enum Order {
 }
 
 /// Appends the value at `index` to `text`. The error names what cannot be encoded, and where.
-pub(super) fn write(
-    stack: &mut Stack,
-    index: i32,
-    text: &mut Vec<u8>,
-    order: Order,
-) -> Result<(), String> {
+pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Order) -> Result<(), String> {
     let mark = stack.kept_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
     let written = stack.walk(|values| encoder.value(values, index, 0));
@@ -104,18 +99,13 @@ impl Encoder<'_> {
     }
 
     fn string(&mut self, bytes: &[u8]) -> Written {
-        put_string(self.text, bytes).or_else(|NotUtf8(byte)| {
-            fail(format!(
-                "cannot encode a string that is not UTF-8 (byte {byte})"
-            ))
-        })
+        put_string(self.text, bytes)
+            .or_else(|NotUtf8(byte)| fail(format!("cannot encode a string that is not UTF-8 (byte {byte})")))
     }
 
     fn table(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
         if depth == DEPTH {
-            return fail(format!(
-                "excessive nesting, more than {DEPTH} tables (a cycle?)"
-            ));
+            return fail(format!("excessive nesting, more than {DEPTH} tables (a cycle?)"));
         }
         let metatable = values.metatable(index);
         let marked = metatable != 0 && metatable == self.mark;
@@ -130,10 +120,7 @@ impl Encoder<'_> {
         }
         let key = pairs.key();
         match pairs.walk().string(key) {
-            Some(name) if marked => fail(format!(
-                "cannot encode an array with the key {}",
-                quoted(name)
-            )),
+            Some(name) if marked => fail(format!("cannot encode an array with the key {}", quoted(name))),
             Some(_) => self.object(pairs, depth),
             None => bad_key(&mut pairs),
         }
@@ -185,8 +172,7 @@ impl Encoder<'_> {
             if count > 0 {
                 self.text.push(b',');
             }
-            self.text
-                .extend_from_slice(&found[field.begin - begin..field.end - begin]);
+            self.text.extend_from_slice(&found[field.begin - begin..field.end - begin]);
         }
     }
 
@@ -211,9 +197,7 @@ impl Encoder<'_> {
             };
             let element = elements.get(number);
             if elements.walk().is_none(element) {
-                return fail(format!(
-                    "cannot encode a sparse array ({length} integer keys, but no [{number}])"
-                ));
+                return fail(format!("cannot encode a sparse array ({length} integer keys, but no [{number}])"));
             }
             self.element(elements.walk(), element, number, depth)?;
         }
@@ -233,9 +217,7 @@ impl Encoder<'_> {
 fn bad_key(pairs: &mut Pairs<'_>) -> Written {
     let key = pairs.key();
     match pairs.walk().read(key) {
-        Read::String(_) | Read::Integer(_) => {
-            fail("cannot encode a table with both integer and string keys")
-        }
+        Read::String(_) | Read::Integer(_) => fail("cannot encode a table with both integer and string keys"),
         Read::Table => fail("cannot encode a table with a table as key"),
         Read::Other(kind) => {
             let name = type_name(kind);

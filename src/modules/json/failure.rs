@@ -19,10 +19,7 @@ pub(super) enum Step {
 
 /// The failure `what`, in the value that is being written.
 pub(super) fn fail(what: impl Into<String>) -> Written {
-    Err(Box::new(Failure {
-        what: what.into(),
-        path: Vec::new(),
-    }))
+    Err(Box::new(Failure { what: what.into(), path: Vec::new() }))
 }
 
 impl Failure {
@@ -50,9 +47,7 @@ impl fmt::Display for Failure {
 /// Whether `.name` reads as Lua.
 fn is_name(name: &[u8]) -> bool {
     name.first().is_some_and(|byte| !byte.is_ascii_digit())
-        && name
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 /// A key for a message: printable, at most 40 bytes of it.

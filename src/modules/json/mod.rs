@@ -8,8 +8,8 @@ mod tests;
 
 use crate::codec::json::{self, Node, Nodes};
 use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, ModuleWith, Nil,
-    SCRATCH, Scratched, Table, Value, results, scratch,
+    Argument, Call, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, ModuleWith, Nil, SCRATCH, Scratched,
+    Table, Value, results, scratch,
 };
 use encode::{MARK, NULL, Order};
 use std::cell::Cell;
@@ -116,11 +116,7 @@ impl Events for Reader {
                 metatable: self.mark,
                 ..Table::default()
             }),
-            Node::Object(count) => Event::Table(Table {
-                pairs: true,
-                room: (0, hint(count)),
-                ..Table::default()
-            }),
+            Node::Object(count) => Event::Table(Table { pairs: true, room: (0, hint(count)), ..Table::default() }),
             Node::End => Event::Nil,
         }
     }
@@ -145,13 +141,7 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     };
     let mark = call.kept(&MARK)?;
     Ok(match json::parse(call.bytes(1)?) {
-        Ok(nodes) => Decoding::Value(Decoded(Reader {
-            nodes,
-            at: 0,
-            bytes: 0,
-            null,
-            mark,
-        })),
+        Ok(nodes) => Decoding::Value(Decoded(Reader { nodes, at: 0, bytes: 0, null, mark })),
         Err(bad) => Decoding::Bad((Nil, bad.message, bad.code)),
     })
 }
@@ -173,11 +163,8 @@ fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(table))
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"encode", Function::new(encode)),
-    (c"decode", Function::new(decode)),
-    (c"array", Function::new(array)),
-];
+const FUNCTIONS: &[(&CStr, Function)] =
+    &[(c"encode", Function::new(encode)), (c"decode", Function::new(decode)), (c"array", Function::new(array))];
 
 /// Opens `lio.json`: `encode`, `decode`, `array`, `array_mt`, `null`.
 pub(crate) const OPEN: Function = Function::new(open);
@@ -193,9 +180,6 @@ fn open(call: &mut Call<'_>) -> Result<ModuleWith, Fault> {
     let null = call.push(NULL)?;
     Ok(ModuleWith {
         functions: FUNCTIONS,
-        values: vec![
-            ("array_mt", Value::Argument(mark)),
-            ("null", Value::Argument(null)),
-        ],
+        values: vec![("array_mt", Value::Argument(mark)), ("null", Value::Argument(null))],
     })
 }

@@ -26,8 +26,7 @@ fn a_call_survives_lua_running_out_of_memory_anywhere() {
     let (mut failed, mut passed) = (0, 0);
     for spare in (0..6000).step_by(16) {
         lua.gc_collect().expect("no finalizer fails");
-        lua.set_memory_limit(lua.used_memory() + spare)
-            .expect("the allocator is mlua's");
+        lua.set_memory_limit(lua.used_memory() + spare).expect("the allocator is mlua's");
         let result = check.call::<bool>(());
         lua.set_memory_limit(0).expect("the allocator is mlua's");
         match result {
@@ -42,8 +41,5 @@ fn a_call_survives_lua_running_out_of_memory_anywhere() {
         }
         assert!(check.call::<bool>(()).expect("memory is there"));
     }
-    assert!(
-        failed > 10 && passed > 10,
-        "{failed} failed, {passed} passed"
-    );
+    assert!(failed > 10 && passed > 10, "{failed} failed, {passed} passed");
 }

@@ -58,13 +58,7 @@ pub(super) fn message(stack: &Stack, from: ServiceId) -> Result<Message, Fault> 
     let session = stack.integer(2)?;
     let kind = kind(stack, 3, "message type")?;
     let (address, size) = block(stack, 4)?;
-    Ok(Message {
-        from,
-        to,
-        session,
-        kind,
-        payload: Payload::adopt(address, size),
-    })
+    Ok(Message { from, to, session, kind, payload: Payload::adopt(address, size) })
 }
 
 /// A payload as Lua has it, which it belongs to from then on: pointer and size; `None` when there is nothing.

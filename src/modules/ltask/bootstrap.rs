@@ -58,9 +58,7 @@ impl<E: Environment> Bootstrap<E> {
 
 fn open<E: Environment>(call: &mut Call<'_>) -> Result<Module, Fault> {
     if call.data::<Service>().is_some() {
-        return Err(Fault::message(
-            "ltask.bootstrap is for the VM that starts a system, not for a service",
-        ));
+        return Err(Fault::message("ltask.bootstrap is for the VM that starts a system, not for a service"));
     }
     Ok(Module(Bootstrap::<E>::FUNCTIONS))
 }
@@ -117,9 +115,7 @@ fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     let present = Present::of(call)?;
     if present.0.borrow().is_some() {
-        return Err(Fault::message(
-            "init: there is a system already; see bootstrap.deinit",
-        ));
+        return Err(Fault::message("init: there is a system already; see bootstrap.deinit"));
     }
     let system = System::new(config::read(call)?, E::SERVICES).map_err(Fault::message)?;
     crash::watch(&system).map_err(Fault::message)?;
@@ -203,11 +199,7 @@ fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
 
 /// Opens a place and makes the service; the error is a message.
 fn make(
-    system: &Arc<System>,
-    wanted: ServiceId,
-    label: &str,
-    source: &Source<'_>,
-    place: Place,
+    system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, place: Place,
 ) -> Result<ServiceId, String> {
     let slots = system.slots();
     let id = slots.open(wanted).ok_or_else(|| no_place(wanted))?;
@@ -290,13 +282,7 @@ fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     call.raw_field(1, "size")?;
     let (address, size) = block(call, index)?;
     let system = system(call)?;
-    let message = Message {
-        from,
-        to,
-        session,
-        kind,
-        payload: Payload::adopt(address, size),
-    };
+    let message = Message { from, to, session, kind, payload: Payload::adopt(address, size) };
     let posted = system.post(message, 0);
     posted.map_err(|_| Fault::message("push message failed"))
 }
@@ -306,9 +292,7 @@ fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.raw_field(1, name)?;
     match call.is_none(index) {
         false => Ok(index),
-        true => Err(Fault::message(format_args!(
-            "post_message: field '{name}' is missing"
-        ))),
+        true => Err(Fault::message(format_args!("post_message: field '{name}' is missing"))),
     }
 }
 

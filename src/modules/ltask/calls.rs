@@ -5,9 +5,7 @@ use super::arguments::{kind, service, service_id, ticks};
 use super::hooks::HOOK;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
-use crate::lua::{
-    Argument, Call, Entry, Fault, Function, Kept, Kind, Next, Nil, Outcome, Stack, results, then,
-};
+use crate::lua::{Argument, Call, Entry, Fault, Function, Kept, Kind, Next, Nil, Outcome, Stack, results, then};
 use crate::modules::pack;
 use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token};
 use std::ffi::CStr;
@@ -89,13 +87,7 @@ fn refused<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, F
 /// Delivers a request, or queues it behind what waits for room, if the service wants that. → its session, or why not
 fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
     let session = service.library.next_session();
-    let message = Message {
-        from: service.id,
-        to,
-        session,
-        kind,
-        payload,
-    };
+    let message = Message { from: service.id, to, session, kind, payload };
     match service.deliver_or_queue(message, 0, service.library.wait_when_full) {
         refused @ (Posted::Missing | Posted::Full) => Err(refused),
         Posted::Done | Posted::Queued => Ok(session),
@@ -138,19 +130,12 @@ fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     library_tasks(call, name)?.refuse(call, name)
 }
 
-fn ask_and_wait(
-    call: &mut Call<'_>,
-    to: ServiceId,
-    kind: u8,
-    payload: Payload,
-) -> Result<Next, Fault> {
-    let asked = call
-        .data_and_stack::<Service>()
-        .and_then(|(service, stack)| {
-            let tasks = service.library.tasks().cloned()?;
-            let can_wait = tasks.can_wait(stack);
-            can_wait.then(|| (tasks, ask(service, to, kind, payload)))
-        });
+fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
+    let asked = call.data_and_stack::<Service>().and_then(|(service, stack)| {
+        let tasks = service.library.tasks().cloned()?;
+        let can_wait = tasks.can_wait(stack);
+        can_wait.then(|| (tasks, ask(service, to, kind, payload)))
+    });
     match asked {
         Some((tasks, Ok(session))) => wait(call, &tasks, session, Reason::Call(to)),
         Some((_, Err(posted))) => refused(call, to, posted),
@@ -159,23 +144,13 @@ fn ask_and_wait(
 }
 
 /// Suspends the running task until its session is answered.
-fn wait(
-    call: &mut Call<'_>,
-    tasks: &Rc<Tasks>,
-    session: i64,
-    reason: Reason,
-) -> Result<Next, Fault> {
+fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64, reason: Reason) -> Result<Next, Fault> {
     call.drop_to(0);
     begin_wait(call, tasks, session, reason)?;
     Ok(Next::yields(0, then(resumed), 0))
 }
 
-fn begin_wait(
-    call: &mut Call<'_>,
-    tasks: &Rc<Tasks>,
-    session: i64,
-    reason: Reason,
-) -> Result<(), Fault> {
+fn begin_wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64, reason: Reason) -> Result<(), Fault> {
     match tasks.wait(call, Token::Session(session), reason) {
         Ok(()) => Ok(()),
         Err(Denied::Fault(fault)) => Err(fault),
@@ -234,13 +209,7 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
             true => service.library.next_session(),
             false => 0,
         };
-        let message = Message {
-            from: service.id,
-            to,
-            session: 0,
-            kind: kind::REQUEST,
-            payload,
-        };
+        let message = Message { from: service.id, to, session: 0, kind: kind::REQUEST, payload };
         match service.deliver_or_queue(message, ticket, wait) {
             Posted::Done => Ok(Next::returns(Sent::Yes(true))),
             Posted::Missing => {
@@ -282,13 +251,7 @@ fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     pack::packed(call, 4, |call, payload| {
         let (to, session, kind) = head(call)?;
         let service = service(call)?;
-        let receipt = service.post(Message {
-            from: service.id,
-            to,
-            session,
-            kind,
-            payload,
-        });
+        let receipt = service.post(Message { from: service.id, to, session, kind, payload });
         Ok(Next::returns(matches!(receipt, Receipt::Done)))
     })
 }
@@ -363,12 +326,7 @@ fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let service = service(call)?;
     let session = service.library.next_session();
     let timer = service.set_timer(session, ticks);
-    wait(
-        call,
-        &tasks,
-        session,
-        timer.map_or(Reason::Other, Reason::Timer),
-    )
+    wait(call, &tasks, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
 /// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.

@@ -24,18 +24,11 @@ impl Fields<'_, '_> {
     /// The error of a field, whose value is at `index`.
     fn wrong(&self, name: &str, expected: &str, index: i32) -> Fault {
         let got = self.0.type_name(index);
-        Fault::message(format_args!(
-            "config.{name}: {expected} expected, got {got}"
-        ))
+        Fault::message(format_args!("config.{name}: {expected} expected, got {got}"))
     }
 
     /// An integer within `low..=high`, or `default`.
-    fn integer(
-        &mut self,
-        name: &'static str,
-        (low, high): (i64, i64),
-        default: usize,
-    ) -> Result<usize, Fault> {
+    fn integer(&mut self, name: &'static str, (low, high): (i64, i64), default: usize) -> Result<usize, Fault> {
         let field = self.get(name)?;
         let value = match self.0.whole(field) {
             Some(value) if (low..=high).contains(&value) => value,
@@ -72,9 +65,7 @@ impl Fields<'_, '_> {
             Kind::Number => match self.0.number(field)? {
                 seconds if (0.0..1e9).contains(&seconds) => Duration::from_secs_f64(seconds),
                 _ => {
-                    return Err(Fault::message(
-                        "config.watchdog: seconds, 0 or more, expected",
-                    ));
+                    return Err(Fault::message("config.watchdog: seconds, 0 or more, expected"));
                 }
             },
             _ => return Err(self.wrong(name, "number", field)),

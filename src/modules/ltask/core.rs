@@ -47,8 +47,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
 ];
 
 /// Opens `ltask.core`. Its functions come into the table as they are used.
-pub(crate) const OPEN: Function =
-    Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
 
 fn index(call: &mut Call<'_>) -> Result<Option<Entry<Function>>, Fault> {
     let found = find(call, &[FUNCTIONS, calls::PRIVATE]);
@@ -138,10 +137,7 @@ fn was_endless(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `core.services()` → list of the living services' ids.
 fn services(call: &mut Call<'_>) -> Result<List<u32>, Fault> {
     let slots = service(call)?.system().slots().all();
-    Ok(List {
-        items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(),
-        named: Vec::new(),
-    })
+    Ok(List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() })
 }
 
 /// `core.main_chunk()` → the service library's main function, precompiled.

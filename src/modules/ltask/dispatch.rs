@@ -13,9 +13,7 @@ use crate::event::clock::monotonic_nanos;
 use crate::ltask::library::Head;
 use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::service::Service;
-use crate::lua::{
-    Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
-};
+use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then};
 use crate::modules::pack::Lent;
 use crate::task::{Ending, Tag, TaskId, Tasks, Token};
 use std::rc::Rc;
@@ -61,9 +59,7 @@ pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
 fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
     let tasks = service(call)?.library.tasks();
     if tasks.is_none_or(|tasks| tasks.current().is_some()) {
-        return Err(Fault::message(
-            "schedule_message: for the main function only",
-        ));
+        return Err(Fault::message("schedule_message: for the main function only"));
     }
     begin(call, SCHEDULE)
 }
@@ -131,11 +127,7 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
 #[inline]
 fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
     let library = &mut service.library;
-    library.current = Some(Head {
-        kind: message.kind,
-        from: message.from,
-        session: message.session,
-    });
+    library.current = Some(Head { kind: message.kind, from: message.from, session: message.session });
     let values = Lent(message.payload.lend());
     let number = library.reading.len() as u32;
     library.reading.push(message.payload);
@@ -197,9 +189,7 @@ fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault
     };
     service.again = tasks.has_ready();
     let statistics = &service.statistics;
-    statistics
-        .coroutines
-        .store(tasks.created(), Ordering::Relaxed);
+    statistics.coroutines.store(tasks.created(), Ordering::Relaxed);
     let ended = service.library.ended;
     match ended || owner == SCHEDULE {
         true => Turn::next(Next::returns(ended)),
@@ -274,17 +264,8 @@ fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<TaskId,
 
 /// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
 /// service's own handlers, not of the library's.
-fn request(
-    call: &mut Call<'_>,
-    tasks: &Rc<Tasks>,
-    user: bool,
-    head: Head,
-    owner: u32,
-) -> Result<Turn, Fault> {
-    let tag = Tag {
-        from: head.from,
-        session: head.session,
-    };
+fn request(call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, owner: u32) -> Result<Turn, Fault> {
+    let tag = Tag { from: head.from, session: head.session };
     let mut count = call.count();
     if count == 0 {
         count = call.push(Nil)?;
@@ -325,12 +306,7 @@ fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 /// well, unless it has one of that name.
 #[cold]
 fn fallback(
-    call: &mut Call<'_>,
-    tasks: &Rc<Tasks>,
-    count: i32,
-    user: bool,
-    tag: Tag,
-    owner: u32,
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, owner: u32,
 ) -> Result<Turn, Fault> {
     call.drop_to(count);
     if (!user || call.string(1) == Some(b"tasks")) && push_system_call(call)? {
@@ -350,13 +326,7 @@ fn fallback(
 
 /// Starts the task of a request, of which there are `count` values; its handler lies on top.
 #[inline]
-fn start(
-    call: &mut Call<'_>,
-    tasks: &Rc<Tasks>,
-    count: i32,
-    tag: Tag,
-    owner: u32,
-) -> Result<Turn, Fault> {
+fn start(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, tag: Tag, owner: u32) -> Result<Turn, Fault> {
     let handler = call.count();
     let id = tasks.acquire(call)?;
     let Some((service, stack)) = call.data_and_stack::<Service>() else {
@@ -400,12 +370,7 @@ fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, owner: u32) -> Res
 /// A task that waits goes on with the topmost `count` values.
 #[inline]
 fn wake(
-    call: &mut Call<'_>,
-    tasks: &Rc<Tasks>,
-    id: TaskId,
-    count: i32,
-    ending: Ending,
-    head: Head,
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, id: TaskId, count: i32, ending: Ending, head: Head,
 ) -> Result<(), Fault> {
     if tasks.hand_over(call, id, count).is_err() {
         tasks.put_back(id);

@@ -9,8 +9,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(super) const FUNCTIONS: &[(&CStr, Function)] =
-    &[(c"eventinit", EVENTINIT), (c"eventreset", EVENTRESET)];
+pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[(c"eventinit", EVENTINIT), (c"eventreset", EVENTRESET)];
 
 /// `ltask.eventinit()` → wait function, descriptor (lightuserdata). Once per service. The service moves
 /// to a thread of its own, and gets an IDLE message whenever its mailbox is empty.
@@ -37,9 +36,7 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
 fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.watched {
-        return Err(Fault::message(
-            "eventinit: this service has its descriptor already",
-        ));
+        return Err(Fault::message("eventinit: this service has its descriptor already"));
     }
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     let event = match exclusive {
@@ -60,9 +57,7 @@ fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
 fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     let service = service(call)?;
     if !service.watched {
-        return Err(Fault::message(
-            "eventreset: this service has no descriptor; see eventinit",
-        ));
+        return Err(Fault::message("eventreset: this service has no descriptor; see eventinit"));
     }
     let event = open(service)?;
     let (id, system) = (service.id, service.system());

@@ -24,9 +24,7 @@ fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
     let service = service(call)?;
     // A VM of `preinit` may become such a service.
     if service.id != SYSTEM && !service.statistics.exclusive.load(Ordering::Relaxed) {
-        return Err(Fault::message(
-            "ltask.exclusive: this service has no thread of its own by configuration",
-        ));
+        return Err(Fault::message("ltask.exclusive: this service has no thread of its own by configuration"));
     }
     Ok(Module(FUNCTIONS))
 }
@@ -37,9 +35,7 @@ fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {
-        return Err(Fault::message(
-            "exclusive.send: this VM is no service yet: wait until yield returns nothing",
-        ));
+        return Err(Fault::message("exclusive.send: this VM is no service yet: wait until yield returns nothing"));
     }
     let message = message(call, from)?;
     let service = service(call)?;
@@ -73,8 +69,5 @@ fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
 
 /// `exclusive.timer_update([blocked])` → an empty list: timers are delivered without help.
 fn timer_update(_: &mut Call<'_>) -> Result<List<i64>, Fault> {
-    Ok(List {
-        items: Vec::new(),
-        named: Vec::new(),
-    })
+    Ok(List { items: Vec::new(), named: Vec::new() })
 }

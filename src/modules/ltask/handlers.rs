@@ -3,10 +3,7 @@
 use super::answers::without_limit;
 use super::arguments::service;
 use crate::lua::library::compiled;
-use crate::lua::{
-    Argument, Call, Chunk, Fault, Function, Functions, Keep, Kept, Kind, List, Next, Nil, Outcome,
-    then,
-};
+use crate::lua::{Argument, Call, Chunk, Fault, Function, Functions, Keep, Kept, Kind, List, Next, Nil, Outcome, then};
 
 /// The handlers of requests.
 pub(super) static REQUESTS: Kept = Kept::new();
@@ -17,10 +14,7 @@ pub(super) static POLL: Kept = Kept::new();
 
 /// A table without anything in it.
 pub(super) fn new_table() -> List<i64> {
-    List {
-        items: Vec::new(),
-        named: Vec::new(),
-    }
+    List { items: Vec::new(), named: Vec::new() }
 }
 
 /// Whether what is kept is nil or an empty table.
@@ -57,12 +51,7 @@ pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault
     match call.kind(handlers) == Kind::Table && is_empty(call, handlers) {
         // The table itself, so that handlers added to it later are seen.
         true => call.create(Keep(&REQUESTS, Argument(index))),
-        false => call.create(Functions {
-            list: &[],
-            upvalue: index,
-            table: Some(handlers),
-            copied: Some(index),
-        }),
+        false => call.create(Functions { list: &[], upvalue: index, table: Some(handlers), copied: Some(index) }),
     }
 }
 
@@ -80,11 +69,7 @@ fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     // A service that has used up its memory must still be able to end.
     let code = compiled("ltask.quit").unwrap_or_default();
     without_limit(call, |call| call.create(Chunk::Text(code, c"=lio")))?;
-    Ok(Next::call(
-        0,
-        then(|_: &mut Call<'_>, _: Outcome| Ok(())),
-        0,
-    ))
+    Ok(Next::call(0, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 }
 
 /// `ltask.idle_handler(f)`: `f` runs when there is nothing to do, in a service with an event descriptor

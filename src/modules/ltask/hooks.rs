@@ -1,8 +1,6 @@
 //! What the service library does in rare cases: functions of `ltask.more`, which is loaded when the first one is called.
 
-use crate::lua::{
-    Argument, Call, Fault, Function, INDEX, Keep, Kept, Kind, Next, Outcome, Then, then,
-};
+use crate::lua::{Argument, Call, Fault, Function, INDEX, Keep, Kept, Kind, Next, Outcome, Then, then};
 
 /// Lua's own `require`.
 pub(super) static REQUIRE: Kept = Kept::new();
@@ -14,10 +12,7 @@ pub(super) const HOOK: Function = Function::new(hook);
 
 /// Loads a module by Lua's own `require`.
 pub(super) fn require<R>(
-    call: &mut Call<'_>,
-    name: &'static str,
-    next: &'static Then,
-    kept: u32,
+    call: &mut Call<'_>, name: &'static str, next: &'static Then, kept: u32,
 ) -> Result<Next<R>, Fault> {
     call.kept(&REQUIRE)?;
     call.create(name)?;

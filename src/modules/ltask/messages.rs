@@ -8,8 +8,7 @@ use crate::ltask::message::{Payload, receipt};
 use crate::ltask::service::Receipt;
 use crate::ltask::worker;
 use crate::lua::{
-    Argument, Call, Entry, Fault, Function, Kind, Light, List, MainTraceback, Next, Outcome,
-    results, then,
+    Argument, Call, Entry, Fault, Function, Kind, Light, List, MainTraceback, Next, Outcome, results, then,
 };
 use crate::memory::KIND_NAMES;
 use std::ffi::CStr;
@@ -44,14 +43,10 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
     let sender = service(call)?;
     let (from, is_unread) = (sender.id, sender.receipt.is_some());
     if !call.is_yieldable() {
-        return Err(Fault::message(
-            "Can't send message: this context cannot yield",
-        ));
+        return Err(Fault::message("Can't send message: this context cannot yield"));
     }
     if is_unread {
-        return Err(Fault::message(
-            "Can't send message: the receipt of the last one was not read",
-        ));
+        return Err(Fault::message("Can't send message: the receipt of the last one was not read"));
     }
     let message = message(call, from)?;
     let service = service(call)?;
@@ -63,10 +58,7 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
 /// new service. Raises when there is none.
 fn message_receipt(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let receipt = service(call)?.receipt.take();
-    receipt.map_or_else(
-        || Err(Fault::message("No receipt")),
-        |receipt| Ok(receipt.into()),
-    )
+    receipt.map_or_else(|| Err(Fault::message("No receipt")), |receipt| Ok(receipt.into()))
 }
 
 results! {
@@ -148,9 +140,7 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     let (address, size) = block(call, 1)?;
     let payload = Payload::adopt(address, size);
     let service = service(call)?;
-    service
-        .system()
-        .push_log(service.id, payload, Repetition::Counted);
+    service.system().push_log(service.id, payload, Repetition::Counted);
     Ok(())
 }
 
@@ -188,10 +178,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     };
     let table = match call.kind(1) {
         Kind::Table => 1,
-        _ => call.create(List::<i64> {
-            items: Vec::new(),
-            named: Vec::new(),
-        })?,
+        _ => call.create(List::<i64> { items: Vec::new(), named: Vec::new() })?,
     };
     // The first is no object, the last two are Lua's own.
     let objects = KIND_NAMES.iter().zip(counts).skip(1).take(5);
@@ -243,9 +230,7 @@ fn is_exclusive(call: &mut Call<'_>) -> Result<bool, Fault> {
 fn mainthread_enter(call: &mut Call<'_>) -> Result<(), Fault> {
     let service = service(call)?;
     if service.event.is_some() {
-        return Err(Fault::message(
-            "mainthread_enter: this service has a thread of its own",
-        ));
+        return Err(Fault::message("mainthread_enter: this service has a thread of its own"));
     }
     service.place = Place::Main;
     Ok(())
@@ -261,13 +246,10 @@ fn mainthread_leave(call: &mut Call<'_>) -> Result<(), Fault> {
 fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
     service(call)?;
     if !call.is_yieldable() {
-        return Err(Fault::message(
-            "mainthread_yield: this context cannot yield",
-        ));
+        return Err(Fault::message("mainthread_yield: this context cannot yield"));
     }
     service(call)?.again = true;
-    let resumed = then(|call: &mut Call<'_>, outcome: Outcome| {
-        Ok(Next::<()>::pushed(call.count() + 1 - outcome.first))
-    });
+    let resumed =
+        then(|call: &mut Call<'_>, outcome: Outcome| Ok(Next::<()>::pushed(call.count() + 1 - outcome.first)));
     Ok(Next::yields(0, resumed, 0))
 }

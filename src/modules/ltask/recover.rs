@@ -52,10 +52,7 @@ pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
 fn recover(call: &mut Call<'_>, outcome: Outcome) -> Result<Recovered, Fault> {
     call.drop_to(outcome.first);
     let service = service(call)?;
-    let (Some(head), tasks) = (
-        service.library.current.take(),
-        service.library.tasks().cloned(),
-    ) else {
+    let (Some(head), tasks) = (service.library.current.take(), service.library.tasks().cloned()) else {
         return Ok(Recovered::Nothing(()));
     };
     if head.session == 0 {

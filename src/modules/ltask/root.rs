@@ -95,13 +95,7 @@ fn init_service(call: &mut Call<'_>) -> Result<Started, Fault> {
 }
 
 /// Makes the service, in the place that was opened for it. The error is a message.
-fn make(
-    system: &Arc<System>,
-    id: ServiceId,
-    label: &str,
-    source: &Source<'_>,
-    place: Place,
-) -> Result<(), String> {
+fn make(system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, place: Place) -> Result<(), String> {
     let slot = system.slots().get(id);
     if !slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
         return Err(format!("init_service: {id} is no new service"));
@@ -121,10 +115,7 @@ fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     }
     let requests = lifecycle::close(&system, id).into_iter();
     let items = requests.flat_map(|(from, session)| [from.into(), session]);
-    Ok(List {
-        items: items.collect(),
-        named: Vec::new(),
-    })
+    Ok(List { items: items.collect(), named: Vec::new() })
 }
 
 /// `root.set_exit_code(n)`: what the process's run call returns.

@@ -13,8 +13,7 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::service::Service;
 use crate::lua::{
-    Argument, Call, Entry, Fault, Function, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT,
-    results, then,
+    Argument, Call, Entry, Fault, Function, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT, results, then,
 };
 use crate::modules::{coroutine, pack};
 use crate::task::Tasks;
@@ -32,16 +31,10 @@ const PUBLIC: &[(&CStr, Function)] = &[
 const TASK: [&CStr; 5] = [c"fork", c"wait", c"wakeup", c"interrupt", c"running"];
 
 /// All that `ltask` has in any service.
-const LISTS: &[&[(&CStr, Function)]] = &[
-    messages::FUNCTIONS,
-    time::FUNCTIONS,
-    event::FUNCTIONS,
-    pack::FUNCTIONS,
-];
+const LISTS: &[&[(&CStr, Function)]] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
 
 /// Opens `ltask`. Its functions come into the table as they are used: most services use few.
-pub(crate) const OPEN: Function =
-    Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
 
 results! {
     /// What `__index` of `ltask` gives.
@@ -57,9 +50,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     if let Some(function) = find(call, LISTS) {
         return known(function);
     }
-    let tasks = call
-        .data::<Service>()
-        .map(|service| service.library.tasks().is_some());
+    let tasks = call.data::<Service>().map(|service| service.library.tasks().is_some());
     let Some(name) = call.string(2) else {
         return Ok(Indexed::Function(None));
     };
@@ -79,12 +70,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
         return known(function);
     }
     if !TASK.iter().any(|known| known.to_bytes() == name) {
-        return Ok(Indexed::Next(hooks::require(
-            call,
-            "ltask.more",
-            then(field),
-            0,
-        )?));
+        return Ok(Indexed::Next(hooks::require(call, "ltask.more", then(field), 0)?));
     }
     call.push(INDEX)?;
     call.loaded("lio.task")?;
@@ -122,10 +108,7 @@ pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
 fn replace_globals(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault> {
     call.drop_to(0);
     let globals = call.loaded("_G")?;
-    for (name, function) in [
-        ("require", Function::new(require)),
-        ("print", Function::new(print)),
-    ] {
+    for (name, function) in [("require", Function::new(require)), ("print", Function::new(print))] {
         let key = call.create(name)?;
         call.create(Entry(globals, key, function))?;
     }
@@ -239,9 +222,7 @@ fn printed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     if done < values {
         return text_of(call, done + 1);
     }
-    let texts: Vec<_> = (values + 1..=2 * values)
-        .map(|index| call.string(index).unwrap_or_default())
-        .collect();
+    let texts: Vec<_> = (values + 1..=2 * values).map(|index| call.string(index).unwrap_or_default()).collect();
     let line = texts.join(&b'\t');
     log_line(call, &line)
 }
@@ -249,8 +230,6 @@ fn printed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 fn log_line(call: &mut Call<'_>, line: &[u8]) -> Result<Next, Fault> {
     let service = service(call)?;
     let payload = Payload::of(&[Packed::String(b"info"), Packed::String(line)]);
-    service
-        .system()
-        .push_log(service.id, payload, Repetition::Written);
+    service.system().push_log(service.id, payload, Repetition::Written);
     Ok(Next::returns(()))
 }

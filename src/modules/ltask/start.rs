@@ -136,10 +136,7 @@ fn run(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
 
 /// Tries each template of the service path, at `path`. → the index of the chunk
 fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fault> {
-    let name: Vec<u8> = name
-        .iter()
-        .map(|&byte| if byte == b'.' { b'/' } else { byte })
-        .collect();
+    let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
     let templates = owned(call, path);
     if call.kind(path) != Kind::String {
         return Ok(None);

@@ -8,8 +8,8 @@ use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, W
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
-    Argument, Call, Code, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, Light, Next,
-    Outcome, Pusher, Read, Returns, Table, Then, Values, Walk, results, then,
+    Argument, Call, Code, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, Light, Next, Outcome, Pusher,
+    Read, Returns, Table, Then, Values, Walk, results, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -33,10 +33,7 @@ pub(crate) const PACK: Function = Function::new(pack);
 static PAIRS: Kept = Kept::new();
 /// The code of `copy.lua`.
 static COPY: Kept = Kept::new();
-const COPY_CODE: Code = Code {
-    name: c"=pack",
-    text: include_str!("copy.lua"),
-};
+const COPY_CODE: Code = Code { name: c"=pack", text: include_str!("copy.lua") };
 
 /// The C functions that were packed. A message has their places here: whatever its bytes are, what is unpacked is one of
 /// them.
@@ -111,20 +108,13 @@ fn words(failure: &Failure) -> &'static str {
         Failure::Unsupported(Kind::Thread) => "Unsupport type thread to serialize",
         Failure::Unsupported(_) => "Unsupport type userdata to serialize",
         Failure::Stack => "stack overflow",
-        Failure::Memory | Failure::Pairs | Failure::Name | Failure::Deep => {
-            "no memory for a message"
-        }
+        Failure::Memory | Failure::Pairs | Failure::Name | Failure::Deep => "no memory for a message",
     }
 }
 
 /// Copies the values from `first` on: of a table with a `__pairs` what that gives. The next step finds what is wrong, or
 /// nil, and the copies behind it. It cannot yield.
-pub(crate) fn copy<R>(
-    call: &mut Call<'_>,
-    first: i32,
-    next: &'static Then,
-    kept: u32,
-) -> Result<Next<R>, Fault> {
+pub(crate) fn copy<R>(call: &mut Call<'_>, first: i32, next: &'static Then, kept: u32) -> Result<Next<R>, Fault> {
     let last = call.count();
     let function = call.kept(&COPY)?;
     if call.kind(function) != Kind::Function {
@@ -292,9 +282,7 @@ fn plain(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'static>> {
 
 /// The place of a function among those that were packed, from 1.
 fn number(function: Function) -> u64 {
-    let mut sent = FUNCTIONS_SENT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut sent = FUNCTIONS_SENT.lock().unwrap_or_else(PoisonError::into_inner);
     let known = |sent: &Function| sent.address() == function.address();
     let place = sent.iter().position(known).unwrap_or_else(|| {
         sent.push(function);
@@ -306,9 +294,7 @@ fn number(function: Function) -> u64 {
 /// The function in such a place.
 fn numbered(number: u64) -> Option<Function> {
     let place = usize::try_from(number).ok()?.checked_sub(1)?;
-    let sent = FUNCTIONS_SENT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let sent = FUNCTIONS_SENT.lock().unwrap_or_else(PoisonError::into_inner);
     sent.get(place).copied()
 }
 
@@ -332,9 +318,7 @@ impl<B: AsRef<[u8]> + 'static> Events for Unpacker<B> {
                 None => Event::Wrong("no function"),
             },
             Ok(Item::Table(shape, offset)) => Event::Table(table(shape, [name(offset), 0])),
-            Ok(Item::Later(number, offset)) => {
-                Event::Table(table(Shape::default(), [name(offset), -number]))
-            }
+            Ok(Item::Later(number, offset)) => Event::Table(table(Shape::default(), [name(offset), -number])),
             Ok(Item::Body(number, shape)) => Event::Content(-number, table(shape, [0; 2])),
             Ok(Item::Known(offset)) => Event::Named(name(Some(offset))),
             Ok(Item::End) => Event::End,
@@ -345,13 +329,7 @@ impl<B: AsRef<[u8]> + 'static> Events for Unpacker<B> {
 
 fn table(shape: Shape, names: [i64; 2]) -> Table {
     let (items, pairs) = shape.room;
-    Table {
-        items: shape.items,
-        pairs: shape.pairs,
-        room: (items as i32, pairs as i32),
-        names,
-        metatable: 0,
-    }
+    Table { items: shape.items, pairs: shape.pairs, room: (items as i32, pairs as i32), names, metatable: 0 }
 }
 
 /// The name of the table at an offset: those that come later have negative ones.

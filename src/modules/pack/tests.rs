@@ -89,12 +89,8 @@ fn starve(code: &str, enough: usize, step: usize) {
             Err(error) => {
                 // Lua says of a stack that cannot grow only that it cannot.
                 let message = error.to_string();
-                let known = [
-                    "not enough memory",
-                    "no memory for a message",
-                    "stack overflow",
-                    "too many values for the stack",
-                ];
+                let known =
+                    ["not enough memory", "no memory for a message", "stack overflow", "too many values for the stack"];
                 assert!(known.iter().any(|text| message.contains(text)), "{message}");
                 failed += 1;
             }
@@ -167,20 +163,14 @@ fn wrong_bytes_are_named() {
         (&[0xcd, 0, 0xd2, 0x10], "reference to nothing"),
         (&[0xce, 0, 0xd2, 0xc3, 0xff], "reference"),
         (&[0xd2, 0x80], "integer expected"),
-        (
-            &[0xd2, 0xc6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
-            "reference to nothing",
-        ),
+        (&[0xd2, 0xc6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], "reference to nothing"),
         (&deep, "nested too deeply"),
         (&none, "no function"),
         (&unknown, "no function"),
         (&[0xc0; 1_100_000], "too many values for the stack"),
     ] {
         let got = vm.unpack(bytes).expect_err("the bytes are wrong");
-        assert!(
-            got.contains("cannot unpack: ") && got.contains(text),
-            "{got}"
-        );
+        assert!(got.contains("cannot unpack: ") && got.contains(text), "{got}");
     }
 }
 
@@ -225,10 +215,7 @@ fn a_pairs_that_changes_the_table_around_it_does_no_harm() {
 /// Bytes of this process in memory.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
-    let pages = text
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<usize>().ok());
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number of pages") * 4096
 }
 

@@ -47,9 +47,7 @@ fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
 
 /// A call on an epoll, which fails when that is closed.
 fn of_epoll<R>(
-    call: &mut Call<'_>,
-    name: &'static str,
-    then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
+    call: &mut Call<'_>, name: &'static str, then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     match is_closed(call)? {
         true => Err(failed(name)(Errno::BADF.into())),
@@ -70,10 +68,8 @@ pub(super) const EPOLL_DEL: Function =
     Function::new(|call: &mut Call<'_>| of_epoll(call, "event_del", interest::event_del));
 
 /// `for udata, events in e:wait([milliseconds]) do`; `nil, message, code` when the epoll is closed.
-pub(super) const EPOLL_WAIT: Function = Function::new(|call: &mut Call<'_>| {
-    of_epoll(call, "wait", |call| wait(call, Unit::Milliseconds))
-});
+pub(super) const EPOLL_WAIT: Function =
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "wait", |call| wait(call, Unit::Milliseconds)));
 
 /// `e:close()` → `true`; `nil, message, code` when it is closed already.
-pub(super) const EPOLL_CLOSE: Function =
-    Function::new(|call: &mut Call<'_>| of_epoll(call, "close", close));
+pub(super) const EPOLL_CLOSE: Function = Function::new(|call: &mut Call<'_>| of_epoll(call, "close", close));

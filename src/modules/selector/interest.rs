@@ -23,10 +23,7 @@ pub(super) fn sweep(call: &mut Call<'_>, index: i32, inner: &event::Selector) ->
 /// Registers by `add` what the object at `object` stands for in the selector at `index`, which yields the value at
 /// `udata` for it.
 pub(crate) fn attach(
-    call: &mut Call<'_>,
-    index: i32,
-    object: i32,
-    udata: i32,
+    call: &mut Call<'_>, index: i32, object: i32, udata: i32,
     add: impl FnOnce(&Rc<event::Selector>) -> io::Result<Rc<Registration>>,
 ) -> Result<(), Fault> {
     let inner = call.object::<Selector>(index)?.inner.clone();
@@ -35,9 +32,7 @@ pub(crate) fn attach(
     sweep(call, index, &inner)?;
     let registration = add(&inner).map_err(refused)?;
     let place = registration.slot + 1;
-    let kept = call
-        .set_entry(index, UDATA, place, udata)
-        .and_then(|()| call.set_entry(index, OBJECTS, place, object));
+    let kept = call.set_entry(index, UDATA, place, udata).and_then(|()| call.set_entry(index, OBJECTS, place, object));
     if kept.is_err() {
         inner.forget(&registration, true);
     }
@@ -58,11 +53,7 @@ fn refused(error: io::Error) -> Fault {
 
 /// Registers a descriptor. When it is registered already, this fails, or replaces mask and udata.
 fn add(
-    call: &mut Call<'_>,
-    descriptor: Option<Descriptor>,
-    asked: u8,
-    mode: Mode,
-    replaces: bool,
+    call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, replaces: bool,
 ) -> Result<bool, Fault> {
     let closed = || Failure::word("event_add", "descriptor is closed", "closed");
     let descriptor = descriptor.ok_or_else(closed)?;
@@ -105,11 +96,7 @@ pub(super) const EVENT_ADD: Function = Function::new(add_level::<false>);
 type Found = (Rc<event::Selector>, Rc<Registration>);
 
 /// The open selector at argument 1, and its registration of a descriptor.
-fn find(
-    call: &Call<'_>,
-    descriptor: Option<Descriptor>,
-    name: &'static str,
-) -> Result<Found, Fault> {
+fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Found, Fault> {
     let (_, inner) = open(call)?;
     let found = descriptor.and_then(|descriptor| inner.find(descriptor.number()));
     let unknown = || Failure::word(name, "descriptor is not registered", "not found");
@@ -118,11 +105,7 @@ fn find(
 
 /// Changes what is asked for, and the udata when one is given.
 fn change(
-    call: &mut Call<'_>,
-    descriptor: Option<Descriptor>,
-    asked: u8,
-    mode: Mode,
-    udata: Option<i32>,
+    call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, udata: Option<i32>,
 ) -> Result<bool, Fault> {
     let (inner, registration) = find(call, descriptor, "event_mod")?;
     let modified = inner.modify(&registration, asked, mode);
@@ -165,10 +148,7 @@ pub(super) fn delete(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Res
 }
 
 /// The same for a descriptor that need not be registered.
-pub(super) fn delete_any(
-    call: &mut Call<'_>,
-    descriptor: Option<Descriptor>,
-) -> Result<bool, Fault> {
+pub(super) fn delete_any(call: &mut Call<'_>, descriptor: Option<Descriptor>) -> Result<bool, Fault> {
     let number = descriptor.as_ref().map(Descriptor::number);
     match number.and_then(|number| open(call).ok()?.1.find(number)) {
         Some(_) => delete(call, descriptor),
@@ -178,13 +158,7 @@ pub(super) fn delete_any(
 
 pub(super) const EVENT_DEL: Function = Function::new(event_del);
 
-const EPOLL_BITS: [(u8, i64); 5] = [
-    (READ, 0x001),
-    (WRITE, 0x004),
-    (CLOSED, 0x2000),
-    (HANG_UP, 0x010),
-    (ERROR, 0x008),
-];
+const EPOLL_BITS: [(u8, i64); 5] = [(READ, 0x001), (WRITE, 0x004), (CLOSED, 0x2000), (HANG_UP, 0x010), (ERROR, 0x008)];
 const EPOLL_EDGE: i64 = 1 << 31;
 const EPOLL_ONCE: i64 = 1 << 30;
 

@@ -8,8 +8,7 @@
 use super::interest::{events_for, sweep};
 use super::state::{GUARD, ITERATOR, Loop, Selector, THREAD, UDATA, open};
 use crate::lua::{
-    Argument, Call, Closure, Fault, Field, Function, NewWith, Nil, Object, Running, Stack, Value,
-    results, upvalue,
+    Argument, Call, Closure, Fault, Field, Function, NewWith, Nil, Object, Running, Stack, Value, results, upvalue,
 };
 use std::ffi::CStr;
 use std::time::Duration;
@@ -174,10 +173,7 @@ impl Selector {
         let running = found.is_some() && arguments > 0;
         self.iterating.set(if running { by } else { Loop::None });
         let (registration, bits) = found?;
-        Some(Event {
-            place: registration.slot + 1,
-            events: events_for(bits, registration.mode.get()),
-        })
+        Some(Event { place: registration.slot + 1, events: events_for(bits, registration.mode.get()) })
     }
 }
 

@@ -40,24 +40,17 @@ impl Object for Selector {
         (c"_epoll_wait", bee::EPOLL_WAIT),
         (c"_epoll_close", bee::EPOLL_CLOSE),
     ];
-    const META: &'static [(&'static CStr, Function)] = &[
-        (c"__close", Function::new(close)),
-        (c"__tostring", Function::new(to_string)),
-    ];
+    const META: &'static [(&'static CStr, Function)] =
+        &[(c"__close", Function::new(close)), (c"__tostring", Function::new(to_string))];
 }
 
 /// `lio.create([max_events = 1024])` → a selector. `max_events` (1 to 65536): how many events one wait
 /// takes from the system. `nil, message, code` when the system refuses (epoll_create1(2)).
 pub(super) const CREATE: Function = Function::new(|call: &mut Call<'_>| {
-    let most = call.optional(1, |call, at| {
-        call.integer_in(at, 1..=MOST_EVENTS, "max_events")
-    })?;
+    let most = call.optional(1, |call, at| call.integer_in(at, 1..=MOST_EVENTS, "max_events"))?;
     let most = most.map_or(DEFAULT_EVENTS, |most| most as usize);
     let inner = event::Selector::new(most).map_err(failed("create"))?;
-    Ok(New::of(Selector {
-        inner: Some(inner),
-        ..Selector::default()
-    }))
+    Ok(New::of(Selector { inner: Some(inner), ..Selector::default() }))
 });
 
 /// `sel:count()` → how many registrations there are.

@@ -44,9 +44,7 @@ pub(super) const GUARD: Field<Selector> = Field::new(5);
 pub(super) const DEFAULT_EVENTS: usize = 1024;
 
 /// The open selector at argument 1.
-pub(crate) fn open<'c>(
-    call: &'c Call<'_>,
-) -> Result<(&'c Selector, &'c Rc<event::Selector>), Fault> {
+pub(crate) fn open<'c>(call: &'c Call<'_>) -> Result<(&'c Selector, &'c Rc<event::Selector>), Fault> {
     let selector = call.object::<Selector>(1)?;
     match &selector.inner {
         Some(inner) => Ok((selector, inner)),

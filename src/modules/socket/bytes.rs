@@ -36,8 +36,7 @@ results! {
 /// Has `receive` fill up to `size` bytes: the thread's, or those of a vector when these are not enough. → what that came
 /// to, and the vector
 fn into<T>(
-    size: usize,
-    receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
+    size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
 ) -> (io::Result<Moved<T>>, Option<Vec<u8>>) {
     if size <= SCRATCH {
         return (scratch(size, receive), None);

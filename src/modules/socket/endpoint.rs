@@ -12,10 +12,8 @@ pub(crate) struct Endpoint(pub(crate) SockAddr);
 impl Object for Endpoint {
     const NAME: &'static CStr = c"lio.endpoint";
     const METHODS: &'static [(&'static CStr, Function)] = &[(c"value", Function::new(value))];
-    const META: &'static [(&'static CStr, Function)] = &[
-        (c"__tostring", Function::new(to_string)),
-        (c"__eq", Function::new(equal)),
-    ];
+    const META: &'static [(&'static CStr, Function)] =
+        &[(c"__tostring", Function::new(to_string)), (c"__eq", Function::new(equal))];
 }
 
 /// How Lua sees that there is no address.
@@ -74,9 +72,7 @@ pub(super) fn endpoint(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
             let (name, port) = (call.utf8(2)?, port(call, 3)?);
             let family = call.optional(4, family)?;
             match address::parse_ip(name, port) {
-                Some(address) if family.is_none_or(|f| f == Domain::for_address(address)) => {
-                    Ok(address.into())
-                }
+                Some(address) if family.is_none_or(|f| f == Domain::for_address(address)) => Ok(address.into()),
                 _ => address::look_up(name, port, family),
             }
         }
@@ -106,12 +102,7 @@ results! {
 
 /// An address as `endpoint:value()` gives it.
 pub(crate) fn shown(address: &SockAddr) -> Shown {
-    let Parts {
-        name,
-        port,
-        kind,
-        family,
-    } = address::parts(address);
+    let Parts { name, port, kind, family } = address::parts(address);
     match port {
         Some(port) => Shown::Ip((name, port.into(), family)),
         None => Shown::Unix((name, kind, family)),
@@ -132,7 +123,5 @@ fn to_string(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 fn equal(call: &mut Call<'_>) -> Result<bool, Fault> {
     let left = call.as_object::<Endpoint>(1);
     let right = call.as_object::<Endpoint>(2);
-    Ok(left
-        .zip(right)
-        .is_some_and(|(left, right)| left.0 == right.0))
+    Ok(left.zip(right).is_some_and(|(left, right)| left.0 == right.0))
 }

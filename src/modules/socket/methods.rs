@@ -32,10 +32,8 @@ impl Object for Socket {
         (c"detach", Function::new(detach)),
         (c"close", Function::new(close)),
     ];
-    const META: &'static [(&'static CStr, Function)] = &[
-        (c"__close", Function::new(close)),
-        (c"__tostring", Function::new(to_string)),
-    ];
+    const META: &'static [(&'static CStr, Function)] =
+        &[(c"__close", Function::new(close)), (c"__tostring", Function::new(to_string))];
     fn collected(&mut self) {
         self.close();
     }
@@ -66,12 +64,10 @@ fn bind_over(call: &mut Call<'_>) -> Result<bool, Fault> {
     let address = endpoint::argument(call, 2)?;
     let socket = open(call)?.0.raw();
     let bound = socket.and_then(|socket| match socket.bind(&address) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            match resolve::remove_stale(&address)? {
-                true => socket.bind(&address),
-                false => Err(error),
-            }
-        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match resolve::remove_stale(&address)? {
+            true => socket.bind(&address),
+            false => Err(error),
+        },
         bound => bound,
     });
     done("bind", bound)

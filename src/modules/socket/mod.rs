@@ -75,9 +75,7 @@ fn fd_of_any(call: &mut Call<'_>) -> Result<New<Socket>, Fault> {
     let (number, table) = (number(call)?, call.shared::<Table>()?);
     let owns = owns(call, number, &table);
     let socket = match Socket::from_number(number, owns, &table) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTSOCK) => {
-            Socket::from_other(number, owns, &table)
-        }
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTSOCK) => Socket::from_other(number, owns, &table),
         taken => taken,
     };
     made("fd", socket)
@@ -121,10 +119,7 @@ fn systemd(call: &mut Call<'_>) -> Result<List<New<Socket>>, Fault> {
     let mut names = Vec::new();
     for one in inherit::inherited() {
         let copy = one.duplicate();
-        items.push(made(
-            "systemd",
-            copy.and_then(|copy| Socket::from_own(copy, &table)),
-        )?);
+        items.push(made("systemd", copy.and_then(|copy| Socket::from_own(copy, &table)))?);
         names.push(Value::Name(&one.name));
     }
     let named = vec![("names", Value::List(names))];
@@ -148,8 +143,5 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
 
 /// Opens `lio.socket`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| {
-    Ok(ModuleWith {
-        functions: FUNCTIONS,
-        values: vec![("_NAME", Value::Name("lio.socket"))],
-    })
+    Ok(ModuleWith { functions: FUNCTIONS, values: vec![("_NAME", Value::Name("lio.socket"))] })
 });

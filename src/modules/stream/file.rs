@@ -20,9 +20,7 @@ enum Used<R> {
 
 /// Runs `f` with the stream at argument 1 and the file at argument `index`: one of ours, or of `io.open`.
 fn with_file<R>(
-    call: &mut Call<'_>,
-    index: i32,
-    f: impl FnOnce(&mut Stream, BorrowedFd<'_>) -> io::Result<R>,
+    call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Stream, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<Used<R>, Fault> {
     let (stream, file) = if call.as_object::<OpenFile>(index).is_some() {
         let (stream, file) = call.pair::<Stream, OpenFile>(1, index)?;
@@ -64,9 +62,7 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let mut sent = whole(call, 2, i64::MAX, "sent")?;
     let offset = whole(call, 4, i64::MAX, "offset")?;
     let length = whole(call, 5, i64::MAX, "length")?;
-    let used = with_file(call, 3, |stream, file| {
-        stream.send_file(file, offset, length, &mut sent)
-    })?;
+    let used = with_file(call, 3, |stream, file| stream.send_file(file, offset, length, &mut sent))?;
     let part = sent as i64;
     Ok(match used {
         Used::Done(Turn::Done) => Sent::Done(true),
@@ -83,9 +79,7 @@ pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
     call.object::<Stream>(1)?;
     let offset = whole(call, 3, i64::MAX, "offset")?;
     let length = whole(call, 4, 1 << 26, "length")? as usize;
-    let used = with_file(call, 2, |stream, file| {
-        stream.queue_file(file, offset, length)
-    })?;
+    let used = with_file(call, 2, |stream, file| stream.queue_file(file, offset, length))?;
     Err(match used {
         Used::Done(true) => return Ok(true),
         Used::Done(false) => shorter().into(),

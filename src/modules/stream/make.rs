@@ -4,9 +4,7 @@
 //! [`REGISTER`] or [`ADOPT`] then registers it.
 
 use crate::event::{Mode, READ, Source};
-use crate::lua::{
-    Argument, Call, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, results, then,
-};
+use crate::lua::{Argument, Call, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, results, then};
 use crate::modules::selector::interest::attach;
 use crate::modules::selector::state::Selector;
 use crate::socket::{Moved, Socket, Table};
@@ -17,16 +15,11 @@ use std::rc::Rc;
 fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Result<(), Fault> {
     let closed = || Failure::word("event_add", "descriptor is closed", "closed");
     let source = source.ok_or_else(closed)?;
-    attach(call, 1, index, index, |selector| {
-        source.join(selector, 0, Mode::Once)
-    })
+    attach(call, 1, index, index, |selector| source.join(selector, 0, Mode::Once))
 }
 
 /// Registers the stream at 2, on which `refused` is called when that fails. → the stream
-fn register_stream(
-    call: &mut Call<'_>,
-    refused: impl FnOnce(&mut Stream),
-) -> Result<Argument, Fault> {
+fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Stream)) -> Result<Argument, Fault> {
     let source = call.object::<Stream>(2)?.socket().source().cloned();
     let registered = register(call, 2, source);
     if registered.is_err() {
@@ -36,8 +29,7 @@ fn register_stream(
 }
 
 /// (selector, stream) → the stream, registered. One that is refused is closed at once: nobody could wait on it.
-pub(super) const REGISTER: Function =
-    Function::new(|call: &mut Call<'_>| register_stream(call, Stream::close));
+pub(super) const REGISTER: Function = Function::new(|call: &mut Call<'_>| register_stream(call, Stream::close));
 
 /// (selector, stream, number) → the same of a stream that was sent off by that number. One that is refused is there for
 /// the sender to take back.

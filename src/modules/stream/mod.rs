@@ -12,9 +12,7 @@ mod transfer;
 mod turns;
 
 use crate::event::{CLOSED, READ, WRITE};
-use crate::lua::{
-    Call, Fault, Function, Light, Metatable, Methods, ModuleWith, Object, Value, failed,
-};
+use crate::lua::{Call, Fault, Function, Light, Metatable, Methods, ModuleWith, Object, Value, failed};
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
 use crate::socket::address::Side;
@@ -162,9 +160,6 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let metatable = call.create(Metatable::<Stream>::of())?;
     Ok(ModuleWith {
         functions: FUNCTIONS,
-        values: vec![
-            ("methods", Value::Argument(methods)),
-            ("metatable", Value::Argument(metatable)),
-        ],
+        values: vec![("methods", Value::Argument(methods)), ("metatable", Value::Argument(metatable))],
     })
 });

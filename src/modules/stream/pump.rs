@@ -49,9 +49,9 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
         let udata = call.element(udatas, event.place as i64)?;
         let is_taken = match call.kind(udata) {
             Kind::Nil => true,
-            Kind::Userdata if event.events == i64::from(READ) => tasks
-                .as_ref()
-                .is_some_and(|tasks| tasks.wakeup_with(Token::userdata(call, udata), true)),
+            Kind::Userdata if event.events == i64::from(READ) => {
+                tasks.as_ref().is_some_and(|tasks| tasks.wakeup_with(Token::userdata(call, udata), true))
+            }
             _ => false,
         };
         if !is_taken {

@@ -5,8 +5,8 @@
 
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push,
-    Pusher, Returns, Stack, Then, results, then, upvalue,
+    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push, Pusher, Returns,
+    Stack, Then, results, then, upvalue,
 };
 use crate::modules::task::{in_use, tasks};
 use crate::modules::timer::Timers;
@@ -127,12 +127,8 @@ fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
         _ => {}
     }
     match stack.bytes(2)? {
-        b"line" => Ok(Form::Line {
-            limit: limit(stack, 3)?,
-        }),
-        b"all" => Ok(Form::All {
-            limit: limit(stack, 3)?,
-        }),
+        b"line" => Ok(Form::Line { limit: limit(stack, 3)? }),
+        b"all" => Ok(Form::All { limit: limit(stack, 3)? }),
         b"until" => {
             let delimiter = stack.bytes(3)?;
             if delimiter.is_empty() {
@@ -141,10 +137,7 @@ fn form(stack: &Stack) -> Result<Form<'_>, Fault> {
             let limit = limit(stack, 4)?;
             Ok(Form::Until { delimiter, limit })
         }
-        _ => Err(Fault::argument(
-            2,
-            "a size, 'line', 'until' or 'all' expected",
-        )),
+        _ => Err(Fault::argument(2, "a size, 'line', 'until' or 'all' expected")),
     }
 }
 
@@ -202,12 +195,8 @@ pub(crate) const TAKE: Function = Function::new(take);
 
 /// The connection at argument 1, and the values of the call.
 #[inline]
-fn connection<'c>(
-    call: &'c mut Call<'_>,
-    name: &'static str,
-) -> Result<(&'c mut Stream, &'c mut Stack), Fault> {
-    call.split::<Stream>(1)
-        .map_err(|fault| fault.in_call(name, 0))
+fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Stream, &'c mut Stack), Fault> {
+    call.split::<Stream>(1).map_err(|fault| fault.in_call(name, 0))
 }
 
 /// Calls one of the functions of Lua's with the arguments of this call; its results are the call's.
@@ -401,9 +390,7 @@ fn put_strings(call: &mut Call<'_>, first: i32, mut sent: usize) -> Result<Put, 
         }
         &few[..count]
     } else {
-        many = (first..=last)
-            .map(|index| stack.bytes(index))
-            .collect::<Result<_, _>>()?;
+        many = (first..=last).map(|index| stack.bytes(index)).collect::<Result<_, _>>()?;
         &many[..]
     };
     if stream.is_closed() {

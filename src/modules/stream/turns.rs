@@ -76,10 +76,7 @@ pub(super) fn queue_up(call: &mut Call<'_>) -> Result<(), Fault> {
 pub(super) fn limit(call: &mut Call<'_>) -> Result<(), Fault> {
     let limit = match call.is_none(2) {
         true => None,
-        false => Some(Alarm {
-            nanos: nanos(call, 2)?,
-            timer: call.integer(3)? as u64,
-        }),
+        false => Some(Alarm { nanos: nanos(call, 2)?, timer: call.integer(3)? as u64 }),
     };
     change(call, |turns| turns.limit = limit);
     Ok(())

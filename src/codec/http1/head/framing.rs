@@ -156,9 +156,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
         return None;
     }
     // 19 digits stay below 10^19, which is below 2^64.
-    let value = digits
-        .iter()
-        .fold(0u64, |value, b| value * 10 + u64::from(b - b'0'));
+    let value = digits.iter().fold(0u64, |value, b| value * 10 + u64::from(b - b'0'));
     (value <= i64::MAX as u64).then_some(value)
 }
 

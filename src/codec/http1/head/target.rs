@@ -44,20 +44,10 @@ pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
     let query = line.question.map(|at| Span::new(at + 1, end));
     let path_end = line.question.unwrap_or(end);
     if target[0] == b'/' {
-        return Ok(Target {
-            form: TargetForm::Origin,
-            path: Span::new(start, path_end),
-            query,
-            authority: None,
-        });
+        return Ok(Target { form: TargetForm::Origin, path: Span::new(start, path_end), query, authority: None });
     }
     if target == b"*" && line.method_id == Method::Options {
-        return Ok(Target {
-            form: TargetForm::Asterisk,
-            path: line.target,
-            query: None,
-            authority: None,
-        });
+        return Ok(Target { form: TargetForm::Asterisk, path: line.target, query: None, authority: None });
     }
     let Some(scheme) = scheme_length(target) else {
         return Err(Reject::bad("malformed request target"));
@@ -84,8 +74,7 @@ pub(super) fn split(buf: &[u8], line: &Line) -> Result<Target, Reject> {
 
 fn authority_form(target: &[u8], span: Span) -> Result<Target, Reject> {
     let has_port = target.last().is_some_and(u8::is_ascii_digit)
-        && memchr::memrchr(b':', target)
-            .is_some_and(|colon| target[colon + 1..].iter().all(u8::is_ascii_digit));
+        && memchr::memrchr(b':', target).is_some_and(|colon| target[colon + 1..].iter().all(u8::is_ascii_digit));
     if !has_port || !is_host(target) {
         return Err(Reject::bad("CONNECT needs host:port"));
     }
@@ -98,15 +87,8 @@ fn authority_form(target: &[u8], span: Span) -> Result<Target, Reject> {
 }
 
 fn scheme_length(target: &[u8]) -> Option<usize> {
-    let starts_with = |scheme: &[u8]| {
-        target
-            .get(..scheme.len())
-            .is_some_and(|t| t.eq_ignore_ascii_case(scheme))
-    };
-    [&b"http://"[..], b"https://"]
-        .into_iter()
-        .find(|scheme| starts_with(scheme))
-        .map(<[u8]>::len)
+    let starts_with = |scheme: &[u8]| target.get(..scheme.len()).is_some_and(|t| t.eq_ignore_ascii_case(scheme));
+    [&b"http://"[..], b"https://"].into_iter().find(|scheme| starts_with(scheme)).map(<[u8]>::len)
 }
 
 /// Whether `bytes` is a plausible `host[:port]` (RFC 3986 sections 3.2.2, 3.2.3): a name, an IPv4
@@ -135,9 +117,7 @@ pub(super) fn is_host(bytes: &[u8]) -> bool {
 fn is_ip_literal(inside: &[u8]) -> bool {
     inside.len() >= 2
         && inside.contains(&b':')
-        && inside
-            .iter()
-            .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
+        && inside.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
 }
 
 /// Bytes of a registered name, escapes aside: unreserved characters and sub-delimiters.
@@ -158,11 +138,7 @@ fn is_reg_name(host: &[u8]) -> bool {
     let mut rest = host;
     while let Some(odd) = rest.iter().position(|&b| !IN_REG_NAME[b as usize]) {
         rest = match &rest[odd..] {
-            [b'%', high, low, behind @ ..]
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
-                behind
-            }
+            [b'%', high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => behind,
             _ => return false,
         };
     }

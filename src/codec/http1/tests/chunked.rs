@@ -59,9 +59,7 @@ fn refuse(wire: impl AsRef<[u8]>) -> u16 {
 
 #[test]
 fn chunks_are_joined_and_the_next_request_is_left() {
-    let decoded = decode("5\r\nhello\r\n1\r\n \r\n6\r\nworld!\r\n0\r\n\r\nGET /")
-        .unwrap()
-        .unwrap();
+    let decoded = decode("5\r\nhello\r\n1\r\n \r\n6\r\nworld!\r\n0\r\n\r\nGET /").unwrap().unwrap();
     assert_eq!(decoded.data, b"hello world!");
     assert_eq!(decoded.trailers, b"\r\n");
     assert_eq!(decoded.rest, 5);
@@ -75,20 +73,10 @@ fn sizes_are_hexadecimal_in_either_case() {
 
 #[test]
 fn extensions_are_ignored() {
-    for extension in [
-        ";a",
-        ";a=b",
-        " ; a = \"b;c\"",
-        "\t;x",
-        ";\u{e9}",
-        ";a=\"\"",
-        ";a=\"\\\"\\\\\" ;b\t= c;d",
-        ";  a  ;b",
-    ] {
-        assert_eq!(
-            data(format!("1{extension}\r\nx\r\n0{extension}\r\n\r\n")),
-            b"x"
-        );
+    for extension in
+        [";a", ";a=b", " ; a = \"b;c\"", "\t;x", ";\u{e9}", ";a=\"\"", ";a=\"\\\"\\\\\" ;b\t= c;d", ";  a  ;b"]
+    {
+        assert_eq!(data(format!("1{extension}\r\nx\r\n0{extension}\r\n\r\n")), b"x");
     }
 }
 
@@ -116,10 +104,7 @@ fn extensions_that_are_empty_or_unbalanced_are_refused() {
         ";a,b",
         ";a=\"b\" ",
     ] {
-        for wire in [
-            format!("1{extension}\r\nx\r\n0\r\n\r\n"),
-            format!("1\r\nx\r\n0{extension}\r\n\r\n"),
-        ] {
+        for wire in [format!("1{extension}\r\nx\r\n0\r\n\r\n"), format!("1\r\nx\r\n0{extension}\r\n\r\n")] {
             assert_eq!(refuse(wire), 400, "{extension:?}");
         }
     }
@@ -127,9 +112,7 @@ fn extensions_that_are_empty_or_unbalanced_are_refused() {
 
 #[test]
 fn sizes_that_are_not_plain_digits_are_refused() {
-    for size in [
-        "", "+1", "-1", "0x1", " 1", "\t1", "g", "1g", "1 ", "1 1", ";a", "1\t", "\u{661}",
-    ] {
+    for size in ["", "+1", "-1", "0x1", " 1", "\t1", "g", "1g", "1 ", "1 1", ";a", "1\t", "\u{661}"] {
         assert_eq!(refuse(format!("{size}\r\nx\r\n0\r\n\r\n")), 400, "{size:?}");
     }
 }
@@ -162,27 +145,14 @@ fn the_announced_size_is_known_before_the_data() {
 
 #[test]
 fn chunk_lines_end_with_crlf_only() {
-    for wire in [
-        "1\nx\r\n",
-        "1\r\rx",
-        "1\rx",
-        "1;a\nx\r\n",
-        "1;a\r;b\r\n",
-        "1;a\0\r\n",
-        "1;\x7f",
-    ] {
+    for wire in ["1\nx\r\n", "1\r\rx", "1\rx", "1;a\nx\r\n", "1;a\r;b\r\n", "1;a\0\r\n", "1;\x7f"] {
         assert_eq!(refuse(wire), 400, "{wire:?}");
     }
 }
 
 #[test]
 fn chunk_data_ends_with_crlf_only() {
-    for wire in [
-        "1\r\nx\n0\r\n\r\n",
-        "1\r\nxy\r\n",
-        "1\r\nx\r1\r\n",
-        "1\r\nx0\r\n\r\n",
-    ] {
+    for wire in ["1\r\nx\n0\r\n\r\n", "1\r\nxy\r\n", "1\r\nx\r1\r\n", "1\r\nx0\r\n\r\n"] {
         assert_eq!(refuse(wire), 400, "{wire:?}");
     }
 }
@@ -207,37 +177,21 @@ fn extensions_cannot_outweigh_the_data_for_ever() {
 
 #[test]
 fn trailers_are_handed_out_and_can_be_parsed() {
-    let decoded = decode("0\r\nA: b\r\nSum:  1 \r\n\r\nrest")
-        .unwrap()
-        .unwrap();
+    let decoded = decode("0\r\nA: b\r\nSum:  1 \r\n\r\nrest").unwrap().unwrap();
     assert_eq!(decoded.rest, 4);
     let mut out = [Field::default(); MAX_TRAILER_FIELDS];
     let count = trailers(&decoded.trailers, &mut out).unwrap();
-    let found: Vec<_> = out[..count]
-        .iter()
-        .map(|f| (f.name.of(&decoded.trailers), f.value.of(&decoded.trailers)))
-        .collect();
+    let found: Vec<_> =
+        out[..count].iter().map(|f| (f.name.of(&decoded.trailers), f.value.of(&decoded.trailers))).collect();
     assert_eq!(found, [(&b"A"[..], &b"b"[..]), (b"Sum", b"1")]);
 }
 
 #[test]
 fn malformed_trailers_are_refused() {
-    for section in [
-        "A b\r\n\r\n",
-        "A : b\r\n\r\n",
-        "A: b\n\r\n",
-        "\n",
-        " A: b\r\n\r\n",
-        "A: b\r\n\n",
-    ] {
+    for section in ["A b\r\n\r\n", "A : b\r\n\r\n", "A: b\n\r\n", "\n", " A: b\r\n\r\n", "A: b\r\n\n"] {
         assert_eq!(refuse(format!("0\r\n{section}")), 400, "{section:?}");
     }
-    assert_eq!(
-        trailers(b"A: b\r\n", &mut [Field::default(); 2])
-            .unwrap_err()
-            .status,
-        400
-    );
+    assert_eq!(trailers(b"A: b\r\n", &mut [Field::default(); 2]).unwrap_err().status, 400);
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! The field-line parser on its own: sections that start in the middle of a buffer, token bytes.
 
-use super::super::fields::{
-    Field, MAX_FIELDS, NO_FIELDS, Section, is_token, is_worth_parsing, parse_section,
-};
+use super::super::fields::{Field, MAX_FIELDS, NO_FIELDS, Section, is_token, is_worth_parsing, parse_section};
 
 #[test]
 fn spans_count_from_the_start_of_the_buffer() {
@@ -24,11 +22,7 @@ fn a_table_that_is_shorter_than_the_limit_is_the_limit() {
 #[test]
 fn the_fault_that_comes_first_decides() {
     let mut out = NO_FIELDS;
-    let status = |text: &str, out: &mut [Field]| {
-        parse_section(text.as_bytes(), 0, 1000, 2, out)
-            .unwrap_err()
-            .status
-    };
+    let status = |text: &str, out: &mut [Field]| parse_section(text.as_bytes(), 0, 1000, 2, out).unwrap_err().status;
     assert_eq!(status("A: b\nA: b\r\nA: b\r\n\r\n", &mut out), 400);
     assert_eq!(status("A: b\r\nA: b\r\nA: b\r\nA: b\n\r\n", &mut out), 431);
 }

@@ -8,11 +8,7 @@ use super::super::fields::NO_FIELDS;
 use super::super::head::{Head, Limits, Parser, Progress, parse};
 
 /// Small limits, so that random text reaches them.
-const LIMITS: Limits = Limits {
-    request_line: 60,
-    headers: 90,
-    fields: 4,
-};
+const LIMITS: Limits = Limits { request_line: 60, headers: 90, fields: 4 };
 
 /// The outcome: a head with its fields, none yet, or the status of the refusal.
 type Outcome = Result<Option<(Head, Vec<(u32, u32, u32, u32)>)>, u16>;
@@ -26,9 +22,7 @@ fn feed(buf: &[u8], cuts: impl IntoIterator<Item = usize>) -> Outcome {
         let Some(head) = found.map_err(|r| r.status)? else {
             continue;
         };
-        let spans = fields[..head.field_count]
-            .iter()
-            .map(|f| (f.name.start, f.name.end, f.value.start, f.value.end));
+        let spans = fields[..head.field_count].iter().map(|f| (f.name.start, f.name.end, f.value.start, f.value.end));
         return Ok(Some((head, spans.collect())));
     }
     Ok(None)
@@ -132,10 +126,7 @@ fn every_split_of_a_browser_request_gives_the_same() {
 
 #[test]
 fn a_head_that_trickles_in_costs_linear_time() {
-    let limits = Limits {
-        headers: 1 << 20,
-        ..Limits::default()
-    };
+    let limits = Limits { headers: 1 << 20, ..Limits::default() };
     let mut text = b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec();
     text.resize(limits.headers, b'x');
     let mut progress = Progress::default();
@@ -151,11 +142,7 @@ fn a_head_that_trickles_in_costs_linear_time() {
 
 #[test]
 fn a_faulty_request_line_is_refused_at_its_end_without_fields() {
-    for (line, status) in [
-        ("GET /\r\n", 400),
-        ("GET / HTTP/3.0\r\n", 505),
-        ("GET * HTTP/1.1\r\n", 400),
-    ] {
+    for (line, status) in [("GET /\r\n", 400), ("GET / HTTP/3.0\r\n", 505), ("GET * HTTP/1.1\r\n", 400)] {
         assert_eq!(feed(line.as_bytes(), 0..line.len()), Err(status));
     }
 }
@@ -164,16 +151,8 @@ fn a_faulty_request_line_is_refused_at_its_end_without_fields() {
 fn a_trickle_is_refused_with_the_first_byte_over_a_limit() {
     let line = "GET / HTTP/1.1\r\n";
     for (text, limit, status) in [
-        (
-            format!("GET /{}", "a".repeat(200)),
-            LIMITS.request_line,
-            414,
-        ),
-        (
-            format!("{line}Host: {}", "a".repeat(200)),
-            line.len() + LIMITS.headers,
-            431,
-        ),
+        (format!("GET /{}", "a".repeat(200)), LIMITS.request_line, 414),
+        (format!("{line}Host: {}", "a".repeat(200)), line.len() + LIMITS.headers, 431),
     ] {
         assert_eq!(feed(&text.as_bytes()[..limit], 0..limit), Ok(None));
         assert_eq!(feed(&text.as_bytes()[..limit + 1], 0..limit), Err(status));

@@ -44,15 +44,7 @@ impl Parsed {
 
     fn fields(&self) -> Vec<(&str, &[u8])> {
         let found = &self.fields[..self.head.field_count];
-        found
-            .iter()
-            .map(|f| {
-                (
-                    std::str::from_utf8(f.name.of(&self.buf)).unwrap(),
-                    f.value.of(&self.buf),
-                )
-            })
-            .collect()
+        found.iter().map(|f| (std::str::from_utf8(f.name.of(&self.buf)).unwrap(), f.value.of(&self.buf))).collect()
     }
 }
 
@@ -60,11 +52,7 @@ impl Parsed {
 fn parse_within(buf: &[u8], limits: &Limits) -> Result<Option<Parsed>, Reject> {
     let mut fields = Box::new(NO_FIELDS);
     let head = head::parse(buf, limits, &mut Progress::default(), &mut fields)?;
-    Ok(head.map(|head| Parsed {
-        buf: buf.to_vec(),
-        head,
-        fields,
-    }))
+    Ok(head.map(|head| Parsed { buf: buf.to_vec(), head, fields }))
 }
 
 fn parse(text: impl AsRef<[u8]>) -> Result<Option<Parsed>, Reject> {

@@ -6,34 +6,21 @@ use super::super::status::Reject;
 
 fn read(text: &[u8], asked: Asked) -> Result<Option<Head>, Reject> {
     let mut table = NO_FIELDS;
-    parse(
-        text,
-        asked,
-        (4096, 50),
-        &mut Progress::default(),
-        &mut table,
-    )
+    parse(text, asked, (4096, 50), &mut Progress::default(), &mut table)
 }
 
 fn head(text: &str) -> Head {
-    read(text.as_bytes(), Asked::Other)
-        .expect("a right head")
-        .expect("a whole head")
+    read(text.as_bytes(), Asked::Other).expect("a right head").expect("a whole head")
 }
 
 fn fault(text: &str) -> &'static str {
-    read(text.as_bytes(), Asked::Other)
-        .expect_err("a wrong head")
-        .reason
+    read(text.as_bytes(), Asked::Other).expect_err("a wrong head").reason
 }
 
 #[test]
 fn the_status_line_is_read() {
     let found = head("HTTP/1.1 200 OK\r\n\r\n");
-    assert_eq!(
-        (found.status, found.version, found.ends),
-        (200, 11, Ends::Close)
-    );
+    assert_eq!((found.status, found.version, found.ends), (200, 11, Ends::Close));
     assert_eq!(head("HTTP/1.1 204\r\n\r\n").status, 204);
     let reason = head("HTTP/1.1 404 \r\n\r\n").reason;
     assert_eq!(reason.start, reason.end);
@@ -60,10 +47,7 @@ fn a_malformed_status_line_is_refused() {
     let bare = "line feed without carriage return";
     assert_eq!(fault("HTTP/1.1 200 OK\n\n"), bare);
     assert_eq!(fault("HTTP/1.1 200 OK\r\nA: b\n\r\n"), bare);
-    assert_eq!(
-        fault("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n"),
-        "malformed header name"
-    );
+    assert_eq!(fault("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n"), "malformed header name");
 }
 
 #[test]
@@ -89,26 +73,11 @@ fn doubtful_framing_is_refused() {
         let field = format!("Content-Length: {length}\r\n");
         assert_eq!(why(&field), "malformed Content-Length", "{length:?}");
     }
-    assert_eq!(
-        why("Content-Length: 5\r\nContent-Length: 6\r\n"),
-        "differing Content-Length values"
-    );
-    assert_eq!(
-        why("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
-        "Content-Length with Transfer-Encoding"
-    );
-    assert_eq!(
-        why("Transfer-Encoding: gzip, chunked\r\n"),
-        "unknown transfer coding"
-    );
-    assert_eq!(
-        why("Transfer-Encoding: identity\r\n"),
-        "unknown transfer coding"
-    );
-    assert_eq!(
-        why("Transfer-Encoding: chunked, chunked\r\n"),
-        "chunked is not the last transfer coding"
-    );
+    assert_eq!(why("Content-Length: 5\r\nContent-Length: 6\r\n"), "differing Content-Length values");
+    assert_eq!(why("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), "Content-Length with Transfer-Encoding");
+    assert_eq!(why("Transfer-Encoding: gzip, chunked\r\n"), "unknown transfer coding");
+    assert_eq!(why("Transfer-Encoding: identity\r\n"), "unknown transfer coding");
+    assert_eq!(why("Transfer-Encoding: chunked, chunked\r\n"), "chunked is not the last transfer coding");
     assert_eq!(
         fault("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
         "Transfer-Encoding in an HTTP/1.0 answer"
@@ -119,17 +88,11 @@ fn doubtful_framing_is_refused() {
 fn connections_persist_as_agreed() {
     let keeps = |text: &str| head(text).keep_alive;
     assert!(keeps("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"));
-    assert!(!keeps(
-        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: x, Close\r\n\r\n"
-    ));
+    assert!(!keeps("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: x, Close\r\n\r\n"));
     assert!(!keeps("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n"));
-    assert!(keeps(
-        "HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: Keep-Alive\r\n\r\n"
-    ));
+    assert!(keeps("HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: Keep-Alive\r\n\r\n"));
     assert!(!keeps("HTTP/1.1 200 OK\r\n\r\n"));
-    assert!(!keeps(
-        "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n"
-    ));
+    assert!(!keeps("HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n"));
 }
 
 #[test]
@@ -157,13 +120,7 @@ fn splits_change_nothing() {
         let mut table = NO_FIELDS;
         let mut found = Ok(None);
         for end in 1..=text.len() {
-            found = parse(
-                &text[..end],
-                Asked::Other,
-                (4096, 50),
-                &mut progress,
-                &mut table,
-            );
+            found = parse(&text[..end], Asked::Other, (4096, 50), &mut progress, &mut table);
             if found != Ok(None) {
                 break;
             }

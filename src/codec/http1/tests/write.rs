@@ -32,12 +32,7 @@ fn a_plain_head_is_what_its_parts_are() {
     let date = |out: &mut Vec<u8>| date(out, &mut DateCache::new(), 784_111_777);
     let now = *DateCache::new().get(784_111_777);
     for (keep_alive, version) in [(true, 11), (true, 10), (false, 11), (false, 10)] {
-        for (kind, length) in [
-            (Kind::Text, 0),
-            (Kind::Text, 14),
-            (Kind::Json, 0),
-            (Kind::Json, 16384),
-        ] {
+        for (kind, length) in [(Kind::Text, 0), (Kind::Text, 14), (Kind::Json, 0), (Kind::Json, 16384)] {
             let parts = written(|out| {
                 start(out, 200);
                 if length > 0 {
@@ -48,10 +43,7 @@ fn a_plain_head_is_what_its_parts_are() {
                 connection(out, keep_alive, version);
                 finish(out);
             });
-            let persists = Persistence {
-                keep_alive,
-                version,
-            };
+            let persists = Persistence { keep_alive, version };
             let whole = written(|out| plain(out, kind, length as usize, persists, &now));
             assert_eq!(whole, parts);
         }
@@ -62,10 +54,7 @@ fn a_plain_head_is_what_its_parts_are() {
 fn status_lines_have_the_registered_phrase_preformatted_or_not() {
     for code in 100..=999 {
         let line = written(|out| start(out, code));
-        assert_eq!(
-            line,
-            format!("HTTP/1.1 {code} {}\r\n", status::reason(code))
-        );
+        assert_eq!(line, format!("HTTP/1.1 {code} {}\r\n", status::reason(code)));
     }
 }
 
@@ -73,10 +62,7 @@ fn status_lines_have_the_registered_phrase_preformatted_or_not() {
 fn values_that_would_split_the_response_are_refused() {
     for value in ["a\r\nSet-Cookie: b", "a\r", "\n", "a\0b"] {
         let mut out = b"before".to_vec();
-        assert_eq!(
-            field(&mut out, b"X", value.as_bytes()),
-            Err(BadField::Value)
-        );
+        assert_eq!(field(&mut out, b"X", value.as_bytes()), Err(BadField::Value));
         assert_eq!(out, b"before");
     }
     assert_eq!(written(|out| field(out, b"X", b"").unwrap()), "X: \r\n");
@@ -85,39 +71,21 @@ fn values_that_would_split_the_response_are_refused() {
 #[test]
 fn names_that_are_no_token_are_refused() {
     for name in ["", "a b", "a:", "a\r\nb", "a\0", "\u{e9}"] {
-        assert_eq!(
-            field(&mut Vec::new(), name.as_bytes(), b"v"),
-            Err(BadField::Name)
-        );
+        assert_eq!(field(&mut Vec::new(), name.as_bytes(), b"v"), Err(BadField::Name));
     }
 }
 
 #[test]
 fn connection_is_named_only_where_the_version_implies_otherwise() {
     assert_eq!(written(|out| connection(out, true, 11)), "");
-    assert_eq!(
-        written(|out| connection(out, true, 10)),
-        "Connection: keep-alive\r\n"
-    );
-    assert_eq!(
-        written(|out| connection(out, false, 11)),
-        "Connection: close\r\n"
-    );
-    assert_eq!(
-        written(|out| connection(out, false, 10)),
-        "Connection: close\r\n"
-    );
+    assert_eq!(written(|out| connection(out, true, 10)), "Connection: keep-alive\r\n");
+    assert_eq!(written(|out| connection(out, false, 11)), "Connection: close\r\n");
+    assert_eq!(written(|out| connection(out, false, 10)), "Connection: close\r\n");
 }
 
 #[test]
 fn bodies_are_allowed_but_for_1xx_204_and_304() {
-    for (code, allowed) in [
-        (100, false),
-        (199, false),
-        (200, true),
-        (204, false),
-        (205, true),
-    ] {
+    for (code, allowed) in [(100, false), (199, false), (200, true), (204, false), (205, true)] {
         assert_eq!(body_allowed(code), allowed);
     }
     assert!(!body_allowed(304) && body_allowed(404));
@@ -126,10 +94,7 @@ fn bodies_are_allowed_but_for_1xx_204_and_304() {
 #[test]
 fn chunks_have_their_size_in_hexadecimal() {
     for size in [1, 9, 10, 15, 16, 255, 256, 0xabcdef, usize::MAX] {
-        assert_eq!(
-            written(|out| chunk_prefix(out, size)),
-            format!("{size:x}\r\n")
-        );
+        assert_eq!(written(|out| chunk_prefix(out, size)), format!("{size:x}\r\n"));
     }
     assert_eq!(written(|out| chunk(out, b"hello")), "5\r\nhello\r\n");
 }
@@ -149,14 +114,7 @@ fn chunked_and_content_length_are_spelled_right() {
 #[test]
 fn error_answers_are_whole() {
     let mut out = b"earlier ".to_vec();
-    let body = simple(
-        &mut out,
-        400,
-        "bad Host",
-        false,
-        11,
-        (&mut DateCache::new(), 0),
-    );
+    let body = simple(&mut out, 400, "bad Host", false, 11, (&mut DateCache::new(), 0));
     let text = String::from_utf8(out).unwrap();
     assert_eq!(
         text,
@@ -182,21 +140,14 @@ fn answers_that_have_no_body_get_none() {
 #[test]
 fn a_head_with_a_handlers_fields_adds_what_they_leave_out() {
     let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
-    let persists = Persistence {
-        keep_alive: false,
-        version: 11,
-    };
+    let persists = Persistence { keep_alive: false, version: 11 };
     let text = written(|out| {
         out.extend_from_slice(b"before|");
         let mut head = ResponseHead::begin(out, 201);
         head.own(b"A", b"b");
         head.lines(b"C: d\r\n", Seen::default());
         head.end(Some(b"text/plain"), Framing::Length(3), persists, date);
-        let seen = Seen {
-            content_type: true,
-            date: true,
-            ..Seen::default()
-        };
+        let seen = Seen { content_type: true, date: true, ..Seen::default() };
         let mut head = ResponseHead::begin(out, 200);
         head.lines(b"Content-Type: x/y\r\nDate: now\r\n", seen);
         head.end(Some(b"text/plain"), Framing::Chunked, persists, date);

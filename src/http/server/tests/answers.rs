@@ -14,11 +14,7 @@ const HEAD: &[u8] = b"HEAD /wait HTTP/1.1\r\nHost: a\r\n\r\n";
 const OLD: &[u8] = b"GET /wait HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
 
 fn respond(pair: &mut Pair, id: RequestId, status: u16, kind: Kind<'_>, body: &[u8]) -> Responded {
-    let response = Response {
-        status,
-        kind,
-        body: Body::Bytes(body),
-    };
+    let response = Response { status, kind, body: Body::Bytes(body) };
     pair.server.respond(id, response, pair.clock)
 }
 
@@ -29,11 +25,7 @@ fn what_was_set_before_goes_out_with_the_answer() {
     let draft = pair.server.draft(id).expect("open");
     draft.set(b"X-One", b"1").unwrap();
     draft.set(b"Date", b"today").unwrap();
-    pair.server
-        .draft(id)
-        .expect("the same")
-        .add(b"X-One", b"2")
-        .unwrap();
+    pair.server.draft(id).expect("the same").add(b"X-One", b"2").unwrap();
     respond(&mut pair, id, 201, Kind::Json, b"{}");
     pair.server.end(id, End::Kept);
     pair.run();
@@ -50,11 +42,7 @@ fn what_was_set_before_goes_out_with_the_answer() {
 fn a_field_may_end_the_connection() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server
-        .draft(id)
-        .unwrap()
-        .set(b"Connection", b"close")
-        .unwrap();
+    pair.server.draft(id).unwrap().set(b"Connection", b"close").unwrap();
     pair.answer_first(b"x");
     assert_eq!(pair.got(number).matches("Connection: close").count(), 1);
     assert!(pair.lingers(number));
@@ -87,11 +75,7 @@ fn bodies_are_left_out_where_there_are_none() {
     }
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, HEAD);
-    pair.server
-        .draft(id)
-        .unwrap()
-        .set(b"Content-Length", b"77")
-        .unwrap();
+    pair.server.draft(id).unwrap().set(b"Content-Length", b"77").unwrap();
     respond(&mut pair, id, 200, Kind::Text, b"");
     pair.server.end(id, End::Kept);
     pair.run();
@@ -101,11 +85,7 @@ fn bodies_are_left_out_where_there_are_none() {
 #[test]
 fn pieces_are_framed_as_the_version_allows() {
     for (request, pieces, expected) in [
-        (
-            &get("/wait")[..],
-            Pieces::Chunked,
-            "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
-        ),
+        (&get("/wait")[..], Pieces::Chunked, "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
         (OLD, Pieces::UntilClose, "abc"),
         (HEAD, Pieces::None, ""),
     ] {
@@ -116,14 +96,9 @@ fn pieces_are_framed_as_the_version_allows() {
         assert_eq!(pair.server.start(id, 200, Kind::None, pair.clock), None);
         pair.server.chunk(id, b"ab").expect("begun");
         pair.run();
-        assert!(
-            pair.got(number).contains("Content-Type: a/b\r\n"),
-            "flushed"
-        );
+        assert!(pair.got(number).contains("Content-Type: a/b\r\n"), "flushed");
         pair.server.chunk(id, b"c").expect("begun");
-        pair.server
-            .chunk(id, b"")
-            .expect("an empty one ends nothing");
+        pair.server.chunk(id, b"").expect("an empty one ends nothing");
         pair.server.finish(id, b"").expect("begun");
         assert_eq!(pair.server.chunk(id, b"d"), None);
         pair.server.end(id, End::Kept);
@@ -139,11 +114,7 @@ fn pieces_are_framed_as_the_version_allows() {
 fn pieces_of_a_set_length_go_out_as_they_are() {
     let mut pair = Pair::new();
     let (number, id) = waits(&mut pair, OLD);
-    pair.server
-        .draft(id)
-        .unwrap()
-        .set(b"Content-Length", b"2")
-        .unwrap();
+    pair.server.draft(id).unwrap().set(b"Content-Length", b"2").unwrap();
     let started = pair.server.start(id, 200, Kind::None, pair.clock);
     assert_eq!(started, Some(Pieces::Length(2)));
     pair.server.chunk(id, b"ab");
@@ -174,10 +145,7 @@ fn an_answer_that_is_not_finished_closes_the_connection() {
     pair.server.chunk(id, b"a");
     pair.server.end(id, End::Cut);
     pair.run();
-    assert!(
-        pair.got(number).ends_with("1\r\na\r\n"),
-        "what came before goes out"
-    );
+    assert!(pair.got(number).ends_with("1\r\na\r\n"), "what came before goes out");
     assert!(pair.is_closed(number));
 }
 
@@ -210,10 +178,7 @@ fn a_long_body_is_sent_from_where_it_is() {
     pair.run();
     text += &pair.got(number);
     assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
-    assert_eq!(
-        pair.log.iter().filter(|line| *line == "Writable").count(),
-        waits
-    );
+    assert_eq!(pair.log.iter().filter(|line| *line == "Writable").count(), waits);
 }
 
 #[test]
@@ -266,10 +231,7 @@ fn one_that_pipelines_without_end_gives_way() {
         pair.server.ready(id, events, pair.clock);
     }
     pair.run();
-    assert_eq!(
-        pair.log.iter().position(|line| line == "GET /len/1"),
-        Some(64)
-    );
+    assert_eq!(pair.log.iter().position(|line| line == "GET /len/1"), Some(64));
     while pair.log.len() < 201 {
         pair.events(one);
     }
@@ -284,15 +246,8 @@ fn one_body_stands_in_many_queues() {
     for _ in 0..3 {
         let (number, id) = waits(&mut pair, &get("/wait"));
         pair.take(number, 100);
-        let response = Response {
-            status: 200,
-            kind: Kind::Given(b"a/b"),
-            body: Body::Shared(body.clone()),
-        };
-        assert_eq!(
-            pair.server.respond(id, response, pair.clock),
-            Responded::Done
-        );
+        let response = Response { status: 200, kind: Kind::Given(b"a/b"), body: Body::Shared(body.clone()) };
+        assert_eq!(pair.server.respond(id, response, pair.clock), Responded::Done);
         pair.server.end(id, End::Kept);
         numbers.push(number);
     }
@@ -327,11 +282,7 @@ fn ranges_of_files_go_out_behind_their_heads() {
     assert!(answers(text.as_bytes(), &[]) == [(206, file[1000..651_000].to_vec())]);
 
     let (number, id) = waits(&mut pair, &get("/wait"));
-    pair.server
-        .draft(id)
-        .unwrap()
-        .set(b"Content-Length", b"10")
-        .unwrap();
+    pair.server.draft(id).unwrap().set(b"Content-Length", b"10").unwrap();
     pair.server.start(id, 200, Kind::None, pair.clock);
     assert!(pair.server.push_file(id, file, 699_995, 10));
     let mut taken = 0;
@@ -360,11 +311,7 @@ fn what_was_sent_is_counted_behind_the_head() {
     pair.take(number, 10_000);
     assert_eq!(pair.server.sent(id, Count::Sent), 5000);
     pair.send(number, &get("/"));
-    assert_eq!(
-        pair.server.sent(id, Count::Sent),
-        0,
-        "that of another request"
-    );
+    assert_eq!(pair.server.sent(id, Count::Sent), 0, "that of another request");
 }
 
 #[test]
@@ -394,8 +341,5 @@ fn what_a_handler_has_done_only_grows() {
     respond(&mut pair, id, 200, Kind::Text, b"");
     assert!(!pair.server.touch(id, Intent::Set));
     assert!(pair.server.is_answered(id));
-    assert_eq!(
-        respond(&mut pair, id, 200, Kind::Text, b""),
-        Responded::Late
-    );
+    assert_eq!(respond(&mut pair, id, 200, Kind::Text, b""), Responded::Late);
 }

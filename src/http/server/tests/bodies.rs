@@ -3,8 +3,7 @@
 use super::*;
 
 fn chunked(path: &str, chunks: &[&[u8]], end: &str) -> Vec<u8> {
-    let mut all = format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-        .into_bytes();
+    let mut all = format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
     for chunk in chunks {
         crate::codec::http1::write::chunk(&mut all, chunk);
     }
@@ -38,10 +37,7 @@ fn a_body_that_comes_later_is_waited_for() {
     }
     let text = pair.got(number);
     assert!(answers(text.as_bytes(), &[]) == [(200, body)]);
-    assert_eq!(
-        pair.log.iter().filter(|line| *line == "Readable").count(),
-        6
-    );
+    assert_eq!(pair.log.iter().filter(|line| *line == "Readable").count(), 6);
 }
 
 #[test]
@@ -60,11 +56,7 @@ fn chunks_are_put_together_with_their_trailers() {
     assert_eq!((read, body.len()), (Read::End, 0));
     pair.answer_first(b"x");
     assert!(pair.got(number).ends_with('/'));
-    assert_eq!(
-        pair.server.trailers(id),
-        b"",
-        "the next request has its own"
-    );
+    assert_eq!(pair.server.trailers(id), b"", "the next request has its own");
 }
 
 #[test]
@@ -90,10 +82,7 @@ fn pieces_are_given_as_they_come() {
 fn a_body_over_the_limit_is_refused_before_it_has_come() {
     let mut pair = Pair::new();
     let number = pair.connect();
-    pair.send(
-        number,
-        b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n",
-    );
+    pair.send(number, b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n");
     let (id, mut out) = (pair.waiting[0], Vec::new());
     let Read::Refused(reject) = pair.server.read_body(id, 100, How::Whole, &mut out) else {
         panic!("taken");
@@ -123,8 +112,7 @@ fn broken_chunks_are_refused() {
     assert!(pair.lingers(number), "in a body that nobody read");
 }
 
-const EXPECTS: &[u8] =
-    b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+const EXPECTS: &[u8] = b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
 
 #[test]
 fn a_client_is_told_to_go_on_when_its_body_is_asked_for() {
@@ -172,10 +160,7 @@ fn an_unread_body_is_skipped_as_it_comes() {
 fn too_much_of_an_unread_body_closes_the_connection() {
     let mut pair = Pair::new();
     let number = pair.connect();
-    pair.send(
-        number,
-        b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n",
-    );
+    pair.send(number, b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n");
     assert!(pair.got(number).contains("Connection: close"));
     assert!(pair.lingers(number));
     let number = pair.connect();
@@ -194,10 +179,7 @@ fn too_much_of_an_unread_body_closes_the_connection() {
 fn a_refused_upload_can_still_read_its_answer() {
     let mut pair = Pair::new();
     let number = pair.connect();
-    pair.send(
-        number,
-        b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n",
-    );
+    pair.send(number, b"POST /skip HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
     for _ in 0..20 {
         pair.send(number, &pattern(50_000));
         assert!(pair.lingers(number));

@@ -49,19 +49,13 @@ fn a_connection_is_handed_over_with_what_it_has() {
     assert!(pair.server.hand_over(id).is_none());
     pair.run();
     assert_eq!(pair.log.len(), 2);
-    let adopted = pair
-        .server
-        .adopt(handed.transport, b"GET /len/2", b"before|")
-        .expect("a name");
+    let adopted = pair.server.adopt(handed.transport, b"GET /len/2", b"before|").expect("a name");
     pair.wires[number].0 = adopted;
     pair.run();
     pair.wires[number].1.take_all();
     pair.send(number, b" HTTP/1.1\r\nHost: a\r\n\r\n");
     let text = pair.got(number);
-    assert!(
-        text.starts_with("before|HTTP/1.1 200") && text.ends_with("ab"),
-        "{text}"
-    );
+    assert!(text.starts_with("before|HTTP/1.1 200") && text.ends_with("ab"), "{text}");
 }
 
 #[test]
@@ -151,10 +145,7 @@ fn a_name_from_the_past_changes_nothing() {
     assert_ne!(old, current);
     let server = &mut pair.server;
     let mut out = Vec::new();
-    assert_eq!(
-        server.respond(old, Response::text(b"y"), pair.clock),
-        Responded::Late
-    );
+    assert_eq!(server.respond(old, Response::text(b"y"), pair.clock), Responded::Late);
     assert_eq!(server.start(old, 200, Kind::Text, pair.clock), None);
     assert_eq!(server.chunk(old, b"y"), None);
     assert_eq!(server.finish(old, b""), None);
@@ -187,15 +178,8 @@ fn events_of_a_connection_that_left_are_nobodys() {
     let old = pair.wires[number].0;
     pair.end(number);
     let other = pair.connect();
-    assert_eq!(
-        old.slot(),
-        pair.wires[other].0.slot(),
-        "the slot is used again"
-    );
-    let events = Readiness {
-        read: true,
-        ..Readiness::default()
-    };
+    assert_eq!(old.slot(), pair.wires[other].0.slot(), "the slot is used again");
+    let events = Readiness { read: true, ..Readiness::default() };
     pair.server.ready(old, events, pair.clock);
     assert_eq!(pair.server.due(), 0);
     assert_eq!(ConnectionId::from_number(old.number()), Some(old));

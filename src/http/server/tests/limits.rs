@@ -158,10 +158,7 @@ fn a_handler_learns_that_its_peer_reads_nothing() {
 
 #[test]
 fn the_last_request_of_a_connection_says_so() {
-    let mut pair = Pair::with(Settings {
-        requests: Some(2),
-        ..Settings::default()
-    });
+    let mut pair = Pair::with(Settings { requests: Some(2), ..Settings::default() });
     let number = pair.connect();
     pair.send(number, &get("/"));
     assert!(!pair.got(number).contains("Connection"));
@@ -174,10 +171,7 @@ fn the_last_request_of_a_connection_says_so() {
 
 #[test]
 fn a_server_is_full_until_a_connection_leaves() {
-    let mut pair = Pair::with(Settings {
-        connections: 2,
-        ..Settings::default()
-    });
+    let mut pair = Pair::with(Settings { connections: 2, ..Settings::default() });
     let number = pair.connect();
     assert!(!pair.server.is_full());
     pair.connect();

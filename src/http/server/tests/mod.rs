@@ -37,14 +37,9 @@ enum Act {
 
 fn routes() -> Rc<RefCell<Routes>> {
     let mut routes = Routes::default();
-    for (method, path) in [
-        ("GET", "/"),
-        ("GET", "/wait"),
-        ("POST", "/wait"),
-        ("GET", "/len/:n"),
-        ("POST", "/echo"),
-        ("POST", "/skip"),
-    ] {
+    for (method, path) in
+        [("GET", "/"), ("GET", "/wait"), ("POST", "/wait"), ("GET", "/len/:n"), ("POST", "/echo"), ("POST", "/skip")]
+    {
         routes.add(method.as_bytes(), path).unwrap();
     }
     Rc::new(RefCell::new(routes))
@@ -59,10 +54,7 @@ impl Pair {
         Pair {
             server: Server::new(settings, routes()),
             wires: Vec::new(),
-            clock: Clock {
-                now: 1000 * SECOND,
-                unix: 784_111_777,
-            },
+            clock: Clock { now: 1000 * SECOND, unix: 784_111_777 },
             waiting: Vec::new(),
             log: Vec::new(),
         }
@@ -183,10 +175,7 @@ impl Pair {
         let responded = self.server.respond(id, Response::text(text), self.clock);
         if let Responded::Rest(mut taken) = responded {
             while self.server.send(id, text, &mut taken) == Sending::Pending {
-                let number = self
-                    .wires
-                    .iter()
-                    .position(|(one, _)| one.slot() == id.slot());
+                let number = self.wires.iter().position(|(one, _)| one.slot() == id.slot());
                 self.wires[number.unwrap()].1.take(10_000);
             }
         }
@@ -228,8 +217,7 @@ fn get(path: &str) -> Vec<u8> {
 
 fn post(path: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let mut all =
-        format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    let mut all = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n").into_bytes();
     all.extend_from_slice(body);
     all
 }

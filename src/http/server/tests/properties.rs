@@ -20,10 +20,7 @@ fn request() -> impl Strategy<Value = Sent> {
         (0usize..40_000).prop_map(Sent::Get),
         (0usize..100).prop_map(Sent::Head),
         bytes().prop_map(Sent::Echo),
-        (
-            prop::collection::vec(prop::collection::vec(any::<u8>(), 1..500), 0..4),
-            any::<bool>()
-        )
+        (prop::collection::vec(prop::collection::vec(any::<u8>(), 1..500), 0..4), any::<bool>())
             .prop_map(|(chunks, trailer)| Sent::Chunked(chunks, trailer)),
         (0usize..5000).prop_map(Sent::Skipped),
         bytes().prop_map(Sent::Expected),
@@ -46,20 +43,15 @@ fn written(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
             for chunk in chunks {
                 crate::codec::http1::write::chunk(&mut all, chunk);
             }
-            all.extend_from_slice(if *trailer {
-                b"0\r\nA: b\r\n\r\n"
-            } else {
-                b"0\r\n\r\n"
-            });
+            all.extend_from_slice(if *trailer { b"0\r\nA: b\r\n\r\n" } else { b"0\r\n\r\n" });
             (all, chunks.concat())
         }
         Sent::Skipped(length) => (post("/skip", &pattern(*length)), b"/skip".to_vec()),
         Sent::Expected(body) => {
             let length = body.len();
-            let mut all = format!(
-                "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
-            )
-            .into_bytes();
+            let mut all =
+                format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n")
+                    .into_bytes();
             all.extend_from_slice(body);
             (all, body.clone())
         }

@@ -34,10 +34,7 @@ fn pipelined_requests_are_answered_in_order_and_at_once() {
     let before = pair.wires[number].1.calls();
     pair.send(number, &all);
     let text = pair.got(number);
-    let bodies: Vec<_> = answers(text.as_bytes(), &[])
-        .into_iter()
-        .map(|one| one.1)
-        .collect();
+    let bodies: Vec<_> = answers(text.as_bytes(), &[]).into_iter().map(|one| one.1).collect();
     assert_eq!(bodies, [pattern(1), pattern(2), pattern(3)]);
     assert_eq!(pair.wires[number].1.calls() - before, 2);
 }
@@ -48,19 +45,13 @@ fn a_request_behind_one_that_waits_is_not_begun() {
     let number = pair.connect();
     pair.send(number, &[get("/"), get("/wait"), get("/len/1")].concat());
     assert_eq!(pair.log, ["GET /", "GET /wait"]);
-    assert!(
-        pair.got(number).ends_with("\r\n\r\n/"),
-        "flushed before the wait"
-    );
+    assert!(pair.got(number).ends_with("\r\n\r\n/"), "flushed before the wait");
     let other = pair.connect();
     pair.send(other, &get("/"));
     assert!(pair.got(other).ends_with('/'), "another connection goes on");
     pair.answer_first(b"late");
     let text = pair.got(number);
-    let bodies: Vec<_> = answers(text.as_bytes(), &[])
-        .into_iter()
-        .map(|one| one.1)
-        .collect();
+    let bodies: Vec<_> = answers(text.as_bytes(), &[]).into_iter().map(|one| one.1).collect();
     assert_eq!(bodies, [b"late".to_vec(), pattern(1)]);
 }
 
@@ -70,22 +61,14 @@ fn what_is_malformed_is_refused_behind_the_answers_before_it() {
         (&b"GET / HTTP/1.1\r\n\r\n"[..], 400),
         (b"GET / HTTP/9.9\r\n\r\n", 505),
         (b"GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", 417),
-        (
-            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n",
-            501,
-        ),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n", 501),
         (b"\r\n\r\n\r\n", 400),
     ] {
         let mut pair = Pair::new();
         let text = pair.exchange(&[&get("/")[..], bytes].concat());
         let found = answers(text.as_bytes(), &[]);
         let statuses: Vec<_> = found.iter().map(|one| one.0).collect();
-        assert_eq!(
-            statuses,
-            [200, status],
-            "{}",
-            String::from_utf8_lossy(bytes)
-        );
+        assert_eq!(statuses, [200, status], "{}", String::from_utf8_lossy(bytes));
         assert!(text.contains("Connection: close\r\n"));
         assert!(pair.lingers(0));
         pair.end(0);
@@ -110,10 +93,7 @@ fn a_refusal_has_a_body_unless_the_request_is_known_to_be_head() {
     assert!(text.starts_with("HTTP/1.1 400 "), "{text}");
     assert!(text.ends_with("\r\n\r\n"), "{text}");
     let text = pair.exchange(b"GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(
-        text.ends_with("malformed percent-encoding in the path\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("malformed percent-encoding in the path\n"), "{text}");
     let text = pair.exchange(b"HEAD / HTTP/1.1\r\n\r\n");
     assert!(text.ends_with("Host is missing\n"), "{text}");
 }
@@ -122,22 +102,10 @@ fn a_refusal_has_a_body_unless_the_request_is_known_to_be_head() {
 fn the_connection_persists_as_the_client_asks() {
     for (head, persists, says) in [
         ("HTTP/1.1\r\nHost: a\r\n", true, None),
-        (
-            "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n",
-            false,
-            Some("close"),
-        ),
-        (
-            "HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n",
-            false,
-            Some("close"),
-        ),
+        ("HTTP/1.1\r\nHost: a\r\nConnection: close\r\n", false, Some("close")),
+        ("HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n", false, Some("close")),
         ("HTTP/1.0\r\n", false, Some("close")),
-        (
-            "HTTP/1.0\r\nConnection: keep-alive\r\n",
-            true,
-            Some("keep-alive"),
-        ),
+        ("HTTP/1.0\r\nConnection: keep-alive\r\n", true, Some("keep-alive")),
     ] {
         let mut pair = Pair::new();
         let text = pair.exchange(format!("GET / {head}\r\n").as_bytes());

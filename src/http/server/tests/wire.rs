@@ -34,10 +34,7 @@ pub(super) struct Wire(Rc<RefCell<State>>);
 pub(super) struct Pipe(Rc<RefCell<State>>);
 
 pub(super) fn pair() -> (Wire, Pipe) {
-    let state = State {
-        readable: true,
-        ..State::default()
-    };
+    let state = State { readable: true, ..State::default() };
     let state = Rc::new(RefCell::new(state));
     (Wire(state.clone()), Pipe(state))
 }
@@ -149,12 +146,7 @@ impl Sink for Pipe {
         let all: Vec<u8> = pieces.iter().flat_map(|one| one.iter().copied()).collect();
         self.put(&all)
     }
-    fn send_file(
-        &mut self,
-        file: &Rc<Vec<u8>>,
-        offset: u64,
-        count: usize,
-    ) -> io::Result<Moved<usize>> {
+    fn send_file(&mut self, file: &Rc<Vec<u8>>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
         let rest = &file[file.len().min(offset as usize)..];
         self.put(&rest[..count.min(rest.len())])
     }
