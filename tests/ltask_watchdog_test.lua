@@ -96,7 +96,7 @@ for name, config in pairs {
       }, worker)
       local id = child:expect "^id\t(%d+)$"
       child:expect("^%[.*%(" .. id .. " spinner%).* has not paused")
-      child:expect "spinner%.lua:[5-9]"
+      child:expect "spinner%.lua:[15-9][01]?:"
       kit.go(dir)
       child:expect("^%[.*%(" .. id .. " spinner%).* has paused again")
       t.write(dir .. "/over", "")

@@ -2,16 +2,15 @@
 
 use super::library::Library;
 use super::message::ServiceId;
-use super::service::Service;
+use super::progress::Progress;
+use super::scheduler::worker_number;
+use super::service::{Body, Service, System};
 use super::statistics::Statistics;
-use super::system::System;
-use super::watch;
+use crate::event::clock::monotonic_nanos;
 use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then};
 use crate::task::Tasks;
 use std::sync::Arc;
-
-/// See the file's head.
-pub(crate) type Body = Vm<Service>;
+use std::sync::atomic::Ordering;
 
 /// How a slice ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,10 +29,10 @@ impl Vm<Service> {
         let statistics = Arc::new(Statistics::default());
         statistics.set_label(label);
         let service = Service::new(system.clone(), id, statistics.clone());
-        let mut body = Vm::for_service(service, watch::interrupted)
-            .ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        system.services.prepare.iter().try_for_each(|step| body.run(*step))?;
-        system.slots().describe(id, statistics);
+        let mut body =
+            Vm::for_service(service, interrupted).ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
+        system.preparation.steps.iter().try_for_each(|step| body.run(*step))?;
+        system.registry.describe(id, statistics);
         Ok(body)
     }
 
@@ -50,7 +49,7 @@ impl Vm<Service> {
     /// Runs one slice. `step` is what the main function is resumed with, if anything. A panic does not leave it:
     /// the service has failed then.
     pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
-        self.running_place = self.place;
+        self.slice_affinity = self.affinity;
         // Nothing is being unpacked any more.
         self.library.reading.clear();
         match self.resume(step) {
@@ -83,10 +82,19 @@ impl Vm<Service> {
         self.system().log_text(self.id, &text);
     }
 
-    /// Copies the figures that others may ask for to the statistics, after a slice of so many nanoseconds.
-    pub(crate) fn account(&mut self, nanos: u64) {
+    /// Runs a slice that `progress` shows and the statistics count; `began` is the present time. Returns when it ended, or
+    /// None when the service is to end then.
+    #[inline]
+    pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
+        self.began = began;
+        progress.begin(self.id);
+        let outcome = self.run_slice(None);
+        progress.end();
+        let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
-        self.statistics.add_slice(nanos, used, peak);
+        self.statistics.add_slice(ended - began, used, peak);
+        let goes_on = outcome == Outcome::Yielded && !self.statistics.condemned.load(Ordering::Relaxed);
+        goes_on.then_some(ended)
     }
 
     /// Ends the service: pending `<close>` variables and finalizers run.
@@ -120,6 +128,33 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     // The main function's own error was logged already; one of a `__close` is of no interest.
     Ok(Next::call(1, then(|_: &mut Call<'_>, _: Called| Ok(())), 0))
 });
+
+/// Runs between two instructions of a service that was interrupted.
+fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
+    let is_quitting = |service: &mut Service| service.system().is_quitting();
+    if call.data::<Service>().is_some_and(is_quitting) {
+        return Err(Fault::message("the system has ended"));
+    }
+    let traceback = call.traceback(0);
+    if let (Some(traceback), Some(service)) = (traceback, call.data::<Service>()) {
+        log_position(service, &traceback);
+    }
+    Ok(())
+}
+
+fn log_position(service: &Service, traceback: &str) {
+    let system = service.system();
+    let own = Progress::own();
+    let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
+    // On a thread of its own a slice is mostly waiting.
+    let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
+    let seconds = (monotonic_nanos() - since.max(service.began)) as f64 / 1e9;
+    let (id, label) = (service.id, service.statistics.label());
+    system.log_text(id, &format!("service {id} ({label}) has not paused for {seconds:.1} s; {traceback}"));
+    if let Some(progress) = progress {
+        progress.set_reported();
+    }
+}
 
 #[cfg(test)]
 #[path = "service_tests.rs"]

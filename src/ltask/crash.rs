@@ -4,8 +4,8 @@
 //! The handler only reads atomics and writes to a descriptor that was opened before; one system per
 //! process has a crash log, the first that asks for one.
 
-use super::system::System;
-use super::watch::Watch;
+use super::progress::Progress;
+use super::service::System;
 use std::fs::File;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::raw::c_int;
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 
 static FILE: AtomicI32 = AtomicI32::new(-1);
-static WATCHES: AtomicPtr<Watch> = AtomicPtr::new(std::ptr::null_mut());
+static PROGRESS: AtomicPtr<Progress> = AtomicPtr::new(std::ptr::null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Opens the crash log, if the system is configured to have one. The error is a message.
-pub(crate) fn watch(system: &Arc<System>) -> Result<(), String> {
+pub(crate) fn install(system: &Arc<System>) -> Result<(), String> {
     let Some(path) = &system.config.crashlog else {
         return Ok(());
     };
@@ -29,8 +29,8 @@ pub(crate) fn watch(system: &Arc<System>) -> Result<(), String> {
         return Ok(());
     }
     let _ = file.into_raw_fd();
-    COUNT.store(system.watches.len(), Ordering::SeqCst);
-    WATCHES.store(system.watches.as_ptr().cast_mut(), Ordering::SeqCst);
+    COUNT.store(system.progress.len(), Ordering::SeqCst);
+    PROGRESS.store(system.progress.as_ptr().cast_mut(), Ordering::SeqCst);
     for number in SIGNALS {
         // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe.
         unsafe {
@@ -44,10 +44,10 @@ pub(crate) fn watch(system: &Arc<System>) -> Result<(), String> {
 }
 
 /// The system goes: nothing of it is read any more.
-pub(crate) fn forget(system: &Arc<System>) {
-    let mine = system.watches.as_ptr().cast_mut();
+pub(crate) fn uninstall(system: &Arc<System>) {
+    let mine = system.progress.as_ptr().cast_mut();
     let null = std::ptr::null_mut();
-    if WATCHES.compare_exchange(mine, null, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+    if PROGRESS.compare_exchange(mine, null, Ordering::SeqCst, Ordering::SeqCst).is_err() {
         return;
     }
     for number in SIGNALS {
@@ -62,11 +62,11 @@ pub(crate) fn forget(system: &Arc<System>) {
 extern "C" fn on_signal(number: c_int) {
     write(b"signal ", number as u64);
     write(b"\n", u64::MAX);
-    let watches = WATCHES.load(Ordering::SeqCst);
+    let watches = PROGRESS.load(Ordering::SeqCst);
     if !watches.is_null() {
         for index in 0..COUNT.load(Ordering::SeqCst) {
-            // SAFETY: the system's watches are there until `forget`.
-            let (_, service) = unsafe { (*watches.add(index)).look() };
+            // SAFETY: the system's progress is there until `uninstall`.
+            let (_, service) = unsafe { (*watches.add(index)).slice() };
             if let Some(service) = service {
                 write(b"worker ", index as u64);
                 write(b": service ", service.into());

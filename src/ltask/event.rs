@@ -2,14 +2,13 @@
 //! the scheduler's own sleep. One descriptor (eventfd(2); a pipe elsewhere) that is readable when a
 //! message came.
 //!
-//! A burst of messages costs one system call, however long the reader is busy with it: only who sets `rung`
+//! A burst of messages costs one system call, however long the reader is busy with it: only who sets `claimed`
 //! writes, and the mailbox clears it when the reader finds nothing in it. Both happen in the mailbox's lock,
-//! so a sender that finds it set has a message which the reader's next look will see. The reader empties the
-//! descriptor before it looks, and looks before it blocks.
+//! so a sender that finds it set has a message which the reader finds next. The reader empties the
+//! descriptor before it reads the mailbox, and reads that before it blocks.
 
-use super::mailbox::Bell;
-use super::watch::paused;
-use crate::event::pause::Pause;
+use super::mailbox::Waker;
+use crate::event::pause::{self, Pause};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::event::EventfdFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,25 +27,25 @@ pub(crate) struct Event {
     /// Where there is no eventfd: the pipe's other end.
     writer: Option<OwnedFd>,
     /// Since the mailbox was last found empty.
-    rung: AtomicBool,
+    claimed: AtomicBool,
     /// Since the descriptor was last emptied.
-    touched: AtomicBool,
+    woken: AtomicBool,
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waited {
-    /// The bell rang.
-    Rung,
+    /// It was woken.
+    Woken,
     /// The time was over.
-    Late,
+    TimedOut,
 }
 
 impl Event {
-    /// A new one, not rung.
+    /// A new one, not readable.
     pub(crate) fn new() -> io::Result<Arc<Event>> {
         let (reader, writer) = open()?;
-        Ok(Arc::new(Event { reader, writer, rung: AtomicBool::new(false), touched: AtomicBool::new(false) }))
+        Ok(Arc::new(Event { reader, writer, claimed: AtomicBool::new(false), woken: AtomicBool::new(false) }))
     }
 
     /// Its descriptor, for a selector.
@@ -55,36 +54,36 @@ impl Event {
     }
 
     /// Ends the present wait, or the next one: whether or not there is a message.
-    pub(crate) fn touch(&self) {
-        if !self.touched.swap(true, Ordering::SeqCst) {
-            self.ring();
+    pub(crate) fn wake(&self) {
+        if !self.woken.swap(true, Ordering::SeqCst) {
+            self.signal();
         }
     }
 
-    /// Makes the descriptor readable; by who claimed the bell.
-    pub(crate) fn ring(&self) {
+    /// Makes the descriptor readable; by who claimed it.
+    pub(crate) fn signal(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
         // A full counter or pipe is readable already.
         let _ = rustix::io::write(target, &one.to_ne_bytes());
     }
 
-    /// Takes what has rung, without blocking.
+    /// Takes all wake-ups, without blocking.
     pub(crate) fn take(&self) {
         let mut sink = [0u8; 64];
         // It does not block.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
-        // What was touched for was there before; a swap, so that the caller sees it.
-        self.touched.swap(false, Ordering::SeqCst);
+        // What it was woken for was there before; a swap, so that the caller sees it.
+        self.woken.swap(false, Ordering::SeqCst);
     }
 
-    /// Blocks until it rings, and takes that: true; or until a signal comes: false.
+    /// Blocks until it is woken, and takes that: true; or until a signal comes: false.
     pub(crate) fn wait_once(&self) -> bool {
-        let rung = self.poll(None);
-        if rung {
+        let woken = self.poll(None);
+        if woken {
             self.take();
         }
-        rung
+        woken
     }
 
     /// Whether it is readable, within `limit`; false also when a signal comes.
@@ -94,33 +93,33 @@ impl Event {
         poll(&mut entries, limit.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// Blocks until it rings, and takes that; or until `limit` is over. None waits for ever.
+    /// Blocks until it is woken, and takes that; or until `limit` is over. None waits for ever.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Waited {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            paused(Pause::Begins);
+            pause::tell(Pause::Begins);
             let is_readable = self.poll(left);
-            paused(Pause::Ends);
+            pause::tell(Pause::Ends);
             if is_readable {
                 self.take();
-                return Waited::Rung;
+                return Waited::Woken;
             }
             // Interrupted by a signal, or the time is over.
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Waited::Late;
+                return Waited::TimedOut;
             }
         }
     }
 }
 
-impl Bell for Arc<Event> {
+impl Waker for Arc<Event> {
     fn claim(&self) -> bool {
-        !self.rung.swap(true, Ordering::SeqCst)
+        !self.claimed.swap(true, Ordering::SeqCst)
     }
 
     fn arm(&self) {
-        self.rung.store(false, Ordering::SeqCst);
+        self.claimed.store(false, Ordering::SeqCst);
     }
 }
 
@@ -141,41 +140,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_of_a_burst_rings() {
+    fn only_the_first_of_a_burst_wakes() {
         let event = Event::new().unwrap();
         assert!(event.claim());
         assert!(!event.claim());
-        event.ring();
-        assert_eq!(event.wait(None), Waited::Rung);
+        event.signal();
+        assert_eq!(event.wait(None), Waited::Woken);
         assert!(!event.claim(), "the reader will look into its mailbox");
         event.arm();
         assert!(event.claim(), "it has, and found nothing");
     }
 
     #[test]
-    fn touches_ring_once_for_each_wait() {
+    fn wakes_count_once_for_each_wait() {
         let event = Event::new().unwrap();
         for _ in 0..2 {
-            event.touch();
-            event.touch();
-            assert_eq!(event.wait(None), Waited::Rung);
-            assert_eq!(event.wait(Some(Duration::ZERO)), Waited::Late);
+            event.wake();
+            event.wake();
+            assert_eq!(event.wait(None), Waited::Woken);
+            assert_eq!(event.wait(Some(Duration::ZERO)), Waited::TimedOut);
         }
     }
 
     #[test]
-    fn a_claimed_bell_can_be_touched() {
+    fn a_claimed_event_can_be_woken() {
         let event = Event::new().unwrap();
         assert!(event.claim());
-        event.touch();
-        assert_eq!(event.wait(None), Waited::Rung);
+        event.wake();
+        assert_eq!(event.wait(None), Waited::Woken);
     }
 
     #[test]
     fn a_wait_ends_by_its_limit_and_not_before() {
         let event = Event::new().unwrap();
         let begin = Instant::now();
-        assert_eq!(event.wait(Some(Duration::from_millis(20))), Waited::Late);
+        assert_eq!(event.wait(Some(Duration::from_millis(20))), Waited::TimedOut);
         assert!(begin.elapsed() >= Duration::from_millis(20));
     }
 
@@ -185,9 +184,9 @@ mod tests {
         let other = event.clone();
         let thread = std::thread::spawn(move || {
             assert!(other.claim());
-            other.ring();
+            other.signal();
         });
-        assert_eq!(event.wait(Some(Duration::from_secs(20))), Waited::Rung);
+        assert_eq!(event.wait(Some(Duration::from_secs(20))), Waited::Woken);
         thread.join().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 
 use super::log::Repetition;
 use super::message::{Payload, SYSTEM, ServiceId};
-use super::system::System;
+use super::service::System;
 use crate::lua::Light;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

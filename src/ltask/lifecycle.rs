@@ -4,14 +4,12 @@
 //! senders are told), what was unread and unanswered is noted for root, timers go, the VM is closed, and
 //! then root gets its signal. Root answers what was noted and frees the number.
 
-use super::body::Body;
-use super::mailbox::Place;
+use super::mailbox::Affinity;
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind};
-use super::service::Service;
-use super::system::System;
+use super::service::{Body, Service, System};
+use super::sync::lock;
 use crate::lua::Chunk;
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// Makes a service in a place that was opened for it. On failure the place is freed; the error is a
@@ -29,23 +27,23 @@ pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk
 
 /// Frees the place of a service that was never finished.
 pub(crate) fn discard(system: &System, id: ServiceId) {
-    if let Some(slot) = system.slots().get(id) {
+    if let Some(slot) = system.registry.get(id) {
         let mut left = Vec::new();
         if slot.mailbox.seize(id, &mut left).is_some() {
             for message in &left {
                 refuse(system, message);
             }
-            system.slots().free(id);
+            system.registry.free(id);
         }
     }
 }
 
 /// Lets a service be scheduled.
-pub(crate) fn install(system: &System, mut service: Body, place: Place) {
+pub(crate) fn install(system: &System, mut service: Body, affinity: Affinity) {
     let id = service.id;
-    service.place = place;
-    if let Some(slot) = system.slots().get(id) {
-        let wake = slot.mailbox.install(service, place);
+    service.affinity = affinity;
+    if let Some(slot) = system.registry.get(id) {
+        let wake = slot.mailbox.install(service, affinity);
         system.wake(id, wake);
     }
 }
@@ -60,7 +58,7 @@ fn refuse(system: &System, message: &Message) {
 pub(crate) fn retire(system: &System, mut service: Body) {
     let id = service.id;
     let failed = service.failed && !system.is_quitting();
-    let Some(slot) = system.slots().get(id) else {
+    let Some(slot) = system.registry.get(id) else {
         return;
     };
     service.dead = true;
@@ -76,9 +74,9 @@ pub(crate) fn retire(system: &System, mut service: Body) {
     let statistics = service.statistics.clone();
     // Freed by this thread, before anybody hears of the death.
     drop(left);
-    system.keeper.timers.forget(id);
+    system.monitor.timers.forget(id);
     for waiting in refused {
-        system.tell_one(id, waiting);
+        system.send_room(id, waiting);
     }
     service.end();
     statistics.memory.store(0, Ordering::Relaxed);
@@ -94,12 +92,12 @@ pub(crate) fn retire(system: &System, mut service: Body) {
         for (from, session) in take_unanswered(system, id) {
             system.answer_dead(id, from, session);
         }
-        system.slots().free(id);
+        system.registry.free(id);
     }
 }
 
 fn note_unanswered(service: &mut Service, left: &[Message]) {
-    let mut unanswered = service.statistics.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut unanswered = lock(&service.statistics.unanswered);
     let mut waiting = std::mem::take(&mut service.unanswered);
     unanswered.extend(waiting.drain());
     unanswered
@@ -109,15 +107,13 @@ fn note_unanswered(service: &mut Service, left: &[Message]) {
 
 /// Takes the requests that died with a service.
 fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
-    system.statistics(id).map_or_else(Vec::new, |statistics| {
-        std::mem::take(&mut *statistics.unanswered.lock().unwrap_or_else(PoisonError::into_inner))
-    })
+    system.statistics(id).map_or_else(Vec::new, |statistics| std::mem::take(&mut *lock(&statistics.unanswered)))
 }
 
 /// Root closes a service: one that is dead already, or one that is not running, which dies now. One that
 /// runs at this moment dies when its slice ends, with a signal. Returns the requests that died with it.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
-    let Some(slot) = system.slots().get(id) else {
+    let Some(slot) = system.registry.get(id) else {
         return Vec::new();
     };
     if slot.mailbox.is_dead(id) {
@@ -125,12 +121,12 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     }
     let mut left = Vec::new();
     let Some((service, refused)) = slot.mailbox.seize(id, &mut left) else {
-        doom(system, id);
+        condemn(system, id);
         return Vec::new();
     };
-    system.keeper.timers.forget(id);
+    system.monitor.timers.forget(id);
     for waiting in refused {
-        system.tell_one(id, waiting);
+        system.send_room(id, waiting);
     }
     match service {
         Some(mut service) => {
@@ -149,16 +145,16 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
 }
 
 /// Marks a running service: it ends with its slice.
-fn doom(system: &System, id: ServiceId) {
-    let Some(slot) = system.slots().get(id) else {
+fn condemn(system: &System, id: ServiceId) {
+    let Some(slot) = system.registry.get(id) else {
         return;
     };
     if slot.mailbox.is_alive(id)
         && let Some(statistics) = slot.statistics()
     {
-        statistics.doomed.store(true, Ordering::SeqCst);
+        statistics.condemned.store(true, Ordering::SeqCst);
         // Its slice may have ended just now: this brings another one.
-        system.tell_one(SYSTEM, id);
-        system.touch(id);
+        system.send_room(SYSTEM, id);
+        system.wake_thread(id);
     }
 }

@@ -10,7 +10,7 @@
 
 use super::message::{Payload, SYSTEM, ServiceId};
 use super::statistics::Statistics;
-use super::system::lock;
+use super::sync::lock;
 use crate::codec::pack::Value;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

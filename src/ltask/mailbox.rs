@@ -10,24 +10,18 @@
 use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
-/// What the mailbox must know of a message.
-pub(crate) trait Letter {
-    /// Whether the bound holds for it.
-    fn is_bounded(&self) -> bool;
-}
-
 /// How a thread that blocks outside of the scheduler is woken.
-pub(crate) trait Bell: Clone {
-    /// True for the first caller since the bell was last armed: it must ring.
+pub(crate) trait Waker: Clone {
+    /// True for the first caller since it was last armed: that one must wake the thread.
     fn claim(&self) -> bool;
 
-    /// The receiver has found nothing: the next message rings.
+    /// The receiver has found nothing: the next message wakes it.
     fn arm(&self);
 }
 
 /// Where a service runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Affinity {
     /// On any worker.
     Any,
     /// On this worker alone.
@@ -56,13 +50,13 @@ enum State {
 
 /// What the sender must do after a push.
 #[derive(Debug)]
-pub(crate) enum Wake<E> {
+pub(crate) enum Wake<W> {
     /// Nothing: the receiver runs, or is queued.
     None,
     /// Put the service into a ready queue.
-    Schedule(Place),
-    /// Ring this bell.
-    Ring(E),
+    Schedule(Affinity),
+    /// Use this waker, which the sender has claimed.
+    Waker(W),
 }
 
 /// Why a push was refused.
@@ -74,30 +68,30 @@ pub(crate) enum Refusal {
     Full,
 }
 
-struct Inner<M, B, E> {
+struct Inner<M, B, W> {
     id: u32,
     state: State,
-    place: Place,
+    affinity: Affinity,
     queue: VecDeque<M>,
     /// How many of the queue are bounded.
     bounded: usize,
     body: Option<B>,
-    bell: Option<E>,
+    waker: Option<W>,
     /// Services whose message was refused, and who want to be told of room.
     refused: Vec<u32>,
     received: u64,
     most: usize,
 }
 
-/// See the file's head. `M` is a message, `B` the service's body, `E` its bell.
-pub(crate) struct Mailbox<M, B, E> {
+/// See the file's head. `M` is a message, `B` the service's body, `W` its waker.
+pub(crate) struct Mailbox<M, B, W> {
     capacity: usize,
-    inner: Mutex<Inner<M, B, E>>,
+    inner: Mutex<Inner<M, B, W>>,
     /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high
     /// one. Written by the thread that runs the service, and under the lock when a batch is taken.
     left: AtomicU64,
     /// Whether `refused` has entries.
-    wanted: AtomicBool,
+    has_refused: AtomicBool,
 }
 
 /// A look at a mailbox, for statistics.
@@ -111,7 +105,7 @@ pub(crate) struct Level {
     pub(crate) most: usize,
 }
 
-impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
+impl<M, B, W: Waker> Mailbox<M, B, W> {
     /// A free place, for a mailbox with room for `capacity` messages.
     pub(crate) fn new(capacity: usize) -> Self {
         Mailbox {
@@ -119,17 +113,17 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
             inner: Mutex::new(Inner {
                 id: 0,
                 state: State::Free,
-                place: Place::Any,
+                affinity: Affinity::Any,
                 queue: VecDeque::new(),
                 bounded: 0,
                 body: None,
-                bell: None,
+                waker: None,
                 refused: Vec::new(),
                 received: 0,
                 most: 0,
             }),
             left: AtomicU64::new(0),
-            wanted: AtomicBool::new(false),
+            has_refused: AtomicBool::new(false),
         }
     }
 
@@ -139,7 +133,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         debug_assert_eq!(inner.state, State::Free);
         inner.id = id;
         inner.state = State::Building;
-        inner.place = Place::Any;
+        inner.affinity = Affinity::Any;
         inner.received = 0;
         inner.most = 0;
         inner.bounded = 0;
@@ -147,76 +141,75 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     }
 
     /// Building → Idle, or Ready when messages came meanwhile: then the caller schedules it.
-    pub(crate) fn install(&self, body: B, place: Place) -> Wake<E> {
+    pub(crate) fn install(&self, body: B, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
         inner.body = Some(body);
-        inner.place = place;
+        inner.affinity = affinity;
         if inner.queue.is_empty() {
             inner.state = State::Idle;
             return Wake::None;
         }
         inner.state = State::Ready;
-        Wake::Schedule(place)
+        Wake::Schedule(affinity)
     }
 
-    /// Takes the body out for a thread of its own, which `bell` wakes: Idle, Ready or Building → Own.
+    /// Takes the body out for a thread of its own, which `waker` wakes: Idle, Ready or Building → Own.
     /// A queue entry of it is passed over.
-    pub(crate) fn detach(&self, id: u32, bell: E) -> Option<B> {
+    pub(crate) fn detach(&self, id: u32, waker: W) -> Option<B> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
             return None;
         }
         inner.state = State::Own;
-        inner.bell = Some(bell);
+        inner.waker = Some(waker);
         inner.body.take()
     }
 
     /// Running → Own, by the thread that runs it.
-    pub(crate) fn own(&self, bell: E) {
+    pub(crate) fn own(&self, waker: W) {
         let mut inner = lock(&self.inner);
         if matches!(inner.state, State::Running | State::Own) {
             inner.state = State::Own;
-            inner.bell = Some(bell);
+            inner.waker = Some(waker);
         }
     }
 
-    /// Another bell for a service with a thread of its own.
-    pub(crate) fn rehang(&self, id: u32, bell: E) {
+    /// Another waker for a service with a thread of its own.
+    pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
         if inner.id == id && inner.state == State::Own {
-            inner.bell = Some(bell);
+            inner.waker = Some(waker);
         }
     }
 
-    /// Posts a message for service `id`. A refused one comes back; when there was no room, `sender` (if
-    /// not 0) is noted and will be told of room.
-    pub(crate) fn push(&self, id: u32, letter: M, sender: u32) -> Result<Wake<E>, (M, Refusal)> {
+    /// Posts a message for service `id`; the capacity holds for `bounded` ones. A refused one comes back; when there was
+    /// no room, `sender` (if not 0) is noted and will be told of room.
+    pub(crate) fn push(&self, id: u32, message: M, bounded: bool, sender: u32) -> Result<Wake<W>, (M, Refusal)> {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         if inner.id != id || matches!(inner.state, State::Free | State::Dead) {
-            return Err((letter, Refusal::Missing));
+            return Err((message, Refusal::Missing));
         }
-        let bounded = letter.is_bounded();
         let (left, left_all) = self.left();
         if bounded && inner.bounded + left >= self.capacity {
             if sender != 0 && !inner.refused.contains(&sender) {
                 inner.refused.push(sender);
-                self.wanted.store(true, Ordering::Release);
+                self.has_refused.store(true, Ordering::Release);
             }
-            return Err((letter, Refusal::Full));
+            return Err((message, Refusal::Full));
         }
-        inner.queue.push_back(letter);
+        inner.queue.push_back(message);
         inner.bounded += usize::from(bounded);
         inner.received += 1;
         inner.most = inner.most.max(inner.queue.len() + left_all);
         Ok(match inner.state {
             State::Idle => {
                 inner.state = State::Ready;
-                Wake::Schedule(inner.place)
+                Wake::Schedule(inner.affinity)
             }
-            State::Own => match &inner.bell {
-                Some(bell) if bell.claim() => Wake::Ring(bell.clone()),
+            State::Own => match &inner.waker {
+                Some(waker) if waker.claim() => Wake::Waker(waker.clone()),
                 _ => Wake::None,
             },
             _ => Wake::None,
@@ -239,19 +232,19 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     }
 
     /// More messages for the thread that runs the service. Returns how many are unread now; with none, the
-    /// next one rings.
+    /// next one wakes it.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
         self.transfer(&mut inner, batch);
         if batch.is_empty()
-            && let Some(bell) = &inner.bell
+            && let Some(waker) = &inner.waker
         {
-            bell.arm();
+            waker.arm();
         }
         batch.len()
     }
 
-    fn transfer(&self, inner: &mut Inner<M, B, E>, batch: &mut VecDeque<M>) {
+    fn transfer(&self, inner: &mut Inner<M, B, W>, batch: &mut VecDeque<M>) {
         if batch.is_empty() {
             std::mem::swap(&mut inner.queue, batch);
         } else {
@@ -278,13 +271,13 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         let (left, all) = self.left();
         let left = left.saturating_sub(usize::from(bounded));
         self.set_left(left, all.saturating_sub(1));
-        left <= self.capacity / 2 && self.wanted.load(Ordering::Acquire)
+        left <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
     /// Whether senders wait for room. To be asked after every lock section in which the receiver found
     /// nothing more to read: only then is a refusal that came before it seen for sure.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
+    pub(crate) fn has_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Acquire)
     }
 
     /// The services to be told of room, once at least half of the mailbox is free.
@@ -294,22 +287,22 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         if unread > self.capacity / 2 {
             return Vec::new();
         }
-        self.wanted.store(false, Ordering::Relaxed);
+        self.has_refused.store(false, Ordering::Relaxed);
         std::mem::take(&mut inner.refused)
     }
 
     /// Running → Idle, or Ready when messages are there; `unread` of them in the body. Then the caller
-    /// schedules it at the place returned.
-    pub(crate) fn end(&self, body: B, unread: usize, place: Place) -> Option<Place> {
+    /// schedules it with the affinity returned.
+    pub(crate) fn end(&self, body: B, unread: usize, affinity: Affinity) -> Option<Affinity> {
         let mut inner = lock(&self.inner);
         inner.body = Some(body);
-        inner.place = place;
+        inner.affinity = affinity;
         if inner.queue.is_empty() && unread == 0 {
             inner.state = State::Idle;
             return None;
         }
         inner.state = State::Ready;
-        Some(place)
+        Some(affinity)
     }
 
     /// Any state but Free → Dead, by the thread that has the body. What is unread goes to the end of
@@ -317,11 +310,11 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
     pub(crate) fn die(&self, left_over: &mut Vec<M>) -> Vec<u32> {
         let mut inner = lock(&self.inner);
         inner.state = State::Dead;
-        inner.bell = None;
+        inner.waker = None;
         left_over.extend(std::mem::take(&mut inner.queue));
         inner.bounded = 0;
         self.left.store(0, Ordering::Relaxed);
-        self.wanted.store(false, Ordering::Relaxed);
+        self.has_refused.store(false, Ordering::Relaxed);
         std::mem::take(&mut inner.refused)
     }
 
@@ -335,7 +328,7 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         }
         inner.state = State::Dead;
         left_over.extend(std::mem::take(&mut inner.queue));
-        self.wanted.store(false, Ordering::Relaxed);
+        self.has_refused.store(false, Ordering::Relaxed);
         Some((inner.body.take(), std::mem::take(&mut inner.refused)))
     }
 
@@ -373,15 +366,15 @@ impl<M: Letter, B, E: Bell> Mailbox<M, B, E> {
         inner.id == id && inner.state == State::Dead
     }
 
-    /// The bell of service `id`.
-    pub(crate) fn bell(&self, id: u32) -> Option<E> {
+    /// The waker of service `id`.
+    pub(crate) fn waker(&self, id: u32) -> Option<W> {
         let inner = lock(&self.inner);
-        inner.bell.clone().filter(|_| inner.id == id)
+        inner.waker.clone().filter(|_| inner.id == id)
     }
 
-    /// The bell of whoever has a thread of its own here.
-    pub(crate) fn any_bell(&self) -> Option<E> {
-        lock(&self.inner).bell.clone()
+    /// The waker of whoever has a thread of its own here.
+    pub(crate) fn any_waker(&self) -> Option<W> {
+        lock(&self.inner).waker.clone()
     }
 
     /// Takes the body, whatever the state: when every thread has ended.

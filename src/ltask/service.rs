@@ -4,15 +4,22 @@
 
 use super::event::Event;
 use super::library::{Library, Waiting};
-use super::mailbox::{Place, Refusal};
+use super::mailbox::{Affinity, Refusal};
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
 use super::statistics::Statistics;
-use super::system::System;
+use super::system;
 use super::unanswered::Unanswered;
 use crate::event::clock::monotonic_nanos;
+use crate::lua::Vm;
 use crate::task::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// A service with its VM, as it moves between threads.
+pub(crate) type Body = Vm<Service>;
+
+/// A system of services.
+pub(crate) type System = system::System<Body>;
 
 /// What a send came to, until the service reads it.
 pub(crate) enum Receipt {
@@ -49,9 +56,9 @@ pub(crate) struct Service {
     pub(crate) receipt: Option<Receipt>,
     /// Requests that were read and not answered.
     pub(crate) unanswered: Unanswered,
-    pub(crate) place: Place,
-    /// Where the present slice runs.
-    pub(crate) running_place: Place,
+    pub(crate) affinity: Affinity,
+    /// With which the present slice runs.
+    pub(crate) slice_affinity: Affinity,
     /// Wakes the thread of its own, if it has one or is about to.
     pub(crate) event: Option<Arc<Event>>,
     /// Runs on a thread of its own from the next slice on.
@@ -64,7 +71,7 @@ pub(crate) struct Service {
     pub(crate) failed: bool,
     /// Has an event descriptor.
     pub(crate) watched: bool,
-    /// More unread messages than this are logged; 0 is never. See `watch_level`.
+    /// More unread messages than this are logged; 0 is never. See `check_level`.
     pub(crate) overload: usize,
     /// Wants its next slice without a message.
     pub(crate) again: bool,
@@ -84,8 +91,8 @@ impl Service {
             batch: VecDeque::new(),
             receipt: None,
             unanswered: Unanswered::default(),
-            place: Place::Any,
-            running_place: Place::Any,
+            affinity: Affinity::Any,
+            slice_affinity: Affinity::Any,
             event: None,
             detach: false,
             sending: VecDeque::new(),
@@ -108,15 +115,15 @@ impl Service {
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
             if self.batch.is_empty() && !self.refill() {
-                self.system().tell_if_wanted(self.id);
+                self.system().notify_if_refused(self.id);
                 return None;
             }
             let message = self.batch.pop_front()?;
             let system = self.system();
-            if let Some(slot) = system.slots().get(self.id)
+            if let Some(slot) = system.registry.get(self.id)
                 && slot.mailbox.read(message.is_bounded())
             {
-                system.tell_room(self.id);
+                system.notify_room(self.id);
             }
             if message.is_external() {
                 system.external_taken();
@@ -156,13 +163,13 @@ impl Service {
 
     /// A message to the system: root makes and removes services.
     fn schedule(&self, message: Message) -> Receipt {
-        let slots = self.system.slots();
+        let registry = &self.system.registry;
         let done = match message.kind {
             _ if self.id != ROOT => None,
-            schedule::NEW => slots.open(0).map(Receipt::New),
+            schedule::NEW => registry.open(0).map(Receipt::New),
             schedule::DEL => {
                 let id = u32::try_from(message.session).unwrap_or(SYSTEM);
-                slots.free(id).then_some(Receipt::Done)
+                registry.free(id).then_some(Receipt::Done)
             }
             _ => None,
         };
@@ -179,23 +186,23 @@ impl Service {
             return None;
         }
         let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
-        Some(self.system.keeper.add(self.id, session, due))
+        Some(self.system.monitor.add_timer(self.id, session, due))
     }
 
     /// Takes what has arrived; whether there is something to read now.
     pub(crate) fn refill(&mut self) -> bool {
-        let Some(slot) = self.system.slots().get(self.id) else {
+        let Some(slot) = self.system.registry.get(self.id) else {
             return false;
         };
         let unread = slot.mailbox.refill(&mut self.batch);
-        self.watch_level();
+        self.check_level();
         unread > 0
     }
 
     /// Called when messages were taken from the mailbox: logs how many are unread, if that is wanted, each
     /// time that there are more than 1024, 2048, 4096 …; once all were read, from 1024 on again.
     #[inline]
-    pub(crate) fn watch_level(&mut self) {
+    pub(crate) fn check_level(&mut self) {
         if self.overload != 0 {
             self.report_level();
         }

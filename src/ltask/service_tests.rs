@@ -2,11 +2,10 @@
 
 use crate::ltask::config::Config;
 use crate::ltask::lifecycle;
-use crate::ltask::mailbox::Place;
+use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::run;
-use crate::ltask::service::Service;
-use crate::ltask::system::System;
+use crate::ltask::service::{Service, System};
 use crate::lua::{Call, Chunk, Fault, Function};
 use crate::modules::Builtin;
 use crate::modules::ltask::bootstrap::Environment;
@@ -36,7 +35,7 @@ const END: Function = Function::new(|call: &mut Call<'_>| {
 
 /// A service whose main function is `code`, with the functions above as globals.
 fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
-    let id = system.slots().open(0).expect("a place");
+    let id = system.registry.open(0).expect("a place");
     let source = Chunk::Text(code.as_bytes(), c"=code");
     let service = lifecycle::make(system, id, label, source).expect("a service");
     // SAFETY: the VM is idle.
@@ -49,7 +48,7 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
         END.push(state, 0);
         ffi::lua_setglobal(state, c"finish".as_ptr());
     }
-    lifecycle::install(system, service, Place::Any);
+    lifecycle::install(system, service, Affinity::Any);
     id
 }
 
@@ -107,9 +106,9 @@ fn a_panic_out_of_a_vm_that_closes_ends_its_service_and_the_worker_lives() {
 
 fn ends_alone(code: &str) {
     let config = Config { worker: 1, ..Config::default() };
-    let system = System::new(config, <Builtin as Environment>::SERVICES).expect("a system");
+    let system = System::new(config, <Builtin as Environment>::PREPARATION).expect("a system");
     // Nobody is root: what died with the service is answered at once.
-    assert_eq!(system.slots().open(1), Some(1));
+    assert_eq!(system.registry.open(1), Some(1));
     lifecycle::discard(&system, 1);
     let victim = add(&system, "victim", code);
     let asker = add(&system, "asker", &ASKER.replace("VICTIM", &victim.to_string()));

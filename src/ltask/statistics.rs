@@ -1,8 +1,9 @@
 //! What is known of a service from outside, while it runs or not.
 
 use super::message::ServiceId;
+use super::sync::lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// What is known of a service from outside, while it runs or not.
 #[derive(Default)]
@@ -19,7 +20,7 @@ pub(crate) struct Statistics {
     /// One that was configured to have its own thread (G1).
     pub(crate) exclusive: AtomicBool,
     /// To be ended as soon as its slice is over.
-    pub(crate) doomed: AtomicBool,
+    pub(crate) condemned: AtomicBool,
     /// The watchdog has reported a slice of it, and nobody has asked since.
     pub(crate) endless: AtomicBool,
     /// Requests that died with it: from, session.
@@ -29,8 +30,7 @@ pub(crate) struct Statistics {
 impl Statistics {
     /// The service's label.
     pub(crate) fn label(&self) -> String {
-        let label = self.label.lock().unwrap_or_else(PoisonError::into_inner);
-        label.clone()
+        lock(&self.label).clone()
     }
 
     /// Nanoseconds that it has run: the time of its slices, and the CPU time of the thread of its own, where
@@ -60,7 +60,6 @@ impl Statistics {
 
     /// Changes the label.
     pub(crate) fn set_label(&self, text: &str) {
-        let mut label = self.label.lock().unwrap_or_else(PoisonError::into_inner);
-        text.clone_into(&mut label);
+        text.clone_into(&mut lock(&self.label));
     }
 }

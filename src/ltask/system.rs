@@ -3,96 +3,75 @@
 //! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `lifecycle.rs`,
 //! the threads in `run.rs`.
 
-use super::body::Body;
 use super::config::{Config, Full, STAND_INS};
 use super::event::Event;
 use super::log::{Log, Pushed, Repetition};
-use super::mailbox::{Place, Refusal, Wake};
+use super::mailbox::{Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
-use super::preinit::Early;
-use super::ready::Ready;
-use super::sleep::Sleepers;
-use super::slots::Slots;
+use super::monitor::Monitor;
+use super::progress::Progress;
+use super::registry::Registry;
+use super::scheduler::Scheduler;
 use super::statistics::Statistics;
-use super::timekeeper::Timekeeper;
-use super::watch::Watch;
-use super::worker;
+use super::sync::lock;
 use crate::codec::pack::Value;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::Function;
-use crossbeam_deque::Worker as Deque;
-use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Services that wait for the main thread, and what wakes it.
-pub(crate) struct MainQueue {
-    pub(crate) arrived: Arc<Event>,
-    pub(crate) watch: Watch,
-    pub(crate) services: Mutex<VecDeque<ServiceId>>,
-}
-
-/// See the file's head.
-pub(crate) struct System {
+/// See the file's head. `B` is the body of a service, which waits here between its slices.
+pub(crate) struct System<B> {
     pub(crate) config: Config,
-    slots: Slots,
-    pub(crate) ready: Ready,
-    pub(crate) deques: Mutex<Vec<Option<Deque<ServiceId>>>>,
-    pub(crate) sleepers: Sleepers,
-    pub(crate) keeper: Timekeeper,
-    /// The workers', by number.
-    pub(crate) watches: Box<[Watch]>,
-    /// Those of services with a thread of their own.
-    pub(crate) own_watches: Mutex<Vec<Arc<Watch>>>,
+    pub(crate) registry: Registry<B>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) monitor: Arc<Monitor>,
+    /// That of the workers, by number, stand-ins included.
+    pub(super) progress: Box<[Progress]>,
+    /// That of services with a thread of their own.
+    pub(super) own_progress: Mutex<Vec<Arc<Progress>>>,
+    pub(super) main_progress: Progress,
     pub(crate) log: Log,
-    pub(crate) main: MainQueue,
     /// Threads that have not been joined.
-    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Configured exclusive services: their bodies, until `run`.
-    pub(crate) exclusive: Mutex<Vec<Body>>,
+    pub(super) exclusive: Mutex<Vec<B>>,
     /// Bodies whose threads have ended with the system.
-    pub(crate) retired: Mutex<Vec<Body>>,
+    pub(super) left_over: Mutex<Vec<B>>,
     quit: AtomicBool,
     quit_lock: Mutex<()>,
-    quit_bell: Condvar,
-    /// Rings when the last thread has ended.
-    pub(crate) finished: Arc<Event>,
-    pub(crate) running: AtomicUsize,
+    quit_wakeup: Condvar,
+    /// Readable when the last thread has ended.
+    pub(super) finished: Arc<Event>,
+    /// How many threads run services.
+    pub(super) running: AtomicUsize,
     pub(crate) exit_code: AtomicI32,
     /// Why the system could not start: the first reason.
     boot_failure: Mutex<Option<String>>,
     /// External messages that root has not been given.
     external: AtomicUsize,
-    /// The service that is told which others are held up; 0 is nobody.
+    /// The service that is told which others are held up; 0 is none.
     held_reader: AtomicU32,
-    /// VMs that run before the system does (G1), until they become services.
-    pub(crate) early: Mutex<HashMap<usize, Early>>,
     debuglog: Option<Mutex<Box<dyn Write + Send>>>,
-    pub(crate) services: Services,
+    pub(crate) preparation: Preparation,
 }
 
 /// What the VMs of services are made with.
 #[derive(Clone, Copy)]
-pub(crate) struct Services {
+pub(crate) struct Preparation {
     /// What prepares a VM.
-    pub(crate) prepare: &'static [Function],
+    pub(crate) steps: &'static [Function],
     /// Whether a module is found without a look at files.
     pub(crate) is_built_in: fn(&[u8]) -> bool,
 }
 
-impl System {
+impl<B> System<B> {
     /// A system with no services and no threads. The error is a message.
-    pub(crate) fn new(config: Config, services: Services) -> Result<Arc<System>, String> {
-        let lanes = config.worker + STAND_INS;
-        let (ready, deques) = Ready::new(lanes);
+    pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<B>>, String> {
         let debuglog = match config.debuglog.as_deref() {
             Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
             Some(path) => {
@@ -101,46 +80,32 @@ impl System {
             }
             None => None,
         };
-        let event = || Event::new().map_err(|error| format!("eventfd: {error}"));
-        let finished = event()?;
-        let main = MainQueue { services: Mutex::new(VecDeque::new()), arrived: event()?, watch: Watch::default() };
+        let failed = |error| format!("eventfd: {error}");
+        let lanes = config.worker + STAND_INS;
         Ok(Arc::new(System {
-            slots: Slots::new(config.max_service, config.queue),
-            ready,
-            deques: Mutex::new(deques.into_iter().map(Some).collect()),
-            sleepers: Sleepers::new(config.worker),
-            keeper: Timekeeper::default(),
-            watches: (0..lanes).map(|_| Watch::default()).collect(),
-            own_watches: Mutex::new(Vec::new()),
+            registry: Registry::new(config.max_service, config.queue),
+            scheduler: Scheduler::new(config.worker, lanes).map_err(failed)?,
+            monitor: Arc::default(),
+            progress: (0..lanes).map(|_| Progress::default()).collect(),
+            own_progress: Mutex::default(),
+            main_progress: Progress::default(),
             log: Log::new(config.log_queue),
-            main,
-            threads: Mutex::new(Vec::new()),
-            exclusive: Mutex::new(Vec::new()),
-            retired: Mutex::new(Vec::new()),
+            threads: Mutex::default(),
+            exclusive: Mutex::default(),
+            left_over: Mutex::default(),
             quit: AtomicBool::new(false),
-            quit_lock: Mutex::new(()),
-            quit_bell: Condvar::new(),
-            finished,
+            quit_lock: Mutex::default(),
+            quit_wakeup: Condvar::new(),
+            finished: Event::new().map_err(failed)?,
             running: AtomicUsize::new(0),
             exit_code: AtomicI32::new(0),
-            boot_failure: Mutex::new(None),
+            boot_failure: Mutex::default(),
             external: AtomicUsize::new(0),
             held_reader: AtomicU32::new(0),
-            early: Mutex::new(HashMap::new()),
             debuglog,
             config,
-            services,
+            preparation,
         }))
-    }
-
-    /// How many workers there can be, with those that stand in.
-    pub(crate) fn deque_count(&self) -> usize {
-        self.watches.len()
-    }
-
-    /// The services' places.
-    pub(crate) fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     /// Whether a request to a full mailbox waits unless the service says otherwise.
@@ -152,10 +117,11 @@ impl System {
     /// 0) gets a ROOM message as soon as there is some.
     pub(crate) fn post(&self, message: Message, sender: ServiceId) -> Result<(), (Message, Refusal)> {
         let to = message.to;
-        let Some(slot) = self.slots.get(to) else {
+        let Some(slot) = self.registry.get(to) else {
             return Err((message, Refusal::Missing));
         };
-        let wake = slot.mailbox.push(to, message, sender)?;
+        let bounded = message.is_bounded();
+        let wake = slot.mailbox.push(to, message, bounded, sender)?;
         self.wake(to, wake);
         Ok(())
     }
@@ -164,52 +130,33 @@ impl System {
     pub(crate) fn wake(&self, id: ServiceId, wake: Wake<Arc<Event>>) {
         match wake {
             Wake::None => {}
-            Wake::Schedule(place) => self.schedule(id, place),
-            Wake::Ring(event) => event.ring(),
+            Wake::Schedule(affinity) => self.scheduler.schedule(id, affinity),
+            Wake::Waker(event) => event.signal(),
         }
     }
 
-    /// Puts a service that became ready into a queue: one that a worker's slice made ready runs next there.
-    pub(crate) fn schedule(&self, id: ServiceId, place: Place) {
-        match place {
-            Place::Any if worker::hand_off(self, id) => {}
-            Place::Any => {
-                self.ready.inject(id);
-                self.sleepers.notify();
-            }
-            Place::Worker(number) => {
-                self.ready.bind(number, id);
-                self.sleepers.notify_one(number);
-            }
-            Place::Main => {
-                lock(&self.main.services).push_back(id);
-                self.main.arrived.touch();
-            }
-        }
-    }
-
-    /// Tells those whose message service `id` had no room for that there is some.
-    pub(crate) fn tell_room(&self, id: ServiceId) {
-        let Some(slot) = self.slots.get(id) else {
+    /// Sends ROOM to the services whose messages service `id` had no room for.
+    pub(crate) fn notify_room(&self, id: ServiceId) {
+        let Some(slot) = self.registry.get(id) else {
             return;
         };
         for waiting in slot.mailbox.room() {
-            self.tell_one(id, waiting);
+            self.send_room(id, waiting);
         }
     }
 
     /// The same, by a receiver that found nothing more: a sender that was refused just before it looked is
     /// seen now.
-    pub(crate) fn tell_if_wanted(&self, id: ServiceId) {
-        if let Some(slot) = self.slots.get(id)
-            && slot.mailbox.is_wanted()
+    pub(crate) fn notify_if_refused(&self, id: ServiceId) {
+        if let Some(slot) = self.registry.get(id)
+            && slot.mailbox.has_refused()
         {
-            self.tell_room(id);
+            self.notify_room(id);
         }
     }
 
-    /// Tells one of them.
-    pub(crate) fn tell_one(&self, id: ServiceId, waiting: ServiceId) {
+    /// Sends ROOM to one of them.
+    pub(crate) fn send_room(&self, id: ServiceId, waiting: ServiceId) {
         // One that has died wants nothing any more.
         let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0);
     }
@@ -234,12 +181,12 @@ impl System {
     }
 
     /// Wakes a service that waits on its event descriptor. False when there is none of that number.
-    pub(crate) fn touch(&self, id: ServiceId) -> bool {
-        let Some(slot) = self.slots.get(id) else {
+    pub(crate) fn wake_thread(&self, id: ServiceId) -> bool {
+        let Some(slot) = self.registry.get(id) else {
             return false;
         };
-        if let Some(event) = slot.mailbox.bell(id) {
-            event.touch();
+        if let Some(event) = slot.mailbox.waker(id) {
+            event.wake();
         }
         slot.mailbox.is_alive(id)
     }
@@ -272,7 +219,7 @@ impl System {
 
     /// What is known of a living service from outside.
     pub(crate) fn statistics(&self, id: ServiceId) -> Option<Arc<Statistics>> {
-        self.slots.get(id).and_then(|slot| slot.statistics())
+        self.registry.get(id).and_then(|slot| slot.statistics())
     }
 
     /// Logs text as an error of `service`: for the logger, or at once when there is none.
@@ -301,19 +248,19 @@ impl System {
     ) {
         let now = monotonic_nanos();
         let pushed = self.log.push(service, statistics, payload, repetition, now);
-        self.tell_logger(pushed);
+        self.notify_logger(pushed);
     }
 
     /// Logs how often lines were repeated, when it is time to.
     pub(crate) fn flush_log(&self, now: u64) {
         if self.log.due() <= now {
-            self.tell_logger(self.log.flush(now));
+            self.notify_logger(self.log.flush(now));
         }
     }
 
-    fn tell_logger(&self, pushed: Pushed) {
+    fn notify_logger(&self, pushed: Pushed) {
         if pushed.is_due {
-            self.keeper.wake();
+            self.monitor.wake();
         }
         let Some(reader) = pushed.reader else { return };
         let message = Message {
@@ -344,7 +291,7 @@ impl System {
     }
 
     /// A service with a thread of its own is held up, or no longer.
-    pub(crate) fn tell_held(&self, service: ServiceId, is_held: bool) {
+    pub(crate) fn report_held(&self, service: ServiceId, is_held: bool) {
         let reader = self.held_reader.load(Ordering::Relaxed);
         if reader == 0 {
             return;
@@ -375,19 +322,19 @@ impl System {
         {
             let _guard = lock(&self.quit_lock);
             self.quit.store(true, Ordering::SeqCst);
-            self.quit_bell.notify_all();
+            self.quit_wakeup.notify_all();
         }
-        self.sleepers.notify_all();
-        self.keeper.wake();
-        self.main.arrived.touch();
-        self.ring_all();
+        self.scheduler.sleepers.notify_all();
+        self.monitor.wake();
+        self.scheduler.main_event.wake();
+        self.wake_threads();
     }
 
-    /// Rings for every service with a thread of its own.
-    pub(crate) fn ring_all(&self) {
-        for slot in self.slots.all() {
-            if let Some(event) = slot.mailbox.any_bell() {
-                event.touch();
+    /// Wakes every service with a thread of its own.
+    pub(crate) fn wake_threads(&self) {
+        for slot in self.registry.all() {
+            if let Some(event) = slot.mailbox.any_waker() {
+                event.wake();
             }
         }
     }
@@ -396,6 +343,6 @@ impl System {
     pub(crate) fn sleep(&self, time: Duration) {
         let guard = lock(&self.quit_lock);
         // Nothing is to be done about a poisoned lock but to go on.
-        let _ = self.quit_bell.wait_timeout_while(guard, time, |()| !self.is_quitting());
+        let _ = self.quit_wakeup.wait_timeout_while(guard, time, |()| !self.is_quitting());
     }
 }

@@ -1,12 +1,13 @@
 //! The scheduler's timers: which service gets a RESPONSE with which session at what time.
 //!
-//! Added by any thread, taken by the timekeeper, which sleeps until the first is due. A service's timers
+//! Added by any thread, taken by the monitor thread, which sleeps until the first is due. A service's timers
 //! are chained, so that its death takes them out at once.
 
 use super::message::ServiceId;
+use super::sync::lock;
 use crate::event::timers::Queue;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 const NONE: usize = usize::MAX;
 
@@ -27,7 +28,7 @@ struct Inner {
     entries: Vec<Option<Entry>>,
     /// First slot of each service's chain.
     heads: HashMap<ServiceId, usize>,
-    /// When the timekeeper means to wake, in nanoseconds of the monotonic clock.
+    /// When the monitor thread means to wake, in nanoseconds of the monotonic clock.
     planned: u64,
 }
 
@@ -45,14 +46,10 @@ pub(crate) struct Due {
 }
 
 impl Timers {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets a timer to `due` nanoseconds of the monotonic clock. Its id, and whether the timekeeper must
+    /// Sets a timer to `due` nanoseconds of the monotonic clock. Its id, and whether the monitor thread must
     /// wake earlier than it means to.
     pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> (u64, bool) {
-        let mut guard = self.lock();
+        let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         let id = inner.queue.create(true);
         let slot = Queue::slot(id);
@@ -70,7 +67,7 @@ impl Timers {
 
     /// Removes a service's timer, if it is still there.
     pub(crate) fn cancel(&self, service: ServiceId, id: u64) {
-        let mut guard = self.lock();
+        let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         let slot = Queue::slot(id);
         let Some(&Some(entry)) = inner.entries.get(slot) else {
@@ -85,7 +82,7 @@ impl Timers {
 
     /// How many timers a service has.
     pub(crate) fn count_of(&self, service: ServiceId) -> usize {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         let mut slot = inner.heads.get(&service).copied().unwrap_or(NONE);
         let mut count = 0;
         while let Some(Some(entry)) = inner.entries.get(slot) {
@@ -97,7 +94,7 @@ impl Timers {
 
     /// Removes all timers of a service that has died.
     pub(crate) fn forget(&self, service: ServiceId) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let mut slot = inner.heads.remove(&service).unwrap_or(NONE);
         while slot != NONE {
             let Some(entry) = inner.entries[slot].take() else {
@@ -113,7 +110,7 @@ impl Timers {
 
     /// Moves up to `most` due timers to `out`, by due time and then by order of setting.
     pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<Due>) {
-        let mut guard = self.lock();
+        let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         while out.len() < most {
             let Some((id, _)) = inner.queue.expire(now) else {
@@ -127,9 +124,9 @@ impl Timers {
         }
     }
 
-    /// The next due time; `until` is noted as the timekeeper's plan if there is none earlier.
+    /// The next due time; `until` is noted as the monitor thread's plan if there is none earlier.
     pub(crate) fn plan(&self, until: u64) -> u64 {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let due = inner.queue.next_due().unwrap_or(u64::MAX);
         inner.planned = due.min(until);
         inner.planned
@@ -138,7 +135,7 @@ impl Timers {
     /// How many timers are set.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().queue.len()
+        lock(&self.inner).queue.len()
     }
 }
 
@@ -199,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_earlier_timer_disturbs_the_timekeeper() {
+    fn only_an_earlier_timer_disturbs_the_monitor_thread() {
         let timers = Timers::default();
         assert_eq!(timers.plan(u64::MAX), u64::MAX);
         assert!(timers.add(1, 1, 100).1);

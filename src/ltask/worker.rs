@@ -1,190 +1,135 @@
 //! A worker: takes a ready service, runs its slice, and decides what it does next.
 
-use super::body::{Body, Outcome};
-use super::message::ServiceId;
+use super::mailbox::Affinity;
+use super::message::{SYSTEM, ServiceId};
+use super::progress::Progress;
 use super::queue::Queue;
-use super::system::System;
+use super::service::System;
+use super::{lifecycle, own_thread, threads};
 use crate::event::clock::monotonic_nanos;
-use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
-use std::rc::Rc;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-thread_local! {
-    /// The worker that this thread is. Empty when the thread ends: a destructor would cost each access.
-    static CURRENT: ManuallyDrop<RefCell<Option<Rc<Worker>>>> =
-        const { ManuallyDrop::new(RefCell::new(None)) };
-}
-
-/// A service that became ready runs next on the calling thread, if that is a worker of the system. → whether it is
-pub(crate) fn hand_off(system: &System, id: ServiceId) -> bool {
-    CURRENT.with(|worker| match &*worker.borrow() {
-        Some(worker) if std::ptr::eq(&*worker.system, system) => {
-            worker.queue.hand_off(&system.ready, &system.sleepers, id);
-            true
-        }
-        _ => false,
-    })
-}
-
-/// The number of the worker that the calling thread is, from 0; stand-ins come behind the others.
-pub(crate) fn number() -> Option<usize> {
-    CURRENT.with(|worker| worker.borrow().as_ref().map(|worker| worker.number()))
-}
-
 /// What a worker's thread owns.
-pub(crate) struct Worker {
-    system: Arc<System>,
+struct Worker<'a> {
+    system: &'a Arc<System>,
     /// What it runs next.
-    queue: Queue,
+    queue: &'a Queue,
     /// When the last slice ended, if nothing that takes time came behind it; else 0.
     ended: Cell<u64>,
     /// Serves in the place of one that is held up.
     stand_in: bool,
 }
 
-impl Worker {
-    /// Worker `number`, whose deque has not been taken yet.
-    pub(crate) fn new(system: &Arc<System>, number: usize) -> Option<Worker> {
-        let deque = super::system::lock(&system.deques)[number].take()?;
-        Some(Worker {
-            system: system.clone(),
-            queue: Queue::new(number, deque),
-            ended: Cell::new(0),
-            stand_in: number >= system.config.worker,
-        })
-    }
+/// The calling thread is worker `number` until the system ends, or there is no need for it any more.
+pub(super) fn run(system: &Arc<System>, number: usize) {
+    let Some(queue) = system.scheduler.enter(number) else { return };
+    let stand_in = number >= system.config.worker;
+    Worker { system, queue: &queue, ended: Cell::new(0), stand_in }.run_slices();
+    system.scheduler.leave(queue);
+}
 
-    fn number(&self) -> usize {
-        self.queue.number
+/// Adds a worker for one that is held up. It is only a help: without it the others wait.
+pub(super) fn stand_in(system: &Arc<System>) {
+    let Some(number) = system.scheduler.free_number(system.config.worker) else { return };
+    system.monitor.stand_ins.fetch_add(1, Ordering::SeqCst);
+    let started = threads::spawn(system, "lio-stand-in".into(), true, move |system| {
+        run(system, number);
+        system.monitor.stand_ins.fetch_sub(1, Ordering::SeqCst);
+    });
+    if let Err(message) = started {
+        system.monitor.stand_ins.fetch_sub(1, Ordering::SeqCst);
+        system.log_text(SYSTEM, &message);
     }
+}
 
-    /// Runs services until the system ends; its deque is there for another worker then.
-    pub(crate) fn run(self, system: &Arc<System>) {
-        let number = self.number();
-        let worker = Rc::new(self);
-        let current = |worker| CURRENT.with(|current| current.replace(worker));
-        current(Some(worker.clone()));
-        worker.run_slices(system);
-        current(None);
-        if let Some(worker) = Rc::into_inner(worker) {
-            let deque = worker.queue.leave(&system.ready, &system.sleepers);
-            super::system::lock(&system.deques)[number] = Some(deque);
-        }
-    }
-
-    fn run_slices(&self, system: &Arc<System>) {
-        let (ready, sleepers) = (&system.ready, &system.sleepers);
-        let watch = &system.watches[self.number()];
-        watch.enter();
-        while !system.is_quitting() {
-            if self.stand_in && system.keeper.is_surplus() {
+impl Worker<'_> {
+    fn run_slices(&self) {
+        let (ready, sleepers) = (&self.system.scheduler.ready, &self.system.scheduler.sleepers);
+        let progress = &self.system.progress[self.queue.number];
+        progress.enter();
+        while !self.system.is_quitting() {
+            if self.stand_in && self.system.monitor.has_surplus() {
                 break;
             }
             match self.queue.next(ready, sleepers) {
-                Some(id) => self.slice(system, id),
+                Some(id) => self.slice(id),
                 None if self.stand_in => match self.queue.steal(ready, sleepers) {
-                    Some(id) => self.slice(system, id),
+                    Some(id) => self.slice(id),
                     None => break,
                 },
-                None => self.rest(system),
+                None => self.rest(),
             }
         }
-        watch.leave();
+        progress.leave();
     }
 
     /// Out of work: takes from others, or sleeps until there is some.
-    fn rest(&self, system: &Arc<System>) {
+    fn rest(&self) {
         self.ended.set(0);
-        let found =
-            self.queue.search(&system.ready, &system.sleepers, || system.is_quitting(), || system.keeper.stir());
-        if let Some(id) = found {
-            self.slice(system, id);
+        let (system, scheduler) = (self.system, &self.system.scheduler);
+        let is_over = || system.is_quitting();
+        let woken = || system.monitor.end_dormancy();
+        if let Some(id) = self.queue.search(&scheduler.ready, &scheduler.sleepers, is_over, woken) {
+            self.slice(id);
         }
     }
 
-    fn slice(&self, system: &Arc<System>, id: ServiceId) {
-        let Some(slot) = system.slots().get(id) else {
-            return;
-        };
-        let Some(mut service) = slot.mailbox.begin(id, |service| &mut service.batch) else {
-            return;
-        };
-        if service.detach {
-            // It took an event descriptor before it was a service.
-            self.ended.set(0);
-            return super::run::detach(system, service);
-        }
-        let watch = &system.watches[self.number()];
-        service.watch_level();
+    fn slice(&self, id: ServiceId) {
+        let Worker { system, queue, ended, .. } = self;
         // One slice begins when another ends: reading the clock costs as much as a small one.
-        service.began = match self.ended.get() {
+        let began = || match ended.take() {
             0 => monotonic_nanos(),
             ended => ended,
         };
-        watch.begin(id);
-        let outcome = service.run_slice(None);
-        watch.end();
-        let ended = monotonic_nanos();
-        service.account(ended - service.began);
-        self.ended.set(ended);
-        self.settle(system, service, outcome);
-    }
-
-    fn settle(&self, system: &Arc<System>, mut service: Body, outcome: Outcome) {
-        let id = service.id;
-        if outcome != Outcome::Yielded || service.statistics.doomed.load(Ordering::Relaxed) {
-            self.ended.set(0);
-            return super::lifecycle::retire(system, service);
-        }
-        if service.detach {
-            self.ended.set(0);
-            return super::run::detach(system, service);
-        }
-        let Some(slot) = system.slots().get(id) else {
-            return;
-        };
-        let (unread, place) = (service.unread(), service.place);
-        let Some(place) = slot.mailbox.end(service, unread, place) else {
-            return system.tell_if_wanted(id);
-        };
-        match place {
-            super::mailbox::Place::Any => {
-                self.queue.go_on(&system.ready, &system.sleepers, id);
-            }
-            _ => system.schedule(id, place),
+        let Some((end, next)) = slice(system, id, &system.progress[queue.number], began) else { return };
+        ended.set(end);
+        match next {
+            None => {}
+            Some(Affinity::Any) => queue.go_on(&system.scheduler.ready, &system.scheduler.sleepers, id),
+            Some(affinity) => system.scheduler.schedule(id, affinity),
         }
     }
 }
 
-/// Runs one slice of a service on the process's main thread.
-pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
-    let Some(slot) = system.slots().get(id) else {
-        return;
-    };
-    let Some(mut service) = slot.mailbox.begin(id, |service| &mut service.batch) else {
-        return;
-    };
-    service.watch_level();
-    service.began = monotonic_nanos();
-    let watch = &system.main.watch;
-    watch.enter();
-    watch.begin(id);
-    let outcome = service.run_slice(None);
-    watch.end();
-    watch.leave();
-    let nanos = monotonic_nanos() - service.began;
-    service.account(nanos);
-    if outcome != Outcome::Yielded || service.statistics.doomed.load(Ordering::Relaxed) {
-        return super::lifecycle::retire(system, service);
+/// Runs a slice of a ready service; `began` is asked for the time. Returns when it ended, and where the service is to be
+/// queued, if anywhere; None when there was no slice, or the service will not run here again.
+#[inline]
+fn slice(
+    system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
+) -> Option<(u64, Option<Affinity>)> {
+    let slot = system.registry.get(id)?;
+    let mut service = slot.mailbox.begin(id, |service| &mut service.batch)?;
+    let mut ended = 0;
+    // One that took an event descriptor before it was a service has no slice here.
+    if !service.detach {
+        service.check_level();
+        let began = began();
+        let Some(end) = service.run_counted(progress, began) else {
+            lifecycle::retire(system, service);
+            return None;
+        };
+        ended = end;
     }
     if service.detach {
-        return super::run::detach(system, service);
+        own_thread::detach(system, service);
+        return None;
     }
-    let (unread, place) = (service.unread(), service.place);
-    match slot.mailbox.end(service, unread, place) {
-        Some(place) => system.schedule(id, place),
-        None => system.tell_if_wanted(id),
+    let (unread, affinity) = (service.unread(), service.affinity);
+    let next = slot.mailbox.end(service, unread, affinity);
+    if next.is_none() {
+        system.notify_if_refused(id);
+    }
+    Some((ended, next))
+}
+
+/// Runs one slice of a service on the process's main thread.
+pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
+    system.main_progress.enter();
+    let ran = slice(system, id, &system.main_progress, monotonic_nanos);
+    system.main_progress.leave();
+    if let Some((_, Some(affinity))) = ran {
+        system.scheduler.schedule(id, affinity);
     }
 }

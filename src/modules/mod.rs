@@ -22,7 +22,7 @@ pub(crate) mod timer;
 pub(crate) mod waker;
 
 use self::ltask::bootstrap::{Bootstrap, Environment};
-use crate::ltask::system::Services;
+use crate::ltask::system::Preparation;
 use crate::lua::library::{self, Library, OPEN_COMPILED, OPEN_DEBUG};
 use crate::lua::{Function, OPEN_LIBRARIES};
 
@@ -85,8 +85,8 @@ pub(crate) const PROGRAM: &[Function] =
     &[OPEN_LIBRARIES, library::in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
 
 impl Environment for Builtin {
-    const SERVICES: Services = Services {
-        prepare: &[OPEN_LIBRARIES, library::in_service::<Builtin>(), reload::INSTALL],
+    const PREPARATION: Preparation = Preparation {
+        steps: &[OPEN_LIBRARIES, library::in_service::<Builtin>(), reload::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

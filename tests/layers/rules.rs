@@ -58,8 +58,8 @@ const THREADS: &[(&str, &str)] = &[
     ("src/modules/json/mod.rs", "memory for a text"),
     ("src/modules/pack/mod.rs", "memory for messages"),
     ("src/lua/interrupt.rs", "the VM that runs on this thread"),
-    ("src/ltask/watch.rs", "the slice that runs on this thread"),
-    ("src/ltask/worker.rs", "the worker that this thread is"),
+    ("src/ltask/progress.rs", "the slice that runs on this thread"),
+    ("src/ltask/scheduler.rs", "the worker that this thread is"),
     ("src/event/pause.rs", "a function pointer"),
 ];
 

@@ -71,7 +71,7 @@ impl Host for Answers {
     /// A wait is off: its timer is not needed. An answer that still comes is dropped.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason) {
         if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
-            service.system().keeper.timers.cancel(service.id, timer);
+            service.system().monitor.timers.cancel(service.id, timer);
         }
     }
 }

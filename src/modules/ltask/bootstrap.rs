@@ -2,17 +2,18 @@
 
 use super::arguments::{LabelledEntry, block, kind, service_id};
 use super::config;
-use super::root::{Source, place};
+use super::root::{Source, affinity};
 use crate::ltask::log::Repetition;
-use crate::ltask::mailbox::Place;
+use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
-use crate::ltask::preinit::Early;
-use crate::ltask::service::Service;
-use crate::ltask::system::{Services, System, lock};
+use crate::ltask::prestart::Prestart;
+use crate::ltask::service::{Service, System};
+use crate::ltask::system::Preparation;
 use crate::ltask::{crash, foreign, lifecycle, run, worker};
 use crate::lua::{Call, Fault, Function, Kind, Light, Module, results};
 use crate::modules::pack;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 /// Where systems are built.
 pub(crate) trait Environment: 'static {
-    const SERVICES: Services;
+    const PREPARATION: Preparation;
 }
 
 /// The module in an environment.
@@ -73,6 +74,8 @@ struct Present(RefCell<Option<Owner>>);
 struct Owner {
     system: Arc<System>,
     running: bool,
+    /// VMs that run before the system does (G1), until they become services: by their names for Lua.
+    prestarts: HashMap<usize, Prestart>,
 }
 
 impl Drop for Owner {
@@ -81,9 +84,9 @@ impl Drop for Owner {
             self.system.quit();
             run::wait(&self.system, || false);
         }
-        Early::end_all(&self.system);
+        self.prestarts.clear();
         run::close_all(&self.system);
-        crash::forget(&self.system);
+        crash::uninstall(&self.system);
     }
 }
 
@@ -117,10 +120,9 @@ fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     if present.0.borrow().is_some() {
         return Err(Fault::message("init: there is a system already; see bootstrap.deinit"));
     }
-    let system = System::new(config::read(call)?, E::SERVICES).map_err(Fault::message)?;
-    crash::watch(&system).map_err(Fault::message)?;
-    let running = false;
-    present.0.replace(Some(Owner { system, running }));
+    let system = System::new(config::read(call)?, E::PREPARATION).map_err(Fault::message)?;
+    crash::install(&system).map_err(Fault::message)?;
+    present.0.replace(Some(Owner { system, running: false, prestarts: HashMap::new() }));
     Ok(())
 }
 
@@ -179,11 +181,11 @@ fn new_service(call: &mut Call<'_>) -> Result<Made, Fault> {
     let is_new = call.kind(3) == Kind::String;
     let wanted = wanted_id(call, if is_new { 4 } else { 3 })?;
     let source = Source::read(call, 2, is_new.then_some(3))?;
-    let place = match is_new {
-        true => place(call, 5, system.config.worker)?,
-        false => Place::Any,
+    let affinity = match is_new {
+        true => affinity(call, 5, system.config.worker)?,
+        false => Affinity::Any,
     };
-    match make(&system, wanted, label, &source, place) {
+    match make(&system, wanted, label, &source, affinity) {
         Ok(id) => Ok(Made::Service(id)),
         Err(message) if is_new => Ok(Made::No((false, message))),
         Err(message) => Err(Fault::message(message)),
@@ -199,13 +201,12 @@ fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
 
 /// Opens a place and makes the service; the error is a message.
 fn make(
-    system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, place: Place,
+    system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<ServiceId, String> {
-    let slots = system.slots();
-    let id = slots.open(wanted).ok_or_else(|| no_place(wanted))?;
+    let id = system.registry.open(wanted).ok_or_else(|| no_place(wanted))?;
     let service = lifecycle::make(system, id, label, source.chunk())
         .map_err(|message| format!("new service {label}: {message}"))?;
-    lifecycle::install(system, service, place);
+    lifecycle::install(system, service, affinity);
     Ok(id)
 }
 
@@ -232,23 +233,29 @@ fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
 fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;
-    let early = Early::start(&system, source.chunk()).map_err(Fault::message)?;
-    Ok(early.keep(&system))
+    let prestart = Prestart::start(&system, source.chunk()).map_err(Fault::message)?;
+    let present = Present::of(call)?;
+    let mut owner = present.0.borrow_mut();
+    let prestarts = &mut owner.as_mut().expect("it was there just now").prestarts;
+    let name = prestarts.keys().max().map_or(1, |most| most + 1);
+    prestarts.insert(name, prestart);
+    Ok(Light(name))
 }
 
 /// `bootstrap.new_service_preinit(label, id, p)` → id: the VM of `preinit` becomes that service, and its
 /// main function is resumed with nothing from now on.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
-    let system = system(call)?;
+    let (system, present) = (system(call)?, Present::of(call)?);
     let label = call.utf8(1)?;
     let wanted = wanted_id(call, 2)?;
     let Some(name) = call.light(3) else {
         return Err(Fault::expected(3, "light userdata"));
     };
-    let id = system.slots().open(wanted);
-    let id = id.ok_or_else(|| Fault::message(no_place(wanted)))?;
-    match Early::finish(&system, name, id, label) {
-        Ok(service) => lifecycle::install(&system, service, Place::Any),
+    let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_place(wanted)))?;
+    let prestart = present.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
+    let prestart = prestart.ok_or_else(|| "preinit: there is no such VM".to_owned());
+    match prestart.and_then(|prestart| prestart.finish(&system, id, label)) {
+        Ok(service) => lifecycle::install(&system, service, Affinity::Any),
         Err(message) => {
             lifecycle::discard(&system, id);
             return Err(Fault::message(message));
@@ -347,13 +354,13 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// says whether the system is to end then.
 fn main_slice(system: &Arc<System>, no_wait: bool, interrupted: impl Fn() -> bool) -> bool {
     let id = loop {
-        if let Some(id) = lock(&system.main.services).pop_front() {
+        if let Some(id) = system.scheduler.next_of_main() {
             break id;
         }
         if no_wait || system.is_quitting() {
             return false;
         }
-        if !system.main.arrived.wait_once() && interrupted() {
+        if !system.scheduler.main_event.wait_once() && interrupted() {
             system.quit();
         }
     };

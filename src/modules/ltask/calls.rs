@@ -364,7 +364,7 @@ fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 fn pending(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let service = service(call)?;
     let sessions = service.library.tasks().map_or(0, |tasks| tasks.sessions());
-    let timers = service.system().keeper.timers.count_of(service.id);
+    let timers = service.system().monitor.timers.count_of(service.id);
     Ok((sessions as i64, timers as i64))
 }
 

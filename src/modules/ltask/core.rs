@@ -101,7 +101,7 @@ fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
 /// coroutines; nothing when there is no such service.
 fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
     let id = service_id(call, 1)?;
-    let slot = service(call)?.system().slots().get(id);
+    let slot = service(call)?.system().registry.get(id);
     let Some((slot, statistics)) = slot.and_then(|slot| Some((slot, slot.statistics()?))) else {
         return Ok(Many(Vec::new()));
     };
@@ -136,7 +136,7 @@ fn was_endless(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// `core.services()` → list of the living services' ids.
 fn services(call: &mut Call<'_>) -> Result<List<u32>, Fault> {
-    let slots = service(call)?.system().slots().all();
+    let slots = service(call)?.system().registry.all();
     Ok(List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() })
 }
 

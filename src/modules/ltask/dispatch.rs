@@ -115,7 +115,7 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
     if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - service.began > NANOS_MOST {
         return None;
     }
-    if service.place != service.running_place {
+    if service.affinity != service.slice_affinity {
         return None;
     }
     let message = service.receive()?;

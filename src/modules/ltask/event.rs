@@ -28,7 +28,7 @@ fn lend(call: &mut Call<'_>, event: &Event) -> Result<Light, Fault> {
 /// Makes a descriptor for the service: readable at first. It moves to a thread of its own.
 fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     let event = Event::new().map_err(|error| Fault::message(format_args!("eventfd: {error}")))?;
-    event.touch();
+    event.wake();
     service.event = Some(event.clone());
     Ok(event)
 }
@@ -49,7 +49,7 @@ fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
         return Ok((WAIT, None));
     };
     if exclusive {
-        event.touch();
+        event.wake();
     }
     Ok((WAIT, Some(lend(call, &event)?)))
 }
@@ -61,10 +61,10 @@ fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     }
     let event = open(service)?;
     let (id, system) = (service.id, service.system());
-    let Some(slot) = system.slots().get(id) else {
+    let Some(slot) = system.registry.get(id) else {
         return Ok(None);
     };
-    slot.mailbox.rehang(id, event.clone());
+    slot.mailbox.replace_waker(id, event.clone());
     Ok(Some(lend(call, &event)?))
 }
 

@@ -3,10 +3,10 @@
 use super::arguments::{LogEntry, block, given, message, service, service_id};
 use crate::ltask::foreign;
 use crate::ltask::log::Repetition;
-use crate::ltask::mailbox::Place;
+use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{Payload, receipt};
+use crate::ltask::scheduler::worker_number;
 use crate::ltask::service::Receipt;
-use crate::ltask::worker;
 use crate::lua::{
     Argument, Call, Entry, Fault, Function, Kind, Light, List, MainTraceback, Next, Outcome, results, then,
 };
@@ -123,14 +123,14 @@ fn label(call: &mut Call<'_>) -> Result<String, Fault> {
 /// `ltask.worker_id()` → number of the worker that runs this service, from 0; nil on a thread of its own.
 fn worker_id(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     service(call)?;
-    Ok(worker::number().map(|number| number as i64))
+    Ok(worker_number().map(|number| number as i64))
 }
 
 /// `ltask.worker_bind([n])`: keeps the service on worker n (from 0), from its next slice on; nil frees it.
 fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
     let workers = service(call)?.system().config.worker;
-    let place = super::root::place(call, 1, workers)?;
-    service(call)?.place = place;
+    let affinity = super::root::affinity(call, 1, workers)?;
+    service(call)?.affinity = affinity;
     Ok(())
 }
 
@@ -195,7 +195,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
 /// descriptor.
 fn touch_service(call: &mut Call<'_>) -> Result<bool, Fault> {
     let id = service_id(call, 1)?;
-    Ok(service(call)?.system().touch(id))
+    Ok(service(call)?.system().wake_thread(id))
 }
 
 /// `ltask.backtrace()` → where the service's main function is.
@@ -232,13 +232,13 @@ fn mainthread_enter(call: &mut Call<'_>) -> Result<(), Fault> {
     if service.event.is_some() {
         return Err(Fault::message("mainthread_enter: this service has a thread of its own"));
     }
-    service.place = Place::Main;
+    service.affinity = Affinity::Main;
     Ok(())
 }
 
 /// `ltask.mainthread_leave()`: the next slice runs on a worker again.
 fn mainthread_leave(call: &mut Call<'_>) -> Result<(), Fault> {
-    service(call)?.place = Place::Any;
+    service(call)?.affinity = Affinity::Any;
     Ok(())
 }
 

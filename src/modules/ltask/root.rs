@@ -2,9 +2,9 @@
 
 use super::arguments::{service, service_id};
 use crate::ltask::lifecycle;
-use crate::ltask::mailbox::Place;
+use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{ROOT, ServiceId};
-use crate::ltask::system::System;
+use crate::ltask::service::System;
 use crate::lua::{Call, Chunk, Fault, Function, List, Module, Stack, results};
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
@@ -63,12 +63,12 @@ fn terminated(bytes: &[u8]) -> CString {
 }
 
 /// A worker's number at `index`, or any.
-pub(super) fn place(stack: &Stack, index: i32, workers: usize) -> Result<Place, Fault> {
+pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affinity, Fault> {
     if stack.is_none(index) {
-        return Ok(Place::Any);
+        return Ok(Affinity::Any);
     }
     let number = stack.integer_in(index, 0..=workers as i64 - 1, "worker")?;
-    Ok(Place::Worker(number as usize))
+    Ok(Affinity::Worker(number as usize))
 }
 
 results! {
@@ -86,8 +86,8 @@ fn init_service(call: &mut Call<'_>) -> Result<Started, Fault> {
     let label = call.utf8(2)?;
     let is_old = call.is_none(4);
     let source = Source::read(call, 3, (!is_old).then_some(4))?;
-    let place = place(call, 5, system.config.worker)?;
-    match make(&system, id, label, &source, place) {
+    let affinity = affinity(call, 5, system.config.worker)?;
+    match make(&system, id, label, &source, affinity) {
         Ok(()) => Ok(Started::Yes(true)),
         Err(message) if is_old => Err(Fault::message(message)),
         Err(message) => Ok(Started::No((false, message))),
@@ -95,13 +95,15 @@ fn init_service(call: &mut Call<'_>) -> Result<Started, Fault> {
 }
 
 /// Makes the service, in the place that was opened for it. The error is a message.
-fn make(system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, place: Place) -> Result<(), String> {
-    let slot = system.slots().get(id);
+fn make(
+    system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
+) -> Result<(), String> {
+    let slot = system.registry.get(id);
     if !slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
         return Err(format!("init_service: {id} is no new service"));
     }
     let service = lifecycle::make(system, id, label, source.chunk())?;
-    lifecycle::install(system, service, place);
+    lifecycle::install(system, service, affinity);
     Ok(())
 }
 

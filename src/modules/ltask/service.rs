@@ -179,7 +179,7 @@ fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
     call.drop_to(1);
     let service = service(call)?;
-    let is_built_in = (service.system().services.is_built_in)(&name);
+    let is_built_in = (service.system().preparation.is_built_in)(&name);
     if is_built_in || service.library.tasks().is_none() || !call.is_yieldable() {
         return require_now(call);
     }

@@ -3,7 +3,7 @@
 use super::arguments::{service, ticks};
 use crate::event::clock::{monotonic, monotonic_nanos};
 use crate::ltask::log::centiseconds;
-use crate::ltask::worker;
+use crate::ltask::scheduler::worker_number;
 use crate::lua::{Argument, Call, Fault, Function, Kind, Nil};
 use std::ffi::CStr;
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
 fn cpucost(call: &mut Call<'_>) -> Result<f64, Fault> {
     let service = service(call)?;
     let mut busy = service.statistics.busy();
-    if worker::number().is_some() {
+    if worker_number().is_some() {
         busy += monotonic_nanos() - service.began;
     }
     Ok(busy as f64 / 1e9)

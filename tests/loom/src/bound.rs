@@ -2,30 +2,26 @@
 //! bound holds.
 
 use crate::check;
-use crate::house::{House, ID};
+use crate::fixture::{Fixture, ID};
 use loom::sync::Arc;
 use loom::thread;
 
-fn sender(house: &Arc<House>, who: u32, count: u32) -> thread::JoinHandle<u32> {
-    let house = house.clone();
-    thread::spawn(move || {
-        (0..count)
-            .take_while(|&number| house.post_or_wait(who, number))
-            .count() as u32
-    })
+fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<u32> {
+    let fixture = fixture.clone();
+    thread::spawn(move || (0..count).take_while(|&number| fixture.post_or_wait(who, number)).count() as u32)
 }
 
 fn full(capacity: usize, senders: u32, each: u32, most: usize) {
-    let house = Arc::new(House::new(capacity));
-    let threads: Vec<_> = (1..=senders).map(|who| sender(&house, who, each)).collect();
+    let fixture = Arc::new(Fixture::new(capacity));
+    let threads: Vec<_> = (1..=senders).map(|who| sender(&fixture, who, each)).collect();
     let count = (senders * each) as usize;
-    house.work(count, most);
+    fixture.work(count, most);
     for thread in threads {
         assert_eq!(thread.join().unwrap(), each, "all were taken");
     }
-    let level = house.mailbox.level();
+    let level = fixture.mailbox.level();
     assert!(level.most <= capacity, "{level:?} is over {capacity}");
-    house.assert_idle(count);
+    fixture.assert_idle(count);
 }
 
 #[test]
@@ -56,15 +52,15 @@ fn a_sender_is_told_of_room_by_short_slices() {
 #[test]
 fn a_sender_that_waits_for_room_is_told_of_the_death() {
     check(3, || {
-        let house = Arc::new(House::new(1));
-        let thread = sender(&house, 1, 3);
-        let id = house.next().expect("a message");
-        let mut body = house.begin(id).expect("ready");
-        house.receive(&mut body);
+        let fixture = Arc::new(Fixture::new(1));
+        let thread = sender(&fixture, 1, 3);
+        let id = fixture.next().expect("a message");
+        let mut body = fixture.begin(id).expect("ready");
+        fixture.receive(&mut body);
         let mut left: Vec<_> = body.batch.drain(..).collect();
-        house.tell(house.mailbox.die(&mut left));
+        fixture.tell(fixture.mailbox.die(&mut left));
         let taken = thread.join().unwrap() as usize;
         assert_eq!(taken, body.read.len() + left.len());
-        assert!(house.mailbox.is_dead(ID));
+        assert!(fixture.mailbox.is_dead(ID));
     });
 }

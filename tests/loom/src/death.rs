@@ -2,18 +2,18 @@
 //! its sender; exactly one of them.
 
 use crate::check;
-use crate::house::{House, ID, Note};
+use crate::fixture::{Fixture, ID, Note};
 use crate::mailbox::Refusal;
 use loom::sync::Arc;
 use loom::thread;
 
 /// Posts `count` messages. Returns how many were taken: those before the first that was refused.
-fn sender(house: &Arc<House>, who: u32, count: u32) -> thread::JoinHandle<u32> {
-    let house = house.clone();
+fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<u32> {
+    let fixture = fixture.clone();
     thread::spawn(move || {
         let mut taken = 0;
         for number in 0..count {
-            match house.post(who, number) {
+            match fixture.post(who, number) {
                 Ok(()) => {
                     assert_eq!(taken, number, "taken after its death");
                     taken += 1;
@@ -38,27 +38,27 @@ fn assert_all(read: &[Note], left: &[Note], taken: &[u32]) {
 #[test]
 fn a_message_is_left_over_or_comes_back_when_the_service_ends_itself() {
     check(3, || {
-        let house = Arc::new(House::new(64));
-        let threads = [sender(&house, 1, 2), sender(&house, 2, 2)];
-        let id = house.next().expect("a message");
-        let mut body = house.begin(id).expect("ready");
-        assert!(house.receive(&mut body));
+        let fixture = Arc::new(Fixture::new(64));
+        let threads = [sender(&fixture, 1, 2), sender(&fixture, 2, 2)];
+        let id = fixture.next().expect("a message");
+        let mut body = fixture.begin(id).expect("ready");
+        assert!(fixture.receive(&mut body));
         let mut left: Vec<_> = body.batch.drain(..).collect();
-        house.mailbox.die(&mut left);
-        assert!(house.post(3, 0) == Err(Refusal::Missing));
+        fixture.mailbox.die(&mut left);
+        assert!(fixture.post(3, 0) == Err(Refusal::Missing));
         let taken = threads.map(|thread| thread.join().unwrap());
         assert_all(&body.read, &left, &taken);
-        assert!(house.mailbox.empty().is_empty(), "after its death");
-        assert!(house.mailbox.free(ID));
+        assert!(fixture.mailbox.empty().is_empty(), "after its death");
+        assert!(fixture.mailbox.free(ID));
     });
 }
 
 #[test]
 fn a_service_is_seized_or_run_and_no_message_is_lost() {
     check(3, || {
-        let house = Arc::new(House::new(64));
-        let sending = sender(&house, 1, 2);
-        let other = house.clone();
+        let fixture = Arc::new(Fixture::new(64));
+        let sending = sender(&fixture, 1, 2);
+        let other = fixture.clone();
         // A worker that runs what is ready until nothing is, or the service is gone.
         let working = thread::spawn(move || {
             let mut slices = 0;
@@ -70,29 +70,29 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
             slices
         });
         let mut left = Vec::new();
-        let seized = house.mailbox.seize(ID, &mut left);
+        let seized = fixture.mailbox.seize(ID, &mut left);
         let taken = sending.join().unwrap();
         working.join().unwrap();
         let read = match seized {
             Some((body, _)) => {
                 let mut body = body.expect("its VM was made");
-                assert!(house.begin(ID).is_none(), "it is dead");
+                assert!(fixture.begin(ID).is_none(), "it is dead");
                 body.batch.extend(left.drain(..));
                 left = body.batch.into();
                 body.read
             }
             None => {
                 // A worker had it: it goes on.
-                while let Some(id) = house.next_now() {
-                    let body = house.begin(id).expect("it is ready");
-                    house.slice(body, 8);
+                while let Some(id) = fixture.next_now() {
+                    let body = fixture.begin(id).expect("it is ready");
+                    fixture.slice(body, 8);
                 }
                 assert_eq!(taken, 2);
-                house.mailbox.take_body().expect("idle").read
+                fixture.mailbox.take_body().expect("idle").read
             }
         };
         assert_all(&read, &left, &[taken]);
-        assert!(house.mailbox.empty().is_empty());
+        assert!(fixture.mailbox.empty().is_empty());
     });
 }
 
@@ -100,27 +100,25 @@ fn a_service_is_seized_or_run_and_no_message_is_lost() {
 fn an_old_entry_in_the_ready_queue_does_not_run_the_next_tenant() {
     const NEXT: u32 = ID + 16;
     check(3, || {
-        let house = Arc::new(House::new(64));
-        house.post(1, 0).expect("there is room");
-        let other = house.clone();
+        let fixture = Arc::new(Fixture::new(64));
+        fixture.post(1, 0).expect("there is room");
+        let other = fixture.clone();
         let worker = thread::spawn(move || {
             let id = other.next_now().expect("it was queued");
             other.begin(id).is_some()
         });
         let mut left = Vec::new();
-        let seized = house.mailbox.seize(ID, &mut left).is_some();
+        let seized = fixture.mailbox.seize(ID, &mut left).is_some();
         if seized {
-            assert!(house.mailbox.free(ID));
-            house.mailbox.open(NEXT);
-            let _ = house.mailbox.push(NEXT, Note { from: 2, number: 0 }, 0);
-            let _ = house
-                .mailbox
-                .install(Default::default(), crate::mailbox::Place::Any);
+            assert!(fixture.mailbox.free(ID));
+            fixture.mailbox.open(NEXT);
+            let _ = fixture.mailbox.push(NEXT, Note { from: 2, number: 0 }, true, 0);
+            let _ = fixture.mailbox.install(Default::default(), crate::mailbox::Affinity::Any);
         }
         let ran = worker.join().unwrap();
         assert!(ran != seized, "either the worker has the body or root has");
         if seized {
-            let body = house.begin(NEXT).expect("the new one is ready");
+            let body = fixture.begin(NEXT).expect("the new one is ready");
             assert_eq!(body.batch, [Note { from: 2, number: 0 }]);
         }
     });

@@ -16,10 +16,7 @@ struct Pile<T> {
 
 impl<T> Pile<T> {
     fn new() -> Pile<T> {
-        Pile {
-            items: Mutex::new(VecDeque::new()),
-            count: AtomicU32::new(0),
-        }
+        Pile { items: Mutex::new(VecDeque::new()), count: AtomicU32::new(0) }
     }
 
     fn push(&self, items: impl IntoIterator<Item = T>) {
@@ -41,9 +38,7 @@ impl<T> Pile<T> {
         if most == 0 {
             return Some(Vec::new());
         }
-        self.count
-            .compare_exchange(seen, seen - most, Ordering::AcqRel, Ordering::Relaxed)
-            .ok()?;
+        self.count.compare_exchange(seen, seen - most, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         Some(self.items.lock().unwrap().drain(..most as usize).collect())
     }
 

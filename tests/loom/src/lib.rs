@@ -24,9 +24,7 @@ mod message {
 /// The names of src/ltask/sync.rs, by loom. Numbers of turns are small here, so that each case is reached.
 mod sync {
     pub(crate) use crate::deque::{Deque, Injector, Steal, Stealer};
-    pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// Not loom's, which lets the others go first: a search is over after one round.
@@ -42,13 +40,13 @@ mod sync {
     }
 }
 
-mod bell;
 mod bound;
 mod death;
 mod deque;
-mod house;
+mod fixture;
+mod idle;
 mod order;
-mod rest;
+mod own_thread;
 mod worker;
 
 /// Runs a model. `preemptions`: how often at most a thread is interrupted where it could go on, unless

@@ -2,32 +2,32 @@
 //! the ready queue at most once, and never idle with messages.
 
 use crate::check;
-use crate::house::House;
+use crate::fixture::Fixture;
 use loom::sync::Arc;
 use loom::thread;
 
-fn sender(house: &Arc<House>, who: u32, count: u32) -> thread::JoinHandle<()> {
-    let house = house.clone();
+fn sender(fixture: &Arc<Fixture>, who: u32, count: u32) -> thread::JoinHandle<()> {
+    let fixture = fixture.clone();
     thread::spawn(move || {
         for number in 0..count {
-            house.post(who, number).expect("there is room");
+            fixture.post(who, number).expect("there is room");
         }
     })
 }
 
 fn senders_and_workers(senders: u32, each: u32, workers: usize, most: usize) {
-    let house = Arc::new(House::new(64));
+    let fixture = Arc::new(Fixture::new(64));
     let count = (senders * each) as usize;
-    let mut threads: Vec<_> = (1..=senders).map(|who| sender(&house, who, each)).collect();
+    let mut threads: Vec<_> = (1..=senders).map(|who| sender(&fixture, who, each)).collect();
     for _ in 1..workers {
-        let house = house.clone();
-        threads.push(thread::spawn(move || house.work(count, most)));
+        let fixture = fixture.clone();
+        threads.push(thread::spawn(move || fixture.work(count, most)));
     }
-    house.work(count, most);
+    fixture.work(count, most);
     for thread in threads {
         thread.join().unwrap();
     }
-    house.assert_idle(count);
+    fixture.assert_idle(count);
 }
 
 #[test]
@@ -47,20 +47,20 @@ fn two_workers_never_have_the_service_at_the_same_time() {
 
 #[test]
 fn messages_that_come_while_the_service_is_made_are_read() {
-    use crate::house::{Body, ID, NoBell, Note};
-    use crate::mailbox::{Mailbox, Place, Wake};
+    use crate::fixture::{Body, ID, NoWaker, Note};
+    use crate::mailbox::{Affinity, Mailbox, Wake};
     check(3, || {
-        let mailbox: Arc<Mailbox<Note, Body, NoBell>> = Arc::new(Mailbox::new(64));
+        let mailbox: Arc<Mailbox<Note, Body, NoWaker>> = Arc::new(Mailbox::new(64));
         mailbox.open(ID);
         let post = |from| {
             let mailbox = mailbox.clone();
             thread::spawn(move || {
-                let pushed = mailbox.push(ID, Note { from, number: 0 }, 0);
+                let pushed = mailbox.push(ID, Note { from, number: 0 }, true, 0);
                 matches!(pushed.expect("there is room"), Wake::Schedule(_))
             })
         };
         let (one, two) = (post(1), post(2));
-        let installed = mailbox.install(Body::default(), Place::Any);
+        let installed = mailbox.install(Body::default(), Affinity::Any);
         let mut scheduled = u32::from(matches!(installed, Wake::Schedule(_)));
         scheduled += u32::from(one.join().unwrap());
         scheduled += u32::from(two.join().unwrap());

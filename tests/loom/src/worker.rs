@@ -107,9 +107,7 @@ impl Town {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
         while !self.is_over() {
-            let found = queue
-                .next(ready, sleepers)
-                .or_else(|| queue.search(ready, sleepers, || self.is_over(), || ()));
+            let found = queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.is_over(), || ()));
             if let Some(id) = found {
                 self.run_slice(&queue, id);
             }
@@ -122,9 +120,7 @@ impl Town {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
         while !self.is_over() {
-            let found = queue
-                .next(ready, sleepers)
-                .or_else(|| queue.steal(ready, sleepers));
+            let found = queue.next(ready, sleepers).or_else(|| queue.steal(ready, sleepers));
             match found {
                 Some(id) => self.run_slice(&queue, id),
                 None => break,

@@ -112,8 +112,7 @@ impl Pool {
             if self.is_over() {
                 return self.sleepers.found();
             }
-            self.sleepers
-                .sleep(worker, || self.is_over() || self.has_work_for(worker));
+            self.sleepers.sleep(worker, || self.is_over() || self.has_work_for(worker));
         }
     }
 }
@@ -193,10 +192,7 @@ fn an_item_for_one_worker_and_one_for_any_are_taken() {
 #[test]
 fn an_item_for_each_worker_wakes_both() {
     check(2, || {
-        run(
-            &Pool::new(2, 2),
-            vec![|pool| pool.push_for(0), |pool| pool.push_for(1)],
-        );
+        run(&Pool::new(2, 2), vec![|pool| pool.push_for(0), |pool| pool.push_for(1)]);
     });
 }
 

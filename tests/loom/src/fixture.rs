@@ -1,8 +1,8 @@
-//! The house of the mailbox's models: one service with its mailbox, a ready queue, and a worker's slice
+//! What the mailbox's models share: one service with its mailbox, a ready queue, and a worker's slice
 //! as src/ltask/worker.rs and src/ltask/service.rs do it. Invariant: whoever finds nothing to do waits
 //! for an alarm, so that what nobody announces is a deadlock.
 
-use crate::mailbox::{Bell, Letter, Mailbox, Place, Refusal, Wake};
+use crate::mailbox::{Affinity, Mailbox, Refusal, Wake, Waker};
 use crate::sync::{Condvar, Mutex, lock};
 use std::collections::VecDeque;
 // Not loom's: the book-keeping of the model is no part of it.
@@ -18,23 +18,17 @@ pub(crate) struct Note {
     pub(crate) number: u32,
 }
 
-impl Letter for Note {
-    fn is_bounded(&self) -> bool {
-        true
-    }
-}
-
-/// A service without a thread of its own has no bell.
+/// A service without a thread of its own has no waker.
 #[derive(Clone, Debug)]
-pub(crate) struct NoBell;
+pub(crate) struct NoWaker;
 
-impl Bell for NoBell {
+impl Waker for NoWaker {
     fn claim(&self) -> bool {
-        unreachable!("a bell was rung that nobody hung")
+        unreachable!("the service has no waker")
     }
 
     fn arm(&self) {
-        unreachable!("a bell was armed that nobody hung")
+        unreachable!("the service has no waker")
     }
 }
 
@@ -54,8 +48,8 @@ struct Queue {
 }
 
 /// See the file's head.
-pub(crate) struct House {
-    pub(crate) mailbox: Mailbox<Note, Body, NoBell>,
+pub(crate) struct Fixture {
+    pub(crate) mailbox: Mailbox<Note, Body, NoWaker>,
     queue: Mutex<Queue>,
     /// The ready queue is not empty, or all is over.
     work: Condvar,
@@ -67,16 +61,13 @@ pub(crate) struct House {
     capacity: usize,
 }
 
-impl House {
+impl Fixture {
     /// With an idle service whose mailbox holds `capacity` messages.
-    pub(crate) fn new(capacity: usize) -> House {
+    pub(crate) fn new(capacity: usize) -> Fixture {
         let mailbox = Mailbox::new(capacity);
         mailbox.open(ID);
-        assert!(matches!(
-            mailbox.install(Body::default(), Place::Any),
-            Wake::None
-        ));
-        House {
+        assert!(matches!(mailbox.install(Body::default(), Affinity::Any), Wake::None));
+        Fixture {
             mailbox,
             queue: Mutex::new(Queue::default()),
             work: Condvar::new(),
@@ -88,18 +79,18 @@ impl House {
 
     /// Posts a message, and does what the mailbox asks for.
     pub(crate) fn post(&self, from: u32, number: u32) -> Result<(), Refusal> {
-        let pushed = self.mailbox.push(ID, Note { from, number }, from);
+        let pushed = self.mailbox.push(ID, Note { from, number }, true, from);
         if pushed.is_ok() {
             self.count_in();
         }
         match pushed {
             Ok(Wake::None) => Ok(()),
             Ok(Wake::Schedule(place)) => {
-                assert_eq!(place, Place::Any);
+                assert_eq!(place, Affinity::Any);
                 self.schedule();
                 Ok(())
             }
-            Ok(Wake::Ring(NoBell)) => unreachable!(),
+            Ok(Wake::Waker(NoWaker)) => unreachable!(),
             Err((note, refusal)) => {
                 assert_eq!(note, Note { from, number });
                 Err(refusal)
@@ -109,10 +100,7 @@ impl House {
 
     fn count_in(&self) {
         let before = self.unread.fetch_add(1, Ordering::Relaxed) as isize;
-        assert!(
-            before < self.capacity as isize,
-            "more than there is room for"
-        );
+        assert!(before < self.capacity as isize, "more than there is room for");
     }
 
     /// Posts a message when there is room. False when the service is dead.
@@ -146,8 +134,8 @@ impl House {
         self.room.notify_all();
     }
 
-    fn look_for_refused(&self) {
-        if self.mailbox.is_wanted() {
+    fn notify_if_refused(&self) {
+        if self.mailbox.has_refused() {
             self.tell(self.mailbox.room());
         }
     }
@@ -194,20 +182,16 @@ impl House {
     pub(crate) fn receive(&self, body: &mut Body) -> bool {
         if body.batch.is_empty() && self.mailbox.refill(&mut body.batch) == 0 {
             // One may have been refused while the last of the batch was read.
-            self.look_for_refused();
+            self.notify_if_refused();
             return false;
         }
         let note = body.batch.pop_front().unwrap();
         self.unread.fetch_sub(1, Ordering::Relaxed);
-        if self.mailbox.read(note.is_bounded()) {
+        if self.mailbox.read(true) {
             self.tell(self.mailbox.room());
         }
         let before = body.read.iter().filter(|one| one.from == note.from);
-        assert_eq!(
-            note.number as usize,
-            before.count(),
-            "a message is lost, doubled or out of order"
-        );
+        assert_eq!(note.number as usize, before.count(), "a message is lost, doubled or out of order");
         body.read.push(note);
         true
     }
@@ -220,10 +204,10 @@ impl House {
             }
         }
         let (unread, read) = (body.batch.len(), body.read.len());
-        match self.mailbox.end(body, unread, Place::Any) {
+        match self.mailbox.end(body, unread, Affinity::Any) {
             Some(_) => self.schedule(),
             // As above: the slice may have ended before it found nothing.
-            None => self.look_for_refused(),
+            None => self.notify_if_refused(),
         }
         read
     }

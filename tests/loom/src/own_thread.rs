@@ -1,13 +1,13 @@
-//! A service with a thread of its own, which sleeps until its bell rings, sees every message. The bell is
-//! src/ltask/event.rs with a flag in the place of the descriptor: claimed in the mailbox's lock, rung
-//! after it; the reader empties the descriptor, then looks into the mailbox, which arms the bell when nothing
+//! A service with a thread of its own, which sleeps until its waker is used, sees every message. The waker is
+//! src/ltask/event.rs with a flag in the place of the descriptor: claimed in the mailbox's lock, used
+//! after it; the reader empties the descriptor, then reads the mailbox, which arms the waker when nothing
 //! is there.
 //! Where event.rs stores, the double swaps with an order that is no stronger: loom leaves open whether a
 //! store comes before or after a swap of another thread, even when a value that was read has decided it.
 
 use crate::check;
-use crate::house::{Body, ID, Note};
-use crate::mailbox::{Bell, Mailbox, Place, Wake};
+use crate::fixture::{Body, ID, Note};
+use crate::mailbox::{Affinity, Mailbox, Wake, Waker};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
 use loom::sync::Arc;
 use loom::thread;
@@ -15,8 +15,8 @@ use loom::thread;
 struct Event {
     readable: Mutex<bool>,
     became: Condvar,
-    rung: AtomicBool,
-    touched: AtomicBool,
+    claimed: AtomicBool,
+    woken: AtomicBool,
 }
 
 impl Event {
@@ -24,19 +24,19 @@ impl Event {
         Arc::new(Event {
             readable: Mutex::new(false),
             became: Condvar::new(),
-            rung: AtomicBool::new(false),
-            touched: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
         })
     }
 
-    fn ring(&self) {
+    fn signal(&self) {
         *lock(&self.readable) = true;
         self.became.notify_one();
     }
 
-    fn touch(&self) {
-        if !self.touched.swap(true, Ordering::SeqCst) {
-            self.ring();
+    fn wake(&self) {
+        if !self.woken.swap(true, Ordering::SeqCst) {
+            self.signal();
         }
     }
 
@@ -47,17 +47,17 @@ impl Event {
         }
         *readable = false;
         drop(readable);
-        self.touched.swap(false, Ordering::SeqCst);
+        self.woken.swap(false, Ordering::SeqCst);
     }
 }
 
-impl Bell for Arc<Event> {
+impl Waker for Arc<Event> {
     fn claim(&self) -> bool {
-        !self.rung.swap(true, Ordering::SeqCst)
+        !self.claimed.swap(true, Ordering::SeqCst)
     }
 
     fn arm(&self) {
-        self.rung.swap(false, Ordering::Release);
+        self.claimed.swap(false, Ordering::Release);
     }
 }
 
@@ -67,8 +67,8 @@ type Box = Mailbox<Note, Body, Arc<Event>>;
 fn running(capacity: usize) -> (Arc<Box>, Body) {
     let mailbox = Box::new(capacity);
     mailbox.open(ID);
-    let _ = mailbox.install(Body::default(), Place::Any);
-    let _ = mailbox.push(ID, Note { from: 9, number: 0 }, 0);
+    let _ = mailbox.install(Body::default(), Affinity::Any);
+    let _ = mailbox.push(ID, Note { from: 9, number: 0 }, true, 0);
     let mut body = mailbox.begin(ID, |body| &mut body.batch).expect("ready");
     body.batch.clear();
     mailbox.read(true);
@@ -79,8 +79,8 @@ fn sender(mailbox: &Arc<Box>, from: u32, count: u32) -> thread::JoinHandle<()> {
     let mailbox = mailbox.clone();
     thread::spawn(move || {
         for number in 0..count {
-            match mailbox.push(ID, Note { from, number }, 0) {
-                Ok(Wake::Ring(event)) => event.ring(),
+            match mailbox.push(ID, Note { from, number }, true, 0) {
+                Ok(Wake::Waker(event)) => event.signal(),
                 Ok(Wake::None) => {}
                 Ok(Wake::Schedule(_)) => panic!("a running service was queued"),
                 Err(_) => panic!("there is room"),
@@ -130,7 +130,7 @@ fn what_comes_while_a_service_moves_to_its_thread_is_read() {
         let (mailbox, mut body) = running(64);
         let threads = [sender(&mailbox, 1, 2), sender(&mailbox, 2, 1)];
         let event = Event::new();
-        event.touch();
+        event.wake();
         event.wait();
         mailbox.own(event.clone());
         read_all(&mailbox, &event, &mut body, 3);
@@ -141,41 +141,41 @@ fn what_comes_while_a_service_moves_to_its_thread_is_read() {
 }
 
 #[test]
-fn another_bell_is_heard_after_a_reset() {
+fn another_waker_works_after_a_reset() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         mailbox.own(Event::new());
         let thread = sender(&mailbox, 1, 2);
         let event = Event::new();
-        event.touch();
-        mailbox.rehang(ID, event.clone());
+        event.wake();
+        mailbox.replace_waker(ID, event.clone());
         read_all(&mailbox, &event, &mut body, 2);
         thread.join().unwrap();
     });
 }
 
 #[test]
-fn a_touch_among_messages_hides_none() {
+fn a_wake_among_messages_hides_none() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
         mailbox.own(event.clone());
         let thread = sender(&mailbox, 1, 2);
         let other = mailbox.clone();
-        let toucher = thread::spawn(move || {
-            if let Some(event) = other.bell(ID) {
-                event.touch();
+        let waking = thread::spawn(move || {
+            if let Some(event) = other.waker(ID) {
+                event.wake();
             }
         });
         read_all(&mailbox, &event, &mut body, 2);
         thread.join().unwrap();
-        toucher.join().unwrap();
+        waking.join().unwrap();
     });
 }
 
-/// A burst is being read: the touch of that moment ends the next wait.
+/// A burst is being read: the wake of that moment ends the next wait.
 #[test]
-fn a_touch_is_not_lost_while_its_service_reads() {
+fn a_wake_is_not_lost_while_its_service_reads() {
     check(3, || {
         let (mailbox, mut body) = running(64);
         let event = Event::new();
@@ -184,18 +184,18 @@ fn a_touch_is_not_lost_while_its_service_reads() {
         read_all(&mailbox, &event, &mut body, 1);
         thread.join().unwrap();
         let other = mailbox.clone();
-        let toucher = thread::spawn(move || {
-            if let Some(event) = other.bell(ID) {
-                event.touch();
+        let waking = thread::spawn(move || {
+            if let Some(event) = other.waker(ID) {
+                event.wake();
             }
         });
         while mailbox.refill(&mut body.batch) != 0 {}
         event.wait();
-        toucher.join().unwrap();
+        waking.join().unwrap();
     });
 }
 
-/// A burst that comes while its reader is awake rings at most once, and one that finds it asleep once.
+/// A burst that comes while its reader is awake is signalled at most once, and one that finds it asleep once.
 #[test]
 fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
     check(3, || {
@@ -204,18 +204,18 @@ fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
         mailbox.own(event.clone());
         let other = mailbox.clone();
         let thread = thread::spawn(move || {
-            let mut rung = 0;
+            let mut signals = 0;
             for number in 0..3 {
-                match other.push(ID, Note { from: 1, number }, 0) {
-                    Ok(Wake::Ring(event)) => {
-                        rung += 1;
-                        event.ring();
+                match other.push(ID, Note { from: 1, number }, true, 0) {
+                    Ok(Wake::Waker(event)) => {
+                        signals += 1;
+                        event.signal();
                     }
                     Ok(Wake::None) => {}
-                    _ => panic!("it has a bell and room"),
+                    _ => panic!("it has a waker and room"),
                 }
             }
-            rung
+            signals
         });
         let mut empty = 0;
         while body.read.len() < 3 {
@@ -225,12 +225,12 @@ fn a_burst_rings_once_for_each_time_that_nothing_was_found() {
             }
             body.read.extend(body.batch.drain(..));
         }
-        let rung = thread.join().unwrap();
-        assert!(rung <= empty + 1, "{rung} rings for {empty} looks in vain");
+        let signals = thread.join().unwrap();
+        assert!(signals <= empty + 1, "{signals} signals for {empty} empty reads");
     });
 }
 
-/// A full mailbox: the sender sleeps until it is told, the reader until its bell rings.
+/// A full mailbox: the sender sleeps until it is told, the reader until its waker is used.
 #[test]
 fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
     const WHO: u32 = 1;
@@ -243,12 +243,12 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
         let thread = thread::spawn(move || {
             let mut number = 0;
             while number < 3 {
-                match other.push(ID, Note { from: WHO, number }, WHO) {
+                match other.push(ID, Note { from: WHO, number }, true, WHO) {
                     Err(_) => room.wait(),
                     Ok(wake) => {
                         number += 1;
-                        if let Wake::Ring(event) = wake {
-                            event.ring();
+                        if let Wake::Waker(event) = wake {
+                            event.signal();
                         }
                     }
                 }
@@ -257,12 +257,12 @@ fn a_thread_of_its_own_tells_of_room_before_it_sleeps() {
         let tell = || {
             for who in mailbox.room() {
                 assert_eq!(who, WHO);
-                told.ring();
+                told.signal();
             }
         };
         while body.read.len() < 3 {
             if body.batch.is_empty() && mailbox.refill(&mut body.batch) == 0 {
-                if mailbox.is_wanted() {
+                if mailbox.has_refused() {
                     tell();
                 }
                 event.wait();

@@ -5,35 +5,28 @@
 //! another number: the message is refused, it cannot reach a newcomer. A place rests in a queue behind
 //! many others before it is used again, so that a number comes back only after all generations of it.
 
-use super::body::Body;
 use super::event::Event;
-use super::mailbox::{Letter, Mailbox};
+use super::mailbox::Mailbox;
 use super::message::{Message, ServiceId};
 use super::statistics::Statistics;
+use super::sync::lock;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
-impl Letter for Message {
-    fn is_bounded(&self) -> bool {
-        Message::is_bounded(self)
-    }
-}
-
-/// The mailbox of a service.
-pub(crate) type Box_ = Mailbox<Message, Body, Arc<Event>>;
-
-/// One place.
-pub(crate) struct Slot {
-    pub(crate) mailbox: Box_,
+/// One place. `B` is the body of a service.
+pub(crate) struct Registered<B> {
+    pub(crate) mailbox: Mailbox<Message, B, Arc<Event>>,
     statistics: Mutex<Option<Arc<Statistics>>>,
 }
 
-impl Slot {
+impl<B> Registered<B> {
     /// What is known of the service from outside: label, figures.
     pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
-        self.statistics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.statistics).clone()
     }
 }
+
+type Chunk<B> = Box<[Registered<B>]>;
 
 const CHUNK: usize = 64;
 /// So many freed places rest before the first of them is used again.
@@ -50,8 +43,8 @@ struct Places {
 }
 
 /// All places.
-pub(crate) struct Slots {
-    chunks: Box<[OnceLock<Box<[Slot]>>]>,
+pub(crate) struct Registry<B> {
+    chunks: Box<[OnceLock<Chunk<B>>]>,
     /// Bits of a number that are its place.
     bits: u32,
     most: usize,
@@ -59,12 +52,12 @@ pub(crate) struct Slots {
     places: Mutex<Places>,
 }
 
-impl Slots {
+impl<B> Registry<B> {
     /// Places for `most` services whose mailboxes hold `queue` messages.
-    pub(crate) fn new(most: usize, queue: usize) -> Slots {
+    pub(crate) fn new(most: usize, queue: usize) -> Registry<B> {
         // One more for number 0, and room for those that rest.
         let places = (most + 1 + REST).next_power_of_two().max(CHUNK);
-        Slots {
+        Registry {
             chunks: (0..places / CHUNK).map(|_| OnceLock::new()).collect(),
             bits: places.trailing_zeros(),
             most,
@@ -78,16 +71,16 @@ impl Slots {
     }
 
     /// The place of `id`, if it was ever used. Whether `id` lives there, its mailbox knows.
-    pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot> {
+    pub(crate) fn get(&self, id: ServiceId) -> Option<&Registered<B>> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get()?;
         Some(&chunk[place % CHUNK])
     }
 
-    fn make(&self, id: ServiceId) -> &Slot {
+    fn make(&self, id: ServiceId) -> &Registered<B> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get_or_init(|| {
-            (0..CHUNK).map(|_| Slot { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) }).collect()
+            (0..CHUNK).map(|_| Registered { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) }).collect()
         });
         &chunk[place % CHUNK]
     }
@@ -96,7 +89,7 @@ impl Slots {
     /// many services, or `wanted` is taken.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
-            let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut places = lock(&self.places);
             if places.living >= self.most {
                 return None;
             }
@@ -117,7 +110,7 @@ impl Slots {
         if id != 0
             && let Some(slot) = self.get(id)
         {
-            *slot.statistics.lock().unwrap_or_else(PoisonError::into_inner) = Some(statistics);
+            *lock(&slot.statistics) = Some(statistics);
         }
     }
 
@@ -129,8 +122,8 @@ impl Slots {
         if !slot.mailbox.free(id) {
             return false;
         }
-        *slot.statistics.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        *lock(&slot.statistics) = None;
+        let mut places = lock(&self.places);
         places.living -= 1;
         let generation = (id.wrapping_add(1 << self.bits)) >> self.bits;
         let place = self.place(id) as u32;
@@ -139,7 +132,7 @@ impl Slots {
     }
 
     /// Every place that was ever used.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Registered<B>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
 }
@@ -185,35 +178,35 @@ mod tests {
 
     #[test]
     fn numbers_begin_at_one_and_skip_those_asked_for() {
-        let slots = Slots::new(100, 4);
-        assert_eq!(slots.open(1), Some(1));
-        assert_eq!(slots.open(3), Some(3));
-        assert_eq!(slots.open(3), None);
-        assert_eq!(slots.open(1), None);
-        assert_eq!(slots.open(0), Some(2));
-        assert_eq!(slots.open(0), Some(4));
-        slots.get(3).unwrap().mailbox.seize(3, &mut Vec::new());
-        assert!(slots.free(3));
-        assert_eq!(slots.open(3), Some(3));
+        let registry = Registry::<()>::new(100, 4);
+        assert_eq!(registry.open(1), Some(1));
+        assert_eq!(registry.open(3), Some(3));
+        assert_eq!(registry.open(3), None);
+        assert_eq!(registry.open(1), None);
+        assert_eq!(registry.open(0), Some(2));
+        assert_eq!(registry.open(0), Some(4));
+        registry.get(3).unwrap().mailbox.seize(3, &mut Vec::new());
+        assert!(registry.free(3));
+        assert_eq!(registry.open(3), Some(3));
     }
 
     #[test]
     fn a_number_is_not_reused_soon() {
-        let slots = Slots::new(10, 4);
+        let registry = Registry::<()>::new(10, 4);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..200_000 {
-            let id = slots.open(0).unwrap();
+            let id = registry.open(0).unwrap();
             assert!(id != 0 && seen.insert(id));
-            slots.get(id).unwrap().mailbox.seize(id, &mut Vec::new());
-            assert!(slots.free(id));
-            assert!(!slots.free(id));
+            registry.get(id).unwrap().mailbox.seize(id, &mut Vec::new());
+            assert!(registry.free(id));
+            assert!(!registry.free(id));
         }
     }
 
     #[test]
     fn there_are_no_more_services_than_allowed() {
-        let slots = Slots::new(2, 4);
-        assert!(slots.open(0).is_some() && slots.open(0).is_some());
-        assert_eq!(slots.open(0), None);
+        let registry = Registry::<()>::new(2, 4);
+        assert!(registry.open(0).is_some() && registry.open(0).is_some());
+        assert_eq!(registry.open(0), None);
     }
 }

@@ -1,24 +1,23 @@
 //! A VM that runs before its system does, on a thread of its own (G1), and then becomes a service.
 
-use super::body::{Body, Outcome};
+use super::body::Outcome;
 use super::lifecycle;
 use super::message::ServiceId;
-use super::slots::Slots;
-use super::system::{System, lock};
-use crate::lua::{Chunk, Light};
+use super::service::{Body, System};
+use crate::lua::Chunk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// See the file's head.
-pub(crate) struct Early {
+/// See the file's head. Dropped, it ends.
+pub(crate) struct Prestart {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(Body, Outcome)>,
+    thread: Option<JoinHandle<(Body, Outcome)>>,
 }
 
-impl Early {
+impl Prestart {
     /// Starts the VM. The error is a message.
-    pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Early, String> {
+    pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Prestart, String> {
         let mut service = lifecycle::make(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
@@ -33,29 +32,18 @@ impl Early {
                 (service, outcome)
             })
             .map_err(|error| format!("preinit: cannot start a thread: {error}"))?;
-        Ok(Early { stop, thread })
-    }
-
-    /// Keeps it in the system; its name there, for Lua.
-    pub(crate) fn keep(self, system: &System) -> Light {
-        let mut early = lock(&system.early);
-        let name = early.keys().max().map_or(1, |most| most + 1);
-        early.insert(name, self);
-        Light(name)
+        Ok(Prestart { stop, thread: Some(thread) })
     }
 
     /// Stops the thread after its present step.
-    fn stop(self) -> Option<(Body, Outcome)> {
+    fn stop(&mut self) -> Option<(Body, Outcome)> {
         self.stop.store(true, Ordering::Release);
-        self.thread.join().ok()
+        self.thread.take()?.join().ok()
     }
 
-    /// Stops the thread of `name`; the VM is service `id` now.
-    pub(crate) fn finish(system: &System, Light(name): Light, id: ServiceId, label: &str) -> Result<Body, String> {
-        let Some(early) = lock(&system.early).remove(&name) else {
-            return Err("preinit: there is no such VM".into());
-        };
-        let Some((mut service, outcome)) = early.stop() else {
+    /// Stops the thread; the VM is service `id` now.
+    pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<Body, String> {
+        let Some((mut service, outcome)) = self.stop() else {
             return Err("preinit: the thread has panicked".into());
         };
         if outcome != Outcome::Yielded {
@@ -65,16 +53,15 @@ impl Early {
         service.statistics.set_label(label);
         // The VM may have taken what its descriptor was readable for at first.
         if let Some(event) = &service.event {
-            event.touch();
+            event.wake();
         }
-        Slots::describe(system.slots(), id, service.statistics.clone());
+        system.registry.describe(id, service.statistics.clone());
         Ok(service)
     }
+}
 
-    /// Ends those that never became services.
-    pub(crate) fn end_all(system: &System) {
-        for (_, early) in std::mem::take(&mut *lock(&system.early)) {
-            drop(early.stop());
-        }
+impl Drop for Prestart {
+    fn drop(&mut self) {
+        drop(self.stop());
     }
 }

@@ -1,0 +1,83 @@
+//! What other threads share with the monitor thread: the timers, its wake-up, and how many workers are held up.
+
+use super::message::ServiceId;
+use super::sync::lock;
+use super::timers::Timers;
+use crate::event::clock::monotonic_nanos;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// See the file's head.
+#[derive(Default)]
+pub(crate) struct Monitor {
+    pub(crate) timers: Timers,
+    woken: Mutex<bool>,
+    wakeup: Condvar,
+    /// The thread sleeps without taking samples.
+    dormant: AtomicBool,
+    /// Slices that take long, and the workers that stand in for them.
+    pub(super) held_up: AtomicUsize,
+    pub(super) stand_ins: AtomicUsize,
+}
+
+impl Monitor {
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        *lock(&self.woken) = true;
+        self.wakeup.notify_one();
+    }
+
+    /// A worker has woken: the thread takes samples again.
+    pub(crate) fn end_dormancy(&self) {
+        fence(Ordering::SeqCst);
+        if self.dormant.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// No more samples until [`Monitor::end_dormancy`], unless `is_awake` says that a thread woke just now. Returns whether
+    /// there are none.
+    pub(super) fn begin_dormancy(&self, is_awake: impl FnOnce() -> bool) -> bool {
+        self.dormant.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let awake = is_awake();
+        if awake {
+            self.dormant.store(false, Ordering::SeqCst);
+        }
+        !awake
+    }
+
+    /// Sleeps until the first timer is due, `next_sample`, or a wake-up. Returns whether the thread was dormant.
+    pub(super) fn sleep(&self, next_sample: u64) -> bool {
+        let until = self.timers.plan(next_sample);
+        let mut woken = lock(&self.woken);
+        while !*woken {
+            let now = monotonic_nanos();
+            if now >= until {
+                break;
+            }
+            let limit = Duration::from_nanos(until - now).min(Duration::from_secs(3600));
+            woken = match self.wakeup.wait_timeout(woken, limit) {
+                Ok((guard, _)) => guard,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        *woken = false;
+        self.dormant.swap(false, Ordering::SeqCst)
+    }
+
+    /// Sets a timer of `service` to `due` nanoseconds of the monotonic clock. Returns its id.
+    pub(crate) fn add_timer(&self, service: ServiceId, session: i64, due: u64) -> u64 {
+        let (id, is_earlier) = self.timers.add(service, session, due);
+        if is_earlier {
+            self.wake();
+        }
+        id
+    }
+
+    /// Whether there are more stand-ins than slices that need one. Then the caller, one of them, is to leave.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.stand_ins.load(Ordering::SeqCst) > self.held_up.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,179 @@
+//! The watchdog: what the monitor thread finds in the progress of the threads that run services.
+//!
+//! A slice that takes long loses its hand-off slot to the other workers, gets a stand-in if there is work and no worker
+//! for it, and is reported when it takes very long.
+
+use super::message::ServiceId;
+use super::progress::Progress;
+use super::queue;
+use super::service::System;
+use super::statistics::Statistics;
+use super::sync::lock;
+use super::{thread_clock, worker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const MILLI: u64 = 1_000_000;
+/// A slice longer than this holds its worker up.
+const LONG: u64 = 8 * MILLI;
+/// A service with a thread of its own that has not waited for so long is held up: others may do its work.
+const HELD: u64 = 200 * MILLI;
+/// The watchdog waits so long for a traceback.
+const REPORT: u64 = 200 * MILLI;
+
+/// What the last sample of a thread's progress found: the slice that runs.
+#[derive(Clone, Default)]
+struct Sample {
+    turn: u64,
+    /// When the slice was first found.
+    since: u64,
+    service: ServiceId,
+    /// CPU time of the thread when the slice was first found, and at the last sample.
+    first_spent: u64,
+    spent: u64,
+    /// When the watchdog asked for a traceback, else 0.
+    asked: u64,
+    logged: bool,
+    /// The service's statistics since the watchdog asked: the service may be dead when it is named again.
+    statistics: Option<Arc<Statistics>>,
+    /// On a thread of its own: its waits, and whether it was reported as held up.
+    waits: u64,
+    held: bool,
+}
+
+/// See the file's head.
+pub(super) struct Watchdog {
+    workers: Vec<Sample>,
+    own: Vec<(Arc<Progress>, Sample)>,
+}
+
+impl Watchdog {
+    /// One that has taken no sample.
+    pub(super) fn new(system: &System) -> Watchdog {
+        Watchdog { workers: vec![Sample::default(); system.progress.len()], own: Vec::new() }
+    }
+
+    /// Takes a sample of every thread. Returns whether one is busy.
+    pub(super) fn sample(&mut self, system: &Arc<System>, now: u64) -> bool {
+        self.sample_workers(system, now) | self.sample_own(system, now)
+    }
+
+    /// Whether a worker is awake, or a thread of a service's own has waited since its last sample.
+    pub(super) fn is_thread_awake(&self, system: &System) -> bool {
+        let has_waited = |(progress, sample): &(Arc<Progress>, Sample)| progress.waits() != sample.waits;
+        system.scheduler.sleepers.sleeping() < system.config.worker || self.own.iter().any(has_waited)
+    }
+
+    fn sample_workers(&mut self, system: &Arc<System>, now: u64) -> bool {
+        let (ready, sleepers) = (&system.scheduler.ready, &system.scheduler.sleepers);
+        let (mut held_up, mut running) = (0, 0);
+        for (number, (progress, sample)) in system.progress.iter().zip(&mut self.workers).enumerate() {
+            let (turn, service) = progress.slice();
+            running += usize::from(service.is_some());
+            if turn != sample.turn || service.is_none() {
+                sample.end(system, progress, now);
+                *sample = Sample { turn, since: now, service: service.unwrap_or(0), ..Sample::default() };
+                continue;
+            }
+            queue::rescue(ready, sleepers, number);
+            let age = now - sample.since;
+            held_up += usize::from(age >= LONG);
+            sample.check(system, progress, age, now);
+        }
+        system.monitor.held_up.store(held_up, Ordering::SeqCst);
+        let stand_ins = system.monitor.stand_ins.load(Ordering::SeqCst);
+        if held_up > stand_ins && sleepers.sleeping() == 0 && ready.has_shared() {
+            worker::stand_in(system);
+        }
+        running > 0 || sleepers.sleeping() < system.config.worker
+    }
+
+    /// Services with threads of their own. There a slice is mostly waiting: what counts is the CPU time that it takes
+    /// between two waits. Returns whether one takes some, or has woken and is not known to be held up.
+    fn sample_own(&mut self, system: &System, now: u64) -> bool {
+        let all = lock(&system.own_progress).clone();
+        self.own.retain(|(progress, sample)| {
+            let is_there = all.iter().any(|other| Arc::ptr_eq(progress, other));
+            if !is_there {
+                sample.end(system, progress, now);
+            }
+            is_there
+        });
+        for progress in all {
+            if !self.own.iter().any(|(other, _)| Arc::ptr_eq(&progress, other)) {
+                self.own.push((progress, Sample::default()));
+            }
+        }
+        let mut busy = false;
+        for (progress, sample) in &mut self.own {
+            let waits = progress.waits();
+            let (turn, service) = progress.slice();
+            let spent = thread_clock::nanos(progress.clock);
+            // It waits where it is observed; elsewhere nothing is known but its CPU time.
+            let is_awake = waits != 0 && waits.is_multiple_of(2);
+            if turn != sample.turn || waits != sample.waits || service.is_none() {
+                sample.end(system, progress, now);
+                let service = service.unwrap_or(0);
+                *sample = Sample { turn, waits, since: now, service, first_spent: spent, spent, ..Sample::default() };
+                busy |= is_awake;
+                continue;
+            }
+            busy |= spent.saturating_sub(sample.spent) > MILLI / 2 || is_awake && !sample.held;
+            sample.spent = spent;
+            if is_awake && !sample.held && now - sample.since >= HELD {
+                sample.held = true;
+                system.report_held(sample.service, true);
+            }
+            sample.check(system, progress, spent.saturating_sub(sample.first_spent), now);
+        }
+        busy
+    }
+}
+
+impl Sample {
+    /// Reports the slice once when it has taken `age` nanoseconds, and that is too long.
+    fn check(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
+        let limit = system.config.watchdog.as_nanos() as u64;
+        if limit == 0 || self.logged || age < limit {
+            return;
+        }
+        if self.asked == 0 {
+            self.asked = now;
+            progress.since.store(self.since, Ordering::Relaxed);
+            self.statistics = system.statistics(self.service);
+            if let Some(statistics) = &self.statistics {
+                statistics.endless.store(true, Ordering::Relaxed);
+            }
+            progress.interrupt();
+        } else if progress.has_reported(self.turn) {
+            self.logged = true;
+        } else if now - self.asked >= REPORT {
+            self.logged = true;
+            let cause = "; it blocks in a C function, or runs in a coroutine of its own";
+            self.report(system, b"error", now, "has not paused for", cause);
+        }
+    }
+
+    /// The slice has ended, or its thread has waited: reports that, if it was reported that it did not.
+    fn end(&self, system: &System, progress: &Progress, now: u64) {
+        if self.logged || self.asked != 0 && progress.has_reported(self.turn) {
+            self.report(system, b"info", now, "has paused again after", "");
+        }
+        if self.held {
+            system.report_held(self.service, false);
+        }
+    }
+
+    /// Logs the state of the slice, under the name that its service had when the watchdog asked.
+    fn report(&self, system: &System, level: &[u8], now: u64, state: &str, cause: &str) {
+        let (id, label) = (self.service, label(self.statistics.as_deref()));
+        let seconds = (now - self.since) as f64 / 1e9;
+        let text = format!("service {id} ({label}) {state} {seconds:.1} s{cause}");
+        system.log_at(level, id, self.statistics.clone(), &text);
+    }
+}
+
+/// The label of a service, which may be dead.
+pub(super) fn label(statistics: Option<&Statistics>) -> String {
+    statistics.map_or_else(|| "dead".to_owned(), Statistics::label)
+}
