@@ -44,6 +44,8 @@ pub(crate) struct Registration {
     pub(crate) alive: Cell<bool>,
     /// In the list of those to re-arm before the next poll.
     pub(crate) rearming: Cell<bool>,
+    /// What tells the object that stands for it from others, if a task can wait on that; else 0. Whoever registered it says.
+    pub(crate) object: Cell<usize>,
     /// Where its events go, under which key; without it the one who waits gets them.
     pub(super) inbox: OnceCell<(Rc<Inbox>, u64)>,
 }

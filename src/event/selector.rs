@@ -155,6 +155,7 @@ impl Selector {
             queued: Cell::new(false),
             alive: Cell::new(true),
             rearming: Cell::new(false),
+            object: Cell::new(0),
             inbox: OnceCell::new(),
         });
         self.table.borrow_mut().insert(registration.clone());

@@ -60,6 +60,9 @@ fn emptied<'new>(mut list: Vec<PollFd<'_>>) -> Vec<PollFd<'new>> {
 }
 
 fn bits_of(answer: PollFlags) -> Option<u8> {
+    if answer == PollFlags::IN {
+        return Some(READ);
+    }
     if answer.contains(PollFlags::NVAL) {
         return None;
     }

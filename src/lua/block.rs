@@ -54,6 +54,12 @@ unsafe fn slot_of<T: 'static>(value: *const T) -> *const Slot<T> {
     }
 }
 
+/// What [`State::identity`] gives for the userdata that `object` lies in.
+#[inline(always)]
+pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
+    std::ptr::from_ref(object).addr().wrapping_sub(std::mem::offset_of!(Slot<T>, value))
+}
+
 /// A userdata, or nothing, of which it is to be told what it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {

@@ -40,15 +40,11 @@ impl<T: Object> Field<T> {
 }
 
 impl Call<'_> {
-    /// Pushes the value of a field of the object at `index`; nil when there is no such object. → its index
+    /// Pushes the value of a field of the object at `index`; nil when there is no object. → its index
     #[inline]
     pub(crate) fn field<T: Object>(&mut self, index: c_int, field: Field<T>) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        match self.find::<T>(index) {
-            // SAFETY: an object is a full userdata, and there is room for a value of it.
-            Some(_) => drop(unsafe { ffi::lua_getiuservalue(self.state, index, field.number) }),
-            None => self.push_nil(),
-        }
+        self.push_user_value(index, field.number);
         Ok(self.count())
     }
 
@@ -58,7 +54,7 @@ impl Call<'_> {
         if self.find::<T>(index).is_some() {
             self.reserve(1)?;
             self.push_copy(value);
-            // SAFETY: as for `field`; the assignment takes no memory, and takes off what was pushed.
+            // SAFETY: an object is a full userdata; the assignment takes no memory, and takes off what was pushed.
             unsafe { ffi::lua_setiuservalue(self.state, index, field.number) };
             self.room += 1;
         }
@@ -70,13 +66,9 @@ impl Call<'_> {
     #[inline]
     pub(crate) fn entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<c_int, Fault> {
         let table = self.field(index, list)?;
-        if self.kind(table) == Kind::Table {
-            // SAFETY: it is a table, which its entry replaces: there is room for results yet.
-            unsafe {
-                ffi::lua_rawgeti(self.state, table, number as i64);
-                ffi::lua_replace(self.state, table);
-            }
-        }
+        self.element(table, number as i64)?;
+        self.replace_with_top(table);
+        self.room += 1;
         Ok(table)
     }
 
@@ -85,36 +77,26 @@ impl Call<'_> {
     pub(crate) fn set_entry<T: Object>(
         &mut self, index: c_int, list: Field<T>, number: usize, value: c_int,
     ) -> Result<(), Fault> {
-        self.reserve(4)?;
-        let table = self.field(index, list)?;
-        let state = self.state;
-        let is_table = self.kind(table) == Kind::Table;
-        // SAFETY: there is room. An entry that is there is assigned without memory, all else protected.
-        unsafe {
-            if is_table && ffi::lua_rawgeti(state, table, number as i64) != ffi::LUA_TNIL {
-                self.push_copy(value);
-                ffi::lua_rawseti(state, table, number as i64);
-            } else if self.find::<T>(index).is_some() {
-                self.drop_to(table);
-                self.push_function(ENTER.0);
-                self.push_copy(index);
-                self.push_integer(list.number.into());
-                self.push_integer(number as i64);
-                self.push_copy(value);
-                // A call that has room does not run the collector.
-                if !self.has_room(40) {
-                    return Err(Fault::message("stack overflow"));
-                }
-                // Only a table that is made runs the collector, whose restart costs a collection.
-                let status = match is_table {
-                    true => self.call_unhooked(4, 0),
-                    false => self.call_quietly(4, 0),
-                };
-                if status != ffi::LUA_OK {
-                    return Err(Fault::value(self.count()));
-                }
+        self.reserve(5)?;
+        let kind = self.push_user_value(index, list.number);
+        if !self.replace_entry(kind, number, |call| call.push_copy(value)) && self.find::<T>(index).is_some() {
+            self.push_function(ENTER.0);
+            self.push_copy(index);
+            self.push_integer(list.number.into());
+            self.push_integer(number as i64);
+            self.push_copy(value);
+            // A call that has room does not run the collector.
+            if !self.has_room(40) {
+                return Err(Fault::message("stack overflow"));
             }
-            ffi::lua_settop(state, table - 1);
+            // Only a table that is made runs the collector, whose restart costs a collection.
+            let status = match kind {
+                Kind::Table => self.call_unhooked(4, 0),
+                _ => self.call_quietly(4, 0),
+            };
+            if status != ffi::LUA_OK {
+                return Err(Fault::value(self.count()));
+            }
         }
         self.room += 5;
         Ok(())
@@ -123,20 +105,31 @@ impl Call<'_> {
     /// Empties the `number`th place of the list in a field of the object at `index`: false is there from then on.
     #[inline]
     pub(crate) fn clear_entry<T: Object>(&mut self, index: c_int, list: Field<T>, number: usize) -> Result<(), Fault> {
-        self.reserve(2)?;
-        let table = self.field(index, list)?;
-        // SAFETY: as for `set_entry`: what is there is assigned without memory.
-        unsafe {
-            if ffi::lua_type(self.state, table) == ffi::LUA_TTABLE
-                && ffi::lua_rawgeti(self.state, table, number as i64) != ffi::LUA_TNIL
-            {
-                ffi::lua_pushboolean(self.state, 0);
-                ffi::lua_rawseti(self.state, table, number as i64);
-            }
-            ffi::lua_settop(self.state, table - 1);
-        }
+        self.reserve(3)?;
+        let kind = self.push_user_value(index, list.number);
+        self.replace_entry(kind, number, |call| call.push_boolean(false));
         self.room += 3;
         Ok(())
+    }
+
+    /// Takes the value on top off. If it is a table which has a value at the `number`th place, what `push` pushes is there
+    /// instead from then on: this takes no memory. → whether it has
+    #[inline]
+    fn replace_entry(&mut self, kind: Kind, number: usize, push: impl FnOnce(&mut Self)) -> bool {
+        if kind != Kind::Table {
+            self.drop_top();
+            return false;
+        }
+        // SAFETY: the table is on top, and there is room for two values more, as both callers have asked for.
+        unsafe {
+            let known = ffi::lua_rawgeti(self.state, -1, number as i64) != ffi::LUA_TNIL;
+            if known {
+                push(self);
+                ffi::lua_rawseti(self.state, -3, number as i64);
+            }
+            self.pop(2);
+            known
+        }
     }
 }
 

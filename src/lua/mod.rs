@@ -96,6 +96,7 @@ mod vm_tests;
 mod walk;
 mod warning;
 
+pub(crate) use block::identity_of;
 pub(crate) use bound::{Entry, Functions, Lazy};
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
@@ -124,6 +125,6 @@ pub(crate) use threads::{
 pub(crate) use traceback::MainTraceback;
 #[cfg(feature = "vendored")]
 pub(crate) use traceback::Traceback;
-pub(crate) use values::{INDEX, Light, Plain};
+pub(crate) use values::{Element, INDEX, Light, Plain};
 pub(crate) use vm::{Broken, OPEN_LIBRARIES, Own, Slice, Vm};
 pub(crate) use walk::{Pairs, Read, Walk};

@@ -119,8 +119,7 @@ impl Pusher<'_> {
     /// Pushes the table that a user value of the object at `index` is; one that is made for it if it is none.
     pub(super) fn push_user_table(&mut self, index: c_int, number: c_int) {
         self.check_kind(index, Kind::Userdata);
-        // SAFETY: only a full userdata has user values.
-        if unsafe { ffi::lua_getiuservalue(self.state, index, number) } == ffi::LUA_TTABLE {
+        if self.push_user_value(index, number) == Kind::Table {
             return;
         }
         self.drop_top();

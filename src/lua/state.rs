@@ -179,6 +179,19 @@ impl State {
         };
     }
 
+    /// Pushes a user value of the object at `index`; nil when there is none. What it is.
+    #[inline(always)]
+    pub(super) fn push_user_value(&mut self, index: c_int, number: c_int) -> Kind {
+        match self.kind(index) {
+            // SAFETY: a full userdata, and there is room for a value of it.
+            Kind::Userdata => Kind::of(unsafe { ffi::lua_getiuservalue(self.state, index, number) }),
+            _ => {
+                self.push_nil();
+                Kind::Nil
+            }
+        }
+    }
+
     /// Replaces the key on top by what the table at `index` has for it, without metamethods; nil when that is no table.
     #[inline(always)]
     pub(super) fn get_top(&mut self, index: c_int) {

@@ -21,6 +21,10 @@ pub(crate) trait Plain: Push {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Light(pub(crate) usize);
 
+/// The element of the table at an index that has this number, without metamethods; nil when that is no table.
+#[derive(Clone, Copy)]
+pub(crate) struct Element(pub(crate) c_int, pub(crate) i64);
+
 macro_rules! plain {
     ($type:ty, $refers:literal, |$value:ident, $to:ident| $push:expr) => {
         impl Plain for $type {
@@ -48,6 +52,7 @@ plain!(i64, false, |value, to| to.push_integer(value));
 plain!(u32, false, |value, to| to.push_integer(value.into()));
 plain!(f64, false, |value, to| to.push_number(value));
 plain!(Argument, true, |value, to| to.push_copy(value.0));
+plain!(Element, true, |value, to| to.push_element(value.0, value.1));
 plain!(Function, false, |value, to| to.push_function(value.0));
 plain!(Light, false, |value, to| to.push_light(without_provenance_mut(value.0)));
 
@@ -60,12 +65,10 @@ impl Stack {
         Ok(self.count())
     }
 
-    /// Pushes the `number`th element of the table at `index`, without metamethods; nil when that is no table. → its index
+    /// Pushes the `number`th element of the table at `index`, see [`Element`]. → its index
     #[inline]
     pub(crate) fn element(&mut self, index: c_int, number: i64) -> Result<c_int, Fault> {
-        self.reserve(1)?;
-        self.push_element(index, number);
-        Ok(self.count())
+        self.push(Element(index, number))
     }
 
     /// Pushes what the table at `index` has for the key at `key`, without metamethods; nil when that is no table. → its index

@@ -77,6 +77,11 @@ where
     F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
     R: Returns,
 {
+    // Mostly it is one of ours.
+    if let Some(socket) = socket(call, 2) {
+        let descriptor = socket.source().cloned().map(Descriptor::Own);
+        return step(call, descriptor).map(Next::returns);
+    }
     if !is_indirect(call, 2) {
         let descriptor = resolve(call, 2, 2)?;
         return step(call, descriptor).map(Next::returns);

@@ -28,14 +28,16 @@ pub(crate) const HANDLE: i32 = upvalue(1);
 /// The tasks that the running function has as its upvalue. An error once the VM closes.
 #[inline]
 pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
-    match call.as_object::<Handle>(HANDLE) {
-        Some(handle) => {
-            handle.0.check_open()?;
-            Ok(handle.0.clone())
-        }
-        // It is finalized, or a program has changed the upvalue.
-        None => Err(closed()),
-    }
+    own_tasks(call).cloned()
+}
+
+/// The same for a look at them.
+#[inline]
+pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> {
+    // Without an object, it is finalized, or a program has changed the upvalue.
+    let Handle(tasks) = call.as_object(HANDLE).ok_or_else(closed)?;
+    tasks.check_open()?;
+    Ok(tasks)
 }
 
 /// Pushes a handle of the VM's tasks, for functions that have it as their upvalue. → its index
@@ -154,8 +156,7 @@ fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
 
 /// The end of `wait`: behind the token lie the values, or the error of an interrupt.
 fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    let tasks = tasks(call)?;
-    if tasks.ends_with_error(call) {
+    if own_tasks(call)?.ends_with_error(call) {
         return Err(Fault::value(call.count()));
     }
     Ok(Next::pushed(call.count() + 1 - outcome.first))

@@ -217,7 +217,7 @@ impl Books {
     }
 
     /// Whether the coroutine that waits for a task is suspended by a yield, and the others of its chain as well.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_suspended(&self, id: TaskId) -> bool {
         let task = self.task(id);
         match task.chain.is_empty() {
@@ -227,11 +227,33 @@ impl Books {
     }
 
     /// How many of a task's coroutines are suspended, as they must be, from its own inwards up to the first that is not.
+    #[cold]
     pub(super) fn intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let members = task.members();
         let untouched = members.len().min(task.untouched as usize);
         self.threads.count_suspended(&members[..untouched])
+    }
+
+    /// Takes out the task that waits on a token.
+    #[inline(always)]
+    pub(super) fn take_waiter(&mut self, token: Token) -> Option<TaskId> {
+        let id = self.waiting.remove(token)?;
+        if !self.is_suspended(id) {
+            self.lose(id);
+            return None;
+        }
+        self.hold(id);
+        self.task_mut(id).phase = Phase::Taken;
+        Some(id)
+    }
+
+    /// Lets a task wait again that `take_waiter` gave.
+    #[cold]
+    pub(super) fn put_back(&mut self, id: TaskId) {
+        let (token, cycle) = (self.task(id).token, self.cycle);
+        self.waiting.insert(token, id);
+        self.task_mut(id).phase = Phase::Waiting { cycle, weak: false };
     }
 
     /// Whether a task has not ended. One whose coroutine a program has closed or resumed ends here.

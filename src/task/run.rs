@@ -3,7 +3,7 @@
 //! Lua code that runs in between (a task, a finalizer, a handler) calls everything here itself.
 
 use super::Tasks;
-use super::books::{Phase, Tag, TaskId};
+use super::books::{Books, Phase, Tag, TaskId};
 use super::nested::Refusal;
 use super::wake::Ending;
 use crate::event::clock::thread_nanos;
@@ -52,27 +52,41 @@ impl Tasks {
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         let queued = self.books.borrow().queue.len();
         for _ in 0..queued {
-            // A finalizer may call this inside of a handler: then the queue is shorter.
-            let next = self.books.borrow_mut().queue.pop_front();
-            let Some(id) = next else { break };
-            self.take_turn(call, id);
+            // Finalizers may end a task: not between here and its resume.
+            call.wake_collector();
+            let turn = {
+                let books = &mut *self.books.borrow_mut();
+                // A finalizer may call this inside of a handler: then the queue is shorter.
+                let Some(id) = books.queue.pop_front() else { break };
+                let woken = match books.task(id).phase {
+                    Phase::Woken { values, raises } => Some((values, raises)),
+                    Phase::Yielded => Some((0, false)),
+                    _ => None,
+                };
+                match woken {
+                    Some((values, raises)) if books.is_suspended(id) => {
+                        (id, Some((self.set_running(books, id, raises), values)))
+                    }
+                    _ => (id, None),
+                }
+            };
+            match turn {
+                (id, Some((front, values))) => self.run(call, id, front, values),
+                (id, None) => self.take_turn(call, id),
+            }
         }
         self.end_round();
         self.has_ready()
     }
 
-    /// The turn of a queued task.
+    /// The turn of a queued task that is not simply woken.
     fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        // Finalizers may end a task: not between here and its resume.
-        call.wake_collector();
         let (living, phase) = {
             let books = &mut *self.books.borrow_mut();
             (books.is_living(id), books.task(id).phase)
         };
         match phase {
             Phase::Ready { arguments } if living => self.resume(call, id, arguments, false),
-            Phase::Woken { values, raises } if living => self.resume(call, id, values, raises),
-            Phase::Yielded if living => self.resume(call, id, 0, false),
             Phase::Severed if living => match self.tell_front(id, Refusal::Closed) {
                 Some(values) => self.resume(call, id, values, false),
                 None => self.vanish(call, id),
@@ -103,18 +117,28 @@ impl Tasks {
         self.tell_killed(call, id, tag);
     }
 
-    fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut values: i32, mut raises: bool) {
+    fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
+        let front = self.set_running(&mut self.books.borrow_mut(), id, raises);
+        self.run(call, id, front, values);
+    }
+
+    /// A task runs from now on. → the coroutine to resume
+    #[inline]
+    fn set_running(&self, books: &mut Books, id: TaskId, raises: bool) -> Coroutine {
+        let task = books.task_mut(id);
+        task.phase = Phase::Running { raises };
+        if self.metering.get() {
+            task.since = thread_nanos();
+        }
+        task.front()
+    }
+
+    /// Resumes a task that was set running, until it waits or ends.
+    #[inline]
+    fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut front: Coroutine, mut values: i32) {
         // A task that starts another one at once is in the middle of a call.
         let outer = self.current.get();
         loop {
-            let front = {
-                let task = &mut self.books.borrow_mut().tasks[id as usize];
-                task.phase = Phase::Running { raises };
-                if self.metering.get() {
-                    task.since = thread_nanos();
-                }
-                task.front()
-            };
             self.current.set(Some(id));
             let resumed = self.threads.resume(call, front, values);
             self.current.set(outer);
@@ -130,7 +154,8 @@ impl Tasks {
             let Some(passed) = next else {
                 return self.vanish(call, id);
             };
-            (values, raises) = (passed, false);
+            values = passed;
+            front = self.set_running(&mut self.books.borrow_mut(), id, false);
         }
     }
 

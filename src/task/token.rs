@@ -34,10 +34,10 @@ pub(crate) enum Token {
 pub(super) struct TextKeys(RandomState, RandomState);
 
 impl Token {
-    /// The full userdata at `index`.
+    /// The full userdata that has this identity.
     #[inline]
-    pub(crate) fn userdata(stack: &Stack, index: i32) -> Token {
-        Token::Object(Kind::Userdata, stack.identity(index))
+    pub(crate) fn of_userdata(identity: usize) -> Token {
+        Token::Object(Kind::Userdata, identity)
     }
 
     /// The token that the value at `index` is; `None` for nil and NaN, which equal nothing.

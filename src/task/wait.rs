@@ -32,7 +32,7 @@ impl Tasks {
 
     /// Enters the running task as the waiter of `token`. The step then yields at once, with no values, in a function whose
     /// first value is the token when that is a value of Lua; the step that follows asks [`Tasks::ends_with_error`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), Denied> {
         let Some(id) = self.current.get() else {
             return Err(Denied::Unreachable);
@@ -104,7 +104,7 @@ impl Tasks {
     }
 
     /// For the step after a yield: whether the task was resumed from here. If not, its coroutine is in no task any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
         let here = self.threads.take_handed(stack);
         if !here {

@@ -16,26 +16,14 @@ pub(crate) enum Ending {
 
 impl Tasks {
     /// Takes out the task that waits on a token. The caller hands values over, and queues or resumes it.
-    #[inline]
     pub(crate) fn take_waiter(&self, token: Token) -> Option<TaskId> {
-        let books = &mut *self.books.borrow_mut();
-        let id = books.waiting.remove(token)?;
-        if !books.is_suspended(id) {
-            books.lose(id);
-            return None;
-        }
-        books.hold(id);
-        books.task_mut(id).phase = Phase::Taken;
-        Some(id)
+        self.books.borrow_mut().take_waiter(token)
     }
 
     /// Lets a task wait again that `take_waiter` gave.
     #[cold]
     pub(crate) fn put_back(&self, id: TaskId) {
-        let books = &mut *self.books.borrow_mut();
-        let (token, cycle) = (books.task(id).token, books.cycle);
-        books.waiting.insert(token, id);
-        books.task_mut(id).phase = Phase::Waiting { cycle, weak: false };
+        self.books.borrow_mut().put_back(id);
     }
 
     /// Moves the topmost `count` values of the step's stack to the coroutine of a task that was acquired or taken.
@@ -69,16 +57,16 @@ impl Tasks {
     /// The same with one value that takes no memory. → whether a task did, whose stack could take it
     #[inline]
     pub(crate) fn wakeup_with(&self, token: Token, value: impl Plain) -> bool {
-        let Some(id) = self.take_waiter(token) else {
+        let books = &mut *self.books.borrow_mut();
+        let Some(id) = books.take_waiter(token) else {
             return false;
         };
-        let front = self.books.borrow().task(id).front();
-        if self.threads.hand_over_plain(front, value).is_err() {
-            self.put_back(id);
-            return false;
+        let done = self.threads.hand_over_plain(books.task(id).front(), value).is_ok();
+        match done {
+            true => books.queue(id, Phase::Woken { values: 1, raises: false }),
+            false => books.put_back(id),
         }
-        self.wake(id, 1, Ending::Returns);
-        true
+        done
     }
 
     /// The session of a task that waits for an answer of `service`, of those from `first` on; with the task.

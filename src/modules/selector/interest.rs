@@ -6,7 +6,7 @@
 use super::super::descriptor::{Descriptor, with};
 use super::state::{OBJECTS, Selector, UDATA, open};
 use crate::event::{self, CLOSED, ERROR, HANG_UP, Mode, READ, Registration, WRITE};
-use crate::lua::{Call, Failure, Fault, Function, Next, failed};
+use crate::lua::{Call, Failure, Fault, Function, Kind, Next, failed};
 use rustix::io::Errno;
 use std::io;
 use std::rc::Rc;
@@ -31,12 +31,22 @@ pub(crate) fn attach(
     let inner = inner.ok_or_else(closed)?;
     sweep(call, index, &inner)?;
     let registration = add(&inner).map_err(refused)?;
-    let place = registration.slot + 1;
-    let kept = call.set_entry(index, UDATA, place, udata).and_then(|()| call.set_entry(index, OBJECTS, place, object));
+    let kept = keep_udata(call, index, &registration, udata)
+        .and_then(|()| call.set_entry(index, OBJECTS, registration.slot + 1, object));
     if kept.is_err() {
         inner.forget(&registration, true);
     }
     kept
+}
+
+/// The selector at `index` yields the value at `udata` for a registration.
+fn keep_udata(call: &mut Call<'_>, index: i32, registration: &Registration, udata: i32) -> Result<(), Fault> {
+    call.set_entry(index, UDATA, registration.slot + 1, udata)?;
+    registration.object.set(match call.kind(udata) {
+        Kind::Userdata => call.identity(udata),
+        _ => 0,
+    });
+    Ok(())
 }
 
 fn refused(error: io::Error) -> Fault {
@@ -111,7 +121,7 @@ fn change(
     let modified = inner.modify(&registration, asked, mode);
     modified.map_err(failed("event_mod"))?;
     if let Some(udata) = udata {
-        call.set_entry(1, UDATA, registration.slot + 1, udata)?;
+        keep_udata(call, 1, &registration, udata)?;
     }
     Ok(true)
 }
@@ -220,7 +230,7 @@ fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     call.any(3)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
         let (_, registration) = find(call, descriptor, "set_udata")?;
-        call.set_entry(1, UDATA, registration.slot + 1, 3)?;
+        keep_udata(call, 1, &registration, 3)?;
         Ok(true)
     })
 }

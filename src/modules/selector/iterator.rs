@@ -8,7 +8,8 @@
 use super::interest::{events_for, sweep};
 use super::state::{GUARD, ITERATOR, Loop, Selector, THREAD, UDATA, open};
 use crate::lua::{
-    Argument, Call, Closure, Fault, Field, Function, NewWith, Nil, Object, Running, Stack, Value, results, upvalue,
+    Argument, Call, Closure, Element, Fault, Field, Function, NewWith, Nil, Object, Running, Stack, Value, results,
+    upvalue,
 };
 use std::ffi::CStr;
 use std::time::Duration;
@@ -160,6 +161,8 @@ pub(crate) struct Event {
     pub(crate) place: usize,
     /// What it is ready for, in the terms of its mode.
     pub(crate) events: i64,
+    /// What tells its udata from others if that is a full userdata; else 0.
+    pub(crate) object: usize,
 }
 
 impl Selector {
@@ -173,13 +176,14 @@ impl Selector {
         let running = found.is_some() && arguments > 0;
         self.iterating.set(if running { by } else { Loop::None });
         let (registration, bits) = found?;
-        Some(Event { place: registration.slot + 1, events: events_for(bits, registration.mode.get()) })
+        let events = events_for(bits, registration.mode.get());
+        Some(Event { place: registration.slot + 1, events, object: registration.object.get() })
     }
 }
 
 results! {
     enum Yielded {
-        Event((Argument, i64)),
+        Event((Element, i64)),
         None(()),
     }
 }
@@ -191,6 +195,5 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let Some(event) = selector.and_then(|selector| selector.next(arguments, Loop::For)) else {
         return Ok(Yielded::None(()));
     };
-    let udata = call.element(upvalue(2), event.place as i64)?;
-    Ok(Yielded::Event((Argument(udata), event.events)))
+    Ok(Yielded::Event((Element(upvalue(2), event.place as i64), event.events)))
 });

@@ -3,10 +3,10 @@
 
 use crate::event::READ;
 use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, NewWith, results, upvalue};
-use crate::modules::selector::iterator::{LoopGuard, SELECTOR};
+use crate::modules::selector::iterator::{Event, LoopGuard, SELECTOR};
 use crate::modules::selector::state::{Loop, Selector, UDATA};
 use crate::modules::task::{HANDLE, push_handle, tasks};
-use crate::task::Token;
+use crate::task::{Tasks, Token};
 
 /// The selector, an upvalue of the iterator behind the tasks.
 const OVER: i32 = upvalue(2);
@@ -39,24 +39,28 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
         Kind::Userdata => tasks(call).ok(),
         _ => None,
     };
-    let udatas = call.field(OVER, UDATA)?;
     loop {
-        let selector = call.as_object::<Selector>(OVER);
-        let event = selector.and_then(|selector| selector.next(arguments, Loop::Guarded));
-        let Some(event) = event else {
+        let Some(event) = next(call, arguments, tasks.as_deref()) else {
             return Ok(Pumped::None(()));
         };
-        let udata = call.element(udatas, event.place as i64)?;
-        let is_taken = match call.kind(udata) {
-            Kind::Nil => true,
-            Kind::Userdata if event.events == i64::from(READ) => {
-                tasks.as_ref().is_some_and(|tasks| tasks.wakeup_with(Token::userdata(call, udata), true))
-            }
-            _ => false,
-        };
-        if !is_taken {
+        let udata = call.entry(OVER, UDATA, event.place)?;
+        if !call.is_none(udata) {
             return Ok(Pumped::Event((Argument(udata), event.events)));
         }
-        call.drop_to(udatas);
+        call.drop_to(udata - 1);
     }
 });
+
+/// The next event that is not for a task which waits to read on the object that stands for it; those tasks are woken.
+fn next(call: &Call<'_>, arguments: i32, tasks: Option<&Tasks>) -> Option<Event> {
+    let selector = call.as_object::<Selector>(OVER)?;
+    loop {
+        let event = selector.next(arguments, Loop::Guarded)?;
+        let is_taken = event.object != 0
+            && event.events == i64::from(READ)
+            && tasks.is_some_and(|tasks| tasks.wakeup_with(Token::of_userdata(event.object), true));
+        if !is_taken {
+            return Some(event);
+        }
+    }
+}

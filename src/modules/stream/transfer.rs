@@ -6,9 +6,9 @@
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
     Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push, Pusher, Returns,
-    Stack, Then, results, then, upvalue,
+    Stack, Then, identity_of, results, then, upvalue,
 };
-use crate::modules::task::{in_use, tasks};
+use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
@@ -229,39 +229,66 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
     };
     // Mostly what came last was all there was.
     if matches!(form, Form::Any) && stream.is_dry() {
-        let alarm = take_turn(stream);
-        return wait(call, alarm);
+        let turn = take_turn(stream);
+        return wait(call, turn);
     }
     match received(stream, form) {
         Reply::Blocked(_) => {
-            let alarm = take_turn(stream);
-            wait(call, alarm)
+            let turn = take_turn(stream);
+            wait(call, turn)
         }
         reply => Ok(Next::returns(reply)),
     }
 }
 
-/// The call has the turn to read from now on. → the time limit of its wait
-fn take_turn(stream: &mut Stream) -> Option<Alarm> {
+/// A turn to read that a `recv` of this file has.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// What its wait is on.
+    token: Token,
+    /// Whether that ends after a while.
+    is_limited: bool,
+}
+
+impl Turn {
+    fn of(stream: &Stream) -> Turn {
+        Turn { token: Token::of_userdata(identity_of(stream)), is_limited: stream.turns.limit.is_some() }
+    }
+}
+
+/// The call has the turn to read from now on.
+fn take_turn(stream: &mut Stream) -> Turn {
     stream.turns.reading = Reading::Here;
-    stream.turns.limit
+    Turn::of(stream)
 }
 
 /// The running task, in `recv`, which has the turn, waits until the stream is ready.
-fn wait(call: &mut Call<'_>, alarm: Option<Alarm>) -> Result<Next<Reply>, Fault> {
-    let token = Token::userdata(call, 1);
-    match tasks(call)?.wait(call, token, Reason::Other) {
+fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
+    match tasks(call)?.wait(call, turn.token, Reason::Other) {
         Ok(()) => {}
         Err(Denied::InUse) => return end_turn(call, then(taken)),
         Err(Denied::Unreachable) => return end_turn(call, then(refused)),
         Err(Denied::Fault(fault)) => return Err(fault),
     }
-    if let Some(Alarm { nanos, timer }) = alarm
-        && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
-    {
-        timers.0.set(timer, monotonic_nanos() + nanos);
+    if turn.is_limited {
+        set_alarm(call, |Alarm { nanos, .. }| Some(monotonic_nanos() + nanos))?;
     }
     Ok(Next::yields(0, then(resumed), 0))
+}
+
+/// Sets the timer of a limited turn to the nanosecond that `until` gives, or clears it.
+#[cold]
+fn set_alarm(call: &mut Call<'_>, until: impl FnOnce(Alarm) -> Option<u64>) -> Result<(), Fault> {
+    let limit = call.object::<Stream>(1)?.turns.limit;
+    if let Some(alarm) = limit
+        && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
+    {
+        match until(alarm) {
+            Some(nanos) => timers.0.set(alarm.timer, nanos),
+            None => timers.0.clear(alarm.timer),
+        };
+    }
+    Ok(())
 }
 
 fn taken(_: &mut Call<'_>, _: Outcome) -> Result<(), Fault> {
@@ -285,7 +312,7 @@ fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Faul
 /// The rest of a `recv` that waited. Behind its arguments lies what the waker said.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
     // Also where the turn was handed on, as after an interrupt.
-    if tasks(call)?.ends_with_error(call) {
+    if own_tasks(call)?.ends_with_error(call) {
         return Err(Fault::value(call.count()));
     }
     let ends = match call.string(outcome.first) {
@@ -293,9 +320,12 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Word::Closed),
         _ => None,
     };
-    call.drop_to(outcome.first - 1);
+    // What was asked for is read from the arguments, if there are any.
+    if outcome.first > 2 {
+        call.drop_to(outcome.first - 1);
+    }
     let (stream, stack) = connection(call, "recv")?;
-    let alarm = stream.turns.limit;
+    let turn = Turn::of(stream);
     let queued = stream.turns.reading == Reading::HereQueued;
     let reply = match (ends, queued) {
         (Some(word), false) => Reply::Failed(Failed::word(word, None)),
@@ -311,17 +341,17 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         (Some(_), true) => Reply::End(Nil),
     };
     if let Reply::Blocked(_) = reply {
-        return wait(call, alarm);
+        call.drop_to(outcome.first - 1);
+        return wait(call, turn);
     }
     stream.turns.reading = Reading::Free;
-    if let Some(Alarm { timer, .. }) = alarm
-        && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
-    {
-        timers.0.clear(timer);
+    if turn.is_limited {
+        set_alarm(call, |_| None)?;
     }
     if !queued {
         return Ok(Next::returns(reply));
     }
+    call.drop_to(outcome.first - 1);
     match ends {
         Some(Word::Timeout) => end_turn(call, then(timed_out)),
         Some(_) => end_turn(call, then(closed)),
@@ -373,8 +403,7 @@ results! {
 /// Sends what is queued and the strings from argument `first` on, of which `sent` bytes are gone. A misuse has the
 /// number that the caller of `net.send` counts, where the first is the second.
 #[inline]
-fn put_strings(call: &mut Call<'_>, first: i32, mut sent: usize) -> Result<Put, Fault> {
-    let (stream, stack) = call.split::<Stream>(1)?;
+fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Put, Fault> {
     let last = stack.count();
     let count = (last + 1 - first).max(0) as usize;
     let one: [&[u8]; 1];
@@ -416,9 +445,9 @@ fn put_strings(call: &mut Call<'_>, first: i32, mut sent: usize) -> Result<Put, 
 /// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
 /// get their turn, the stream being armed; `nil, message, sent, code` on failure.
 fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
-    call.object::<Stream>(1)?;
-    let sent = call.integer_in(2, 0..=i64::MAX, "sent")? as usize;
-    let put = put_strings(call, 3, sent).map_err(|fault| fault.shifted(-1))?;
+    let (stream, stack) = call.split::<Stream>(1)?;
+    let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
+    let put = put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))?;
     Ok(match put {
         Put::Done => Sent::Done(true),
         Put::Part(sent) => Sent::Part(sent as i64),
@@ -430,11 +459,11 @@ pub(crate) const PUT: Function = Function::new(put);
 
 /// `c:send(data, …)`, as `net.send`: `true`; `nil, message, sent, code`.
 fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
-    let (stream, _) = connection(call, "send")?;
+    let (stream, stack) = connection(call, "send")?;
     if stream.turns.writes {
         return in_lua(call, IN_TURN);
     }
-    match put_strings(call, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
+    match put_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
         Put::Done => Ok(Next::returns(Sent::Done(true))),
         Put::Failed(failed) => Ok(Next::returns(Sent::Failed(failed))),
         Put::Part(sent) => {
