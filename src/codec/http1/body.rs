@@ -6,22 +6,32 @@
 //! refused again and again.
 
 use super::chunked::Chunked;
-use super::head;
-use super::response_head;
 use super::status::Reject;
 use std::ops::Range;
 
-/// How the end of a body is told.
+/// How the end of a body is told (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is no body.
+    #[default]
+    None,
+    /// After so many bytes, at most `i64::MAX`.
+    Length(u64),
+    /// With the last chunk.
+    Chunked,
+    /// With the connection: only of an answer.
+    UntilClose,
+}
+
+/// What is left of a body.
 #[derive(Debug)]
-enum Framing {
+enum Rest {
     /// All of it was handed out, or there is none.
     Done,
-    /// After so many bytes more, at least one.
+    /// So many bytes, at least one.
     Length(u64),
-    /// By the last chunk.
     Chunked(Box<Chunked>),
-    /// By the peer's end.
-    Close,
+    UntilClose,
     Broken(Box<Reject>),
 }
 
@@ -40,37 +50,25 @@ pub(crate) enum Run {
 /// The body of one message.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    framing: Framing,
+    rest: Rest,
     /// Bytes of data that were handed out.
     received: u64,
 }
 
 impl Incoming {
     /// No body.
-    pub(crate) const NONE: Incoming = Incoming { framing: Framing::Done, received: 0 };
+    pub(crate) const NONE: Incoming = Incoming { rest: Rest::Done, received: 0 };
 
-    fn new(framing: Framing) -> Self {
-        Incoming { framing, received: 0 }
-    }
-
-    /// That of a request.
+    /// The body of a message that is framed so.
     #[inline]
-    pub(crate) fn of_request(framing: head::Framing) -> Self {
-        Self::new(match framing {
-            head::Framing::None | head::Framing::Length(0) => Framing::Done,
-            head::Framing::Length(length) => Framing::Length(length),
-            head::Framing::Chunked => Framing::Chunked(Box::new(Chunked::new())),
-        })
-    }
-
-    /// That of an answer.
-    pub(crate) fn of_response(ends: response_head::Ends) -> Self {
-        Self::new(match ends {
-            response_head::Ends::None | response_head::Ends::Length(0) => Framing::Done,
-            response_head::Ends::Length(length) => Framing::Length(length),
-            response_head::Ends::Chunked => Framing::Chunked(Box::new(Chunked::new())),
-            response_head::Ends::Close => Framing::Close,
-        })
+    pub(crate) fn new(framing: Framing) -> Self {
+        let rest = match framing {
+            Framing::None | Framing::Length(0) => Rest::Done,
+            Framing::Length(length) => Rest::Length(length),
+            Framing::Chunked => Rest::Chunked(Box::new(Chunked::new())),
+            Framing::UntilClose => Rest::UntilClose,
+        };
+        Incoming { rest, received: 0 }
     }
 
     /// What is at the start of `bytes`, which begin behind what was consumed before.
@@ -78,18 +76,18 @@ impl Incoming {
     /// # Errors
     /// 400 for framing that is malformed, 431 for trailers that are too long.
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
-        let run = match &mut self.framing {
-            Framing::Done => {
+        let run = match &mut self.rest {
+            Rest::Done => {
                 return Ok(Run::End { consume: 0, trailers: 0..0 });
             }
-            Framing::Broken(reject) => return Err(**reject),
-            Framing::Chunked(_) => return self.next_of_chunks(bytes),
-            Framing::Close => bytes.len(),
-            Framing::Length(left) => {
+            Rest::Broken(reject) => return Err(**reject),
+            Rest::Chunked(_) => return self.next_of_chunks(bytes),
+            Rest::UntilClose => bytes.len(),
+            Rest::Length(left) => {
                 let run = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 *left -= run as u64;
                 if *left == 0 {
-                    self.framing = Framing::Done;
+                    self.rest = Rest::Done;
                 }
                 run
             }
@@ -102,13 +100,13 @@ impl Incoming {
     }
 
     fn next_of_chunks(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
-        let Framing::Chunked(decoder) = &mut self.framing else {
+        let Rest::Chunked(decoder) = &mut self.rest else {
             return Ok(Run::More { consume: 0 });
         };
         let step = match decoder.next(bytes) {
             Ok(step) => step,
             Err(reject) => {
-                self.framing = Framing::Broken(Box::new(reject));
+                self.rest = Rest::Broken(Box::new(reject));
                 return Err(reject);
             }
         };
@@ -120,15 +118,15 @@ impl Incoming {
         if !step.done {
             return Ok(Run::More { consume });
         }
-        self.framing = Framing::Done;
+        self.rest = Rest::Done;
         let trailers = step.trailers.unwrap_or_default();
         Ok(Run::End { consume, trailers })
     }
 
     /// The peer has ended its side, and all that it sent was handed over before. → whether the body is complete
     pub(crate) fn end(&mut self) -> bool {
-        if matches!(self.framing, Framing::Close) {
-            self.framing = Framing::Done;
+        if matches!(self.rest, Rest::UntilClose) {
+            self.rest = Rest::Done;
         }
         self.is_done()
     }
@@ -136,15 +134,15 @@ impl Incoming {
     /// Whether all of it was handed out.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.framing, Framing::Done)
+        matches!(self.rest, Rest::Done)
     }
 
     /// How many bytes of data are still to come, if that is known from the start.
     #[inline]
     pub(crate) fn left(&self) -> Option<u64> {
-        match self.framing {
-            Framing::Done => Some(0),
-            Framing::Length(left) => Some(left),
+        match self.rest {
+            Rest::Done => Some(0),
+            Rest::Length(left) => Some(left),
             _ => None,
         }
     }
@@ -156,9 +154,9 @@ impl Incoming {
 
     /// Bytes of data that were handed out or announced: what a limit is compared with, before the data has come.
     pub(crate) fn announced(&self) -> u64 {
-        match &self.framing {
-            Framing::Length(left) => self.received.saturating_add(*left),
-            Framing::Chunked(decoder) => decoder.announced(),
+        match &self.rest {
+            Rest::Length(left) => self.received.saturating_add(*left),
+            Rest::Chunked(decoder) => decoder.announced(),
             _ => self.received,
         }
     }
@@ -212,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_length_ends_where_it_says() {
-        let mut body = Incoming::of_request(head::Framing::Length(5));
+        let mut body = Incoming::new(Framing::Length(5));
         assert_eq!((body.left(), body.announced()), (Some(5), 5));
         assert_eq!(body.check(4).map_err(|reject| reject.status), Err(413));
         let (data, _, rest) = feed(&mut body, b"helloGET", &[1]).expect("right");
@@ -223,18 +221,18 @@ mod tests {
 
     #[test]
     fn an_end_completes_only_what_has_no_other_end() {
-        let mut body = Incoming::of_response(response_head::Ends::Close);
+        let mut body = Incoming::new(Framing::UntilClose);
         let (data, ..) = feed(&mut body, b"all of it", &[3]).expect("right");
         assert_eq!(data, b"all of it");
         assert!(!body.is_done() && body.end());
-        assert!(!Incoming::of_response(response_head::Ends::Length(1)).end());
-        assert!(!Incoming::of_response(response_head::Ends::Chunked).end());
+        assert!(!Incoming::new(Framing::Length(1)).end());
+        assert!(!Incoming::new(Framing::Chunked).end());
         assert!(Incoming::NONE.is_done());
     }
 
     #[test]
     fn broken_chunks_stay_refused() {
-        let mut body = Incoming::of_request(head::Framing::Chunked);
+        let mut body = Incoming::new(Framing::Chunked);
         assert_eq!(body.next(b"x\r\n").map_err(|reject| reject.status), Err(400));
         assert_eq!(body.next(b"0\r\n\r\n").map_err(|reject| reject.status), Err(400));
         assert!(!body.is_done() && !body.end());
@@ -242,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_chunk_counts_before_its_data_has_come() {
-        let mut body = Incoming::of_request(head::Framing::Chunked);
+        let mut body = Incoming::new(Framing::Chunked);
         assert_eq!(body.next(b"a\r\n"), Ok(Run::More { consume: 3 }));
         assert_eq!((body.received(), body.announced()), (0, 10));
     }
@@ -262,7 +260,7 @@ mod tests {
             bytes.extend_from_slice(b"0\r\n");
             bytes.extend_from_slice(section);
             bytes.extend_from_slice(b"GET / HTTP");
-            let mut body = Incoming::of_request(head::Framing::Chunked);
+            let mut body = Incoming::new(Framing::Chunked);
             let (data, trailers, rest) = feed(&mut body, &bytes, &cuts).expect("right");
             prop_assert_eq!(data, chunks.concat());
             prop_assert_eq!(&trailers[..], section);

@@ -20,7 +20,7 @@ const EXTENSION_ALLOWANCE: u64 = 16 * 1024;
 const MAX_TRAILERS: usize = 8192;
 
 /// The most fields of a trailer section.
-pub(crate) const MAX_TRAILER_FIELDS: usize = 64;
+const MAX_TRAILER_FIELDS: usize = 64;
 
 /// The most digits of a chunk size.
 const MAX_DIGITS: u8 = 16;
@@ -32,7 +32,8 @@ pub(crate) struct Step {
     pub(crate) consumed: usize,
     /// A run of body data, never empty; it ends at or before `consumed`.
     pub(crate) data: Option<Range<usize>>,
-    /// The trailer section up to and with its blank line, only when `done`; see [`trailers`].
+    /// The trailer section up to and with its blank line, only when `done`. Its fields are data for the
+    /// handler, and never merged into those of the head (RFC 9110 section 6.5.1).
     pub(crate) trailers: Option<Range<usize>>,
     /// The body is complete; what lies behind `consumed` is the next request.
     pub(crate) done: bool,
@@ -234,7 +235,7 @@ impl Chunked {
         let is_due = text.len() > MAX_TRAILERS || fields::is_worth_parsing(text, searched);
         let mut found = [Field::default(); MAX_TRAILER_FIELDS];
         let section = match is_due {
-            true => parse_trailers(text, &mut found)?,
+            true => fields::parse_section(text, 0, MAX_TRAILERS, MAX_TRAILER_FIELDS, &mut found)?,
             false => Section::Partial,
         };
         let Section::Complete { end, .. } = section else {
@@ -243,22 +244,5 @@ impl Chunked {
         };
         self.state = State::Done;
         Ok(Step { consumed: at + end, data: None, trailers: Some(at..at + end), done: true })
-    }
-}
-
-fn parse_trailers(text: &[u8], out: &mut [Field]) -> Result<Section, Reject> {
-    fields::parse_section(text, 0, MAX_TRAILERS, MAX_TRAILER_FIELDS, out)
-}
-
-/// Parses the trailer section that a step told of, `bytes` being that range; returns the number
-/// of fields written to `out`, at most [`MAX_TRAILER_FIELDS`], with spans from the start of `bytes`.
-/// Trailers are data for the handler; never merge them into the head's fields (RFC 9110 6.5.1).
-///
-/// # Errors
-/// 400 when `bytes` is not a whole trailer section, 431 when `out` is too short.
-pub(crate) fn trailers(bytes: &[u8], out: &mut [Field]) -> Result<usize, Reject> {
-    match parse_trailers(bytes, out)? {
-        Section::Complete { count, .. } => Ok(count),
-        Section::Partial => Err(Reject::bad("incomplete trailer section")),
     }
 }

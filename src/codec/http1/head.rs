@@ -9,14 +9,13 @@ mod framing;
 mod line;
 mod target;
 
+use super::body::Framing;
 use super::fields::{self, Fields, Section, Span};
 use super::status::Reject;
 
-use framing::Facts;
 use line::Line;
 use target::Target;
 
-pub(crate) use framing::Framing;
 pub(crate) use framing::{Coding, members, read_codings, read_length};
 pub(crate) use line::Method;
 pub(crate) use target::TargetForm;
@@ -51,14 +50,14 @@ pub(crate) struct Progress {
     searched: usize,
     /// From this buffered length on a parse is due, blank line or not.
     due: usize,
-    /// Whether the request line is there, and right.
-    has_line: bool,
+    /// Whether the first line is there, and right.
+    pub(super) has_line: bool,
 }
 
 impl Progress {
     /// Whether a parse of `buf` may tell more than the last one did.
     #[inline]
-    fn is_due(&mut self, buf: &[u8]) -> bool {
+    pub(super) fn is_due(&mut self, buf: &[u8]) -> bool {
         let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
         buf.len() >= self.due
             || match self.has_line {
@@ -68,7 +67,7 @@ impl Progress {
     }
 
     /// Puts the next parse off until the buffer has doubled or passes a limit at `limit_at`.
-    fn put_off(&mut self, buffered: usize, limit_at: usize) {
+    pub(super) fn put_off(&mut self, buffered: usize, limit_at: usize) {
         self.due = (buffered * 2).min(limit_at + 1).max(buffered + 1);
     }
 }
@@ -132,11 +131,10 @@ impl Head {
 pub(crate) fn parse(
     buf: &[u8], limits: &Limits, progress: &mut Progress, fields: &mut Fields,
 ) -> Result<Option<Head>, Reject> {
-    let Some((line, target)) = parse_line(buf, limits, progress)? else {
-        return Ok(None);
-    };
-    let section = parse_fields(buf, &line, limits, progress, fields)?;
-    Ok(section.map(|section| line.with(&target, &section)))
+    let mut parser = Parser::new();
+    let head = parser.parse(buf, limits, progress)?.copied();
+    fields.clone_from(&parser.fields);
+    Ok(head)
 }
 
 /// The request line and its target, if they are there and a parse is due.
@@ -156,82 +154,45 @@ fn parse_line(buf: &[u8], limits: &Limits, progress: &mut Progress) -> Result<Op
     Ok(Some((line, target)))
 }
 
-/// The header section behind a request line: what its fields say, how many they are, and where it ends.
-#[derive(Clone, Copy)]
-struct Parsed {
-    facts: Facts,
-    count: usize,
-    end: usize,
-}
-
-#[inline]
-fn parse_fields(
-    buf: &[u8], line: &Line, limits: &Limits, progress: &mut Progress, fields: &mut Fields,
-) -> Result<Option<Parsed>, Reject> {
-    let limit = limits.headers.min(MAX_LIMIT);
-    let section = fields::parse_section(buf, line.end, limit, limits.fields, fields)?;
-    let Section::Complete { end, count } = section else {
-        progress.put_off(buf.len(), line.end + limit);
-        return Ok(None);
-    };
-    let facts = framing::decide(buf, &fields[..count], line.version)?;
-    Ok(Some(Parsed { facts, count, end }))
-}
-
-impl Line {
-    #[inline]
-    fn with(&self, target: &Target, section: &Parsed) -> Head {
-        Head {
-            method: self.method,
-            method_id: self.method_id,
-            target: self.target,
-            target_form: target.form,
-            path: target.path,
-            query: target.query,
-            host: target.authority.or(section.facts.host),
-            version: self.version,
-            field_count: section.count,
-            head_len: section.end,
-            framing: section.facts.framing,
-            keep_alive: section.facts.keep_alive,
-            expect_continue: section.facts.expect_continue,
-            upgrade: section.facts.upgrade,
-        }
-    }
-}
-
 /// A longer header section is not remembered.
 const REMEMBERED: usize = 2048;
 
-/// A parser with the fields of the head that it parsed last. Clients repeat their fields: a section with the bytes of the
-/// one before is known, and only compared.
+/// A parser with the head that it parsed last, and its fields. Clients repeat their fields: a section with the bytes of
+/// the one before is known, and only compared.
 pub(crate) struct Parser {
     fields: Box<Fields>,
-    /// The section that `fields` and `parsed` are of, with its blank line; empty: none. It began at `start`.
+    head: Head,
+    /// The section that the fields are of, with its blank line; empty: none. It began at `start`.
     section: Vec<u8>,
     start: usize,
-    version: u8,
-    /// What they were parsed within.
+    /// The value of `Host` in it.
+    host: Option<Span>,
+    /// What it was parsed within.
     limits: Limits,
-    parsed: Parsed,
 }
 
 impl Parser {
     pub(crate) fn new() -> Self {
         Parser {
             fields: Box::new(fields::NO_FIELDS),
+            head: Head::default(),
             section: Vec::new(),
             start: 0,
-            version: 0,
+            host: None,
             limits: Limits::default(),
-            parsed: Parsed { facts: Facts::default(), count: 0, end: 0 },
         }
     }
 
     /// The fields of the head that was parsed last.
     #[cfg(test)]
     pub(crate) fn fields(&self) -> &[fields::Field] {
-        &self.fields[..self.parsed.count]
+        &self.fields[..self.head.field_count]
+    }
+
+    /// The head that was parsed last.
+    #[inline]
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
     }
 
     /// Parses the request head at the start of `buf`; `None` when more bytes are needed.
@@ -246,51 +207,63 @@ impl Parser {
     #[inline]
     pub(crate) fn parse(
         &mut self, buf: &[u8], limits: &Limits, progress: &mut Progress,
-    ) -> Result<Option<Head>, Reject> {
+    ) -> Result<Option<&Head>, Reject> {
         let Some((line, target)) = parse_line(buf, limits, progress)? else {
             return Ok(None);
         };
-        let is_known = line.version == self.version
+        let is_known = line.version == self.head.version
             && *limits == self.limits
             && !self.section.is_empty()
             && buf[line.end..].starts_with(&self.section);
         if !is_known {
-            return self.parse_new(buf, &line, &target, limits, progress);
-        }
-        if line.end != self.start {
+            if !self.parse_section(buf, &line, limits, progress)? {
+                return Ok(None);
+            }
+        } else if line.end != self.start {
             self.move_to(line.end);
         }
-        Ok(Some(line.with(&target, &self.parsed)))
+        let head = &mut self.head;
+        (head.method, head.method_id, head.target) = (line.method, line.method_id, line.target);
+        (head.target_form, head.path, head.query) = (target.form, target.path, target.query);
+        head.host = target.authority.or(self.host);
+        Ok(Some(head))
     }
 
-    fn parse_new(
-        &mut self, buf: &[u8], line: &Line, target: &Target, limits: &Limits, progress: &mut Progress,
-    ) -> Result<Option<Head>, Reject> {
+    /// Parses the header section behind a request line. → whether it is complete
+    fn parse_section(
+        &mut self, buf: &[u8], line: &Line, limits: &Limits, progress: &mut Progress,
+    ) -> Result<bool, Reject> {
         self.section.clear();
-        let Some(parsed) = parse_fields(buf, line, limits, progress, &mut self.fields)? else {
-            return Ok(None);
+        let limit = limits.headers.min(MAX_LIMIT);
+        let section = fields::parse_section(buf, line.end, limit, limits.fields, &mut *self.fields)?;
+        let Section::Complete { end, count } = section else {
+            progress.put_off(buf.len(), line.end + limit);
+            return Ok(false);
         };
-        let section = &buf[line.end..parsed.end];
-        if section.len() <= REMEMBERED {
-            self.section.extend_from_slice(section);
+        let facts = framing::decide(buf, &self.fields[..count], line.version)?;
+        if end - line.end <= REMEMBERED {
+            self.section.extend_from_slice(&buf[line.end..end]);
         }
-        (self.start, self.version, self.parsed) = (line.end, line.version, parsed);
-        self.limits = *limits;
-        Ok(Some(line.with(target, &parsed)))
+        (self.start, self.limits, self.host) = (line.end, *limits, facts.host);
+        let head = &mut self.head;
+        (head.version, head.field_count, head.head_len) = (line.version, count, end);
+        (head.framing, head.keep_alive) = (facts.framing, facts.keep_alive);
+        (head.expect_continue, head.upgrade) = (facts.expect_continue, facts.upgrade);
+        Ok(true)
     }
 
     /// The section begins at `start` now.
     fn move_to(&mut self, start: usize) {
         let moved = start.wrapping_sub(self.start) as u32;
-        for field in &mut self.fields[..self.parsed.count] {
+        for field in &mut self.fields[..self.head.field_count] {
             field.name.shift(moved);
             field.value.shift(moved);
         }
-        if let Some(host) = &mut self.parsed.facts.host {
+        if let Some(host) = &mut self.host {
             host.shift(moved);
         }
         self.start = start;
-        self.parsed.end = start + self.section.len();
+        self.head.head_len = start + self.section.len();
     }
 }
 

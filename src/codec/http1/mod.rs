@@ -15,7 +15,6 @@
 //! | [`write`] | response heads and chunks, encoding | 9112 sections 4, 6, 7.1 |
 //! | [`status`] | reason phrases, and why a request is refused | 9110 section 15 |
 
-#[allow(dead_code)] // The server is not switched to it yet.
 pub(crate) mod body;
 pub(crate) mod chunked;
 pub(crate) mod fields;
@@ -24,7 +23,6 @@ pub(crate) mod request;
 pub(crate) mod response_head;
 pub(crate) mod section;
 pub(crate) mod status;
-#[allow(dead_code)] // As for `body`.
 pub(crate) mod write;
 
 #[cfg(test)]

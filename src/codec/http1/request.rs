@@ -60,8 +60,9 @@ mod tests {
     use super::*;
 
     fn with_head<R>(bytes: &[u8], read: impl FnOnce(RequestHead<'_>) -> R) -> R {
-        let parsed = Parser::new().parse(bytes, &Limits::default(), &mut Progress::default());
-        let head = parsed.expect("well-formed").expect("complete");
+        let mut parser = Parser::new();
+        let parsed = parser.parse(bytes, &Limits::default(), &mut Progress::default());
+        let head = *parsed.expect("well-formed").expect("complete");
         let head = &head;
         read(RequestHead { head, bytes })
     }

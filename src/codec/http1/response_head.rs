@@ -4,8 +4,9 @@
 //! were split, and two readers that follow RFC 9112 section 6.3 cannot disagree with us on where the body
 //! ends.
 
+use super::body::Framing;
 use super::fields::{self, Field, Fields, Section, Span};
-use super::head::{Coding, members, read_codings, read_length};
+use super::head::{Coding, Progress, members, read_codings, read_length};
 use super::status::Reject;
 
 /// The most bytes of a status line.
@@ -18,19 +19,6 @@ pub(crate) enum Asked {
     Head,
     /// Any other method.
     Other,
-}
-
-/// How the body ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// There is none.
-    None,
-    /// After so many bytes, at most `i64::MAX`.
-    Length(u64),
-    /// With the last chunk.
-    Chunked,
-    /// With the connection.
-    Close,
 }
 
 /// A complete head. Spans are offsets into the parsed buffer.
@@ -47,25 +35,9 @@ pub(crate) struct Head {
     /// Bytes up to and with the blank line.
     pub(crate) head_len: usize,
     /// How the body ends.
-    pub(crate) ends: Ends,
+    pub(crate) framing: Framing,
     /// Whether another request may follow on the connection.
     pub(crate) keep_alive: bool,
-}
-
-/// What is known about a head that is still coming in. Start each head with the default.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
-    searched: usize,
-    due: usize,
-}
-
-impl Progress {
-    /// Whether a parse of `buf` may tell more than the last one did. Bytes that trickle in one by one cost
-    /// a search of the new ones, and a parse whenever the buffer has doubled.
-    fn is_due(&mut self, buf: &[u8]) -> bool {
-        let from = std::mem::replace(&mut self.searched, buf.len()).min(buf.len());
-        buf.len() >= self.due || fields::is_worth_parsing(buf, from)
-    }
 }
 
 /// Parses the head at the start of `buf`; `None` when more bytes are needed. `limit`: bytes of the header
@@ -79,26 +51,26 @@ pub(crate) fn parse(
     if !progress.is_due(buf) {
         return Ok(None);
     }
-    progress.due = (buf.len() * 2).max(64);
     let Some(line) = parse_line(buf)? else {
+        progress.put_off(buf.len(), MAX_LINE);
         return Ok(None);
     };
+    progress.has_line = true;
     let section = fields::parse_section(buf, line.end, limit, max, table)?;
     let Section::Complete { end, count } = section else {
-        // A passed limit is told of at once.
-        progress.due = progress.due.min(line.end + limit + 1);
+        progress.put_off(buf.len(), line.end + limit);
         return Ok(None);
     };
     let facts = read_fields(buf, &table[..count])?;
-    let ends = facts.ends(asked, &line)?;
+    let framing = facts.framing(asked, &line)?;
     Ok(Some(Head {
         status: line.status,
         reason: line.reason,
         version: line.version,
         field_count: count,
         head_len: end,
-        ends,
-        keep_alive: facts.persists(&line, ends),
+        framing,
+        keep_alive: facts.persists(&line, framing),
     }))
 }
 
@@ -188,7 +160,7 @@ fn read_fields(buf: &[u8], fields: &[Field]) -> Result<Facts, Reject> {
 
 impl Facts {
     /// RFC 9112 section 6.3.
-    fn ends(&self, asked: Asked, line: &Line) -> Result<Ends, Reject> {
+    fn framing(&self, asked: Asked, line: &Line) -> Result<Framing, Reject> {
         if self.coding != Coding::Absent {
             if self.length.is_some() {
                 return Err(Reject::bad("Content-Length with Transfer-Encoding"));
@@ -202,19 +174,19 @@ impl Facts {
         }
         let is_bare = asked == Asked::Head || matches!(line.status, 100..=199 | 204 | 304);
         Ok(match (is_bare, self.coding, self.length) {
-            (true, _, _) => Ends::None,
-            (false, Coding::Chunked, _) => Ends::Chunked,
-            (false, _, Some(0)) => Ends::None,
-            (false, _, Some(length)) => Ends::Length(length),
-            (false, _, None) => Ends::Close,
+            (true, _, _) => Framing::None,
+            (false, Coding::Chunked, _) => Framing::Chunked,
+            (false, _, Some(0)) => Framing::None,
+            (false, _, Some(length)) => Framing::Length(length),
+            (false, _, None) => Framing::UntilClose,
         })
     }
 
-    fn persists(&self, line: &Line, ends: Ends) -> bool {
+    fn persists(&self, line: &Line, framing: Framing) -> bool {
         // A 204 that announces a body comes from somebody who may send it, too.
         let is_odd =
             line.status == 204 && (self.coding != Coding::Absent || self.length.is_some_and(|length| length > 0));
         let persists = line.version == 11 || self.is_keep_alive;
-        persists && !self.is_close && ends != Ends::Close && !is_odd
+        persists && !self.is_close && framing != Framing::UntilClose && !is_odd
     }
 }

@@ -4,15 +4,9 @@
 //! no name or value that comes from outside reaches the buffer before it was checked, so that no response can be split
 //! in two.
 
+use super::body::Framing;
 use super::fields::is_token;
 use super::status;
-use crate::codec::date::DateCache;
-
-/// The end of a chunked body without trailers.
-pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-
-/// What ends the data of a chunk.
-pub(crate) const CHUNK_END: &[u8] = b"\r\n";
 
 /// The interim answer that makes a waiting client send its body (RFC 9110 section 10.1.1).
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -90,17 +84,6 @@ impl Seen {
     }
 }
 
-/// How the body of an answer is framed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Framing {
-    Length(u64),
-    Chunked,
-    /// The end of the connection ends it: for HTTP/1.0.
-    UntilClose,
-    /// There is none, and the head does not tell of one.
-    None,
-}
-
 impl Framing {
     /// That of a whole body of `length` bytes. `set`: the Content-Length that a handler set, which an answer to HEAD
     /// tells where it has no body to measure.
@@ -126,57 +109,40 @@ impl Framing {
     }
 }
 
-/// A response head that is being written. Dropped before [`ResponseHead::end`], it leaves nothing behind.
-pub(crate) struct ResponseHead<'o> {
-    out: &'o mut Vec<u8>,
-    /// Where it begins; behind its end once that is written.
-    begin: usize,
-    seen: Seen,
+/// The head of an answer with fields that a handler has set.
+pub(crate) struct ResponseHead<'h> {
+    /// As for [`start`].
+    pub(crate) status: u16,
+    /// Field lines that were checked and are right to send.
+    pub(crate) lines: &'h [u8],
+    /// What those and the fields tell that are not sent.
+    pub(crate) seen: Seen,
+    /// The media type of the body, unless a field named one.
+    pub(crate) kind: Option<&'h [u8]>,
+    pub(crate) framing: Framing,
+    pub(crate) persists: Persistence,
+    /// Unless a field set it.
+    pub(crate) date: &'h [u8; 29],
 }
 
-impl Drop for ResponseHead<'_> {
-    fn drop(&mut self) {
-        self.out.truncate(self.begin);
-    }
-}
-
-impl<'o> ResponseHead<'o> {
-    /// Appends the status line. `status`: as for [`start`].
-    pub(crate) fn begin(out: &'o mut Vec<u8>, status: u16) -> Self {
-        let begin = out.len();
-        start(out, status);
-        ResponseHead { out, begin, seen: Seen::default() }
-    }
-
-    /// Appends field lines that were checked and are right to send; `seen` is what they and those tell that are not
-    /// sent.
-    pub(crate) fn lines(&mut self, lines: &[u8], seen: Seen) {
-        self.out.extend_from_slice(lines);
-        self.seen = seen;
-    }
-
-    /// Appends a field of the server's own.
-    pub(crate) fn own(&mut self, name: &[u8], value: &[u8]) {
-        plain_field(self.out, name, value);
-    }
-
-    /// Appends what is right by itself, up to the blank line: `kind` as the media type of the body, unless a field
-    /// named one; the framing; the date, unless a field set it; whether the connection persists.
-    pub(crate) fn end(mut self, kind: Option<&[u8]>, framing: Framing, persists: Persistence, date: &[u8; 29]) {
-        if let Some(kind) = kind.filter(|_| !self.seen.content_type) {
-            content_type(self.out, kind);
+impl ResponseHead<'_> {
+    /// Appends it, the blank line too.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        start(out, self.status);
+        out.extend_from_slice(self.lines);
+        if let Some(kind) = self.kind.filter(|_| !self.seen.content_type) {
+            content_type(out, kind);
         }
-        match framing {
-            Framing::Length(length) => content_length(self.out, length),
-            Framing::Chunked => chunked(self.out),
+        match self.framing {
+            Framing::Length(length) => content_length(out, length),
+            Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             Framing::UntilClose | Framing::None => {}
         }
         if !self.seen.date {
-            date_line(self.out, date);
+            date(out, self.date);
         }
-        connection(self.out, persists.keep_alive, persists.version);
-        finish(self.out);
-        self.begin = self.out.len();
+        connection(out, self.persists);
+        finish(out);
     }
 }
 
@@ -240,37 +206,6 @@ fn decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Appends a field.
-///
-/// # Errors
-/// [`BadField`], with `out` unchanged.
-#[inline]
-pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), BadField> {
-    check_field(name, value)?;
-    plain_field(out, name, value);
-    Ok(())
-}
-
-/// Appends a field of the server's own, or one whose value was checked.
-pub(crate) fn plain_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.reserve(name.len() + value.len() + 4);
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends `Content-Range`: `length` bytes from `first` on, of `size`. `length` is not 0.
-pub(crate) fn content_range(out: &mut Vec<u8>, first: u64, length: u64, size: u64) {
-    out.extend_from_slice(b"Content-Range: bytes ");
-    decimal(out, first);
-    out.push(b'-');
-    decimal(out, first + length - 1);
-    out.push(b'/');
-    decimal(out, size);
-    out.extend_from_slice(b"\r\n");
-}
-
 /// Appends `Content-Length`; not for 1xx and 204 (RFC 9110 section 8.6).
 #[inline]
 pub(crate) fn content_length(out: &mut Vec<u8>, length: u64) {
@@ -279,30 +214,18 @@ pub(crate) fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `Transfer-Encoding: chunked`; for HTTP/1.1 clients only.
-#[inline]
-pub(crate) fn chunked(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-}
-
-/// Appends `Date`; `now` is in seconds since the Unix epoch.
-#[inline]
-pub(crate) fn date(out: &mut Vec<u8>, cache: &mut DateCache, now: u64) {
-    date_line(out, cache.get(now));
-}
-
-fn date_line(out: &mut Vec<u8>, date: &[u8; 29]) {
+/// Appends `Date`.
+pub(crate) fn date(out: &mut Vec<u8>, date: &[u8; 29]) {
     let mut line = *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
     line[6..35].copy_from_slice(date);
     out.extend_from_slice(&line);
 }
 
 /// Appends `Connection` where the client would assume otherwise: `close` when the connection
-/// ends here, `keep-alive` when it persists for a client of HTTP/1.0. `version` is the request's,
-/// 10 or 11.
+/// ends here, `keep-alive` when it persists for a client of HTTP/1.0.
 #[inline]
-pub(crate) fn connection(out: &mut Vec<u8>, keep_alive: bool, version: u8) {
-    match (keep_alive, version) {
+pub(crate) fn connection(out: &mut Vec<u8>, persists: Persistence) {
+    match (persists.keep_alive, persists.version) {
         (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
         (true, 10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, _) => (),
@@ -340,7 +263,7 @@ pub(crate) fn plain(out: &mut Vec<u8>, kind: Kind, length: usize, persists: Pers
     out.extend_from_slice(begin);
     out.extend_from_slice(digits);
     out.extend_from_slice(&line);
-    connection(out, persists.keep_alive, persists.version);
+    connection(out, persists);
     finish(out);
 }
 
@@ -387,8 +310,8 @@ pub(crate) const fn body_is_empty(status: u16) -> bool {
     status == 205
 }
 
-/// Appends the line before a chunk of `length` bytes; the data and [`CHUNK_END`] follow. `length`
-/// is not 0, since an empty chunk is the end of the body: see [`LAST_CHUNK`].
+/// Appends the line before a chunk of `length` bytes; the data and an end of line follow. `length`
+/// is not 0, since an empty chunk is the end of the body.
 #[inline]
 pub(crate) fn chunk_prefix(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0);
@@ -409,18 +332,16 @@ pub(crate) fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     }
     chunk_prefix(out, data.len());
     out.extend_from_slice(data);
-    out.extend_from_slice(CHUNK_END);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a whole plain-text answer, for errors that no handler sees: `message` and a line feed
 /// as its body, if the status may have one. Returns where in `out` the body starts: cut it off
 /// there for HEAD.
-pub(crate) fn simple(
-    out: &mut Vec<u8>, status: u16, message: &str, keep_alive: bool, version: u8, date_line: (&mut DateCache, u64),
-) -> usize {
+pub(crate) fn simple(out: &mut Vec<u8>, status: u16, message: &str, persists: Persistence, now: &[u8; 29]) -> usize {
     start(out, status);
-    date(out, date_line.0, date_line.1);
-    connection(out, keep_alive, version);
+    date(out, now);
+    connection(out, persists);
     if body_allowed(status) {
         out.extend_from_slice(b"Content-Type: text/plain; charset=utf-8\r\n");
         content_length(out, message.len() as u64 + 1);

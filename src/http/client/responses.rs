@@ -6,7 +6,8 @@
 use super::Input;
 use crate::codec::http1::body::{self, Run};
 use crate::codec::http1::fields::Fields;
-use crate::codec::http1::response_head::{self, Asked, Head, Progress};
+use crate::codec::http1::head::Progress;
+use crate::codec::http1::response_head::{self, Asked, Head};
 use crate::codec::http1::status::Reject;
 use crate::stream::Filled;
 use std::io;
@@ -119,7 +120,7 @@ impl Responses {
         if head.status >= 200 || head.status == 101 {
             self.awaits_head = false;
             self.keep_alive &= head.keep_alive && head.status != 101;
-            self.body = body::Incoming::of_response(head.ends);
+            self.body = body::Incoming::new(head.framing);
         }
         taken
     }

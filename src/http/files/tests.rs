@@ -219,8 +219,9 @@ fn conditions_and_ranges_choose_what_is_sent() {
     let choose = |method: &str, fields: &str| {
         let bytes = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let bytes = bytes.as_bytes();
-        let parsed = Parser::new().parse(bytes, &Limits::default(), &mut Progress::default());
-        let head = &parsed.expect("well-formed").expect("complete");
+        let mut parser = Parser::new();
+        let parsed = parser.parse(bytes, &Limits::default(), &mut Progress::default());
+        let head = parsed.expect("well-formed").expect("complete");
         known.choose(RequestHead { head, bytes }, 100)
     };
     let part = |first, length| Span { first, length };

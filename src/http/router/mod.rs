@@ -15,6 +15,7 @@ pub(crate) mod routes;
 mod tests;
 mod tree;
 
+use crate::codec::http1::head::Method;
 use std::collections::HashMap;
 
 use pattern::{MAX_PARAMETERS, Pattern, Segment};
@@ -55,8 +56,17 @@ pub(crate) struct Candidate {
     pub(crate) route: usize,
     /// The method, empty for any.
     pub(crate) method: Box<[u8]>,
+    /// Which of the standard methods that is.
+    method_id: Method,
     /// Whether there are constraints to test.
     pub(crate) has_constraints: bool,
+}
+
+impl Candidate {
+    #[inline]
+    fn is_for(&self, id: Method, name: &[u8]) -> bool {
+        self.method_id == id && (id != Method::Other || *self.method == *name)
+    }
 }
 
 /// All routes of one shape, that is: whose patterns differ in names and constraints only.
@@ -171,6 +181,7 @@ impl Router {
         self.shapes[node].candidates.push(Candidate {
             route: id,
             method: method.into(),
+            method_id: Method::of(method),
             has_constraints: route.is_constrained(),
         });
         self.routes.push(route);

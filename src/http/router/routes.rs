@@ -62,9 +62,9 @@ impl Routes {
     #[inline]
     pub(crate) fn find(&self, method: Method, name: &[u8], path: &str) -> Option<RouteId> {
         let candidates = self.router.candidates(path)?;
-        let own = candidates.iter().find(|c| *c.method == *name);
+        let own = candidates.iter().find(|c| c.is_for(method, name));
         let chosen = match (own, method) {
-            (None, Method::Head) => candidates.iter().find(|c| *c.method == *b"GET"),
+            (None, Method::Head) => candidates.iter().find(|c| c.method_id == Method::Get),
             (own, _) => own,
         };
         // Nobody means a tunnel by "any method".

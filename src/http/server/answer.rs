@@ -1,30 +1,26 @@
 //! How far the answer to a request is, and what its handler has set of it.
 
-use super::connection::{Answer, Connection, NextRequest, State};
+use super::connection::{Answer, NextRequest};
 use super::draft::Draft;
-use super::{Intent, RequestId, Server, Transport};
+use super::{Intent, RequestId, Server, Transport, in_work};
 use crate::codec::http1::head::Method;
 
 impl<T: Transport> Server<T> {
     /// The handler does more than return; see [`Intent`]. → whether the answer to its request can still be set something
     /// of
     pub(crate) fn touch(&mut self, id: RequestId, done: Intent) -> bool {
-        match self.in_work(id).and_then(Connection::handling) {
-            Some(handling) => match &mut handling.answer {
-                Answer::Open { intent, .. } => {
-                    *intent = done.max(*intent);
-                    true
-                }
-                _ => false,
-            },
-            None => false,
-        }
+        let handling = self.handling(id);
+        let Some(Answer::Open { intent, .. }) = handling.map(|handling| &mut handling.answer) else {
+            return false;
+        };
+        *intent = done.max(*intent);
+        true
     }
 
     /// What the handler has done so far; `None` when the answer has begun, or the request is over.
     #[inline]
     pub(crate) fn intent(&mut self, id: RequestId) -> Option<Intent> {
-        match &self.in_work(id)?.handling()?.answer {
+        match &self.handling(id)?.answer {
             Answer::Open { intent, .. } => Some(*intent),
             _ => None,
         }
@@ -32,35 +28,18 @@ impl<T: Transport> Server<T> {
 
     /// Whether all of the answer to a request is queued.
     pub(crate) fn is_whole(&mut self, id: RequestId) -> bool {
-        let handling = self.in_work(id).and_then(Connection::handling);
-        matches!(handling.map(|handling| &handling.answer), Some(Answer::Whole))
+        self.handling(id).is_some_and(|handling| matches!(handling.answer, Answer::Whole))
     }
 
-    /// Whether a handler has set a field of its answer, which can still be changed.
-    pub(crate) fn has_draft(&mut self, id: RequestId) -> bool {
-        let handling = self.in_work(id).and_then(Connection::handling);
-        let answer = handling.map(|handling| &handling.answer);
-        matches!(answer, Some(Answer::Open { draft: Some(_), .. }))
+    /// What a handler has set of its answer; `None` when that is nothing, or cannot be changed any more.
+    pub(crate) fn drafted(&mut self, id: RequestId) -> Option<&mut Draft> {
+        self.handling(id)?.answer.draft()?.as_deref_mut()
     }
 
     /// What a handler sets of its answer; `None` when that has begun, or the request is over.
     pub(crate) fn draft(&mut self, id: RequestId) -> Option<&mut Draft> {
-        self.intent(id)?;
-        let spare = self.drafts.pop();
-        let handling = self.in_work(id)?.handling()?;
-        let Answer::Open { draft, .. } = &mut handling.answer else {
-            return None;
-        };
-        match (draft.is_some(), spare) {
-            (true, Some(spare)) => self.drafts.push(spare),
-            (false, spare) => *draft = Some(spare.unwrap_or_default()),
-            (true, None) => {}
-        }
-        let handling = self.in_work(id)?.handling()?;
-        match &mut handling.answer {
-            Answer::Open { draft, .. } => draft.as_deref_mut(),
-            _ => None,
-        }
+        let draft = in_work(&mut self.connections, id)?.handling()?.answer.draft()?;
+        Some(draft.get_or_insert_with(|| self.drafts.pop().unwrap_or_default()))
     }
 
     /// Whether the answer to a request has begun; true for one that is over.
@@ -68,18 +47,14 @@ impl<T: Transport> Server<T> {
         self.intent(id).is_none()
     }
 
-    pub(super) fn is_head_at(&self, slot: usize) -> bool {
-        matches!(&self.connections[slot].state, State::Handling(handling) if handling.method == Method::Head)
-    }
-
     /// Whether a request is HEAD.
     pub(crate) fn is_head(&mut self, id: RequestId) -> bool {
-        self.in_work(id).is_some() && self.is_head_at(id.slot())
+        self.handling(id).is_some_and(|handling| handling.method == Method::Head)
     }
 
     /// The connection closes after the answer to this request, if that has not begun.
     pub(crate) fn close_after(&mut self, id: RequestId) {
-        if let Some(handling) = self.in_work(id).and_then(Connection::handling) {
+        if let Some(handling) = self.handling(id) {
             handling.next = NextRequest::None;
         }
     }

@@ -156,7 +156,6 @@ impl<T: Transport> Server<T> {
 
     /// The section of fields behind the chunked body of a request, once that was read; empty when there is none.
     pub(crate) fn trailers(&mut self, id: RequestId) -> &[u8] {
-        let handling = self.in_work(id).and_then(|found| found.handling());
-        handling.and_then(|handling| handling.has_rare()).map_or(&[], |rare| &rare.trailers)
+        self.handling(id).and_then(|handling| handling.has_rare()).map_or(&[], |rare| &rare.trailers)
     }
 }

@@ -4,12 +4,16 @@ use super::draft::Draft;
 use super::id::{ConnectionId, RequestId};
 use super::settings::{Span, Time};
 use super::transport::Transport;
-use crate::codec::http1::body::Incoming;
+use crate::codec::http1::body::{Framing, Incoming};
 use crate::codec::http1::head::{Head, Method, Progress};
 use crate::event::timers;
 use crate::http::router::routes::RouteId;
-use crate::stream::queue::Queue;
+use crate::stream::queue::{Queue, Sink};
 use bytes::BytesMut;
+
+/// Queues that are kept to be used again.
+#[allow(clippy::vec_box)] // They go to connections and come back in their boxes.
+pub(super) type Spare<T> = Vec<Box<Queue<<T as Sink>::File>>>;
 
 pub(super) struct Connection<T: Transport> {
     /// The stamp of its name, and of its latest request's; that of its own before the first.
@@ -92,7 +96,7 @@ pub(super) enum Answer {
     /// Nothing of it is queued.
     Open { intent: Intent, draft: Option<Box<Draft>> },
     /// Its head is queued; its body comes in pieces.
-    Pieces(Pieces),
+    Pieces(Framing),
     /// All of it is queued, or is being sent.
     Whole,
 }
@@ -105,17 +109,6 @@ pub(crate) enum Intent {
     Set,
     /// It has done what only its own side knows how to conclude.
     Special,
-}
-
-/// How an answer's pieces are framed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pieces {
-    /// So many bytes in all.
-    Length(u64),
-    Chunked,
-    UntilClose,
-    /// There is to be no body.
-    None,
 }
 
 /// What a handler waits for: several tasks of it may wait at once.
@@ -208,6 +201,12 @@ impl<T: Transport> Connection<T> {
         RequestId::new(slot, self.current)
     }
 
+    /// Its queue; one of those that are `spare` when it has none.
+    #[inline]
+    pub(super) fn queue(&mut self, spare: &mut Spare<T>) -> &mut Queue<T::File> {
+        self.output.get_or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
     /// Bytes of memory that are queued.
     #[inline]
     pub(super) fn queued(&self) -> usize {
@@ -241,7 +240,7 @@ impl Handling {
     /// The request with this head, which is at the start of what was read.
     #[inline]
     pub(super) fn of(head: &Head, route: Option<RouteId>) -> Handling {
-        let body = Incoming::of_request(head.framing);
+        let body = Incoming::new(head.framing);
         let expects = match head.expect_continue && !body.is_done() {
             true => Expects::Continue,
             false => Expects::Nothing,
@@ -293,5 +292,14 @@ impl Answer {
 
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Answer::Open { .. })
+    }
+
+    /// What a handler has set of it, if that can still be changed.
+    #[inline]
+    pub(super) fn draft(&mut self) -> Option<&mut Option<Box<Draft>>> {
+        match self {
+            Answer::Open { draft, .. } => Some(draft),
+            _ => None,
+        }
     }
 }

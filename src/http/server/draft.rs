@@ -132,10 +132,7 @@ impl Draft {
 
     /// Only what was remembered is set from now on.
     pub(crate) fn restore(&mut self) {
-        (self.text, self.lines) = match &self.kept {
-            Some(kept) => (kept.0.clone(), kept.1.clone()),
-            None => (Vec::new(), Vec::new()),
-        };
+        (self.text, self.lines) = self.kept.as_deref().cloned().unwrap_or_default();
     }
 
     /// Forgets all but what was kept.
@@ -146,8 +143,7 @@ impl Draft {
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
-        self.text.clear();
-        self.lines.clear();
+        self.forget();
         self.kept = None;
     }
 

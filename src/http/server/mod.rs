@@ -44,20 +44,19 @@ mod work;
 
 pub(crate) use body::{How, Read};
 pub(crate) use close::End;
-pub(crate) use connection::{Intent, Pieces};
+pub(crate) use connection::Intent;
 pub(crate) use id::{ConnectionId, RequestId};
 pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
-pub(crate) use send::{Await, Awaited, Count, Sending};
+pub(crate) use send::{Count, Sending};
 pub(crate) use settings::{AT_ONCE, Clock, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
 pub(crate) use work::{Plan, Why, Work};
 
 use crate::codec::date::DateCache;
-use crate::codec::http1::head::{Head, Parser};
+use crate::codec::http1::head::Parser;
 use crate::event::timers;
 use crate::http::router::routes::Routes;
-use crate::stream::queue::Queue;
-use connection::Connection;
+use connection::{Connection, Handling, Spare};
 use draft::Draft;
 use landing::Landing;
 use slab::Slab;
@@ -88,19 +87,25 @@ pub(crate) struct Server<T: Transport> {
     timed: Vec<usize>,
     landing: Landing,
     parser: Parser,
-    /// The head that was parsed last, and whose it is.
-    head: Head,
+    /// Whose head it parsed last.
     parsed: Option<RequestId>,
     date: DateCache,
     /// Paths in their normal form.
     scratch: Vec<u8>,
-    #[allow(clippy::vec_box)] // They go to connections and come back in their boxes.
-    queues: Vec<Box<Queue<T::File>>>,
-    #[allow(clippy::vec_box)]
+    queues: Spare<T>,
+    #[allow(clippy::vec_box)] // As for `queues`.
     drafts: Vec<Box<Draft>>,
     phase: Phase,
     /// Whether somebody waits for a connection to leave.
     awaited: bool,
+}
+
+/// The connection of a request that a handler works on.
+#[inline]
+fn in_work<T: Transport>(connections: &mut Slab<Connection<T>>, id: RequestId) -> Option<&mut Connection<T>> {
+    let connection = connections.get_mut(id.slot())?;
+    let is_current = connection.current == id.stamp();
+    (is_current && matches!(connection.state, connection::State::Handling(_))).then_some(connection)
 }
 
 /// How far a stop has come.
@@ -129,7 +134,6 @@ impl<T: Transport> Server<T> {
             timed: Vec::new(),
             landing: Landing::new(),
             parser: Parser::new(),
-            head: Head::default(),
             parsed: None,
             date: DateCache::new(),
             scratch: Vec::new(),
@@ -160,9 +164,13 @@ impl<T: Transport> Server<T> {
     /// The connection of a request that a handler works on.
     #[inline]
     fn in_work(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
-        let connection = self.connections.get_mut(id.slot())?;
-        let is_current = connection.current == id.stamp();
-        (is_current && matches!(connection.state, connection::State::Handling(_))).then_some(connection)
+        in_work(&mut self.connections, id)
+    }
+
+    /// A request that a handler works on.
+    #[inline]
+    fn handling(&mut self, id: RequestId) -> Option<&mut Handling> {
+        self.in_work(id)?.handling()
     }
 
     /// What the connection of a request stands on, as long as that is open.

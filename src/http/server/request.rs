@@ -42,7 +42,6 @@ impl<T: Transport> Server<T> {
         };
         match self.parser.parse(bytes, &self.settings.head, progress) {
             Ok(Some(head)) => {
-                self.head = head;
                 self.parsed = None;
                 let Some(path) = uri::normal_path(head.route_path(bytes), &mut self.scratch) else {
                     return self.refuse_path(slot);
@@ -70,14 +69,14 @@ impl<T: Transport> Server<T> {
     #[cold]
     fn refuse_path(&mut self, slot: usize) -> Look {
         let stamp = self.stamp();
-        let head = self.head;
+        let head = self.parser.head();
         let connection = &mut self.connections[slot];
         connection.current = stamp;
         connection.client = match head.keep_alive {
             true => Client::MayGoOn,
             false => Client::SendsNoMore,
         };
-        connection.state = State::Handling(Handling::of(&head, None));
+        connection.state = State::Handling(Handling::of(head, None));
         self.take_head(RequestId::new(slot, stamp));
         Look::Refused(Reject::bad("malformed percent-encoding in the path"))
     }
@@ -127,11 +126,11 @@ impl<T: Transport> Server<T> {
         let bytes = self.landing.bytes(slot, &connection.input);
         if self.parsed != Some(id) {
             let limits = &self.settings.head;
-            let parsed = self.parser.parse(bytes, limits, &mut Progress::default());
-            self.head = parsed.ok()??;
+            self.parser.parse(bytes, limits, &mut Progress::default()).ok()??;
             self.parsed = Some(id);
         }
-        Some(RequestHead { head: &self.head, bytes: &bytes[..self.head.head_len] })
+        let head = self.parser.head();
+        Some(RequestHead { head, bytes: &bytes[..head.head_len] })
     }
 
     /// The head of a request was copied, and is dropped here.
@@ -157,6 +156,6 @@ impl<T: Transport> Server<T> {
 
     /// The route of a request; `None` when that does not tell by itself.
     pub(crate) fn route(&mut self, id: RequestId) -> Option<RouteId> {
-        self.in_work(id)?.handling()?.route
+        self.handling(id)?.route
     }
 }

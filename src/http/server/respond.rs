@@ -1,14 +1,17 @@
 //! Answers: as a whole, or in pieces behind their head. Length, date and persistence are right by themselves.
 
-use super::connection::{Answer, Connection, Expects, NextRequest, Pieces, State};
+use super::connection::{Answer, Connection, Expects, NextRequest, State};
 use super::draft::Draft;
+use super::landing::Landing;
 use super::settings::{AT_ONCE, Clock, DISCARD_MOST, INLINE};
-use super::{RequestId, SPARE, Server, Transport};
+use super::{RequestId, SPARE, Server, Transport, in_work};
+use crate::codec::http1::body::Framing;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::status::Reject;
-use crate::codec::http1::write::{self, Framing, Persistence, ResponseHead, Seen};
+use crate::codec::http1::write::{self, Persistence, ResponseHead, Seen};
 use crate::stream::queue::Sent;
 use bytes::Bytes;
+use slab::Slab;
 
 /// An answer as a whole, beside what its draft has.
 #[derive(Debug)]
@@ -64,11 +67,11 @@ impl<'a> Response<'a> {
 }
 
 impl Body<'_> {
-    fn length(&self) -> u64 {
+    fn length(&self) -> usize {
         match self {
             Body::None => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
-            Body::Shared(bytes) => bytes.len() as u64,
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Shared(bytes) => bytes.len(),
         }
     }
 }
@@ -84,19 +87,17 @@ impl<'a> Kind<'a> {
     }
 }
 
-impl<T: Transport> Server<T> {
-    /// Decides whether the connection stays open after the answer whose head is being written. It cannot when the client
-    /// holds back a body that nobody asked for, or when too much of one is left.
+impl<T: Transport> Connection<T> {
+    /// Decides whether it stays open after the answer whose head is being written. It cannot when the client holds back
+    /// a body that nobody asked for, or when too much of one is left.
     #[inline]
-    fn settle(&mut self, slot: usize, close: bool) -> Persistence {
-        let connection = &mut self.connections[slot];
-        let there = self.landing.bytes(slot, &connection.input).len();
-        let State::Handling(handling) = &mut connection.state else {
-            connection.next = NextRequest::None;
+    fn settle(&mut self, landing: &Landing, slot: usize, close: bool) -> Persistence {
+        let State::Handling(handling) = &mut self.state else {
+            self.next = NextRequest::None;
             return Persistence { keep_alive: false, version: 11 };
         };
         if !handling.body.is_done() {
-            let there = there.saturating_sub(handling.head_left as usize);
+            let there = landing.bytes(slot, &self.input).len().saturating_sub(handling.head_left as usize);
             let left = handling.body.left().unwrap_or(0).saturating_sub(there as u64);
             let held_back = handling.expects == Expects::Continue && there == 0;
             if held_back || left > 0 && left + handling.body.received() > DISCARD_MOST {
@@ -105,31 +106,38 @@ impl<T: Transport> Server<T> {
         }
         handling.expects = Expects::Nothing;
         if close || handling.next == NextRequest::None {
-            connection.next = NextRequest::None;
+            self.next = NextRequest::None;
         }
-        Persistence { keep_alive: connection.next == NextRequest::Follows, version: handling.version }
+        Persistence { keep_alive: self.next == NextRequest::Follows, version: handling.version }
     }
 
-    /// The open answer of a request: its draft, if it has one, and its connection.
+    /// The head of a whole answer is queued. → whether a body follows
     #[inline]
-    fn open(&mut self, id: RequestId) -> Option<(&mut Connection<T>, Option<Box<Draft>>)> {
-        let connection = self.in_work(id)?;
-        let State::Handling(handling) = &mut connection.state else {
-            return None;
+    fn end_head(&mut self) -> bool {
+        self.body_from = Some(self.sent + self.queued() as u64);
+        let State::Handling(handling) = &mut self.state else {
+            return false;
         };
-        match &mut handling.answer {
-            Answer::Open { draft, .. } => {
-                let draft = draft.take();
-                Some((connection, draft))
-            }
-            _ => None,
-        }
+        handling.answer = Answer::Whole;
+        handling.method != Method::Head
     }
+}
 
+/// The connection of a request whose answer is open, and its draft, if it has one.
+#[inline]
+fn open<T: Transport>(
+    connections: &mut Slab<Connection<T>>, id: RequestId,
+) -> Option<(&mut Connection<T>, Option<Box<Draft>>)> {
+    let connection = in_work(connections, id)?;
+    let draft = connection.handling()?.answer.draft()?.take();
+    Some((connection, draft))
+}
+
+impl<T: Transport> Server<T> {
     /// Queues the answer to a request.
     #[inline]
     pub(crate) fn respond(&mut self, id: RequestId, response: Response<'_>, clock: Clock) -> Responded {
-        let Some((_, draft)) = self.open(id) else {
+        let Some((connection, draft)) = open(&mut self.connections, id) else {
             return Responded::Late;
         };
         let slot = id.slot();
@@ -138,33 +146,39 @@ impl<T: Transport> Server<T> {
             (Response { status: 200, kind: Kind::Json, .. }, None) => Some(write::Kind::Json),
             _ => None,
         };
-        if let (Some(kind), Body::Bytes(body)) = (plain, &response.body) {
-            let persists = self.settle(slot, false);
-            let date = *self.date.get(clock.unix);
-            let queue = self.queue(slot);
-            queue.append(|out| write::plain(out, kind, body.len(), persists, &date));
-            return self.end_head(slot, response.body);
+        let (Some(kind), Body::Bytes(body)) = (plain, &response.body) else {
+            return self.respond_set(slot, response, draft, clock);
+        };
+        let persists = connection.settle(&self.landing, slot, false);
+        let date = self.date.get(clock.unix);
+        let queue = connection.queue(&mut self.queues);
+        queue.append(|out| write::plain(out, kind, body.len(), persists, date));
+        match connection.end_head() {
+            false => Responded::Done,
+            true if body.len() <= INLINE => {
+                connection.weigh(body.len());
+                connection.queue(&mut self.queues).append(|out| out.extend_from_slice(body));
+                Responded::Done
+            }
+            true => self.queue_body(slot, response.body),
         }
-        self.respond_set(slot, response, draft, clock)
     }
 
     /// An answer with a status, fields or a type of its own.
     fn respond_set(
         &mut self, slot: usize, response: Response<'_>, draft: Option<Box<Draft>>, clock: Clock,
     ) -> Responded {
-        let (status, length) = (response.status, response.body.length());
-        let is_head = self.is_head_at(slot);
-        let whole = usize::try_from(length).unwrap_or(usize::MAX);
-        let is_empty = length == 0;
-        let kind = response.kind.name();
+        let (status, length, kind) = (response.status, response.body.length(), response.kind.name());
+        let handling = self.connections[slot].handling();
+        let is_head = handling.is_some_and(|handling| handling.method == Method::Head);
         self.write_head(slot, status, draft, clock, |seen| {
-            let framing = Framing::of_whole(status, is_head, whole, seen.length);
-            let bodied = framing != Framing::None && !is_empty && !write::body_is_empty(status);
+            let framing = Framing::of_whole(status, is_head, length, seen.length);
+            let bodied = framing != Framing::None && length > 0 && !write::body_is_empty(status);
             (framing, kind.filter(|_| bodied))
         });
-        match write::body_allowed(status) && !write::body_is_empty(status) {
-            true => self.end_head(slot, response.body),
-            false => self.end_head(slot, Body::None),
+        match self.connections[slot].end_head() && write::body_allowed(status) && !write::body_is_empty(status) {
+            true => self.queue_body(slot, response.body),
+            false => Responded::Done,
         }
     }
 
@@ -182,13 +196,11 @@ impl<T: Transport> Server<T> {
             self.spare_draft(draft);
         }
         let (framing, kind) = frame(&seen);
-        let persists = self.settle(slot, seen.close || framing == Framing::UntilClose);
-        let date = *self.date.get(clock.unix);
-        self.queue(slot).append(|out| {
-            let mut head = ResponseHead::begin(out, status);
-            head.lines(&lines, seen);
-            head.end(kind, framing, persists, &date);
-        });
+        let connection = &mut self.connections[slot];
+        let persists = connection.settle(&self.landing, slot, seen.close || framing == Framing::UntilClose);
+        let date = self.date.get(clock.unix);
+        let head = ResponseHead { status, lines: &lines, seen, kind, framing, persists, date };
+        connection.queue(&mut self.queues).append(|out| head.write(out));
         self.scratch = lines;
         framing
     }
@@ -200,28 +212,19 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// The head of a whole answer is queued: queues its body, unless it is long.
-    #[inline]
-    fn end_head(&mut self, slot: usize, body: Body<'_>) -> Responded {
+    /// Queues a whole body, unless it is long.
+    fn queue_body(&mut self, slot: usize, body: Body<'_>) -> Responded {
         let connection = &mut self.connections[slot];
-        connection.body_from = Some(connection.sent + connection.queued() as u64);
-        let State::Handling(handling) = &mut connection.state else {
-            return Responded::Late;
-        };
-        handling.answer = Answer::Whole;
-        if handling.method == Method::Head {
-            return Responded::Done;
-        }
         match body {
             Body::None => {}
             Body::Bytes(bytes) if bytes.len() <= INLINE => {
                 connection.weigh(bytes.len());
-                self.queue(slot).append(|out| out.extend_from_slice(bytes));
+                connection.queue(&mut self.queues).append(|out| out.extend_from_slice(bytes));
             }
             Body::Bytes(bytes) => return self.send_long(slot, bytes),
             Body::Shared(bytes) => {
                 connection.weigh(bytes.len());
-                self.queue(slot).push_shared(bytes);
+                connection.queue(&mut self.queues).push_shared(bytes);
             }
         }
         Responded::Done
@@ -247,26 +250,18 @@ impl<T: Transport> Server<T> {
 
     /// Queues the head of an answer whose body follows in pieces. → how these are framed; `None` when an answer was begun
     /// before, or the request is over
-    pub(crate) fn start(&mut self, id: RequestId, status: u16, kind: Kind<'_>, clock: Clock) -> Option<Pieces> {
-        let (_, draft) = self.open(id)?;
+    pub(crate) fn start(&mut self, id: RequestId, status: u16, kind: Kind<'_>, clock: Clock) -> Option<Framing> {
+        let (connection, draft) = open(&mut self.connections, id)?;
+        let handling = connection.handling()?;
+        let (version, is_head) = (handling.version, handling.method == Method::Head);
         let slot = id.slot();
-        let (version, is_head) = match self.connections[slot].handling() {
-            Some(handling) => (handling.version, handling.method == Method::Head),
-            None => return None,
-        };
         let bodied = write::body_allowed(status) && !write::body_is_empty(status);
         let kind = kind.name().filter(|_| bodied);
         let framing = self.write_head(slot, status, draft, clock, |seen| {
             let framing = Framing::of_pieces(status, is_head, version, seen.length);
             (framing, kind)
         });
-        let pieces = match framing {
-            _ if is_head || !bodied => Pieces::None,
-            Framing::Length(length) => Pieces::Length(length),
-            Framing::Chunked => Pieces::Chunked,
-            Framing::UntilClose => Pieces::UntilClose,
-            Framing::None => Pieces::None,
-        };
+        let pieces = if is_head || !bodied { Framing::None } else { framing };
         let connection = &mut self.connections[slot];
         connection.body_from = Some(connection.sent + connection.queued() as u64);
         connection.handling()?.answer = Answer::Pieces(pieces);
@@ -277,14 +272,14 @@ impl<T: Transport> Server<T> {
     /// Queues a piece of a body that was started; `None` when there is none. How much of it is to be sent is the caller's to
     /// count.
     pub(crate) fn chunk(&mut self, id: RequestId, data: &[u8]) -> Option<Queued> {
-        let handling = self.in_work(id)?.handling()?;
+        let handling = self.handling(id)?;
         let Answer::Pieces(pieces) = handling.answer else {
             return None;
         };
         match pieces {
-            Pieces::None => {}
-            Pieces::Chunked => self.append(id.slot(), |out| write::chunk(out, data)),
-            Pieces::Length(_) | Pieces::UntilClose => {
+            Framing::None => {}
+            Framing::Chunked => self.append(id.slot(), |out| write::chunk(out, data)),
+            Framing::Length(_) | Framing::UntilClose => {
                 self.append(id.slot(), |out| out.extend_from_slice(data));
             }
         }
@@ -293,12 +288,12 @@ impl<T: Transport> Server<T> {
 
     /// The body that was started is complete. `trailers`: field lines behind it, where it is chunked.
     pub(crate) fn finish(&mut self, id: RequestId, trailers: &[u8]) -> Option<Queued> {
-        let handling = self.in_work(id)?.handling()?;
+        let handling = self.handling(id)?;
         let Answer::Pieces(pieces) = handling.answer else {
             return None;
         };
         handling.answer = Answer::Whole;
-        if pieces == Pieces::Chunked {
+        if pieces == Framing::Chunked {
             self.append(id.slot(), |out| {
                 out.extend_from_slice(b"0\r\n");
                 out.extend_from_slice(trailers);
@@ -318,11 +313,8 @@ impl<T: Transport> Server<T> {
 
     /// Queues a range of a file behind the head of an answer in pieces; false when there is none.
     pub(crate) fn push_file(&mut self, id: RequestId, file: T::File, offset: u64, length: u64) -> bool {
-        let answer = self.in_work(id).and_then(|found| found.handling());
-        let is_begun = matches!(
-            answer.map(|handling| &handling.answer),
-            Some(Answer::Pieces(Pieces::Length(_) | Pieces::UntilClose))
-        );
+        let answer = self.handling(id).map(|handling| &handling.answer);
+        let is_begun = matches!(answer, Some(Answer::Pieces(Framing::Length(_) | Framing::UntilClose)));
         if is_begun {
             self.queue(id.slot()).push_file(file, offset, length);
         }
@@ -342,9 +334,9 @@ impl<T: Transport> Server<T> {
             }
             _ => (11, false),
         };
-        let date = (&mut self.date, clock.unix);
+        let (persists, date) = (Persistence { keep_alive: false, version }, self.date.get(clock.unix));
         let mut text = Vec::new();
-        let body = write::simple(&mut text, reject.status, reject.reason, false, version, date);
+        let body = write::simple(&mut text, reject.status, reject.reason, persists, date);
         if is_head {
             text.truncate(body);
         }

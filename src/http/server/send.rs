@@ -6,24 +6,6 @@ use super::{Interest, RequestId, SPARE, Server, Transport};
 use crate::stream::queue::{Queue, Sent};
 use std::io;
 
-/// What a handler waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Await {
-    Readable,
-    Writable,
-    /// The peer's end.
-    End,
-}
-
-/// What asking for a wait came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Awaited {
-    /// There will be a [`super::Work::Resume`].
-    Armed,
-    /// The connection is over.
-    Over,
-}
-
 /// What sending came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sending {
@@ -41,8 +23,7 @@ impl<T: Transport> Server<T> {
     /// The queue of a connection.
     #[inline]
     pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
-        let spare = &mut self.queues;
-        self.connections[slot].output.get_or_insert_with(|| spare.pop().unwrap_or_default())
+        self.connections[slot].queue(&mut self.queues)
     }
 
     /// Sends what is queued.
@@ -149,35 +130,31 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// A task of the request's handler waits from now on. `clock` is the time now.
-    pub(crate) fn wait(&mut self, id: RequestId, what: Await, clock: Clock) -> Awaited {
+    /// A task of the request's handler waits from now on. `clock` is the time now. → whether there will be a
+    /// [`super::Work::Resume`]: not when the connection is over
+    pub(crate) fn wait(&mut self, id: RequestId, what: Interest, clock: Clock) -> bool {
         let write_time = self.settings.write_time;
         let Some(connection) = self.in_work(id) else {
-            return Awaited::Over;
-        };
-        let interest = match what {
-            Await::Readable => Interest::Read,
-            Await::Writable => Interest::Write,
-            Await::End => Interest::End,
+            return false;
         };
         if connection.peer == Peer::Failed
-            || connection.peer == Peer::Ended && what == Await::End
+            || connection.peer == Peer::Ended && what == Interest::End
             || !connection.transport.is_watched()
-            || connection.transport.arm(interest).is_err()
+            || connection.transport.arm(what).is_err()
         {
-            return Awaited::Over;
+            return false;
         }
         connection.burst = 0;
         if let Some(handling) = connection.handling() {
             let waits = &mut handling.rare().waits;
             match what {
-                Await::Readable => waits.read = Some(clock.now),
-                Await::Writable => waits.write = Some(clock.now.saturating_add(write_time)),
-                Await::End => waits.end = true,
+                Interest::Read => waits.read = Some(clock.now),
+                Interest::Write => waits.write = Some(clock.now.saturating_add(write_time)),
+                Interest::End => waits.end = true,
             }
         }
         self.set_wait_deadline(id.slot());
-        Awaited::Armed
+        true
     }
 
     /// Bytes of memory that are queued on the connection of a request, and whether the peer takes any.

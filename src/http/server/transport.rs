@@ -27,7 +27,7 @@ pub(crate) trait Transport: Sink {
     fn close(&mut self);
 }
 
-/// What an event is to tell.
+/// What an event is to tell; what a handler waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interest {
     Read,

@@ -149,6 +149,7 @@ impl<T: Transport> Server<T> {
         loop {
             let connection = &mut self.connections[slot];
             match &mut connection.state {
+                State::Idle | State::Head { .. } | State::Discarding { .. } => {}
                 State::Handling(_) => return None,
                 State::Lingering => {
                     self.discard_rest(slot);
@@ -158,12 +159,12 @@ impl<T: Transport> Server<T> {
                     let body = std::mem::replace(body, Incoming::NONE);
                     connection.state = State::after(body);
                 }
-                _ => {}
             }
             let looks = connection.next == NextRequest::Follows && connection.queued() < QUEUE_MOST;
-            if looks {
+            let has_bytes = !self.landing.bytes(slot, &connection.input).is_empty();
+            if looks && (has_bytes || matches!(connection.state, State::Discarding { .. })) {
                 // One that pipelines without end must not keep others from their turn.
-                if connection.burst >= BURST && !self.landing.bytes(slot, &connection.input).is_empty() {
+                if connection.burst >= BURST && has_bytes {
                     connection.burst = 0;
                     self.give_way(slot, clock);
                     return None;
@@ -220,12 +221,7 @@ impl<T: Transport> Server<T> {
     /// armed for reading.
     #[inline]
     pub(super) fn fill(&mut self, slot: usize) -> Filled {
-        if let Some(other) = self.landing.other_owner(slot)
-            && let Some(owner) = self.connections.get_mut(other)
-        {
-            self.landing.spill(&mut owner.input);
-        }
-        let connection = &mut self.connections[slot];
+        let mut connection = &mut self.connections[slot];
         match connection.peer {
             Peer::Open => {}
             Peer::Ended => return Filled::End,
@@ -233,8 +229,13 @@ impl<T: Transport> Server<T> {
         }
         if connection.reads < READS && connection.transport.may_receive() {
             connection.reads += 1;
-            let input = &mut connection.input;
-            match self.landing.fill(slot, input, &mut connection.transport) {
+            if let Some(other) = self.landing.other_owner(slot) {
+                if let Some(owner) = self.connections.get_mut(other) {
+                    self.landing.spill(&mut owner.input);
+                }
+                connection = &mut self.connections[slot];
+            }
+            match self.landing.fill(slot, &mut connection.input, &mut connection.transport) {
                 Ok(Moved::Done(0)) => {
                     connection.peer = Peer::Ended;
                     return Filled::End;
@@ -298,7 +299,7 @@ impl<T: Transport> Server<T> {
     #[inline]
     fn dispatch(&mut self, slot: usize, route: Option<RouteId>) -> Work {
         let stamp = self.stamp();
-        let head = &self.head;
+        let head = self.parser.head();
         let connection = &mut self.connections[slot];
         let id = RequestId::new(slot, stamp);
         self.parsed = Some(id);

@@ -2,6 +2,7 @@
 //! here waits: a call that would block returns `false` with the stream armed for reading.
 
 use super::fields::{strings, table};
+use super::limit::{NO_LIMIT, limit};
 use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
 use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
@@ -147,13 +148,6 @@ fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     })
 }
 
-fn limit(call: &Call<'_>) -> Result<u64, Fault> {
-    match call.is_none(2) {
-        true => Ok(i64::MAX as u64),
-        false => Ok(call.integer_in(2, 0..=i64::MAX, "limit")? as u64),
-    }
-}
-
 /// Hands body data over.
 fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply {
     stream.consume(data.start);
@@ -164,7 +158,7 @@ fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply 
 /// `x:piece([limit])` → the next piece of the body; `nil` at its end; `false` would block; `nil, message,
 /// code` as for `head`, `"too long"` when the body has or announces more than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call)?;
+    let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
     Ok(match responses.piece(stream, limit) {
         Ok(Found::There(data)) => lend(stream, index, data),
@@ -174,7 +168,7 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
 
 /// `x:body([limit])` → the rest of the body as one string; else as for `piece`.
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call)?;
+    let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
     Ok(match responses.whole(stream, limit) {
         Ok(Found::There(data)) => lend(stream, index, data),

@@ -16,3 +16,8 @@ pub(super) fn table(section: &[u8]) -> Value {
 pub(super) fn strings<'v>(values: impl Iterator<Item = &'v [u8]>) -> Value {
     Value::List(values.map(|value| Value::String(value.to_vec())).collect())
 }
+
+/// Lower-case name to value; of a repeated one the last.
+pub(super) fn lowered<'v>(fields: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Value {
+    Value::Map(fields.map(|(name, value)| (name.to_ascii_lowercase(), Value::String(value.to_vec()))).collect())
+}

@@ -1,6 +1,8 @@
 //! `http.multipart`: a form's parser as `lualib/lio/web/form.lua` uses it. It is fed the pieces of a
 //! body, or takes them from an exchange; nothing here waits: what would need more bytes returns `false`.
 
+use super::fields::lowered;
+use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, request};
 use crate::codec::http1::status::Reject;
 use crate::codec::multipart::Limits;
@@ -91,13 +93,6 @@ fn form<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Form, Fault> {
     Ok(&mut call.object_mut::<Parser>(1)?.form)
 }
 
-fn limit(call: &Call<'_>, index: i32) -> Result<u64, Fault> {
-    match call.is_none(index) {
-        true => Ok(u64::MAX >> 1),
-        false => Ok(call.integer_in(index, 0..=i64::MAX, "limit")? as u64),
-    }
-}
-
 /// `http.multipart(content_type, parts, headers)` → a parser for a body of that type with so many parts at
 /// most, each with so many bytes of headers; or nil, status, reason.
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
@@ -134,7 +129,7 @@ fn finish(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// `m:pull(S, id [, limit])`: takes the next piece of the body of a server's request → true; `false` would block; nil,
 /// status, reason when the body, or the form, is refused or ends early.
 fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 4)?;
+    let limit = limit(call, 4, NO_LIMIT)?;
     let id = request(call, 3)?;
     let (parser, handle) = call.pair::<Parser, Handle>(1, 2)?;
     let mut server = handle.machine.server.borrow_mut();
@@ -167,11 +162,7 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
             let part = form.part();
             let name = part.disposition.name.to_vec();
             let filename = part.disposition.filename.as_ref().map(|name| name.to_vec());
-            let headers = part.fields().map(|(name, value)| {
-                let value = Value::String(value.to_vec());
-                (name.to_ascii_lowercase(), value)
-            });
-            Reply::Part(("part", name, filename, Value::Map(headers.collect())))
+            Reply::Part(("part", name, filename, lowered(part.fields())))
         }
         _ => Reply::End(Nil),
     })
@@ -180,7 +171,7 @@ fn next(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// `m:piece([limit])` → the next data of the current part, `nil` at its end; `false` hungry; `nil, status,
 /// reason` refused: 413 when the part is larger than `limit` bytes.
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 2)?;
+    let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
     reply(parser.form.piece(limit), |step| match step {
         Step::Data(range) => {
@@ -202,7 +193,7 @@ fn peek(call: &mut Call<'_>) -> Result<Reply, Fault> {
 
 /// `m:text([limit])` → the current part as a whole; `false` hungry; `nil, status, reason` refused.
 fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 2)?;
+    let limit = limit(call, 2, NO_LIMIT)?;
     let parser = call.object_mut::<Parser>(1)?;
     reply(parser.form.collect(limit), |_| {
         parser.loan = Loan::Text;
@@ -213,7 +204,7 @@ fn text(call: &mut Call<'_>) -> Result<Reply, Fault> {
 /// `m:store(file [, limit])` → the file's size once the current part is written to it as a whole; `false`
 /// hungry; `nil, status, reason` refused, 500 when it cannot be written.
 fn store(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let limit = limit(call, 3)?;
+    let limit = limit(call, 3, NO_LIMIT)?;
     let (parser, spool) = call.pair::<Parser, Spool>(1, 2)?;
     let stored = parser.form.drain::<Reply>(limit, |data| Ok(spool.write(data)?));
     reply(stored, |_| Reply::Size(spool.size() as i64))

@@ -4,6 +4,7 @@ pub(crate) mod client;
 mod fields;
 pub(crate) mod files;
 pub(crate) mod form;
+mod limit;
 mod machine;
 pub(crate) mod pairs;
 pub(crate) mod read;

@@ -1,12 +1,13 @@
 //! The body of one request as Lua reads it, and what its tasks wait for. Nothing here waits: what would block returns
 //! `false`, with the connection armed.
 
+use super::fields::lowered;
+use super::limit::{NO_LIMIT, limit};
 use super::machine::{Handle, machine, request};
 use super::request::{BODY as KEPT, Request, SERVER};
-use crate::codec::http1::chunked::{MAX_TRAILER_FIELDS, trailers};
-use crate::codec::http1::fields::Field;
-use crate::http::server::{Await, Awaited, How, Intent, Read, RequestId};
-use crate::lua::{Argument, Call, Failure, Fault, Function, Kind, Lent, Nil, Stored, Value, results};
+use crate::codec::http1::section;
+use crate::http::server::{How, Intent, Interest, Read, RequestId};
+use crate::lua::{Argument, Call, Failure, Fault, Function, Kind, Lent, Nil, Stored, results};
 use std::io;
 
 results! {
@@ -18,14 +19,6 @@ results! {
         Pending(bool),
         End(Nil),
         Refused((Nil, i64, &'static str)),
-    }
-}
-
-/// A limit in bytes at argument `index`.
-fn limit(call: &Call<'_>, index: i32, otherwise: u64) -> Result<u64, Fault> {
-    match call.is_none(index) {
-        true => Ok(otherwise),
-        false => Ok(call.integer_in(index, 0..=i64::MAX, "limit")? as u64),
     }
 }
 
@@ -73,7 +66,7 @@ pub(crate) const BODY_OF: Function = Function::new(|call: &mut Call<'_>| {
 
 fn of_server(call: &mut Call<'_>, how: How) -> Result<Reply, Fault> {
     let id = request(call, 2)?;
-    let limit = limit(call, 3, u64::MAX >> 1)?;
+    let limit = limit(call, 3, NO_LIMIT)?;
     read(call, 1, id, limit, how)
 }
 
@@ -89,13 +82,7 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
     let id = request(call, 2)?;
     let mut server = machine(call)?.server.borrow_mut();
     let section = server.trailers(id);
-    let mut found = [Field::default(); MAX_TRAILER_FIELDS];
-    let count = trailers(section, &mut found).unwrap_or(0);
-    let named = found[..count].iter().map(|field| {
-        let value = Value::String(field.value.of(section).to_vec());
-        (field.name.of(section).to_ascii_lowercase(), value)
-    });
-    Ok(Value::Map(named.collect()))
+    Ok(lowered(section::fields(section)))
 });
 
 /// `S:wait(id, what)` → whether a task will be told: a task of the request's handler waits to `"read"`, to `"write"`, or
@@ -103,15 +90,11 @@ pub(super) const TRAILERS: Function = Function::new(|call: &mut Call<'_>| {
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| {
     let id = request(call, 2)?;
     let what = match call.bytes(3)? {
-        b"read" => Await::Readable,
-        b"write" => Await::Writable,
-        b"end" => Await::End,
-        _ => {
-            return Err(Fault::argument(3, "\"read\", \"write\" or \"end\" expected"));
-        }
+        b"read" => Interest::Read,
+        b"write" => Interest::Write,
+        b"end" => Interest::End,
+        _ => return Err(Fault::argument(3, "\"read\", \"write\" or \"end\" expected")),
     };
     let machine = machine(call)?;
-    let clock = machine.clock();
-    let waits = machine.server.borrow_mut().wait(id, what, clock);
-    Ok(waits == Awaited::Armed)
+    Ok(machine.server.borrow_mut().wait(id, what, machine.clock()))
 });

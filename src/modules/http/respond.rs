@@ -3,13 +3,12 @@
 
 use super::machine::{Handle, machine, request};
 use super::transport::Plain;
+use crate::codec::http1::body::Framing;
 use crate::codec::http1::write::BadField;
 use crate::file::OpenFile;
 use crate::http::server::draft::{Draft, FieldError};
-use crate::http::server::{
-    Body, Count, Intent, Kind as BodyKind, Pieces, RequestId, Responded, Response, Sending, Server,
-};
-use crate::lua::{Call, Fault, Function, Kind, New, Nil, Stack, results};
+use crate::http::server::{Body, Count, Intent, Kind as BodyKind, RequestId, Responded, Response, Sending, Server};
+use crate::lua::{Call, Fault, Function, Kind, New, Nil, Stack, Values, results};
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::socket::address::Side;
 use crate::stream::{Pool, Stream, Transport};
@@ -19,6 +18,18 @@ use std::cell::RefMut;
 fn parts<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId), Fault> {
     let id = request(call, 2)?;
     Ok((machine(call)?.server.borrow_mut(), id))
+}
+
+/// A method that only gives what `ask` finds of the request at argument 2.
+const fn of_request<F, R>(ask: F) -> Function
+where
+    F: Fn(&mut Server<Plain>, RequestId) -> R + Copy + 'static,
+    R: Values,
+{
+    Function::new(move |call: &mut Call<'_>| {
+        let (mut server, id) = parts(call)?;
+        Ok(ask(&mut server, id))
+    })
 }
 
 fn already() -> Fault {
@@ -83,11 +94,7 @@ pub(super) const ADD_FIELD: Function = Function::new(|call: &mut Call<'_>| {
 /// Has `change` change what was set for a request, if that can still be.
 fn change(call: &Call<'_>, change: impl FnOnce(&mut Draft)) -> Result<(), Fault> {
     let (mut server, id) = parts(call)?;
-    if server.has_draft(id)
-        && let Some(draft) = server.draft(id)
-    {
-        change(draft);
-    }
+    server.drafted(id).map(change);
     Ok(())
 }
 
@@ -162,10 +169,10 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
     let clock = machine(call)?.clock();
     let (mut server, id) = parts(call)?;
     Ok(match server.start(id, status, kind, clock).ok_or_else(already)? {
-        Pieces::Length(length) => ("length", Some(length as i64)),
-        Pieces::Chunked => ("chunked", None),
-        Pieces::UntilClose => ("close", None),
-        Pieces::None => ("none", None),
+        Framing::Length(length) => ("length", Some(length as i64)),
+        Framing::Chunked => ("chunked", None),
+        Framing::UntilClose => ("close", None),
+        Framing::None => ("none", None),
     })
 });
 
@@ -194,10 +201,7 @@ pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `S:queued(id)` → as `chunk`.
-pub(super) const QUEUED: Function = Function::new(|call: &mut Call<'_>| {
-    let (mut server, id) = parts(call)?;
-    Ok(how_much(server.queued(id)))
-});
+pub(super) const QUEUED: Function = of_request(|server, id| how_much(server.queued(id)));
 
 results! {
     enum Sent {
@@ -244,29 +248,16 @@ pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// `S:is_answered(id)` → whether the answer has begun.
-pub(super) const IS_ANSWERED: Function = Function::new(|call: &mut Call<'_>| {
-    let (mut server, id) = parts(call)?;
-    Ok(server.is_answered(id))
-});
+pub(super) const IS_ANSWERED: Function = of_request(Server::is_answered);
 
 /// `S:is_head(id)` → whether the request is HEAD.
-pub(super) const IS_HEAD: Function = Function::new(|call: &mut Call<'_>| {
-    let (mut server, id) = parts(call)?;
-    Ok(server.is_head(id))
-});
+pub(super) const IS_HEAD: Function = of_request(Server::is_head);
 
 /// `S:is_open(id)` → whether a handler works on the request.
-pub(super) const IS_OPEN: Function = Function::new(|call: &mut Call<'_>| {
-    let (mut server, id) = parts(call)?;
-    Ok(server.queued(id).is_some())
-});
+pub(super) const IS_OPEN: Function = of_request(|server, id| server.queued(id).is_some());
 
 /// `S:close_after(id)`: the connection closes after the answer.
-pub(super) const CLOSE_AFTER: Function = Function::new(|call: &mut Call<'_>| {
-    let (mut server, id) = parts(call)?;
-    server.close_after(id);
-    Ok(())
-});
+pub(super) const CLOSE_AFTER: Function = of_request(Server::close_after);
 
 /// `S:hand_over(id)` → the connection, which is no selector's: the server forgets it. nil when the request is over.
 pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {

@@ -23,11 +23,7 @@ impl Object for AppRoutes {
 }
 
 /// `http.routes()` → an empty table of routes.
-fn new(_: &mut Call<'_>) -> Result<New<AppRoutes>, Fault> {
-    Ok(New::of(AppRoutes::default()))
-}
-
-pub(crate) const NEW: Function = Function::new(new);
+pub(crate) const NEW: Function = Function::new(|_: &mut Call<'_>| Ok::<_, Fault>(New::of(AppRoutes::default())));
 
 /// `routes:add(method, pattern)` → id. `method` `""`: any. Raises for a malformed pattern.
 fn add(call: &mut Call<'_>) -> Result<i64, Fault> {

@@ -119,18 +119,15 @@ results! {
 
 /// `http.serve(run, …)`, see [`at`]: serves what is due. Runs in a task: handlers may wait.
 pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
-    call.object::<Run>(at::RUN)?;
-    call.drop_to(at::KIND);
-    next_work(call)
+    let (run, stack) = call.split::<Run>(at::RUN)?;
+    next_work(run, stack)
 });
 
 /// Takes the next thing that is to be done.
-#[inline]
-fn next_work(call: &mut Call<'_>) -> Result<Act, Fault> {
-    let (run, stack) = call.split::<Run>(at::RUN)?;
+fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
+    stack.drop_to(at::KIND);
     let machine = &*run.machine;
-    let clock = machine.clock();
-    let work = machine.server.borrow_mut().next(clock);
+    let work = machine.server.borrow_mut().next(machine.clock());
     match work {
         Work::Dispatch { id, plan } => {
             run.id = Some(id);
@@ -138,7 +135,7 @@ fn next_work(call: &mut Call<'_>) -> Result<Act, Fault> {
             match plan {
                 Plan::Handle { route, takes: Takes::Nothing } => {
                     stack.element(at::HANDLERS, route.number())?;
-                    Ok(Act::Plain(Next::protected(0, 3, at::CAUGHT, then(handled), 0)))
+                    Ok(Act::Plain(Next::protected(0, -1, at::CAUGHT, then(handled), 0)))
                 }
                 Plan::Handle { route, takes } => handle(stack, id, route, takes),
                 Plan::Choose { route } => choose(stack, id, route),
@@ -158,14 +155,14 @@ fn handle(stack: &mut Stack, id: RequestId, route: RouteId, takes: Takes) -> Res
     let handler = stack.element(at::HANDLERS, route.number())?;
     let (request, response) = (at::REQUEST, at::RESPONSE);
     Ok(match takes {
-        Takes::Both => Act::Two(Next::protected(2, 3, at::CAUGHT, then(handled), 0).pushing((
+        Takes::Both => Act::Two(Next::protected(2, -1, at::CAUGHT, then(handled), 0).pushing((
             make_request(),
             make_response(id, request),
             Argument(handler),
             Argument(request),
             Argument(response),
         ))),
-        _ => Act::One(Next::protected(1, 3, at::CAUGHT, then(handled), 0).pushing((
+        _ => Act::One(Next::protected(1, -1, at::CAUGHT, then(handled), 0).pushing((
             make_request(),
             Nil,
             Argument(handler),
@@ -193,7 +190,7 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     call.drop_to(outcome.first);
     call.push(Argument(at::REQUEST))?;
     call.push(Argument(at::RESPONSE))?;
-    Ok(Next::protected(2, 3, at::CAUGHT, then(handled_chosen), 0))
+    Ok(Next::protected(2, -1, at::CAUGHT, then(handled_chosen), 0))
 }
 
 /// Has Lua wake a task that waits on a request, or who waits for a connection to leave.
@@ -202,8 +199,8 @@ fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fau
     stack.push(Argument(at::TELL))?;
     stack.push(Argument(at::SERVING))?;
     let told = then(|call: &mut Call<'_>, _| {
-        call.drop_to(at::KIND);
-        next_work(call)
+        let (run, stack) = call.split::<Run>(at::RUN)?;
+        next_work(run, stack)
     });
     if let Some((id, why)) = resumed {
         stack.push(id.number() as i64)?;
@@ -220,7 +217,7 @@ fn handled(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
         return Ok(Act::Plain(Next::pushed(0)));
     };
     match outcome.ok && answer(run, stack, id, outcome.first) {
-        true => go_on(call, id, End::Kept),
+        true => go_on(run, stack, id, End::Kept),
         false => conclude(call, id, outcome),
     }
 }
@@ -235,14 +232,12 @@ fn handled_chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
 
 /// The request is over.
 #[inline]
-fn go_on(call: &mut Call<'_>, id: RequestId, end: End) -> Result<Act, Fault> {
-    let run = call.object::<Run>(at::RUN)?;
+fn go_on(run: &mut Run, stack: &mut Stack, id: RequestId, end: End) -> Result<Act, Fault> {
     run.machine.server.borrow_mut().end(id, end);
-    call.drop_to(at::KIND);
-    next_work(call)
+    next_work(run, stack)
 }
 
-/// Answers with what a handler has returned, which is at `first`. → whether that was all there is to do
+/// Answers with what a handler has returned, which is at `first` and behind it. → whether that was all there is to do
 #[inline]
 fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
     let mut server = run.machine.server.borrow_mut();
@@ -250,32 +245,27 @@ fn answer(run: &mut Run, stack: &mut Stack, id: RequestId, first: i32) -> bool {
         // A folder's site has answered.
         return server.is_whole(id);
     };
-    if intent == Intent::Special || !stack.is_none(first + 1) || !stack.is_none(first + 2) {
+    if intent == Intent::Special || stack.count() > first {
         return false;
     }
-    let is_set = intent == Intent::Set;
-    let (status, untyped) = match is_set {
-        false => (200, false),
-        true => match settings(stack) {
+    let (status, untyped) = match intent {
+        Intent::Plain => (200, false),
+        _ => match settings(stack) {
             Some(found) => found,
             None => return false,
         },
     };
     let text = &mut run.text;
-    let (kind, body) = match stack.kind(first) {
-        Kind::String => match stack.string(first) {
-            Some(body) if untyped => (BodyKind::None, body),
-            Some(body) => (BodyKind::Text, body),
-            None => return false,
-        },
-        Kind::Table if first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE) => {
-            text.clear();
-            if !json::append(stack, first, text) {
-                return false;
-            }
-            (BodyKind::Json, &text[..])
+    let (kind, body) = if let Some(body) = stack.string(first) {
+        (if untyped { BodyKind::None } else { BodyKind::Text }, body)
+    } else if stack.kind(first) == Kind::Table && (first <= at::RESPONSE || !stack.is_same(first, at::RESPONSE)) {
+        text.clear();
+        if !json::append(stack, first, text) {
+            return false;
         }
-        _ => return false,
+        (BodyKind::Json, &text[..])
+    } else {
+        return false;
     };
     if body.len() > AT_ONCE {
         return false;
@@ -302,7 +292,11 @@ fn settings(stack: &mut Stack) -> Option<(u16, bool)> {
 
 /// Has Lua conclude what the handler began.
 fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act, Fault> {
-    let first = outcome.first;
+    let (first, values) = (outcome.first, if outcome.ok { 3 } else { 1 });
+    call.drop_to(first + values - 1);
+    while call.count() < first + values - 1 {
+        call.push(Nil)?;
+    }
     let (mut request, mut response) = (at::REQUEST, at::RESPONSE);
     if first <= at::RESPONSE {
         request = call.create(make_request())?;
@@ -319,7 +313,6 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
         call.push(Argument(index))?;
     }
     call.push(outcome.ok)?;
-    let values = if outcome.ok { 3 } else { 1 };
     for index in first..first + values {
         call.push(Argument(index))?;
     }
@@ -331,8 +324,9 @@ fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
         true => End::Kept,
         false => End::Cut,
     };
-    match call.object::<Run>(at::RUN)?.id {
-        Some(id) => go_on(call, id, end),
+    let (run, stack) = call.split::<Run>(at::RUN)?;
+    match run.id {
+        Some(id) => go_on(run, stack, id, end),
         None => Ok(Act::Plain(Next::pushed(0))),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Sockets of its connections have an inbox for their events, so that no Lua value stands for one.
 
-use super::machine::{Handle, Machine, machine};
+use super::machine::{Handle, Machine, machine, of_server};
 use super::routes::AppRoutes;
 use super::serve::Run;
 use super::transport::Plain;
@@ -40,15 +40,15 @@ impl Object for Handle {
         (c"arrived", Function::new(arrived)),
         (c"flush", Function::new(flush)),
         (c"expire", Function::new(expire)),
-        (c"due", Function::new(due)),
+        (c"due", DUE),
         (c"run", Function::new(run)),
-        (c"count", Function::new(count)),
-        (c"is_full", Function::new(is_full)),
-        (c"watch", Function::new(watch)),
+        (c"count", COUNT),
+        (c"is_full", IS_FULL),
+        (c"watch", WATCH),
         (c"shed", Function::new(shed)),
-        (c"stop", Function::new(stop)),
-        (c"settle", Function::new(settle)),
-        (c"close", Function::new(close)),
+        (c"stop", STOP),
+        (c"settle", SETTLE),
+        (c"close", CLOSE),
         (c"touch", respond::TOUCH),
         (c"add_field", respond::ADD_FIELD),
         (c"remove_field", respond::REMOVE_FIELD),
@@ -298,9 +298,7 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `S:due()` → how many connections have something to do, or more.
-fn due(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(machine(call)?.server.borrow().due() as i64)
-}
+const DUE: Function = of_server(|server| server.due() as i64);
 
 /// `S:run()` → what a task serves with.
 fn run(call: &mut Call<'_>) -> Result<New<Run>, Fault> {
@@ -309,20 +307,13 @@ fn run(call: &mut Call<'_>) -> Result<New<Run>, Fault> {
 }
 
 /// `S:count()` → how many connections there are.
-fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(machine(call)?.server.borrow().count() as i64)
-}
+const COUNT: Function = of_server(|server| server.count() as i64);
 
 /// `S:is_full()` → whether there are as many connections as may be.
-fn is_full(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(machine(call)?.server.borrow().is_full())
-}
+const IS_FULL: Function = of_server(|server| server.is_full());
 
 /// `S:watch()`: Lua is told when the next connection leaves.
-fn watch(call: &mut Call<'_>) -> Result<(), Fault> {
-    machine(call)?.server.borrow_mut().watch();
-    Ok(())
-}
+const WATCH: Function = of_server(Server::watch);
 
 /// `S:shed()`: closes a few connections that have had an answer and are idle for a while.
 fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -333,19 +324,10 @@ fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `S:stop()`: what has arrived is answered, and the last answer of a connection says that it closes.
-fn stop(call: &mut Call<'_>) -> Result<(), Fault> {
-    machine(call)?.server.borrow_mut().stop();
-    Ok(())
-}
+const STOP: Function = of_server(Server::stop);
 
 /// `S:settle()`: connections that are idle close, and others when they would fall idle.
-fn settle(call: &mut Call<'_>) -> Result<(), Fault> {
-    machine(call)?.server.borrow_mut().settle_down();
-    Ok(())
-}
+const SETTLE: Function = of_server(Server::settle_down);
 
 /// `S:close()`: all connections close; tasks that wait on one are told.
-fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    machine(call)?.server.borrow_mut().close_all();
-    Ok(())
-}
+const CLOSE: Function = of_server(Server::close_all);

@@ -4,21 +4,10 @@
 //! RFC 9112 section 6 cannot disagree with us on where the body ends; what could be read in
 //! two ways is refused, so that no request can be smuggled in another's body.
 
+use super::super::body::Framing;
 use super::super::fields::{Field, Span, is_token};
 use super::super::status::Reject;
 use super::target::is_host;
-
-/// How the request body ends (RFC 9112 section 6.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// There is no body.
-    #[default]
-    None,
-    /// After so many bytes, at most `i64::MAX`.
-    Length(u64),
-    /// With the last chunk.
-    Chunked,
-}
 
 /// What the fields decide.
 #[derive(Clone, Copy, Default)]

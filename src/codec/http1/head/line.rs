@@ -35,7 +35,8 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    fn of(name: &[u8]) -> Self {
+    /// That of this name.
+    pub(crate) fn of(name: &[u8]) -> Self {
         match name {
             b"GET" => Self::Get,
             b"HEAD" => Self::Head,

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::super::chunked::{Chunked, MAX_TRAILER_FIELDS, trailers};
-use super::super::fields::Field;
+use super::super::chunked::Chunked;
+use super::super::section;
 use super::super::status::Reject;
-use super::super::write::{LAST_CHUNK, chunk};
+use super::super::write::chunk;
 
 /// What a whole body came to.
 #[derive(Debug, PartialEq)]
@@ -179,10 +179,7 @@ fn extensions_cannot_outweigh_the_data_for_ever() {
 fn trailers_are_handed_out_and_can_be_parsed() {
     let decoded = decode("0\r\nA: b\r\nSum:  1 \r\n\r\nrest").unwrap().unwrap();
     assert_eq!(decoded.rest, 4);
-    let mut out = [Field::default(); MAX_TRAILER_FIELDS];
-    let count = trailers(&decoded.trailers, &mut out).unwrap();
-    let found: Vec<_> =
-        out[..count].iter().map(|f| (f.name.of(&decoded.trailers), f.value.of(&decoded.trailers))).collect();
+    let found: Vec<_> = section::fields(&decoded.trailers).collect();
     assert_eq!(found, [(&b"A"[..], &b"b"[..]), (b"Sum", b"1")]);
 }
 
@@ -191,7 +188,7 @@ fn malformed_trailers_are_refused() {
     for section in ["A b\r\n\r\n", "A : b\r\n\r\n", "A: b\n\r\n", "\n", " A: b\r\n\r\n", "A: b\r\n\n"] {
         assert_eq!(refuse(format!("0\r\n{section}")), 400, "{section:?}");
     }
-    assert_eq!(trailers(b"A: b\r\n", &mut [Field::default(); 2]).unwrap_err().status, 400);
+    assert_eq!(decode("0\r\nA: b\r\n").unwrap(), None);
 }
 
 #[test]
@@ -215,7 +212,7 @@ fn a_finished_decoder_consumes_nothing_more() {
 
 #[test]
 fn one_byte_chunks_cost_linear_time() {
-    let wire = [b"1\r\nx\r\n".repeat(1_000_000), LAST_CHUNK.to_vec()].concat();
+    let wire = [b"1\r\nx\r\n".repeat(1_000_000), b"0\r\n\r\n".to_vec()].concat();
     let begun = Instant::now();
     assert_eq!(data(wire).len(), 1_000_000);
     // Anything that looked at the rest for each chunk would take hours.
@@ -243,7 +240,7 @@ proptest! {
     ) {
         let mut wire = Vec::new();
         pieces.iter().for_each(|piece| chunk(&mut wire, piece));
-        wire.extend_from_slice(LAST_CHUNK);
+        wire.extend_from_slice(b"0\r\n\r\n");
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(wire.len() + 1)).collect();
         cuts.sort_unstable();
         let decoded = decode_in(&wire, &cuts).unwrap().unwrap();

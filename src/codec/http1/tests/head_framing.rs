@@ -1,7 +1,7 @@
 //! How the end of a request body is decided, and what is refused because two readers could
 //! decide differently.
 
-use super::super::head::Framing;
+use super::super::body::Framing;
 use super::{accept, get, refuse};
 
 fn framing(lines: &str) -> Framing {

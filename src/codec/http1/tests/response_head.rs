@@ -1,7 +1,9 @@
 //! Heads of answers: what is taken, what is refused, and that splits change nothing.
 
+use super::super::body::Framing;
 use super::super::fields::NO_FIELDS;
-use super::super::response_head::{Asked, Ends, Head, Progress, parse};
+use super::super::head::Progress;
+use super::super::response_head::{Asked, Head, parse};
 use super::super::status::Reject;
 
 fn read(text: &[u8], asked: Asked) -> Result<Option<Head>, Reject> {
@@ -20,7 +22,7 @@ fn fault(text: &str) -> &'static str {
 #[test]
 fn the_status_line_is_read() {
     let found = head("HTTP/1.1 200 OK\r\n\r\n");
-    assert_eq!((found.status, found.version, found.ends), (200, 11, Ends::Close));
+    assert_eq!((found.status, found.version, found.framing), (200, 11, Framing::UntilClose));
     assert_eq!(head("HTTP/1.1 204\r\n\r\n").status, 204);
     let reason = head("HTTP/1.1 404 \r\n\r\n").reason;
     assert_eq!(reason.start, reason.end);
@@ -52,18 +54,18 @@ fn a_malformed_status_line_is_refused() {
 
 #[test]
 fn the_body_ends_as_the_fields_say() {
-    let ends = |fields: &str| head(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).ends;
-    assert_eq!(ends("Content-Length: 5\r\n"), Ends::Length(5));
-    assert_eq!(ends("Content-Length: 5, 5\r\n"), Ends::Length(5));
-    assert_eq!(ends("Content-Length: 0\r\n"), Ends::None);
-    assert_eq!(ends("Transfer-Encoding: Chunked\r\n"), Ends::Chunked);
-    assert_eq!(ends(""), Ends::Close);
+    let ends = |fields: &str| head(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).framing;
+    assert_eq!(ends("Content-Length: 5\r\n"), Framing::Length(5));
+    assert_eq!(ends("Content-Length: 5, 5\r\n"), Framing::Length(5));
+    assert_eq!(ends("Content-Length: 0\r\n"), Framing::None);
+    assert_eq!(ends("Transfer-Encoding: Chunked\r\n"), Framing::Chunked);
+    assert_eq!(ends(""), Framing::UntilClose);
     for status in ["204 No Content", "304 Not Modified", "100 Continue"] {
         let text = format!("HTTP/1.1 {status}\r\nContent-Length: 9\r\n\r\n");
-        assert_eq!(head(&text).ends, Ends::None);
+        assert_eq!(head(&text).framing, Framing::None);
     }
     let text = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
-    assert_eq!(read(text, Asked::Head).unwrap().unwrap().ends, Ends::None);
+    assert_eq!(read(text, Asked::Head).unwrap().unwrap().framing, Framing::None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Answers: fields, framing, pieces, long bodies, back-pressure.
 
 use super::*;
+use crate::codec::http1::body::Framing;
 use bytes::Bytes;
 
 /// A connection with this request, which waits.
@@ -85,9 +86,9 @@ fn bodies_are_left_out_where_there_are_none() {
 #[test]
 fn pieces_are_framed_as_the_version_allows() {
     for (request, pieces, expected) in [
-        (&get("/wait")[..], Pieces::Chunked, "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
-        (OLD, Pieces::UntilClose, "abc"),
-        (HEAD, Pieces::None, ""),
+        (&get("/wait")[..], Framing::Chunked, "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"),
+        (OLD, Framing::UntilClose, "abc"),
+        (HEAD, Framing::None, ""),
     ] {
         let mut pair = Pair::new();
         let (number, id) = waits(&mut pair, request);
@@ -105,7 +106,7 @@ fn pieces_are_framed_as_the_version_allows() {
         pair.run();
         let rest = pair.got(number);
         assert!(expected.ends_with(&rest), "{rest}");
-        let closes = pieces == Pieces::UntilClose;
+        let closes = pieces == Framing::UntilClose;
         assert_eq!(pair.lingers(number), closes);
     }
 }
@@ -116,7 +117,7 @@ fn pieces_of_a_set_length_go_out_as_they_are() {
     let (number, id) = waits(&mut pair, OLD);
     pair.server.draft(id).unwrap().set(b"Content-Length", b"2").unwrap();
     let started = pair.server.start(id, 200, Kind::None, pair.clock);
-    assert_eq!(started, Some(Pieces::Length(2)));
+    assert_eq!(started, Some(Framing::Length(2)));
     pair.server.chunk(id, b"ab");
     pair.server.finish(id, b"X: y\r\n");
     pair.server.end(id, End::Kept);
@@ -164,8 +165,8 @@ fn a_long_body_is_sent_from_where_it_is() {
         match pair.server.send(id, &body, &mut taken) {
             Sending::All => break,
             Sending::Pending => {
-                let armed = pair.server.wait(id, Await::Writable, pair.clock);
-                assert_eq!(armed, Awaited::Armed);
+                let armed = pair.server.wait(id, Interest::Write, pair.clock);
+                assert!(armed);
                 pair.take(number, 90_000);
                 waits += 1;
             }

@@ -114,14 +114,14 @@ fn what_the_handler_does_in_between_is_not_the_clients_time() {
     pair.send(number, &all[..all.len() - 10]);
     let (id, mut out) = (pair.waiting[0], Vec::new());
     pair.server.read_body(id, 100, How::Piece, &mut out);
-    pair.server.wait(id, Await::Readable, pair.clock);
+    pair.server.wait(id, Interest::Read, pair.clock);
     pair.advance(6 * SECOND);
     pair.send(number, b"a");
     assert_eq!(pair.log[1..], ["Readable"]);
     pair.server.read_body(id, 100, How::Piece, &mut out);
     pair.advance(1000 * SECOND);
     pair.server.read_body(id, 100, How::Piece, &mut out);
-    pair.server.wait(id, Await::Readable, pair.clock);
+    pair.server.wait(id, Interest::Read, pair.clock);
     pair.advance(4 * SECOND - 1);
     assert_eq!(pair.log[1..], ["Readable"]);
     pair.advance(SECOND);
@@ -151,7 +151,7 @@ fn a_handler_learns_that_its_peer_reads_nothing() {
     let id = pair.waiting[0];
     pair.take(number, 0);
     pair.server.start(id, 200, Kind::None, pair.clock);
-    pair.server.wait(id, Await::Writable, pair.clock);
+    pair.server.wait(id, Interest::Write, pair.clock);
     pair.advance(30 * SECOND);
     assert_eq!(pair.log[1..], ["WriteTimeOut"]);
 }

@@ -12,7 +12,8 @@ mod wire;
 use super::*;
 use crate::codec::http1::body::{Incoming, Run};
 use crate::codec::http1::fields::NO_FIELDS;
-use crate::codec::http1::response_head::{self, Asked, Progress};
+use crate::codec::http1::head::Progress;
+use crate::codec::http1::response_head::{self, Asked};
 use wire::{Pipe, Wire};
 
 const SECOND: u64 = 1_000_000_000;
@@ -154,7 +155,7 @@ impl Pair {
         match read {
             Read::Data => self.answer(id, &body),
             Read::Pending => {
-                self.server.wait(id, Await::Readable, self.clock);
+                self.server.wait(id, Interest::Read, self.clock);
             }
             other => {
                 self.log.push(format!("{other:?}"));
@@ -239,7 +240,7 @@ fn answers(mut bytes: &[u8], heads: &[bool]) -> Vec<(u16, Vec<u8>)> {
         if head.status == 100 {
             continue;
         }
-        let (mut body, mut data) = (Incoming::of_response(head.ends), Vec::new());
+        let (mut body, mut data) = (Incoming::new(head.framing), Vec::new());
         loop {
             match body.next(bytes).expect("a right body") {
                 Run::Data { data: run, consume } => {
