@@ -26,7 +26,7 @@ pub(crate) struct Config {
     pub(crate) external_queue: usize,
     /// Entries that wait for the logger; then lines are dropped.
     pub(crate) log_queue: usize,
-    /// How long a slice may take before the watchdog speaks; zero is never.
+    /// How long a slice may take before the watchdog reports it; zero is never.
     pub(crate) watchdog: Duration,
     pub(crate) full: Full,
     pub(crate) crashlog: Option<String>,

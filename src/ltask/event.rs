@@ -2,7 +2,7 @@
 //! the scheduler's own sleep. One descriptor (eventfd(2); a pipe elsewhere) that is readable when a
 //! message came.
 //!
-//! A burst of messages costs one system call, however long the reader is busy with it: only who sets `claimed`
+//! A burst of messages costs one system call, however long the reader is busy with it: only the thread that sets `claimed`
 //! writes, and the mailbox clears it when the reader finds nothing in it. Both happen in the mailbox's lock,
 //! so a sender that finds it set has a message which the reader finds next. The reader empties the
 //! descriptor before it reads the mailbox, and reads that before it blocks.
@@ -60,7 +60,7 @@ impl Event {
         }
     }
 
-    /// Makes the descriptor readable; by who claimed it.
+    /// Makes the descriptor readable, once the caller has claimed it or set `woken`.
     pub(crate) fn signal(&self) {
         let one = 1u64;
         let target = self.writer.as_ref().unwrap_or(&self.reader);
@@ -146,7 +146,7 @@ mod tests {
         assert!(!event.claim());
         event.signal();
         assert_eq!(event.wait(None), Waited::Woken);
-        assert!(!event.claim(), "the reader will look into its mailbox");
+        assert!(!event.claim(), "the reader will read its mailbox");
         event.arm();
         assert!(event.claim(), "it has, and found nothing");
     }

@@ -29,24 +29,23 @@ pub(crate) fn external_sender(system: &Arc<System>) -> (Light, Light) {
     (Light(send_external as *const () as usize), context(system))
 }
 
-unsafe extern "C" fn log_from_c(system: *mut c_void, id: ServiceId, data: *mut c_void, size: usize) {
-    // SAFETY: C code has the address from `context`, and stops before the system goes; the panic ends here.
+/// Calls `function` with the system of that address; None after a panic, which has been reported on standard error.
+fn with_system<R>(system: *mut c_void, function: impl FnOnce(&System) -> R) -> Option<R> {
+    // SAFETY: C code has the address from `context`, with the functions below alone, and stops before the system goes.
     let system = unsafe { &*system.cast::<System>() };
+    catch_unwind(AssertUnwindSafe(|| function(system))).ok()
+}
+
+extern "C" fn log_from_c(system: *mut c_void, id: ServiceId, data: *mut c_void, size: usize) {
     let payload = Payload::adopt(data.expose_provenance(), size);
-    // A panic has been reported on standard error; the C code has nobody to tell.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        system.push_log(id, payload, Repetition::Counted);
-    }));
+    with_system(system, |system| system.push_log(id, payload, Repetition::Counted));
 }
 
-unsafe extern "C" fn send_log(system: *mut c_void, data: *mut c_void, size: usize) {
-    // SAFETY: the address is the one that `log_from_c` needs too.
-    unsafe { log_from_c(system, SYSTEM, data, size) }
+extern "C" fn send_log(system: *mut c_void, data: *mut c_void, size: usize) {
+    log_from_c(system, SYSTEM, data, size);
 }
 
-unsafe extern "C" fn send_external(system: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: `external_sender` gave the address with this function, which is not called once the system goes.
-    let system = unsafe { &*system.cast::<System>() };
-    let taken = catch_unwind(AssertUnwindSafe(|| system.external(data)));
-    c_int::from(!matches!(taken, Ok(true)))
+extern "C" fn send_external(system: *mut c_void, data: *mut c_void) -> c_int {
+    let taken = with_system(system, |system| system.external(data));
+    c_int::from(taken != Some(true))
 }

@@ -70,10 +70,10 @@ pub(crate) struct Library {
     /// It has given its handlers: it ends when it is told to, not by itself.
     pub(crate) serves: bool,
     /// How many of its tasks wait for its own end, and do not keep it alive.
-    pub(crate) watches: usize,
+    pub(crate) end_waits: usize,
     /// How many rounds of the run queue there were since the last message.
     pub(crate) rounds: u32,
-    /// Whether I/O is to be looked after between batches.
+    /// Whether I/O is polled between batches.
     pub(crate) polls: bool,
     /// Which form some functions have: 1 or 2.
     pub(crate) generation: u8,
@@ -94,7 +94,7 @@ impl Default for Library {
             wait_when_full: false,
             starting: false,
             serves: false,
-            watches: 0,
+            end_waits: 0,
             rounds: 0,
             polls: false,
             generation: 2,
@@ -135,7 +135,7 @@ impl Library {
         self.names.get(task as usize).copied().unwrap_or_default()
     }
 
-    /// A session that nobody waits on.
+    /// A session on which no task waits.
     pub(crate) fn next_session(&mut self) -> i64 {
         self.session += 1;
         self.session

@@ -1,7 +1,7 @@
 //! Births and deaths of services.
 //!
 //! A death is one order of steps, by the thread that has the body: the mailbox closes (from here on
-//! senders are told), what was unread and unanswered is noted for root, timers go, the VM is closed, and
+//! sends fail), what was unread and unanswered is noted for root, timers go, the VM is closed, and
 //! then root gets its signal. Root answers what was noted and frees the number.
 
 use super::mailbox::Affinity;
@@ -72,7 +72,7 @@ pub(crate) fn retire(system: &System, mut service: Body) {
     let refused = slot.mailbox.die(&mut left);
     note_unanswered(&mut service, &left);
     let statistics = service.statistics.clone();
-    // Freed by this thread, before anybody hears of the death.
+    // Freed by this thread, before the death is reported.
     drop(left);
     system.monitor.timers.forget(id);
     for waiting in refused {

@@ -1,6 +1,6 @@
-//! The log queue: what services say, until the logger takes it.
+//! The log queue: the lines of services, until the logger takes them.
 //!
-//! Entries are payloads that the service library packed. Without a logger (nobody has ever taken an
+//! Entries are payloads that the service library packed. Without a logger (no service has ever taken an
 //! entry), text goes to standard error at once, so that an error in a bare system is seen.
 //!
 //! The queue is bounded: when it is full, lines are dropped until half of it is free again, and a line says
@@ -201,9 +201,9 @@ pub(crate) struct Log {
     queue: Mutex<Queue>,
     /// Entries that it holds at most.
     most: usize,
-    /// Whether somebody takes entries.
+    /// Whether a service takes entries.
     read: AtomicBool,
-    /// The service to be told when the queue is no longer empty; 0 is nobody.
+    /// The service to be told when the queue is no longer empty; 0 is none.
     reader: AtomicU32,
     /// When `flush` is to be called, in nanoseconds of the monotonic clock.
     due: AtomicU64,
@@ -288,7 +288,7 @@ impl Log {
         queue.pop(self.most)
     }
 
-    /// Whether somebody takes entries.
+    /// Whether a service takes entries.
     pub(crate) fn is_read(&self) -> bool {
         self.read.load(Ordering::Relaxed) || self.reader.load(Ordering::Relaxed) != 0
     }

@@ -1,4 +1,4 @@
-//! A service's mailbox together with the service's state: who holds the lock may change both, so that
+//! A service's mailbox together with the service's state: the thread that holds the lock changes both, so that
 //! "a message is there" and "the service is queued to run" cannot drift apart.
 //!
 //! Many senders push; one thread at a time runs the service and takes whole batches: it swaps the queue
@@ -77,7 +77,7 @@ struct Inner<M, B, W> {
     bounded: usize,
     body: Option<B>,
     waker: Option<W>,
-    /// Services whose message was refused, and who want to be told of room.
+    /// Services whose message was refused, which get a ROOM message.
     refused: Vec<u32>,
     received: u64,
     most: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Mailbox<M, B, W> {
     has_refused: AtomicBool,
 }
 
-/// A look at a mailbox, for statistics.
+/// How full a mailbox is, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Level {
     /// Messages that arrived in all.
@@ -342,7 +342,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         true
     }
 
-    /// The service that lives here.
+    /// The service that has this mailbox.
     pub(crate) fn occupant(&self) -> Option<u32> {
         let inner = lock(&self.inner);
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
@@ -354,7 +354,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         inner.id == id && inner.state == State::Building
     }
 
-    /// Whether service `id` lives here.
+    /// Whether service `id` has this mailbox.
     pub(crate) fn is_alive(&self, id: u32) -> bool {
         let inner = lock(&self.inner);
         inner.id == id && !matches!(inner.state, State::Free | State::Dead)

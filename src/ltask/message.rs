@@ -43,7 +43,7 @@ pub(crate) mod receipt {
 #[derive(Debug)]
 pub(crate) struct Payload(Borrowed);
 
-/// A block that is somebody else's, or nothing.
+/// A block that another owner frees, or nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Borrowed {
     pointer: *mut c_void,
@@ -144,7 +144,7 @@ impl Drop for Payload {
 pub(crate) struct Message {
     pub(crate) from: ServiceId,
     pub(crate) to: ServiceId,
-    /// 0: nobody waits for an answer.
+    /// 0: no task waits for an answer.
     pub(crate) session: i64,
     pub(crate) kind: u8,
     pub(crate) payload: Payload,
@@ -156,7 +156,7 @@ impl Message {
         Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
-    /// Whether somebody waits for its answer.
+    /// Whether its sender waits for an answer.
     pub(crate) fn wants_answer(&self) -> bool {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
     }

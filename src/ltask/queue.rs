@@ -1,4 +1,4 @@
-//! A worker's queue: which service it runs next, and whom it tells of those that it leaves.
+//! A worker's queue: which service it runs next, and whether the others are announced.
 //!
 //! Belongs to one worker, by whose thread alone it is used; others steal from its deque (`ready.rs`). The
 //! invariant: when a slice begins, every service in the deque was announced (`sleep.rs`) after it came
@@ -105,7 +105,7 @@ impl Queue {
         id
     }
 
-    /// Out of work: looks for some everywhere, and sleeps until there is some. `is_over` ends that; then
+    /// Out of work: searches everywhere, and sleeps until there is some. `is_over` ends that; then
     /// there is none. `woken` is called after each sleep.
     pub(crate) fn search(
         &self, ready: &Ready, sleepers: &Sleepers, is_over: impl Fn() -> bool, woken: impl Fn(),
@@ -142,7 +142,7 @@ impl Queue {
 }
 
 /// What lies in the hand-off slot of worker `number`, which does not come to it, is for the others.
-pub(crate) fn rescue(ready: &Ready, sleepers: &Sleepers, number: usize) {
+pub(crate) fn release_handed(ready: &Ready, sleepers: &Sleepers, number: usize) {
     if let Some(id) = ready.take_handed(number) {
         ready.inject(id);
         sleepers.notify();

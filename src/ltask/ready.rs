@@ -4,7 +4,7 @@
 //! others steal from, a hand-off slot for the service it woke last, and a queue of services bound to it.
 //! What comes from other threads goes into the injector. The hand-off slot is not stolen from: the
 //! service in it runs next, on the worker whose cache has its message, without a wake-up. When the
-//! worker's present slice takes long, the timekeeper empties the slot into the injector.
+//! worker's present slice takes long, the watchdog empties the slot into the injector.
 
 use super::message::ServiceId;
 use super::sync::{AtomicU32, AtomicUsize, Deque, Injector, Mutex, Ordering, Steal, Stealer, lock};

@@ -1,8 +1,8 @@
 //! From a service's number to its mailbox.
 //!
 //! A number is a place (low bits) and a generation (high bits). Places are never freed while the system
-//! stands, so that a sender with a number of long ago finds memory that is valid, and under its lock
-//! another number: the message is refused, it cannot reach a newcomer. A place rests in a queue behind
+//! exists, so that a sender with a number of long ago finds memory that is valid, and under its lock
+//! another number: the message is refused, it cannot reach a new service. A place rests in a queue behind
 //! many others before it is used again, so that a number comes back only after all generations of it.
 
 use super::event::Event;
@@ -70,7 +70,7 @@ impl<B> Registry<B> {
         (id & ((1 << self.bits) - 1)) as usize
     }
 
-    /// The place of `id`, if it was ever used. Whether `id` lives there, its mailbox knows.
+    /// The place of `id`, if it was ever used. Its mailbox knows whether `id` is there.
     pub(crate) fn get(&self, id: ServiceId) -> Option<&Registered<B>> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get()?;

@@ -70,7 +70,7 @@ pub(crate) struct Service {
     /// Its main function has raised.
     pub(crate) failed: bool,
     /// Has an event descriptor.
-    pub(crate) watched: bool,
+    pub(crate) has_descriptor: bool,
     /// More unread messages than this are logged; 0 is never. See `check_level`.
     pub(crate) overload: usize,
     /// Wants its next slice without a message.
@@ -98,7 +98,7 @@ impl Service {
             sending: VecDeque::new(),
             dead: false,
             failed: false,
-            watched: false,
+            has_descriptor: false,
             overload: 0,
             again: false,
             began: 0,

@@ -1,8 +1,8 @@
-//! Who may sleep and who must wake: the protocol between workers without work and those who make some.
+//! When a worker may sleep and when one must be woken: the protocol between workers without work and those who make some.
 //!
 //! A producer puts a service into a queue and then calls `notify`. A worker that found every queue empty
-//! announces that it sleeps, looks at the queues once more, and only then parks. Whichever of the two
-//! comes second sees the other: the announcement and the second look, and the push and the look at
+//! announces that it sleeps, checks the queues once more, and only then parks. Whichever of the two
+//! comes second sees the other: the announcement and the second check, and the push and the load of
 //! `sleeping`, have a sequentially consistent fence between them. At most one wakes per push, and none
 //! while a woken worker still searches: that one will notify when it finds work (`found`), so a burst of
 //! pushes wakes the workers one after another, and only as long as there is work. Checked by the models
@@ -10,28 +10,28 @@
 
 use super::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
 
-struct Bed {
+struct Parker {
     /// A wake-up that has not been taken.
     woken: Mutex<bool>,
-    alarm: Condvar,
+    unparked: Condvar,
 }
 
-/// The workers' beds.
+/// The workers, and which of them sleep.
 pub(crate) struct Sleepers {
-    beds: Box<[Bed]>,
-    /// Numbers of the workers that sleep, in the order in which they lay down.
+    parkers: Box<[Parker]>,
+    /// Numbers of the workers that sleep, in the order in which they parked.
     asleep: Mutex<Vec<usize>>,
     /// How many that are.
     sleeping: AtomicU32,
-    /// Workers that were woken, or look around before they lie down, and have not found work yet.
+    /// Workers that were woken, or search before they park, and have not found work yet.
     searching: AtomicU32,
 }
 
 impl Sleepers {
-    /// Beds for `workers` workers, all awake.
+    /// Parkers for `workers` workers, all awake.
     pub(crate) fn new(workers: usize) -> Self {
         Sleepers {
-            beds: (0..workers).map(|_| Bed { woken: Mutex::new(false), alarm: Condvar::new() }).collect(),
+            parkers: (0..workers).map(|_| Parker { woken: Mutex::new(false), unparked: Condvar::new() }).collect(),
             asleep: Mutex::new(Vec::with_capacity(workers)),
             sleeping: AtomicU32::new(0),
             searching: AtomicU32::new(0),
@@ -50,7 +50,7 @@ impl Sleepers {
             return;
         }
         let Some(worker) = asleep.pop() else { return };
-        self.rouse(worker, asleep.len());
+        self.unpark(worker, asleep.len());
     }
 
     /// Something that only `worker` can take was queued.
@@ -64,16 +64,16 @@ impl Sleepers {
             return;
         };
         asleep.remove(at);
-        self.rouse(worker, asleep.len());
+        self.unpark(worker, asleep.len());
     }
 
     /// With `asleep` locked: counts it as searching and wakes it.
-    fn rouse(&self, worker: usize, left: usize) {
+    fn unpark(&self, worker: usize, left: usize) {
         self.sleeping.store(left as u32, Ordering::Relaxed);
         self.searching.fetch_add(1, Ordering::Relaxed);
-        let bed = &self.beds[worker];
-        *lock(&bed.woken) = true;
-        bed.alarm.notify_one();
+        let parker = &self.parkers[worker];
+        *lock(&parker.woken) = true;
+        parker.unparked.notify_one();
     }
 
     /// Wakes all, for the end.
@@ -81,7 +81,7 @@ impl Sleepers {
         fence(Ordering::SeqCst);
         let mut asleep = lock(&self.asleep);
         while let Some(worker) = asleep.pop() {
-            self.rouse(worker, asleep.len());
+            self.unpark(worker, asleep.len());
         }
     }
 
@@ -97,7 +97,7 @@ impl Sleepers {
         }
     }
 
-    /// It found none: sleeps until woken. `has_work` is the second look. Returns as one that searches.
+    /// It found none: sleeps until woken. `has_work` is the second check. Returns as one that searches.
     pub(crate) fn sleep(&self, worker: usize, has_work: impl Fn() -> bool) {
         {
             let mut asleep = lock(&self.asleep);
@@ -114,12 +114,12 @@ impl Sleepers {
                 self.searching.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            // Somebody woke it meanwhile: the wake-up is taken below, at once.
+            // Another thread woke it meanwhile: the wake-up is taken below, at once.
         }
-        let bed = &self.beds[worker];
-        let mut woken = lock(&bed.woken);
+        let parker = &self.parkers[worker];
+        let mut woken = lock(&parker.woken);
         while !*woken {
-            woken = match bed.alarm.wait(woken) {
+            woken = match parker.unparked.wait(woken) {
                 Ok(guard) => guard,
                 Err(poisoned) => poisoned.into_inner(),
             };

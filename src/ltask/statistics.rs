@@ -21,7 +21,7 @@ pub(crate) struct Statistics {
     pub(crate) exclusive: AtomicBool,
     /// To be ended as soon as its slice is over.
     pub(crate) condemned: AtomicBool,
-    /// The watchdog has reported a slice of it, and nobody has asked since.
+    /// The watchdog has reported a slice of it, and none has asked since.
     pub(crate) endless: AtomicBool,
     /// Requests that died with it: from, session.
     pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,

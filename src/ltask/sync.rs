@@ -10,7 +10,7 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) const HANDED_MOST: u32 = 64;
 /// Every so many turns the injector comes first, so that a busy deque does not starve it.
 pub(crate) const INJECTED_EVERY: u32 = 61;
-/// A worker looks around so often before it lies down: a wake-up costs more.
+/// A worker searches so often before it parks: a wake-up costs more.
 pub(crate) const SEARCHES: u32 = 16;
 
 /// Locks; a panic elsewhere does not spread, since no section of ours leaves broken data behind.

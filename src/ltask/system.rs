@@ -31,7 +31,7 @@ pub(crate) struct System<B> {
     pub(crate) scheduler: Scheduler,
     pub(crate) monitor: Arc<Monitor>,
     /// That of the workers, by number, stand-ins included.
-    pub(super) progress: Box<[Progress]>,
+    pub(super) progress: Arc<[Progress]>,
     /// That of services with a thread of their own.
     pub(super) own_progress: Mutex<Vec<Arc<Progress>>>,
     pub(super) main_progress: Progress,
@@ -65,7 +65,7 @@ pub(crate) struct System<B> {
 pub(crate) struct Preparation {
     /// What prepares a VM.
     pub(crate) steps: &'static [Function],
-    /// Whether a module is found without a look at files.
+    /// Whether a module is found without a search for files.
     pub(crate) is_built_in: fn(&[u8]) -> bool,
 }
 
@@ -145,8 +145,8 @@ impl<B> System<B> {
         }
     }
 
-    /// The same, by a receiver that found nothing more: a sender that was refused just before it looked is
-    /// seen now.
+    /// The same, by a receiver that found nothing more: a sender that was refused just before that is
+    /// notified now.
     pub(crate) fn notify_if_refused(&self, id: ServiceId) {
         if let Some(slot) = self.registry.get(id)
             && slot.mailbox.has_refused()
@@ -274,7 +274,7 @@ impl<B> System<B> {
         let _ = self.post(message, 0);
     }
 
-    /// The system cannot start, for this reason: the exit code is 1, and who started it is told.
+    /// The system cannot start, for this reason: the exit code is 1, and `bootstrap.boot_failure` has the reason.
     pub(crate) fn fail_boot(&self, reason: &str) {
         self.exit_code.store(1, Ordering::SeqCst);
         lock(&self.boot_failure).get_or_insert_with(|| reason.to_owned());

@@ -24,7 +24,7 @@ impl Unanswered {
         }
     }
 
-    /// It was answered. False when nobody waits for it.
+    /// It was answered. False when it was not among them.
     pub(crate) fn remove(&mut self, from: ServiceId, session: i64) -> bool {
         // The latest is the likeliest.
         match self.few.iter().rposition(|&one| one == (from, session)) {

@@ -75,7 +75,7 @@ impl Watchdog {
                 *sample = Sample { turn, since: now, service: service.unwrap_or(0), ..Sample::default() };
                 continue;
             }
-            queue::rescue(ready, sleepers, number);
+            queue::release_handed(ready, sleepers, number);
             let age = now - sample.since;
             held_up += usize::from(age >= LONG);
             sample.check(system, progress, age, now);

@@ -205,7 +205,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 fn has_nothing_left(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
     !(library.starting || library.serves || library.polls)
-        && tasks.count() <= library.watches
+        && tasks.count() <= library.end_waits
         && service.batch.is_empty()
         && service.sending.is_empty()
         && library.outbox.is_empty()

@@ -35,7 +35,7 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
 
 fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
-    if service.watched {
+    if service.has_descriptor {
         return Err(Fault::message("eventinit: this service has its descriptor already"));
     }
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
@@ -43,7 +43,7 @@ fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
         true => service.event.clone(),
         false => Some(open(service)?),
     };
-    service.watched = true;
+    service.has_descriptor = true;
     service.detach = !exclusive;
     let Some(event) = event else {
         return Ok((WAIT, None));
@@ -56,7 +56,7 @@ fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
 
 fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     let service = service(call)?;
-    if !service.watched {
+    if !service.has_descriptor {
         return Err(Fault::message("eventreset: this service has no descriptor; see eventinit"));
     }
     let event = open(service)?;

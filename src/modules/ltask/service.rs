@@ -150,8 +150,8 @@ pub(super) fn generation(call: &mut Call<'_>) -> Result<i64, Fault> {
 /// `core.watch(n)`: `n` more of the service's tasks wait for its own end, and do not keep it alive.
 pub(super) fn watch(call: &mut Call<'_>) -> Result<(), Fault> {
     let more = call.integer_in(1, -1..=1, "number of tasks")? as isize;
-    let watches = &mut service(call)?.library.watches;
-    *watches = watches.saturating_add_signed(more);
+    let end_waits = &mut service(call)?.library.end_waits;
+    *end_waits = end_waits.saturating_add_signed(more);
     Ok(())
 }
 

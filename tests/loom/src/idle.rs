@@ -1,7 +1,7 @@
 //! Workers that sleep and producers that wake them: whatever was queued is taken although nobody polls,
 //! and workers that are needed at the same time are both woken. The workers do as src/ltask/worker.rs
 //! does. The queues are counters with the weakest order that a queue may have, so that nothing but the
-//! protocol's own fences makes a push visible to the second look.
+//! protocol's own fences makes a push visible to the second check.
 
 use crate::check;
 use crate::sleep::Sleepers;
