@@ -66,8 +66,7 @@ mod file;
 mod http;
 #[allow(unsafe_code)]
 mod ltask;
-// Some of it only its tests use.
-#[allow(dead_code, unsafe_code)]
+#[allow(unsafe_code)]
 mod lua;
 mod memory;
 mod modules;

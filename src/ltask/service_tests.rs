@@ -41,7 +41,7 @@ fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     // SAFETY: the VM is idle.
     unsafe {
         let state = service.state();
-        Function::foreign(break_through).push(state, 0);
+        mlua::ffi::lua_pushcfunction(state, break_through);
         ffi::lua_setglobal(state, c"break_through".as_ptr());
         BREAK_INSIDE.push(state, 0);
         ffi::lua_setglobal(state, c"break_inside".as_ptr());

@@ -5,10 +5,11 @@
 //! dropped, met by a finalizer that runs later, is refused like a wrong type.
 
 use super::state::{Key, State, at};
-use mlua::ffi::{self, lua_State};
+use mlua::ffi;
 use std::any::TypeId;
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::hash::{Hash, Hasher};
+use std::mem::{MaybeUninit, offset_of};
 
 /// What tells the types of this library apart from each other, and from all else that a block of Lua's may begin with:
 /// nobody else knows the address, which another copy of the library in the same process does not share either.
@@ -22,9 +23,25 @@ pub(super) fn identity<T: 'static>() -> *const c_void {
 /// Tells the types of this library apart.
 #[inline(always)]
 pub(super) fn type_number<T: 'static>() -> u64 {
-    // SAFETY: a `TypeId` is plain data of this size.
-    let id: [u64; 2] = unsafe { std::mem::transmute(TypeId::of::<T>()) };
-    id[0] ^ id[1].rotate_left(32)
+    /// Hands out the number that a `TypeId` is hashed by.
+    struct Number(u64);
+    impl Hasher for Number {
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+            }
+        }
+        #[inline(always)]
+        fn write_u64(&mut self, number: u64) {
+            self.0 = number;
+        }
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut number = Number(0);
+    TypeId::of::<T>().hash(&mut number);
+    number.0
 }
 
 /// Where the registry has what holds the value of type `T` that a VM shares.
@@ -45,69 +62,34 @@ impl<T> Slot<T> {
     pub(super) const FITS: () = assert!(align_of::<Slot<T>>() <= align_of::<f64>());
 }
 
-/// The slot that holds `value`.
-unsafe fn slot_of<T: 'static>(value: *const T) -> *const Slot<T> {
-    // SAFETY: a slot begins that far before its value, in the same block.
-    unsafe {
-        let start = value.cast::<u8>();
-        start.sub(std::mem::offset_of!(Slot<T>, value)).cast()
-    }
-}
-
 /// What [`State::identity`] gives for the userdata that `object` lies in.
 #[inline(always)]
 pub(crate) fn identity_of<T: 'static>(object: &T) -> usize {
-    std::ptr::from_ref(object).addr().wrapping_sub(std::mem::offset_of!(Slot<T>, value))
-}
-
-/// A userdata, or nothing, of which it is to be told what it is.
-#[derive(Clone, Copy)]
-pub(crate) struct Block {
-    start: *mut c_void,
-    size: usize,
-}
-
-impl Block {
-    /// What is at `index`.
-    ///
-    /// # Safety
-    /// `state` is valid, and `index` is acceptable. The block holds while the userdata is reachable.
-    #[inline]
-    pub(crate) unsafe fn at(state: *mut lua_State, index: c_int) -> Block {
-        // SAFETY: what has no block, a light userdata too, has no length.
-        unsafe {
-            let start = ffi::lua_touserdata(state, index);
-            let size = match start.is_null() {
-                true => 0,
-                false => ffi::lua_rawlen(state, index),
-            };
-            Block { start, size }
-        }
-    }
-
-    /// The value when it is a living `T`.
-    ///
-    /// # Safety
-    /// The userdata is reachable.
-    #[inline]
-    pub(crate) unsafe fn get<T: 'static>(self) -> Option<*mut T> {
-        // SAFETY: a block of that size can be read, and the key proves the layout.
-        unsafe {
-            let slot: *mut Slot<T> = self.start.cast();
-            if self.size < size_of::<Slot<T>>() {
-                return None;
-            }
-            ((*slot).key == identity::<T>()).then(|| (*slot).value.as_mut_ptr())
-        }
-    }
+    std::ptr::from_ref(object).addr().wrapping_sub(offset_of!(Slot<T>, value))
 }
 
 impl State {
-    /// Where the object at `index` is, when it is a living `T`. The pointer holds while the object is reachable.
+    /// The slot of the object at `index` when it is a living `T`, and the size of its block. The pointer holds while the
+    /// object is reachable, as a value on a stack is.
+    #[inline(always)]
+    pub(super) fn slot<T: 'static>(&self, index: c_int) -> Option<(*mut Slot<T>, usize)> {
+        // SAFETY: a block of that size can be read, and the key proves its layout. What has no block, a light userdata too,
+        // has no length.
+        unsafe {
+            let slot: *mut Slot<T> = ffi::lua_touserdata(self.state, at(index)).cast();
+            if slot.is_null() {
+                return None;
+            }
+            let size = ffi::lua_rawlen(self.state, index);
+            (size >= size_of::<Slot<T>>() && (*slot).key == identity::<T>()).then_some((slot, size))
+        }
+    }
+
+    /// Where the object at `index` is, when it is a living `T`. The pointer holds as that to its slot.
     #[inline(always)]
     pub(super) fn find<T: 'static>(&self, index: c_int) -> Option<*mut T> {
-        // SAFETY: asks what is there; a value on a stack is reachable.
-        unsafe { Block::at(self.state, at(index)).get::<T>() }
+        let (slot, _) = self.slot::<T>(index)?;
+        Some(slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast())
     }
 
     /// The object at `index`, and the bytes behind it, which were written when it was made; they do not change.
@@ -115,40 +97,21 @@ impl State {
     /// # Safety
     /// The two are not used when the object is reachable no more.
     pub(super) unsafe fn tail<'b, T: 'static>(&self, index: c_int) -> Option<(&'b T, &'b [u8])> {
+        let (slot, size) = self.slot::<T>(index)?;
         // SAFETY: what is behind the slot was written whole before the key was.
         unsafe {
-            let block = Block::at(self.state, at(index));
-            let value = block.get::<T>()?;
-            let bytes = block.start.cast::<Slot<T>>().add(1).cast::<u8>();
-            let size = block.size - size_of::<Slot<T>>();
-            Some((&*value, std::slice::from_raw_parts(bytes, size)))
+            let bytes = std::slice::from_raw_parts(slot.add(1).cast(), size - size_of::<Slot<T>>());
+            Some(((*slot).value.assume_init_ref(), bytes))
         }
     }
 }
 
-/// The value at `index` when it is a living `T`.
+/// A value that was once found by [`State::find`], unless it has been dropped since.
 ///
 /// # Safety
-/// `state` is valid, with 2 free stack slots. The pointer holds while the userdata is reachable.
-pub(crate) unsafe fn test<T: 'static>(state: *mut lua_State, index: c_int) -> Option<*mut T> {
-    // SAFETY: a block that was just read off the stack is reachable.
-    unsafe { Block::at(state, index).get::<T>() }
-}
-
-/// Whether a value that was once found by [`test`] has not been dropped since.
-///
-/// # Safety
-/// Its userdata has not been collected.
-pub(crate) unsafe fn is_alive<T: 'static>(value: *const T) -> bool {
-    // SAFETY: the block is there still; dropping the value has set the key to null.
-    unsafe { !(*slot_of(value)).key.is_null() }
-}
-
-/// A value that was once found by [`test`], unless it has been dropped since.
-///
-/// # Safety
-/// As for [`is_alive`]; nothing of Lua's is called while the reference is in use, and there is no other.
-pub(crate) unsafe fn living<'a, T: 'static>(value: *mut T) -> Option<&'a mut T> {
-    // SAFETY: no other reference to the value is in use, as the caller says.
-    unsafe { is_alive(value).then(|| &mut *value) }
+/// Its userdata has not been collected; nothing of Lua's is called while the reference is in use, and there is no other.
+pub(super) unsafe fn living<'a, T: 'static>(value: *mut T) -> Option<&'a mut T> {
+    let slot: *mut Slot<T> = value.wrapping_byte_sub(offset_of!(Slot<T>, value)).cast();
+    // SAFETY: the block still exists, and dropping its value has set the key to null.
+    unsafe { (!(*slot).key.is_null()).then(|| (*slot).value.assume_init_mut()) }
 }

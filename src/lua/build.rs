@@ -122,8 +122,6 @@ row!(3: A B C);
 
 /// A value made of others, for what is made seldom.
 pub(crate) enum Value {
-    Nil,
-    Boolean(bool),
     Integer(i64),
     Number(f64),
     Name(&'static str),
@@ -142,8 +140,6 @@ impl Push for Value {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
         match self {
-            Value::Nil => to.push_nil(),
-            Value::Boolean(value) => to.push_boolean(*value),
             Value::Integer(value) => to.push_integer(*value),
             Value::Number(value) => to.push_number(*value),
             Value::Name(value) => to.push_string(value.as_bytes()),

@@ -2,8 +2,7 @@
 
 use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
-use mlua::ffi::{self, lua_State};
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 
 /// Lua code, to be pushed as the function that runs it. A mistake in it is raised, in Lua's words.
 #[derive(Clone, Copy)]
@@ -21,16 +20,5 @@ impl Push for Chunk<'_> {
             Chunk::Text(text, name) => to.push_code(text, name, None),
             Chunk::File(path) => to.push_file(*path),
         }
-    }
-}
-
-/// Pushes the chunk that the argument points to.
-pub(super) unsafe extern "C-unwind" fn load_pointed(state: *mut lua_State) -> c_int {
-    // SAFETY: only `Vm::load` calls it, whose frame has the chunk; the pointer is taken off, so that no Lua value keeps it.
-    unsafe {
-        let chunk: *mut Chunk<'static> = ffi::lua_touserdata(state, 1).cast();
-        ffi::lua_settop(state, 0);
-        (*chunk).push(Pusher::new(state));
-        1
     }
 }

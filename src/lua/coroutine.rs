@@ -49,16 +49,15 @@ impl Stack {
         while let Some(frame) = thread.level(level) {
             level += 1;
             for variable in 1.. {
-                // SAFETY: the frame is active as long as nothing of Lua's runs, and there is room for a value of it.
-                let name = unsafe { ffi::lua_getlocal(thread.state, &frame, variable) };
-                if name.is_null() {
-                    break;
-                }
-                let found = thread.pop_identity() == iterator;
-                // SAFETY: a name is a string of the function's, or static.
-                let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+                // SAFETY: the frame is active as long as nothing of Lua's runs, and there is room for a value of it. A name
+                // is a string of the function's, or static.
+                let name = unsafe {
+                    let name = ffi::lua_getlocal(thread.state, &frame, variable);
+                    (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes())
+                };
+                let Some(name) = name else { break };
                 // Without debug information nothing has a name but that of any value on the stack.
-                if found && matches!(name, b"(for state)" | b"(temporary)") {
+                if thread.pop_identity() == iterator && matches!(name, b"(for state)" | b"(temporary)") {
                     return true;
                 }
             }

@@ -241,8 +241,7 @@ impl<E: Events> Maker<'_, E> {
     /// Makes sure that there is a table, at an index from the top.
     #[inline(always)]
     fn check_table(&mut self, index: c_int) {
-        // SAFETY: so many values have been pushed.
-        if unsafe { ffi::lua_type(self.to.state(), index) } != ffi::LUA_TTABLE {
+        if !self.to.is_table(index) {
             self.wrong("a finalizer has taken a table away");
         }
     }

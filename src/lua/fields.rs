@@ -33,8 +33,8 @@ impl<T: Object> Field<T> {
         Field { number, of: std::marker::PhantomData }
     }
 
-    /// For raw functions that are left as well. // bridge
-    pub(crate) fn number(self) -> c_int {
+    /// The number of the user value.
+    pub(super) fn number(self) -> c_int {
         self.number
     }
 }
@@ -51,13 +51,10 @@ impl Call<'_> {
     /// Sets a field of the object at `index`, if there is one, to the value at `value`.
     #[inline]
     pub(crate) fn set_field<T: Object>(&mut self, index: c_int, field: Field<T>, value: c_int) -> Result<(), Fault> {
-        if self.find::<T>(index).is_some() {
-            self.reserve(1)?;
-            self.push_copy(value);
-            // SAFETY: an object is a full userdata; the assignment takes no memory, and takes off what was pushed.
-            unsafe { ffi::lua_setiuservalue(self.state, index, field.number) };
-            self.room += 1;
-        }
+        self.reserve(1)?;
+        self.push_copy(value);
+        self.take_user_value(index, field.number);
+        self.room += 1;
         Ok(())
     }
 

@@ -47,6 +47,10 @@ impl Threads {
                 }
                 function = stack.count();
             }
+            let text = |pointer: *const c_char| match pointer.is_null() {
+                true => String::new(),
+                false => CStr::from_ptr(pointer).to_string_lossy().into_owned(),
+            };
             let line = (*frame).currentline;
             let file = text((*frame).short_src.as_ptr());
             Ok(Some(Frame {
@@ -65,13 +69,5 @@ impl Stack {
     pub(crate) fn is_function(&self, index: c_int, function: Function) -> bool {
         let found = self.c_function(index);
         found.is_some_and(|found| found as usize == function.address())
-    }
-}
-
-fn text(pointer: *const c_char) -> String {
-    match pointer.is_null() {
-        true => String::new(),
-        // SAFETY: a string of Lua's, which lives as long as the frame.
-        false => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
     }
 }

@@ -19,14 +19,6 @@ impl Function {
         Function(enter::<F>)
     }
 
-    /// A C function of somebody else's, which Lua has had already, or one with a barrier of its own.
-    ///
-    /// # Safety
-    /// `raw` is a C function for this version of Lua, which lets no panic pass.
-    pub(crate) const unsafe fn foreign(raw: ffi::lua_CFunction) -> Function {
-        Function(raw)
-    }
-
     /// Pushes it with the topmost `upvalues` values, which it takes off.
     ///
     /// # Safety
@@ -39,15 +31,6 @@ impl Function {
     /// Where it begins, as `lua_tocfunction` tells it.
     pub(crate) fn address(self) -> usize {
         self.0 as usize
-    }
-
-    /// Runs it in the frame of the running function.
-    ///
-    /// # Safety
-    /// As for the function itself.
-    pub(crate) unsafe fn run(self, state: *mut lua_State) -> c_int {
-        // SAFETY: the caller is a C function that Lua called with this state.
-        unsafe { (self.0)(state) }
     }
 }
 

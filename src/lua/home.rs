@@ -28,12 +28,14 @@ pub(super) struct Home {
     pub(super) is_broken: Cell<bool>,
     /// What an interrupt sets, see `interrupt`.
     pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
+    #[cfg(feature = "vendored")]
     pub(super) warnings: Cell<Warnings>,
     /// The `Threads` whose coroutines are interrupted with the main function.
     pub(super) threads: OnceCell<Rc<dyn Any>>,
 }
 
 /// Whether warnings are written.
+#[cfg(feature = "vendored")]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Warnings {
     /// Only `warn("@on")` counts. A new VM of Lua 5.4 begins so.
@@ -73,14 +75,19 @@ fn is_general(allocator: ffi::lua_Alloc) -> bool {
     ALLOCATORS[1..].iter().any(is_same)
 }
 
-/// Where the data of a VM is, when it is of this type. For raw functions as well. // bridge
-///
-/// # Safety
-/// `state` is valid.
+impl Home {
+    /// The stack of the main function's coroutine, if there is one.
+    pub(super) fn main(&self) -> Option<State> {
+        let main = self.main.get();
+        // SAFETY: the coroutine lies on the main state, where nothing of Lua's can reach it, as long as the VM.
+        (!main.is_null()).then(|| unsafe { State::new(main) })
+    }
+}
+
+/// Where the data of a VM is, when it is of this type.
 #[inline]
-pub(crate) unsafe fn data_of<T: 'static>(state: *mut lua_State) -> Option<NonNull<T>> {
-    // SAFETY: the caller's promise: nothing else uses the state meanwhile.
-    let home = of(&unsafe { State::new(state) })?;
+pub(super) fn data_of<T: 'static>(state: &State) -> Option<NonNull<T>> {
+    let home = of(state)?;
     let is_there = home.kind.get() == kind_of::<T>();
     is_there.then(|| NonNull::new(home.data.cast())).flatten()
 }

@@ -84,33 +84,34 @@ impl Target {
 /// Installs the signal's handler, until [`uninstall`] has been called as often.
 pub(crate) fn install() {
     let mut installed = installed();
-    // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe.
-    unsafe {
-        if *installed == 0 {
-            let mut present: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(libc::SIGURG, ptr::null(), &mut present);
-            if present.sa_sigaction != libc::SIG_DFL && present.sa_sigaction != libc::SIG_IGN {
-                return;
-            }
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
-            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-            libc::sigaction(libc::SIGURG, &action, ptr::null_mut());
-        }
+    if *installed > 0 || replace_handler(&[libc::SIG_DFL, libc::SIG_IGN], on_signal as *const () as usize) {
+        *installed += 1;
     }
-    *installed += 1;
 }
 
 /// See [`install`].
 pub(crate) fn uninstall() {
     let mut installed = installed();
-    if *installed == 0 {
-        return;
+    if *installed == 1 {
+        replace_handler(&[on_signal as *const () as usize], libc::SIG_DFL);
     }
-    *installed -= 1;
-    if *installed == 0 {
-        // SAFETY: back to the default, which is to ignore.
-        unsafe { libc::signal(libc::SIGURG, libc::SIG_DFL) };
+    *installed = installed.saturating_sub(1);
+}
+
+/// Sets the signal's handler, if the present one is one of these. Whether it is.
+fn replace_handler(present: &[usize], handler: usize) -> bool {
+    // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe, or what the signal does by default.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGURG, ptr::null(), &mut action);
+        let is_present = present.contains(&action.sa_sigaction);
+        if is_present {
+            action = std::mem::zeroed();
+            action.sa_sigaction = handler;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGURG, &action, ptr::null_mut());
+        }
+        is_present
     }
 }
 
@@ -126,9 +127,9 @@ extern "C" fn on_signal(_: c_int) {
         let hook @ Some(_) = home.on_interrupt.get().copied() else {
             return;
         };
-        set_hook(home.main.get(), hook);
+        State::new(home.main.get()).set_hook(hook);
         if let Some(threads) = threads(home) {
-            threads.for_each_running(false, |state| set_hook(state, hook));
+            threads.for_each_running(false, |state| State::new(state).set_hook(hook));
         }
     }
 }
@@ -145,19 +146,6 @@ impl Call<'_> {
             let _ = home.threads.set(threads.clone());
         }
     }
-}
-
-/// Sets the hook of a coroutine, or takes it off.
-///
-/// # Safety
-/// This thread runs the VM of the state.
-unsafe fn set_hook(state: *mut lua_State, hook: Option<ffi::lua_Hook>) {
-    let (mask, count) = match hook {
-        Some(_) => (ffi::LUA_MASKCOUNT, 1),
-        None => (0, 0),
-    };
-    // SAFETY: it is the running thread that sets the hook, as `lua_sethook` asks for.
-    unsafe { ffi::lua_sethook(state, hook, mask, count) }
 }
 
 /// Has `handler` run when the VM is interrupted, between two instructions, in the place of the function that was. An error
@@ -177,25 +165,26 @@ where
     // SAFETY: Lua calls it with a valid state, and room for 20 values; what is left of the step when its error is raised is
     // the error. The values below are those of the interrupted function.
     unsafe {
-        let Some(home) = home::of(&State::new(state)) else {
+        let mut to = Pusher::new(state);
+        let Some((home, main)) = home::of(&to).and_then(|home| Some((home, home.main()?))) else {
             return;
         };
-        set_hook(state, None);
-        set_hook(home.main.get(), None);
-        let top = ffi::lua_gettop(state);
-        let result = catch_unwind(AssertUnwindSafe(|| only::<F>()(&mut Call::new(State::new(state), 20))));
+        to.set_hook(None);
+        main.set_hook(None);
+        let top = to.count();
+        let result = catch_unwind(AssertUnwindSafe(|| only::<F>()(&mut Call::new(State::again(&to), 20))));
         let fault = match result {
-            Ok(Ok(())) => return ffi::lua_settop(state, top),
+            Ok(Ok(())) => return to.shorten(top),
             Ok(Err(fault)) => fault,
             Err(panic) => Fault::panic(panic),
         };
         // What catches the error gets it again, and what has resumed this must not go on either.
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
-        set_hook(state, again);
-        set_hook(home.main.get(), again);
+        to.set_hook(again);
+        main.set_hook(again);
         if let Some(threads) = threads(home) {
-            threads.for_each_running(true, |state| set_hook(state, again));
+            threads.for_each_running(true, |state| State::new(state).set_hook(again));
         }
-        fault.raise(&mut Pusher::new(state))
+        fault.raise(&mut to)
     }
 }

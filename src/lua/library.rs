@@ -18,7 +18,7 @@ use super::state::{Key, Kind};
 use super::step::{guarded, then};
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
@@ -177,31 +177,9 @@ pub(crate) fn compiled(module: &str) -> Option<&'static [u8]> {
 }
 
 fn compile(file: &Embedded) -> Option<Vec<u8>> {
-    let mut chunk: Vec<u8> = Vec::new();
-    let (start, length) = (file.text.as_ptr().cast(), file.text.len());
-    // SAFETY: a state of its own; loading and dumping report failures by their results.
-    unsafe {
-        let state = ffi::luaL_newstate();
-        if state.is_null() {
-            return None;
-        }
-        let (name, mode) = (file.chunk.as_ptr(), c"t".as_ptr());
-        let done = ffi::luaL_loadbufferx(state, start, length, name, mode) == ffi::LUA_OK
-            && ffi::lua_dump(state, append, (&raw mut chunk).cast(), 0) == 0;
-        ffi::lua_close(state);
-        done.then_some(chunk)
-    }
-}
-
-unsafe extern "C-unwind" fn append(_: *mut lua_State, data: *const c_void, size: usize, chunk: *mut c_void) -> c_int {
-    if size > 0 {
-        // SAFETY: `lua_dump` passes the vector of `compile`, and a block of that size.
-        unsafe {
-            let chunk = &mut *chunk.cast::<Vec<u8>>();
-            chunk.extend_from_slice(std::slice::from_raw_parts(data.cast(), size));
-        }
-    }
-    0
+    let lua = mlua::Lua::new_with(mlua::StdLib::NONE, mlua::LuaOptions::new()).ok()?;
+    let chunk = lua.load(file.text).set_name(file.chunk.to_string_lossy());
+    Some(chunk.into_function().ok()?.dump(false))
 }
 
 /// Where a searcher goes.
@@ -310,7 +288,7 @@ pub(crate) unsafe fn enter<L: Library>(state: *mut lua_State, open: Function) ->
             install::<L>(&mut to, Place::Last);
             Flow::returns(0)
         });
-        open.run(state)
+        (open.0)(state)
     }
 }
 

@@ -46,7 +46,7 @@
 //! | `chunk` | Lua code |
 //! | `interrupt` | what another thread has a VM do |
 //! | `traceback` | where a coroutine is |
-//! | `warning` | what a VM of our own writes to standard error |
+//! | `warning` | warnings, which a program's VM writes |
 //! | `threads` | coroutines: `places`, `anchors` that keep them alive, `resume`, `links`, `values`, `call` |
 //! | `text` | values as text |
 //! | `frames` | functions that are active on them |
@@ -94,6 +94,7 @@ pub(crate) mod vm;
 #[cfg(test)]
 mod vm_tests;
 mod walk;
+#[cfg(feature = "vendored")]
 mod warning;
 
 pub(crate) use block::identity_of;

@@ -1,5 +1,6 @@
 //! Objects that a step gives Lua, and bytes that an object gives.
 
+use super::block::living;
 use super::fields::Field;
 use super::object::{self, Object};
 use super::pusher::Pusher;
@@ -141,8 +142,8 @@ impl<T: Lender> Push for Lent<T> {
         // stack, but a script may have finalized it by then.
         unsafe {
             to.push_string((*object).lent());
-            if object::is_alive(object) {
-                (*object).handed_over();
+            if let Some(object) = living(object) {
+                object.handed_over();
             }
         }
     }
@@ -175,12 +176,12 @@ impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let made = to.find::<M>(self.maker).is_some_and(|maker| {
-            // SAFETY: nothing of Lua's runs while it is borrowed.
-            let size = unsafe { (*maker).size() };
-            object::push_tailed(&mut to, size, |bytes| {
-                // SAFETY: the object stays on the stack, but a script may have finalized it when the block is there.
-                unsafe { object::living(maker) }.and_then(|maker| maker.make(bytes))
-            })
+            // SAFETY: nothing of Lua's runs while it is borrowed. The object stays on the stack, but a script may have
+            // finalized it when the block is there.
+            unsafe {
+                let size = (*maker).size();
+                object::push_tailed(&mut to, size, |bytes| living(maker).and_then(|maker| maker.make(bytes)))
+            }
         });
         match made {
             true => set_fields(to, &self.fields),

@@ -13,8 +13,6 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use super::block::{is_alive, living};
-
 /// A Rust type that Lua holds as userdata.
 pub(crate) trait Object: Sized + 'static {
     /// `__name`, shown in error messages.
@@ -64,9 +62,10 @@ fn make_type<T: Object>(to: &mut Pusher<'_>) {
 }
 
 /// Pushes a new userdata with a value and `size` bytes behind it, which are 0 until `make` gives the value and fills them;
-/// nothing when it has none. `make` runs after all that may raise, so the value is never lost; a panic of it is raised.
+/// nothing when it has none. `make` runs after all that may raise, so the value is never lost; a panic of it is raised. →
+/// whether it was pushed
 #[inline(always)]
-fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> Option<*mut T> {
+fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> bool {
     const { Slot::<T>::FITS };
     const { Slot::<T>::COUNTS };
     push_type::<T>(to);
@@ -82,7 +81,7 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     };
     let Some(value) = caught(to, || make(bytes)) else {
         to.drop_to(metatable - 1);
-        return None;
+        return false;
     };
     // SAFETY: nothing of Lua's has run since the block was made, which is on top, its metatable below it. The value is there
     // before a `__gc` can find it.
@@ -90,14 +89,14 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
         slot.write(Slot { key: identity::<T>(), value: MaybeUninit::new(value) });
         ffi::lua_rotate(to.state(), -2, 1);
         ffi::lua_setmetatable(to.state(), -2);
-        Some((*slot).value.as_mut_ptr())
     }
+    true
 }
 
-/// Pushes a new userdata whose value `make` gives, as [`push_with`]. → whether it was pushed
+/// Pushes a new userdata whose value `make` gives, as [`push_with`].
 #[inline]
 pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option<T>) -> bool {
-    push_with(to, 0, |_| make()).is_some()
+    push_with(to, 0, |_| make())
 }
 
 /// The same with `size` bytes behind the value, which has no finalizer.
@@ -105,31 +104,7 @@ pub(super) fn push<T: Object>(to: &mut Pusher<'_>, make: impl FnOnce() -> Option
 pub(super) fn push_tailed<T: Object + Copy>(
     to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>,
 ) -> bool {
-    push_with(to, size, make).is_some()
-}
-
-/// As [`push`], for raw functions that are left; a failure of `make` is returned. // bridge
-///
-/// # Safety
-/// `state` is valid, with 6 free stack slots; nothing that needs `Drop` may be alive in the caller but
-/// what `make` owns by reference.
-pub(crate) unsafe fn push_new<T: Object, E>(
-    state: *mut lua_State, make: impl FnOnce() -> Result<T, E>,
-) -> Result<*mut T, E> {
-    let mut failure = None;
-    // SAFETY: the caller has what a pusher stands for.
-    let mut to = unsafe { Pusher::new(state) };
-    let made = push_with(&mut to, 0, |_| make().map_err(|error| failure = Some(error)).ok());
-    made.ok_or_else(|| failure.expect("a reason"))
-}
-
-/// Pushes the metatable of `T`, for raw functions that are left. // bridge
-///
-/// # Safety
-/// As for [`push_new`].
-pub(crate) unsafe fn push_metatable<T: Object>(state: *mut lua_State) {
-    // SAFETY: the caller has what a pusher stands for, as for `push_new`.
-    push_type::<T>(&mut unsafe { Pusher::new(state) })
+    push_with(to, size, make)
 }
 
 unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
@@ -137,16 +112,15 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     // `debug.getmetatable` and call it on anything: hence the test.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some(value) = to.find::<T>(1) else {
+        let Some((slot, _)) = to.slot::<T>(1) else {
             return 0;
         };
-        let slot: *mut Slot<T> = ffi::lua_touserdata(state, 1).cast();
         (*slot).key = std::ptr::null();
         caught(&mut to, || {
             #[cfg(feature = "panics")]
             super::panics::count();
-            (*value).collected();
-            std::ptr::drop_in_place(value);
+            (*slot).value.assume_init_mut().collected();
+            (*slot).value.assume_init_drop();
         });
     }
     0

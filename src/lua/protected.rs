@@ -10,6 +10,7 @@ use super::pusher::Pusher;
 use super::returns::Push;
 use super::returns::sealed::Sealed;
 use super::stack::Stack;
+use super::state::calls;
 use super::store::Store;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
@@ -121,52 +122,44 @@ impl Stack {
         self.call_unhooked(arguments, results)
     }
 
-    /// The same with the collector as it is, for what does not run it.
-    pub(super) fn call_unhooked(&mut self, arguments: c_int, results: c_int) -> c_int {
-        assert!((0..self.count()).contains(&arguments));
-        let state = self.state;
-        // SAFETY: the function and its arguments are there, and an error of it comes back as a status. Setting a hook that
-        // was set before changes nothing else.
-        unsafe {
-            let mask = ffi::lua_gethookmask(state);
-            if mask == 0 {
-                return ffi::lua_pcall(state, arguments, results, 0);
-            }
-            let hook = ffi::lua_gethook(state);
-            let count = ffi::lua_gethookcount(state);
-            ffi::lua_sethook(state, None, 0, 0);
-            let status = ffi::lua_pcall(state, arguments, results, 0);
-            ffi::lua_sethook(state, hook, mask, count);
-            status
-        }
+    calls! {
+        /// The same with the collector as it is, for what does not run it.
+        pub(super) fn call_unhooked[mut](arguments: c_int, results: c_int) -> c_int,
+            given |stack| { (0..stack.count()).contains(&arguments) } =
+            |state| {
+                let mask = ffi::lua_gethookmask(state);
+                if mask == 0 {
+                    return ffi::lua_pcall(state, arguments, results, 0);
+                }
+                let hook = ffi::lua_gethook(state);
+                let count = ffi::lua_gethookcount(state);
+                ffi::lua_sethook(state, None, 0, 0);
+                let status = ffi::lua_pcall(state, arguments, results, 0);
+                ffi::lua_sethook(state, hook, mask, count);
+                status
+            };
     }
 
     /// Lets the collector rest until [`Stack::wake_collector`], if it runs: in the middle of a step no finalizer may.
     fn rest_collector(&mut self) {
-        // SAFETY: a flag of the collector is read, and set or, in Lua 5.4, what may be allocated before its next step.
-        unsafe {
-            if !self.rests && self.is_collecting() {
-                self.rests = true;
-                #[cfg(feature = "lua55")]
-                ffi::lua_gc(self.state, ffi::LUA_GCSTOP);
-                #[cfg(not(feature = "lua55"))]
-                ffi::lua_gc(self.state, ffi::LUA_GCSTEP, -CREDIT);
-            }
+        if !self.rests && self.is_collecting() {
+            self.rests = true;
+            #[cfg(feature = "lua55")]
+            self.stop_collector();
+            #[cfg(not(feature = "lua55"))]
+            self.owe(-CREDIT);
         }
     }
 
+    /// Nothing that a finalizer may not meet is in use, by the promise of the one who made the call.
     #[cold]
     fn collect(&mut self) {
         self.rests = false;
-        // SAFETY: nothing that a finalizer may not meet is in use, by the promise of the one who made the call. Neither
-        // call raises.
-        unsafe {
-            // Begins anew with what it owes, since Lua 5.5 has no other way.
-            #[cfg(feature = "lua55")]
-            ffi::lua_gc(self.state, ffi::LUA_GCRESTART);
-            #[cfg(not(feature = "lua55"))]
-            ffi::lua_gc(self.state, ffi::LUA_GCSTEP, CREDIT);
-        }
+        // Begins anew with what it owes, since Lua 5.5 has no other way.
+        #[cfg(feature = "lua55")]
+        self.restart_collector();
+        #[cfg(not(feature = "lua55"))]
+        self.owe(CREDIT);
     }
 }
 
@@ -175,8 +168,9 @@ impl Stack {
 const CREDIT: c_int = 1 << 30;
 
 /// Pushes the value that the topmost argument points to.
-unsafe extern "C-unwind" fn push_value<T: Push>(state: *mut lua_State) -> c_int {
-    // SAFETY: only `create` calls it, in whose frame the value is; no hook can get hold of it. This frame owns nothing.
+pub(super) unsafe extern "C-unwind" fn push_value<T: Push>(state: *mut lua_State) -> c_int {
+    // SAFETY: only `create` and `Vm::load` call it, in whose frame the value is; no hook can get hold of it. This frame owns
+    // nothing.
     let (value, mut to) = unsafe {
         let value: *mut T = ffi::lua_touserdata(state, -1).cast();
         (&mut *value, Pusher::new(state))

@@ -63,14 +63,6 @@ impl Pusher<'_> {
         self.check_room(count, what);
     }
 
-    /// Pushes a function with the topmost `upvalues` values, which are taken off: some that were pushed before.
-    #[inline(always)]
-    pub(super) fn push_closure(&mut self, function: ffi::lua_CFunction, upvalues: c_int) {
-        assert!((0..=255).contains(&upvalues) && upvalues <= self.count());
-        // SAFETY: so many values are there.
-        unsafe { ffi::lua_pushcclosure(self.state, function, upvalues) }
-    }
-
     /// Pushes a field of the metatable of the value at `index`; nil when there is none.
     pub(super) fn push_metafield(&mut self, index: c_int, name: &'static CStr) {
         // Where there is nothing, nothing is pushed.
@@ -96,24 +88,9 @@ impl Pusher<'_> {
 
     /// Pushes a traceback of the coroutine that runs, from a level on, behind the string at `message`.
     pub(super) fn push_traceback(&mut self, message: Option<c_int>, level: c_int) {
-        match message.filter(|index| self.kind(*index) == Kind::String) {
-            Some(message) => self.trace_behind(at(message), level),
-            None => self.trace(level),
-        }
-    }
-
-    /// Makes the topmost `count` values, which are strings or numbers, one string.
-    pub(super) fn concatenate(&mut self, count: c_int) {
-        assert!((1..=self.count()).contains(&count));
-        // SAFETY: so many are there; a value of another kind is an error.
-        unsafe { ffi::lua_concat(self.state, count) }
-    }
-
-    /// Calls the function below the topmost `arguments` values. So many results come in their place.
-    pub(super) fn call(&mut self, arguments: c_int, results: c_int) {
-        assert!((0..self.count()).contains(&arguments) && results >= 0);
-        // SAFETY: function and arguments are there.
-        unsafe { ffi::lua_call(self.state, arguments, results) }
+        let message = message.filter(|index| self.kind(*index) == Kind::String);
+        let running = self.raw.again();
+        self.trace(&running, message, level);
     }
 
     /// Pushes the table that a user value of the object at `index` is; one that is made for it if it is none.
@@ -132,8 +109,7 @@ impl Pusher<'_> {
     pub(super) fn set_user_value(&mut self, index: c_int, number: c_int, value: c_int) {
         self.check_kind(index, Kind::Userdata);
         self.push_copy(value);
-        // SAFETY: a full userdata, and a value that is taken off.
-        unsafe { ffi::lua_setiuservalue(self.state, index, number) };
+        self.take_user_value(index, number);
     }
 
     /// Makes sure that there is a table at `index`, counted from the top.
@@ -143,12 +119,6 @@ impl Pusher<'_> {
             let index = self.count() + 1 + index;
             self.check_kind(index, Kind::Table);
         }
-    }
-
-    /// Raises the value on top.
-    pub(super) fn raise_top(&mut self) -> ! {
-        // SAFETY: no frame up to Lua owns anything.
-        unsafe { ffi::lua_error(self.state) }
     }
 
     /// Raises `bad argument #index`, with the string on top.
@@ -168,15 +138,34 @@ impl Pusher<'_> {
 
         fn load_file[mut](path: *const c_char) -> c_int = |state| ffi::luaL_loadfilex(state, path, null());
 
-        fn trace[mut](level: c_int) = |state| ffi::luaL_traceback(state, state, null(), level);
+        /// Pushes a traceback of a coroutine, from a level on, behind the string at `message` if that is one.
+        pub(super) fn trace[mut](thread: &State, message: Option<c_int>, level: c_int) = |state| {
+            let message = message.map_or(null(), |index| ffi::lua_tostring(state, at(index)));
+            ffi::luaL_traceback(state, thread.state, message, level)
+        };
 
-        fn trace_behind[mut](message: c_int, level: c_int) =
-            |state| ffi::luaL_traceback(state, state, ffi::lua_tostring(state, message), level);
-
-        fn is_table[](index: c_int) -> bool = |state| ffi::lua_type(state, index) == ffi::LUA_TTABLE;
+        /// Whether there is a table at `index`, counted from the top.
+        pub(super) fn is_table[](index: c_int) -> bool = |state| ffi::lua_type(state, index) == ffi::LUA_TTABLE;
 
         fn check_argument[mut](index: c_int) =
             |state| { ffi::luaL_argerror(state, index, ffi::lua_tostring(state, -1)); };
+
+        /// Raises the value on top.
+        pub(super) fn raise_top[mut]() -> ! = |state| ffi::lua_error(state);
+
+        /// Pushes a function with the topmost `upvalues` values, which are taken off: some that were pushed before.
+        pub(super) fn push_closure[mut](function: ffi::lua_CFunction, upvalues: c_int),
+            given |stack| { (0..=255).contains(&upvalues) && upvalues <= stack.count() } =
+            |state| ffi::lua_pushcclosure(state, function, upvalues);
+
+        /// Makes the topmost `count` values, which are strings or numbers, one string.
+        pub(super) fn concatenate[mut](count: c_int), given |stack| { (1..=stack.count()).contains(&count) } =
+            |state| ffi::lua_concat(state, count);
+
+        /// Calls the function below the topmost `arguments` values. So many results come in their place.
+        pub(super) fn call[mut](arguments: c_int, results: c_int),
+            given |stack| { (0..stack.count()).contains(&arguments) && results >= 0 } =
+            |state| ffi::lua_call(state, arguments, results);
 
         /// Pushes a string, which Lua copies before a finalizer can run.
         pub(super) fn push_string[mut](bytes: &[u8]) =

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Of a type of Lua's.
     #[inline]
-    fn of(kind: c_int) -> Kind {
+    pub(super) fn of(kind: c_int) -> Kind {
         match kind {
             ffi::LUA_TNIL => Kind::Nil,
             ffi::LUA_TBOOLEAN => Kind::Boolean,
@@ -65,17 +65,19 @@ pub(crate) struct State {
 }
 
 /// Methods that are one call of Lua's each, which is right with any values: `[mut]` changes the stack, `on -2` looks first
-/// whether there is a table at that index.
+/// whether there is a table at that index, `given` panics unless that holds.
 macro_rules! calls {
     ($($(#[$about:meta])* $visibility:vis fn $name:ident[$($change:ident)?]($($argument:ident: $type:ty),*)
-        $(-> $result:ty)? $(, on $table:literal)* = |$state:ident| $call:expr;)*) => {
+        $(-> $result:ty)? $(, on $table:literal)* $(, given |$stack:ident| $holds:block)? = |$state:ident| $call:expr;)*) => {
         $($(#[$about])*
         #[inline(always)]
         $visibility fn $name(&$($change)? self $(, $argument: $type)*) $(-> $result)? {
             $(self.check_table($table);)*
+            $(let $stack = &*self;
+            assert!($holds);)?
             let $state = self.state;
             // SAFETY: a stack in use, with room for what is pushed, as the type says; `at` lets only an index pass that may
-            // be asked for, and what is set is set in a table.
+            // be asked for, what is set is set in a table or a userdata, and other conditions were asserted.
             unsafe { $call }
         })*
     };
@@ -126,33 +128,10 @@ impl State {
         }
     }
 
-    /// The bytes of the value at `index` if it is a string; numbers are not made one.
-    #[inline(always)]
-    pub(crate) fn string(&self, index: c_int) -> Option<&[u8]> {
-        match self.kind(index) {
-            // SAFETY: there is a string.
-            Kind::String => Some(unsafe { self.string_at(index) }),
-            _ => None,
-        }
-    }
-
-    /// # Safety
-    /// There is a string at `index`, which is in range.
-    #[inline(always)]
-    pub(super) unsafe fn string_at(&self, index: c_int) -> &[u8] {
-        let mut length = 0;
-        // SAFETY: a string is not converted, and stays where it is while this is borrowed.
-        unsafe {
-            let start = ffi::lua_tolstring(self.state, index, &mut length);
-            std::slice::from_raw_parts(start.cast(), length)
-        }
-    }
-
     /// The address of the light userdata at `index`.
     pub(super) fn light_address(&self, index: c_int) -> Option<usize> {
         match self.kind(index) {
-            // SAFETY: a light userdata is an address, which nobody follows here.
-            Kind::LightUserdata => Some(unsafe { ffi::lua_touserdata(self.state, index) }.addr()),
+            Kind::LightUserdata => Some(self.address(index)),
             _ => None,
         }
     }
@@ -166,120 +145,20 @@ impl State {
         }
     }
 
-    /// Pushes the `number`th element of the table at `index`, without metamethods; nil when that is no table.
-    #[inline(always)]
-    pub(super) fn push_element(&mut self, index: c_int, number: i64) {
-        match self.kind(index) {
-            // SAFETY: it is a table, and there is room for an element of it.
-            Kind::Table => unsafe { ffi::lua_rawgeti(self.state, index, number) },
-            _ => {
-                self.push_nil();
-                ffi::LUA_TNIL
-            }
-        };
-    }
-
-    /// Pushes a user value of the object at `index`; nil when there is none. What it is.
-    #[inline(always)]
-    pub(super) fn push_user_value(&mut self, index: c_int, number: c_int) -> Kind {
-        match self.kind(index) {
-            // SAFETY: a full userdata, and there is room for a value of it.
-            Kind::Userdata => Kind::of(unsafe { ffi::lua_getiuservalue(self.state, index, number) }),
-            _ => {
-                self.push_nil();
-                Kind::Nil
-            }
-        }
-    }
-
-    /// Replaces the key on top by what the table at `index` has for it, without metamethods; nil when that is no table.
-    #[inline(always)]
-    pub(super) fn get_top(&mut self, index: c_int) {
-        let is_table = self.kind(index) == Kind::Table;
-        if is_table {
-            // SAFETY: it is a table, and any key can be asked for.
-            unsafe { ffi::lua_rawget(self.state, index) };
-        } else {
-            self.drop_top();
-            self.push_nil();
-        }
-    }
-
-    /// Gives the key at `key` the value at `value` in the table at `index`, which has one for it: this takes no memory.
-    /// Takes the room of two values meanwhile.
-    ///
-    /// # Safety
-    /// It has.
-    pub(super) unsafe fn assign(&mut self, index: c_int, key: c_int, value: c_int) {
-        self.push_copy(key);
-        self.push_copy(value);
-        // SAFETY: the table has a place for the key.
-        unsafe { ffi::lua_rawset(self.state, index) }
-    }
-
-    /// Gives the table at `index` the one at `metatable` as its metatable. Takes the room of one value meanwhile.
-    pub(super) fn assign_metatable(&mut self, index: c_int, metatable: c_int) {
-        assert!(self.kind(index) == Kind::Table && self.kind(metatable) == Kind::Table);
-        self.push_copy(metatable);
-        // SAFETY: both are tables; a table without finalizer takes no memory for it, nor does one with.
-        unsafe { ffi::lua_setmetatable(self.state, index) };
-    }
-
     /// Sets the `n`th upvalue of the function at `index`, if it has that many, to the value at `value`. Takes the room of
     /// one value meanwhile.
     pub(super) fn assign_upvalue(&mut self, index: c_int, n: c_int, value: c_int) {
-        if self.kind(index) == Kind::Function {
-            let top = self.count();
-            self.push_copy(value);
-            // SAFETY: the value is taken off if there is such an upvalue.
-            unsafe { ffi::lua_setupvalue(self.state, index, n) };
-            self.drop_to(top);
-        }
-    }
-
-    /// Copies the value at `from` to the place of the one at `to`.
-    #[inline]
-    pub(crate) fn copy(&mut self, from: c_int, to: c_int) {
         let top = self.count();
-        assert!(at(from) <= top && (1..=top).contains(&to), "no value there");
-        // SAFETY: a copy takes no room, and its two places are below the top.
-        unsafe { ffi::lua_copy(self.state, from, to) }
-    }
-
-    /// Moves the value on top to `index`, and drops what was behind that.
-    #[inline]
-    pub(crate) fn replace_with_top(&mut self, index: c_int) {
-        assert!((1..=self.count()).contains(&index), "no value at {index}");
-        // SAFETY: both places hold values.
-        unsafe {
-            ffi::lua_copy(self.state, -1, index);
-            ffi::lua_settop(self.state, index);
-        }
-    }
-
-    /// Moves the value on top to `index`, and those from there on one up.
-    pub(super) fn insert_top(&mut self, index: c_int) {
-        assert!((1..=self.count()).contains(&index), "no value at {index}");
-        // SAFETY: nothing is asked for below `index`.
-        unsafe { ffi::lua_rotate(self.state, index, 1) }
-    }
-
-    /// Takes the value at `index` away, and moves those behind it one down.
-    pub(super) fn remove(&mut self, index: c_int) {
-        assert!((1..=self.count()).contains(&index), "no value at {index}");
-        // SAFETY: the value to be dropped is on top then.
-        unsafe {
-            ffi::lua_rotate(self.state, index, -1);
-            ffi::lua_settop(self.state, -2);
-        }
+        self.push_copy(value);
+        self.take_upvalue(index, n);
+        self.drop_to(top);
     }
 
     /// Drops the values above the first `height`.
     #[inline]
     pub(crate) fn drop_to(&mut self, height: c_int) {
         if height >= 0 && height < self.count() {
-            // SAFETY: so many are there; none is to be closed, which only Lua code makes.
-            unsafe { ffi::lua_settop(self.state, height) }
+            self.shorten(height);
         }
     }
 }
@@ -302,6 +181,13 @@ impl State {
 
         /// The length of the table or string at `index`, without metamethods; the size of a userdata; 0 of anything else.
         pub(crate) fn raw_length[](index: c_int) -> usize = |state| ffi::lua_rawlen(state, at(index)) as usize;
+
+        /// The bytes of the value at `index` if it is a string; numbers are not made one.
+        pub(crate) fn string[](index: c_int) -> Option<&[u8]> =
+            |state| (ffi::lua_type(state, at(index)) == ffi::LUA_TSTRING).then(|| string_at(state, index));
+
+        /// Where the block of the userdata at `index` is, or what the light userdata there is; 0 of anything else.
+        fn address[](index: c_int) -> usize = |state| ffi::lua_touserdata(state, at(index)).addr();
 
         /// What tells the table, function, string or userdata at `index` from others, as long as it exists.
         pub(crate) fn identity[](index: c_int) -> usize = |state| ffi::lua_topointer(state, at(index)).addr();
@@ -328,6 +214,34 @@ impl State {
 
         /// Whether the collector runs: a program has not stopped it, and no finalizer is active.
         pub(super) fn is_collecting[]() -> bool = |state| ffi::lua_gc(state, ffi::LUA_GCISRUNNING) == 1;
+
+        /// Sets a debug hook that is called after each instruction, or none.
+        pub(super) fn set_hook[](hook: Option<ffi::lua_Hook>) = |state| match hook {
+            Some(_) => ffi::lua_sethook(state, hook, ffi::LUA_MASKCOUNT, 1),
+            None => ffi::lua_sethook(state, None, 0, 0),
+        };
+
+        /// Lets the collector rest.
+        pub(super) fn stop_collector[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCSTOP); };
+
+        /// Lets the collector run from now on, with nothing owed.
+        pub(super) fn restart_collector[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCRESTART); };
+
+        /// Notes that so much was allocated, in KiB; a negative number allows so much more before the next step of the
+        /// collector. Finalizers may run.
+        #[cfg(not(feature = "lua55"))]
+        pub(super) fn owe[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
+
+        /// How much memory is in use, in KiB.
+        #[cfg(not(feature = "lua55"))]
+        pub(super) fn kibibytes[]() -> c_int = |state| ffi::lua_gc(state, ffi::LUA_GCCOUNT);
+
+        /// Makes the collector generational.
+        #[cfg(feature = "lua55")]
+        pub(super) fn collect_by_generations[]() = |state| { ffi::lua_gc(state, ffi::LUA_GCGEN); };
+        #[cfg(not(feature = "lua55"))]
+        pub(super) fn collect_by_generations[]() =
+            |state| { ffi::lua_gc(state, ffi::LUA_GCGEN, 0 as c_int, 0 as c_int); };
 
         /// Makes room for `count` values more. Whether there is.
         pub(super) fn has_room[mut](count: c_int) -> bool = |state| ffi::lua_checkstack(state, count) != 0;
@@ -356,6 +270,75 @@ impl State {
 
         /// Pushes the value at `index`; nil when there is none.
         pub(super) fn push_copy[mut](index: c_int) = |state| ffi::lua_pushvalue(state, at(index));
+
+        /// Pushes the `number`th element of the table at `index`, without metamethods; nil when that is no table.
+        pub(super) fn push_element[mut](index: c_int, number: i64) = |state| match ffi::lua_type(state, at(index)) {
+            ffi::LUA_TTABLE => { ffi::lua_rawgeti(state, index, number); }
+            _ => ffi::lua_pushnil(state),
+        };
+
+        /// Replaces the key on top by what the table at `index` has for it, without metamethods; nil when that is no table.
+        pub(super) fn get_top[mut](index: c_int) = |state| match ffi::lua_type(state, at(index)) {
+            ffi::LUA_TTABLE => { ffi::lua_rawget(state, index); }
+            _ => {
+                ffi::lua_settop(state, -2);
+                ffi::lua_pushnil(state);
+            }
+        };
+
+        /// Pushes a user value of the userdata at `index`; nil when that is none, or has none. What it is.
+        pub(super) fn push_user_value[mut](index: c_int, number: c_int) -> Kind = |state| {
+            if ffi::lua_type(state, at(index)) == ffi::LUA_TUSERDATA {
+                Kind::of(ffi::lua_getiuservalue(state, index, number))
+            } else {
+                ffi::lua_pushnil(state);
+                Kind::Nil
+            }
+        };
+
+        /// Takes the value on top off: it becomes a user value of the userdata at `index`, if that has it.
+        pub(super) fn take_user_value[mut](index: c_int, number: c_int) = |state| match ffi::lua_type(state, at(index)) {
+            ffi::LUA_TUSERDATA => { ffi::lua_setiuservalue(state, index, number); }
+            _ => ffi::lua_settop(state, -2),
+        };
+
+        /// Takes the value on top off, as the `n`th upvalue of the function at `index`, if that has so many.
+        fn take_upvalue[mut](index: c_int, n: c_int) = |state| { ffi::lua_setupvalue(state, at(index), n); };
+
+        /// Pushes the `n`th upvalue of the function at `index`, if that has so many. Whether it has.
+        pub(super) fn push_upvalue[mut](index: c_int, n: c_int) -> bool =
+            |state| !ffi::lua_getupvalue(state, at(index), n).is_null();
+
+        /// Takes the table on top off, as the metatable of that at `index`. A table with a finalizer takes no memory for it.
+        pub(super) fn take_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
+            |state| { ffi::lua_setmetatable(state, index); };
+
+        /// Copies the value at `from` to the place of the one at `to`.
+        pub(crate) fn copy[mut](from: c_int, to: c_int),
+            given |stack| { at(from) <= stack.count() && (1..=stack.count()).contains(&to) } =
+            |state| ffi::lua_copy(state, from, to);
+
+        /// Moves the value on top to `index`, and drops what was behind that.
+        pub(crate) fn replace_with_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
+            |state| {
+                ffi::lua_copy(state, -1, index);
+                ffi::lua_settop(state, index);
+            };
+
+        /// Moves the value on top to `index`, and those from there on one up.
+        pub(super) fn insert_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
+            |state| ffi::lua_rotate(state, index, 1);
+
+        /// Takes the value at `index` away, and moves those behind it one down.
+        pub(super) fn remove[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } = |state| {
+            ffi::lua_rotate(state, index, -1);
+            ffi::lua_settop(state, -2);
+        };
+
+        /// Calls the function below the topmost `arguments` values, protected. The status; an error lies on top.
+        pub(super) fn call_protected[mut](arguments: c_int, results: c_int) -> c_int,
+            given |stack| { (0..stack.count()).contains(&arguments) } =
+            |state| ffi::lua_pcall(state, arguments, results, 0);
 
         /// Pushes what the registry has under an address. What it is.
         pub(super) fn push_registered[mut](key: *const c_void) -> Kind =
@@ -406,6 +389,20 @@ impl State {
 
         /// Drops the value on top, which was pushed.
         pub(super) fn drop_top[mut]() = |state| ffi::lua_settop(state, -2);
+    }
+}
+
+/// The bytes of a string.
+///
+/// # Safety
+/// There is a string at `index`, which stays there as long as the bytes are used.
+#[inline(always)]
+pub(super) unsafe fn string_at<'s>(state: *mut lua_State, index: c_int) -> &'s [u8] {
+    let mut length = 0;
+    // SAFETY: Lua converts no string, and moves none.
+    unsafe {
+        let start = ffi::lua_tolstring(state, index, &mut length);
+        std::slice::from_raw_parts(start.cast(), length)
     }
 }
 

@@ -20,7 +20,8 @@ struct Entry {
     /// The thread whose stack its owner's frame is on, and where.
     thread: usize,
     frame: usize,
-    value: Box<dyn Any>,
+    /// Only to be dropped.
+    _value: Box<dyn Any>,
 }
 
 /// Tells threads apart.
@@ -42,7 +43,7 @@ impl Store {
         let mut parked = self.parked.borrow_mut();
         let open = parked.iter().take_while(|entry| is_open(entry)).count();
         let stale = parked.split_off(open);
-        parked.push(Entry { thread, frame, value });
+        parked.push(Entry { thread, frame, _value: value });
         drop(parked);
         // Outside of the borrow: a destructor may park something.
         drop(stale);

@@ -1,21 +1,22 @@
 //! Where a coroutine is, as text.
 
 use super::call::Call;
-use super::home;
+use super::home::{self, Home};
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::returns::sealed::Sealed;
-use mlua::ffi;
 use std::ffi::c_int;
-use std::ptr;
 
 /// The string at an index with a traceback of the running coroutine behind it, from a level on: 0 is the running function.
+#[cfg(feature = "vendored")]
 pub(crate) struct Traceback {
     pub(crate) message: c_int,
     pub(crate) level: c_int,
 }
 
+#[cfg(feature = "vendored")]
 impl Sealed for Traceback {}
+#[cfg(feature = "vendored")]
 impl Push for Traceback {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -41,11 +42,9 @@ pub(crate) struct MainTraceback;
 impl Sealed for MainTraceback {}
 impl Push for MainTraceback {
     fn push(&mut self, mut to: Pusher<'_>) {
-        let main = home::of(&to).map_or(ptr::null_mut(), |home| home.main.get());
-        match main.is_null() {
-            true => to.push_nil(),
-            // SAFETY: the main function's coroutine lives as long as the VM.
-            false => unsafe { ffi::luaL_traceback(to.state(), main, ptr::null(), 0) },
+        match home::of(&to).and_then(Home::main) {
+            Some(main) => to.trace(&main, None, 0),
+            None => to.push_nil(),
         }
     }
 }

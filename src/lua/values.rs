@@ -88,8 +88,10 @@ impl Stack {
         let found = self.get(index, key)?;
         let known = self.kind(found) != Kind::Nil;
         if known {
-            // SAFETY: a key that has a value has a place.
-            unsafe { self.assign(index, key, value) };
+            self.push_copy(key);
+            self.push_copy(value);
+            // SAFETY: a table, as it has a value for the key; so it has a place, and this takes no memory.
+            unsafe { ffi::lua_rawset(self.state, index) };
         }
         self.drop_top();
         self.room += 3;
@@ -126,7 +128,8 @@ impl Stack {
             }
         }
         self.reserve(1)?;
-        self.assign_metatable(index, metatable);
+        self.push_copy(metatable);
+        self.take_metatable(index);
         self.room += 1;
         Ok(())
     }

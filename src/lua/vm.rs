@@ -8,19 +8,22 @@
 //! state, and nothing can reach the slot, the debug library included.
 
 use super::call::Call;
-use super::chunk::{self, Chunk};
+use super::chunk::Chunk;
 use super::fault::Fault;
 use super::function::Function;
 use super::home::{ALLOCATORS, Home, data_of, kind_of, of};
 use super::interrupt;
+use super::protected::push_value;
+use super::pusher::Pusher;
 use super::stack::Stack;
-use super::state::State;
+use super::state::{State, calls};
 use super::store::Store;
 use super::text::take_message;
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
 use std::ffi::c_int;
+use std::io::Write;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,8 +81,8 @@ impl<T: Send + 'static> Vm<T> {
         let vm = Vm::with(ALLOCATORS[0], data)?;
         interrupt::on_interrupt(vm.home(), on_interrupt);
         let mut base = vm.base();
-        base.push_function(new_main);
-        if call(&mut base, 0, 1) != ffi::LUA_OK {
+        base.push_function(NEW_MAIN.0);
+        if base.call_protected(0, 1) != ffi::LUA_OK {
             return None;
         }
         let main = base.coroutine_at(1)?;
@@ -114,7 +117,8 @@ impl<T: Send + 'static> Vm<T> {
             main: Cell::new(ptr::null_mut()),
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
-            warnings: Default::default(),
+            #[cfg(feature = "vendored")]
+            warnings: Cell::default(),
             threads: OnceCell::new(),
         });
         let vm: Vm<T> = Vm(NonNull::from(Box::leak(home)), PhantomData);
@@ -128,16 +132,11 @@ impl<T: Send + 'static> Vm<T> {
             if base.is_null() {
                 return None;
             }
-            ffi::lua_atpanic(base, super::warning::report_panic);
+            ffi::lua_atpanic(base, report_panic);
             ffi::lua_gc(base, ffi::LUA_GCSTOP);
             vm.home().base.set(base);
         }
         Some(vm)
-    }
-
-    fn home(&self) -> &Home {
-        // SAFETY: freed with the VM; nobody has a mutable reference to it.
-        unsafe { self.0.as_ref() }
     }
 
     /// The main state.
@@ -148,9 +147,7 @@ impl<T: Send + 'static> Vm<T> {
 
     /// The coroutine of the main function.
     fn main(&self) -> Option<State> {
-        let main = self.home().main.get();
-        // SAFETY: it lies on the main state, where nothing of Lua's can reach it.
-        (!main.is_null()).then(|| unsafe { State::new(main) })
+        self.home().main()
     }
 
     /// The main state, for tests that prepare a VM.
@@ -162,11 +159,6 @@ impl<T: Send + 'static> Vm<T> {
     /// What Lua allocates from.
     pub(crate) fn memory(&self) -> &Memory {
         &self.home().memory
-    }
-
-    /// Whether a panic has unwound a call of the VM.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.home().is_broken.get()
     }
 
     /// Runs `function`, protected: in a service's VM the main function's coroutine runs it, and must not have begun. The
@@ -187,7 +179,7 @@ impl<T: Send + 'static> Vm<T> {
             return Err("the VM has no main function".into());
         };
         // The chunk lives until the function has returned, which is before this does.
-        main.push_function(chunk::load_pointed);
+        main.push_function(push_value::<Chunk<'_>>);
         main.push_light((&raw const chunk).cast_mut().cast());
         self.run_on_main(main, 1)
     }
@@ -195,7 +187,7 @@ impl<T: Send + 'static> Vm<T> {
     /// Runs the function below the topmost `arguments` values on the idle coroutine; its results stay there.
     fn run_on_main(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
         let base = self.base();
-        let status = self.guarded(|| resume(&mut main, &base, arguments).0);
+        let status = self.guarded(|| main.resume(&base, arguments).0);
         settle(status, &mut main)
     }
 
@@ -209,7 +201,7 @@ impl<T: Send + 'static> Vm<T> {
             if has_main {
                 base.push_copy(1);
             }
-            call(&mut base, has_main.into(), 0)
+            base.call_protected(has_main.into(), 0)
         });
         settle(status, &mut base)
     }
@@ -225,7 +217,7 @@ impl<T: Send + 'static> Vm<T> {
             if let Some(argument) = argument {
                 main.push_boolean(argument);
             }
-            match resume(&mut main, &base, argument.is_some().into()) {
+            match main.resume(&base, argument.is_some().into()) {
                 (ffi::LUA_YIELD, results) => {
                     main.pop(results);
                     Slice::Yielded
@@ -242,9 +234,9 @@ impl<T: Send + 'static> Vm<T> {
         let mut base = self.base();
         let limit = self.memory().set_limit(0);
         let text = self.guarded(|| {
-            base.push_function(describe);
+            base.push_function(DESCRIBE.0);
             base.push_copy(1);
-            call(&mut base, 1, 1);
+            base.call_protected(1, 1);
             take_message(&mut base)
         });
         self.memory().set_limit(limit);
@@ -254,19 +246,25 @@ impl<T: Send + 'static> Vm<T> {
     /// Lets the collector run, in the mode of the VM: see [`Call::start_collector`]; a program's is generational, as in
     /// the stock interpreter.
     pub(crate) fn start_collector(&mut self) {
-        let base = self.home().base.get();
-        // SAFETY: no step runs; the collector raises nothing.
-        unsafe {
-            if self.home().main.get().is_null() || cfg!(feature = "lua55") {
-                ffi::lua_gc(base, ffi::LUA_GCRESTART);
-                #[cfg(feature = "lua55")]
-                ffi::lua_gc(base, ffi::LUA_GCGEN);
-                #[cfg(not(feature = "lua55"))]
-                ffi::lua_gc(base, ffi::LUA_GCGEN, 0 as c_int, 0 as c_int);
-            } else {
-                restart_collector(base);
-            }
+        let base = self.base();
+        if self.main().is_none() || cfg!(feature = "lua55") {
+            base.restart_collector();
+            base.collect_by_generations();
+        } else {
+            start_from_here(&base);
         }
+    }
+}
+
+impl<T> Vm<T> {
+    fn home(&self) -> &Home {
+        // SAFETY: freed with the VM; nobody has a mutable reference to it.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Whether a panic has unwound a call of the VM.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.home().is_broken.get()
     }
 
     /// Ends the VM: finalizers run. The data stays. A VM that is broken is left as it is.
@@ -311,14 +309,10 @@ impl<T> DerefMut for Vm<T> {
 
 impl<T> Drop for Vm<T> {
     fn drop(&mut self) {
+        let _ = self.close();
+        let home = self.home();
         // SAFETY: nobody has the VM any more; each part is freed once, the home after the state that allocates from it.
         unsafe {
-            let home = self.0.as_ref();
-            let base = home.base.replace(ptr::null_mut());
-            if !base.is_null() && !home.is_broken.get() {
-                let closed = catch_unwind(|| ffi::lua_close(base));
-                home.is_broken.set(closed.is_err());
-            }
             home.kind.set(0);
             drop(Box::from_raw(home.data.cast::<T>()));
             // The stack of a broken VM ends in calls that are no more, so not even its finalizers can run. It is lost,
@@ -341,7 +335,7 @@ impl Call<'_> {
     #[inline]
     pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
         // SAFETY: the call is borrowed as a whole, and with it the only way to the data while something of Lua's runs.
-        unsafe { Some((&mut *data_of::<T>(self.state)?.as_ptr(), &mut **self)) }
+        unsafe { Some((data_of::<T>(self)?.as_mut(), &mut **self)) }
     }
 
     /// The VM's memory, when it is one of ours.
@@ -353,15 +347,13 @@ impl Call<'_> {
     /// one does: what there is now stays, and to go through it would be a tenth of a short service's work.
     pub(crate) fn start_collector(&mut self) {
         self.rests = false;
-        // SAFETY: it does not run yet, so no finalizer can.
-        unsafe { restart_collector(self.state) }
+        start_from_here(self);
     }
 
     /// Lets the collector rest: what is made from now on stays.
     pub(crate) fn stop_collector(&mut self) {
         self.wake_collector();
-        // SAFETY: sets a flag.
-        unsafe { ffi::lua_gc(self.state, ffi::LUA_GCSTOP) };
+        State::stop_collector(self);
     }
 }
 
@@ -371,6 +363,14 @@ pub(crate) const OPEN_LIBRARIES: Function = Function::native(|mut to| {
     0
 });
 
+/// An error that nobody catches: Lua is about to abort the process.
+unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
+    // SAFETY: Lua leaves the error object on top of the stack, and uses it no more.
+    let text = take_message(&mut unsafe { State::new(state) });
+    let _ = writeln!(std::io::stderr(), "PANIC: unprotected error in call to Lua API ({text})");
+    0
+}
+
 /// What strings' hashes begin with: not to be guessed from outside.
 #[cfg(feature = "lua55")]
 fn seed() -> std::ffi::c_uint {
@@ -379,59 +379,58 @@ fn seed() -> std::ffi::c_uint {
 }
 
 /// See [`Call::start_collector`].
-///
-/// # Safety
-/// `state` is valid, and the collector at rest; or finalizers may run.
-pub(crate) unsafe fn restart_collector(state: *mut lua_State) {
-    // SAFETY: neither call raises or allocates.
-    unsafe {
-        ffi::lua_gc(state, ffi::LUA_GCRESTART);
-        // A step backwards is so much that may be allocated before the next. The incremental collector of Lua 5.5 falls
-        // behind a program that makes little but objects with finalizers, such as sockets: there it is the generational one.
-        #[cfg(not(feature = "lua55"))]
-        {
-            let kibibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT);
-            ffi::lua_gc(state, ffi::LUA_GCSTEP, -kibibytes);
-        }
-    }
+fn start_from_here(stack: &State) {
+    stack.restart_collector();
+    // The incremental collector of Lua 5.5 falls behind a program that makes little but objects with finalizers, such as
+    // sockets: there it is the generational one.
+    #[cfg(not(feature = "lua55"))]
+    stack.owe(-stack.kibibytes());
 }
 
 /// Makes the main function's coroutine, which takes the place of the main state in the registry.
-unsafe extern "C-unwind" fn new_main(state: *mut lua_State) -> c_int {
-    // SAFETY: runs in a fresh state, protected; this frame owns nothing.
-    unsafe {
-        ffi::lua_newthread(state);
-        ffi::lua_pushvalue(state, -1);
-        ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
-        1
-    }
-}
+const NEW_MAIN: Function = Function::native(|mut to| {
+    to.push_coroutine();
+    to.push_copy(1);
+    to.take_main();
+    1
+});
 
 /// The message of the failed coroutine at 1, with its traceback.
-unsafe extern "C-unwind" fn describe(state: *mut lua_State) -> c_int {
-    // SAFETY: runs protected, with the coroutine as its argument, whose error lies on top of its stack.
-    unsafe {
-        let failed = ffi::lua_tothread(state, 1);
-        ffi::lua_xmove(failed, state, 1);
-        let text = ffi::luaL_tolstring(state, -1, ptr::null_mut());
-        ffi::luaL_traceback(state, failed, text, 0);
-        1
+const DESCRIBE: Function = Function::native(|mut to| {
+    let Some(mut failed) = to.coroutine_at(1) else {
+        return 0;
+    };
+    to.take_top(&mut failed);
+    to.push_text(2);
+    to.trace(&failed, Some(3), 0);
+    1
+});
+
+impl Pusher<'_> {
+    calls! {
+        fn push_coroutine[mut]() = |state| { ffi::lua_newthread(state); };
+
+        /// Takes the coroutine on top off, which becomes that in the main one's place.
+        fn take_main[mut]() =
+            |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
+
+        /// Moves the value on top of another stack of the VM here.
+        fn take_top[mut](from: &mut State), given |_stack| { from.count() > 0 } =
+            |state| ffi::lua_xmove(from.state, state, 1);
     }
 }
 
-/// Calls the function below the topmost `arguments` values, protected. → the status; an error lies on top
-fn call(stack: &mut State, arguments: c_int, results: c_int) -> c_int {
-    assert!(arguments < stack.count(), "no function was pushed");
-    // SAFETY: function and arguments are there; nothing runs on the main state meanwhile.
-    unsafe { ffi::lua_pcall(stack.state, arguments, results, 0) }
-}
-
-/// Resumes a coroutine with the topmost `arguments` values, which were pushed. → the status, and how many values it came back with
-fn resume(main: &mut State, base: &State, arguments: c_int) -> (c_int, c_int) {
-    let mut results = 0;
-    // SAFETY: the arguments were pushed. Lua refuses a coroutine that is neither suspended nor fresh, by the status.
-    let status = unsafe { ffi::lua_resume(main.state, base.state, arguments, &mut results) };
-    (status, results)
+impl State {
+    calls! {
+        /// Resumes this coroutine, which Lua refuses by the status if it is neither suspended nor new, with the topmost
+        /// `arguments` values. The status, and how many values it came back with.
+        fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),
+            given |stack| { (0..=stack.count()).contains(&arguments) } =
+            |state| {
+                let mut results = 0;
+                (ffi::lua_resume(state, from.state, arguments, &mut results), results)
+            };
+    }
 }
 
 /// What a protected call came to, which has left its error on top of the stack if it failed.

@@ -4,10 +4,11 @@ use super::fault::Fault;
 use super::function::Function;
 use super::kept::Kept;
 use super::stack::Stack;
-use super::state::Kind;
+use super::state::{Kind, at, calls, string_at};
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ops::Deref;
+use std::ptr::null_mut;
 
 /// The values of a call, to be read, and the tables among them, to be entered. Nothing can be pushed, dropped or changed
 /// meanwhile but by the cursors that it gives.
@@ -75,19 +76,16 @@ impl Stack {
 }
 
 impl Walk {
-    /// The value at `index`.
-    #[inline(always)]
-    pub(crate) fn read(&self, index: c_int) -> Read<'_> {
-        match self.kind(index) {
-            Kind::Table => Read::Table,
-            Kind::Number => match self.as_integer(index) {
-                Some(integer) => Read::Integer(integer),
-                None => Read::Other(Kind::Number),
-            },
-            // SAFETY: a string, as its kind says.
-            Kind::String => Read::String(unsafe { self.string_at(index) }),
-            kind => Read::Other(kind),
-        }
+    calls! {
+        /// The value at `index`.
+        pub(crate) fn read[](index: c_int) -> Read<'_> = |state| match ffi::lua_type(state, at(index)) {
+            ffi::LUA_TTABLE => Read::Table,
+            ffi::LUA_TNUMBER if ffi::lua_isinteger(state, index) != 0 => {
+                Read::Integer(ffi::lua_tointegerx(state, index, null_mut()))
+            }
+            ffi::LUA_TSTRING => Read::String(string_at(state, index)),
+            kind => Read::Other(Kind::of(kind)),
+        };
     }
 
     /// The pairs of the table at `index`, without metamethods, in no order; `None` when that is no table, or the stack is full.
@@ -148,14 +146,11 @@ impl Walk {
     /// The C function at `index` if it has no upvalues.
     pub(crate) fn c_function(&mut self, index: c_int) -> Option<Function> {
         let function = self.stack.c_function(index)?;
-        // SAFETY: a C function names its upvalues; one that has been pushed is dropped. Lua calls it itself as it stands.
-        unsafe {
-            if !ffi::lua_getupvalue(self.stack.state, index, 1).is_null() {
-                self.stack.drop_top();
-                return None;
-            }
-            Some(Function::foreign(function))
+        if self.stack.push_upvalue(index, 1) {
+            self.stack.drop_top();
+            return None;
         }
+        Some(Function(function))
     }
 
     /// Enters the value at `value`, which is not nil, as the `number`th of the table at `table`. Costs as much as

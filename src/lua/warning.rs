@@ -1,8 +1,6 @@
-//! What a VM of ours writes to standard error by itself: warnings, in a program's VM; errors that nobody catches.
+//! Warnings, which a program's VM writes to standard error.
 
 use super::home::{Home, Warnings};
-use super::state::State;
-use super::text::take_message;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
@@ -52,12 +50,4 @@ unsafe extern "C-unwind" fn write_warning(home: *mut c_void, message: *const c_c
         true => Warnings::Continued,
         false => Warnings::On,
     });
-}
-
-/// An error that nobody catches: Lua is about to abort the process.
-pub(super) unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls it with a state, and leaves the error object on top.
-    let text = take_message(&mut unsafe { State::new(state) });
-    let _ = writeln!(std::io::stderr(), "PANIC: unprotected error in call to Lua API ({text})");
-    0
 }

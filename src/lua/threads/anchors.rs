@@ -13,9 +13,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 
-/// The keeper's stack.
-pub(super) const SENTINEL: c_int = 1;
-
+/// Where the keeper's stack has the table; below it lies the sentinel.
 pub(super) const TABLE: c_int = 2;
 
 /// Of the table: the keeper itself.

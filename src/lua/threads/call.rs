@@ -4,7 +4,6 @@ use super::places::{Threads, gone};
 use super::status::{NewThread, Status};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
-use crate::lua::function::Function;
 use crate::lua::returns::Argument;
 use crate::lua::stack::Stack;
 use crate::lua::state::Kind;
@@ -31,7 +30,7 @@ impl Threads {
             if ffi::lua_checkstack(thread, moved + 1) == 0 {
                 return Err(Fault::message("stack overflow"));
             }
-            Function::foreign(protect).push(thread, 0);
+            ffi::lua_pushcfunction(thread, protect);
             ffi::lua_xmove(state, thread, moved);
             let mut results = 0;
             let status = ffi::lua_resume(thread, state, moved, &mut results);

@@ -1,7 +1,7 @@
 //! Which coroutines resume each other, from the running one outwards.
 
 use super::anchors::Coroutine;
-use super::places::{Identity, Link, Threads, identity};
+use super::places::{Link, Threads};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
 use crate::lua::stack::Stack;
@@ -86,13 +86,8 @@ impl Threads {
         }
     }
 
-    /// Which coroutines the running one's task is resuming on the C stack, from the innermost outwards.
-    pub(crate) fn nested(&self) -> Vec<Identity> {
-        let linked = self.linked();
-        linked.into_iter().map(|(_, to)| identity(to)).collect()
-    }
-
-    /// Pushes the coroutines of [`Threads::nested`]. → the index of the first
+    /// Pushes the coroutines that the running one's task is resuming on the C stack, from the innermost outwards. → the
+    /// index of the first
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;
         for (_, to) in self.linked() {
