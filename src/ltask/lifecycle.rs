@@ -30,9 +30,7 @@ pub(crate) fn discard(system: &System, id: ServiceId) {
     if let Some(slot) = system.registry.get(id) {
         let mut left = Vec::new();
         if slot.mailbox.seize(id, &mut left).is_some() {
-            for message in &left {
-                refuse(system, message);
-            }
+            left.iter().for_each(|message| system.refuse(message));
             system.registry.free(id);
         }
     }
@@ -45,12 +43,6 @@ pub(crate) fn install(system: &System, mut service: Body, affinity: Affinity) {
     if let Some(slot) = system.registry.get(id) {
         let wake = slot.mailbox.install(service, affinity);
         system.wake(id, wake);
-    }
-}
-
-fn refuse(system: &System, message: &Message) {
-    if message.wants_answer() {
-        system.refuse(message);
     }
 }
 
@@ -98,11 +90,13 @@ pub(crate) fn retire(system: &System, mut service: Body) {
 
 fn note_unanswered(service: &mut Service, left: &[Message]) {
     let mut unanswered = lock(&service.statistics.unanswered);
-    let mut waiting = std::mem::take(&mut service.unanswered);
-    unanswered.extend(waiting.drain());
-    unanswered
-        .extend(left.iter().filter(|message| message.wants_answer()).map(|message| (message.from, message.session)));
-    drop(unanswered);
+    unanswered.extend(service.unanswered.drain());
+    unanswered.extend(requests(left));
+}
+
+/// Senders and sessions of the requests among messages.
+fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
+    messages.iter().filter(|message| message.wants_answer()).map(|message| (message.from, message.session))
 }
 
 /// Takes the requests that died with a service.
@@ -136,11 +130,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
             service.end();
             take_unanswered(system, id)
         }
-        None => left
-            .iter()
-            .filter(|message| message.wants_answer())
-            .map(|message| (message.from, message.session))
-            .collect(),
+        None => requests(&left).collect(),
     }
 }
 

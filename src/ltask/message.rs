@@ -156,6 +156,11 @@ impl Message {
         Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
+    /// A message with these values; with none of them without memory.
+    pub(crate) fn of(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
+        Message { from, to, session, kind, payload: Payload::of(values) }
+    }
+
     /// Whether its sender waits for an answer.
     pub(crate) fn wants_answer(&self) -> bool {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)

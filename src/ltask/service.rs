@@ -315,9 +315,7 @@ impl Service {
             Ok(()) => Ok(()),
             Err((message, Refusal::Full)) => Err(message),
             Err((message, Refusal::Missing)) => {
-                if message.wants_answer() {
-                    self.system().refuse(&message);
-                }
+                self.system().refuse(&message);
                 Ok(())
             }
         }

@@ -161,21 +161,17 @@ impl<B> System<B> {
         let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0);
     }
 
-    /// Answers a request to a service that is not there.
-    pub(crate) fn refuse(&self, request: &Message) {
-        self.answer_dead(request.to, request.from, request.session);
+    /// Answers a message to a service that is not there, if its sender waits for an answer.
+    pub(crate) fn refuse(&self, message: &Message) {
+        if message.wants_answer() {
+            self.answer_dead(message.to, message.from, message.session);
+        }
     }
 
     /// Answers `from`'s request that died with service `dead`.
     pub(crate) fn answer_dead(&self, dead: ServiceId, from: ServiceId, session: i64) {
         let text = format!("{{service:{dead}}} is dead");
-        let message = Message {
-            from: dead,
-            to: from,
-            session,
-            kind: kind::ERROR,
-            payload: Payload::of(&[Value::String(text.as_bytes())]),
-        };
+        let message = Message::of(dead, from, session, kind::ERROR, &[Value::String(text.as_bytes())]);
         // Who asked may be dead as well.
         let _ = self.post(message, 0);
     }
@@ -198,14 +194,8 @@ impl<B> System<B> {
             self.external.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        let message = Message {
-            from: SYSTEM,
-            to: ROOT,
-            session: 0,
-            kind: kind::REQUEST,
-            payload: Payload::of(&[Value::String(b"external"), Value::Pointer(data.expose_provenance())]),
-        };
-        let taken = self.post(message, 0).is_ok();
+        let values = [Value::String(b"external"), Value::Pointer(data.expose_provenance())];
+        let taken = self.post(Message::of(SYSTEM, ROOT, 0, kind::REQUEST, &values), 0).is_ok();
         if !taken {
             self.external_taken();
         }
@@ -263,15 +253,8 @@ impl<B> System<B> {
             self.monitor.wake();
         }
         let Some(reader) = pushed.reader else { return };
-        let message = Message {
-            from: SYSTEM,
-            to: reader,
-            session: 0,
-            kind: kind::SYSTEM,
-            payload: Payload::of(&[Value::String(b"log_ready")]),
-        };
         // A full mailbox wakes the logger as well.
-        let _ = self.post(message, 0);
+        let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
     }
 
     /// The system cannot start, for this reason: the exit code is 1, and `bootstrap.boot_failure` has the reason.
@@ -298,10 +281,8 @@ impl<B> System<B> {
         }
         let id = Value::Integer(i64::from(service));
         let values = [Value::String(b"held"), id, Value::Boolean(is_held)];
-        let message =
-            Message { from: SYSTEM, to: reader, session: 0, kind: kind::SYSTEM, payload: Payload::of(&values) };
         // One that has died wants nothing any more.
-        let _ = self.post(message, 0);
+        let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }
 
     /// Writes a line to the debug log, if there is one.
