@@ -66,9 +66,6 @@ end
 -- `serving(res)` → what web/connection.lua has for the server of a response.
 function M.serving(res) return servings[res[1]] end
 
--- The same of a request.
-function M.serving_of(req) return servings[owner(req)] end
-
 -- Waits until the connection may be read ("read"), or takes more ("write"). → true, "timeout" or "closed".
 function Exchange:wait(what)
   if not self.server:wait(self.id, what) then return "closed" end
