@@ -119,13 +119,13 @@ pub(crate) fn path_is_plain(raw: &[u8]) -> bool {
 
 /// A raw path in its normal form: itself, or what is written to `scratch`. `None` for a bad escape.
 #[inline]
-pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a str> {
+pub(crate) fn normal_path<'a>(raw: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     if path_is_plain(raw) {
-        return std::str::from_utf8(raw).ok();
+        return Some(raw);
     }
     scratch.clear();
     normalize_path(raw, scratch).ok()?;
-    std::str::from_utf8(scratch).ok()
+    Some(scratch)
 }
 
 /// Appends the normal form of a raw path to `out`: escaped unreserved characters are decoded,

@@ -57,9 +57,9 @@ impl Site {
     }
 
     /// The path below the folder that the raw tail of a request's path names; `None` when that is no file's, or hidden.
-    pub(crate) fn path(&self, tail: &str) -> Option<Vec<u8>> {
+    pub(crate) fn path(&self, tail: &[u8]) -> Option<Vec<u8>> {
         let mut path = Vec::new();
-        uri::percent_decode(tail.as_bytes(), false, &mut path).ok()?;
+        uri::percent_decode(tail, false, &mut path).ok()?;
         let is_hidden = || path[0] == b'.' || memchr::memmem::find(&path, b"/.").is_some();
         let is_served = !path.is_empty() && !path.ends_with(b"/") && (self.options.hidden || !is_hidden());
         is_served.then_some(path)

@@ -172,13 +172,13 @@ fn a_link_that_leads_out_is_not_served_from_the_cache() {
 #[test]
 fn paths_name_files_that_are_not_hidden() {
     let shown = Site::new(Options::default());
-    let path = |tail| shown.path(tail);
+    let path = |tail: &str| shown.path(tail.as_bytes());
     assert_eq!(path("a/b%20c").as_deref(), Some(&b"a/b c"[..]));
     for tail in ["", "a/", ".a", "a/.b", "%2ea", "a/%2Eb", "%zz"] {
         assert_eq!(path(tail), None, "{tail}");
     }
     let all = Site::new(Options { hidden: true, ..Options::default() });
-    assert_eq!(all.path(".a").as_deref(), Some(&b".a"[..]));
+    assert_eq!(all.path(b".a").as_deref(), Some(&b".a"[..]));
 }
 
 #[test]

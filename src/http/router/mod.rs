@@ -1,13 +1,8 @@
 //! Compiled routes: patterns in, route numbers and parameter values out.
 //!
 //! The web server's glue adds routes when the application starts and looks up each request's
-//! normalised path. Look-up is matchit's radix trie, so its cost does not grow with the number of
-//! routes. Invariant: the node found is the most specific one: segment by segment from the
-//! left, literal text beats a parameter, and a parameter beats a tail.
-//!
-//! matchit allows no tail beside a parameter (`/*rest` with `/:page`), so there is one trie for
-//! patterns without tail and one per depth at which a tail stands; within each of them nothing
-//! can conflict.
+//! normalised path. Invariant: the shape found first is the most specific one: segment by segment
+//! from the left, literal text beats a parameter, and a parameter beats a tail.
 
 mod pattern;
 pub(crate) mod routes;
@@ -18,7 +13,7 @@ mod tree;
 use crate::codec::http1::head::Method;
 use std::collections::HashMap;
 
-use pattern::{MAX_PARAMETERS, Pattern, Segment};
+use pattern::{Pattern, Segment};
 use tree::Tree;
 
 /// What a route was made from.
@@ -69,85 +64,14 @@ impl Candidate {
     }
 }
 
-/// All routes of one shape, that is: whose patterns differ in names and constraints only.
-#[derive(Debug)]
-struct Shape {
-    segments: Vec<Segment>,
-    candidates: Vec<Candidate>,
-}
-
-impl Shape {
-    /// Whether `self` comes before `other`, given that both match the same path.
-    fn is_more_specific(&self, other: &Self) -> bool {
-        pattern::rank(&self.segments).lt(pattern::rank(&other.segments))
-    }
-}
-
-/// Where an entry of a trie leads to.
-#[derive(Clone, Copy, Debug)]
-struct Leaf {
-    node: usize,
-    /// The entry stands for an empty tail, which matchit does not match itself.
-    has_empty_tail: bool,
-}
-
-/// Values of parameters, in the order of the pattern.
-#[derive(Debug)]
-pub(crate) struct Values<'p> {
-    values: [&'p str; MAX_PARAMETERS],
-    count: usize,
-}
-
-impl<'p> Values<'p> {
-    fn new() -> Self {
-        Self { values: [""; MAX_PARAMETERS], count: 0 }
-    }
-
-    /// The values; only a tail's may be empty.
-    pub(crate) fn as_slice(&self) -> &[&'p str] {
-        &self.values[..self.count]
-    }
-
-    /// Appends a value; patterns with more than [`MAX_PARAMETERS`] were refused.
-    fn push(&mut self, value: &'p str) {
-        self.values[self.count] = value;
-        self.count += 1;
-    }
-}
-
-/// A match: the routes of one shape, and what the path has in the place of their parameters.
-#[derive(Debug)]
-pub(crate) struct Node<'r, 'p> {
-    /// The routes in order of registration; never empty.
-    pub(crate) candidates: &'r [Candidate],
-    /// Those of the parameters, raw sub-slices of the path, in the order of [`Route::names`].
-    values: Values<'p>,
-    shape: &'r Shape,
-}
-
-impl<'p> Node<'_, 'p> {
-    /// What the path has in the place of the parameters.
-    pub(crate) fn values(&self) -> &[&'p str] {
-        self.values.as_slice()
-    }
-
-    fn is_more_specific(&self, other: &Self) -> bool {
-        self.shape.is_more_specific(other.shape)
-    }
-}
-
 /// A table of routes.
 #[derive(Default)]
 pub(crate) struct Router {
     routes: Vec<Route>,
-    shapes: Vec<Shape>,
+    /// The routes of each shape, that is: whose patterns differ in names and constraints only.
+    shapes: Vec<Vec<Candidate>>,
     by_segments: HashMap<Vec<Segment>, usize>,
-    /// All shapes, for the requests that one of them does not settle.
     tree: Tree,
-    /// Patterns without tail.
-    exact: matchit::Router<Leaf>,
-    /// Patterns with a tail, one trie for each number of segments.
-    tails: Vec<(usize, matchit::Router<Leaf>)>,
 }
 
 impl Router {
@@ -162,11 +86,12 @@ impl Router {
     /// for the same method with the same constraints.
     pub(crate) fn add(&mut self, method: &[u8], pattern: &str) -> Result<usize, String> {
         let parsed = pattern::parse(pattern)?;
-        let node = match self.by_segments.get(&parsed.segments) {
-            Some(&node) => node,
-            None => self.insert_shape(&parsed)?,
-        };
-        let is_duplicate = self.shapes[node].candidates.iter().any(|candidate| {
+        let shape = *self.by_segments.entry(parsed.segments.clone()).or_insert_with(|| {
+            self.tree.insert(&parsed.segments, self.shapes.len());
+            self.shapes.push(Vec::new());
+            self.shapes.len() - 1
+        });
+        let is_duplicate = self.shapes[shape].iter().any(|candidate| {
             *candidate.method == *method && self.routes[candidate.route].constraints() == parsed.constraints
         });
         if is_duplicate {
@@ -178,7 +103,7 @@ impl Router {
         }
         let route = Route { method: method.into(), pattern: parsed };
         let id = self.routes.len();
-        self.shapes[node].candidates.push(Candidate {
+        self.shapes[shape].push(Candidate {
             route: id,
             method: method.into(),
             method_id: Method::of(method),
@@ -188,114 +113,27 @@ impl Router {
         Ok(id)
     }
 
-    fn insert_shape(&mut self, parsed: &Pattern) -> Result<usize, String> {
-        let node = self.shapes.len();
-        let leaf = |has_empty_tail| Leaf { node, has_empty_tail };
-        let explain = |error: matchit::InsertError| error.to_string();
-        let key = pattern::trie_key(&parsed.segments);
-        if parsed.segments.last() == Some(&Segment::Tail) {
-            let trie = self.tail_trie(parsed.segments.len());
-            trie.insert(format!("{key}{{*tail}}"), leaf(false)).map_err(explain)?;
-            trie.insert(key, leaf(true)).map_err(explain)?;
-        } else {
-            self.exact.insert(key, leaf(false)).map_err(explain)?;
-        }
-        self.tree.insert(&parsed.segments, node);
-        self.shapes.push(Shape { segments: parsed.segments.clone(), candidates: Vec::new() });
-        self.by_segments.insert(parsed.segments.clone(), node);
-        Ok(node)
-    }
-
-    fn tail_trie(&mut self, depth: usize) -> &mut matchit::Router<Leaf> {
-        let at = match self.tails.iter().position(|(d, _)| *d == depth) {
-            Some(at) => at,
-            None => {
-                self.tails.push((depth, matchit::Router::new()));
-                self.tails.len() - 1
-            }
-        };
-        &mut self.tails[at].1
-    }
-
     /// The route with this number, as [`Router::add`] gave it.
     pub(crate) fn route(&self, id: usize) -> Option<&Route> {
         self.routes.get(id)
     }
 
-    /// The most specific node for a normalised path. When all its candidates fail their
-    /// constraints, go on with [`Router::find_all`] from its second node.
+    /// Calls `found` with the routes of each shape that matches a normalised path, in order of registration, and what the
+    /// path has in the place of their parameters, in the order of [`Route::names`]: from the most to the least specific
+    /// shape, until it returns true.
     #[inline]
-    pub(crate) fn find<'p>(&self, path: &'p str) -> Option<Node<'_, 'p>> {
-        let mut best = self.look_up(&self.exact, path);
-        for (_, trie) in &self.tails {
-            // Without parameters it is literal all along, and nothing is more specific.
-            if let Some(Node { values, .. }) = &best
-                && values.count == 0
-            {
-                break;
-            }
-            if let Some(node) = self.look_up(trie, path)
-                && best.as_ref().is_none_or(|best| node.is_more_specific(best))
-            {
-                best = Some(node);
-            }
-        }
-        best
+    pub(crate) fn each<'r, 'p>(&'r self, path: &'p [u8], mut found: impl FnMut(&'r [Candidate], &[&'p [u8]]) -> bool) {
+        self.tree.walk(path, &mut |shape, values| found(&self.shapes[shape], values));
     }
 
-    /// What [`Router::find`] tells, without the values of parameters.
+    /// The routes of the most specific shape.
     #[inline]
-    pub(crate) fn candidates(&self, path: &str) -> Option<&[Candidate]> {
-        let look_up = |trie: &matchit::Router<Leaf>| {
-            let found = trie.at(path).ok()?;
-            let literal = found.params.is_empty() && !found.value.has_empty_tail;
-            Some((&self.shapes[found.value.node], literal))
-        };
-        let mut best = look_up(&self.exact);
-        for (_, trie) in &self.tails {
-            // It is literal all along, and nothing is more specific.
-            if let Some((shape, true)) = best {
-                return Some(&shape.candidates);
-            }
-            let Some((shape, literal)) = look_up(trie) else {
-                continue;
-            };
-            if best.is_none_or(|(best, _)| shape.is_more_specific(best)) {
-                best = Some((shape, literal));
-            }
-        }
-        best.map(|(shape, _)| &shape.candidates[..])
-    }
-
-    #[inline]
-    fn look_up<'p>(&self, trie: &matchit::Router<Leaf>, path: &'p str) -> Option<Node<'_, 'p>> {
-        let found = trie.at(path).ok()?;
-        let mut node = self.node(found.value.node);
-        for (_, value) in found.params.iter() {
-            node.values.push(value);
-        }
-        if found.value.has_empty_tail {
-            node.values.push("");
-        }
-        Some(node)
-    }
-
-    /// A node without values yet.
-    #[inline]
-    fn node(&self, node: usize) -> Node<'_, 'static> {
-        let shape = &self.shapes[node];
-        Node { candidates: &shape.candidates, values: Values::new(), shape }
-    }
-
-    /// All nodes that match a normalised path, from the most to the least specific; for the rare
-    /// request that the first of them does not settle.
-    pub(crate) fn find_all<'p>(&self, path: &'p str) -> Vec<Node<'_, 'p>> {
-        let mut nodes = Vec::new();
-        self.tree.matches(path, &mut |node, found| {
-            let mut node: Node<'_, 'p> = self.node(node);
-            found.iter().for_each(|value| node.values.push(value));
-            nodes.push(node);
+    pub(crate) fn candidates(&self, path: &[u8]) -> Option<&[Candidate]> {
+        let mut first = None;
+        self.each(path, |candidates, _| {
+            first = Some(candidates);
+            true
         });
-        nodes
+        first
     }
 }

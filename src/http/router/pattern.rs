@@ -1,4 +1,4 @@
-//! Route patterns: taken apart, written as a trie key, and matched one by one.
+//! Route patterns: taken apart, with their names and constraints.
 //!
 //! Called by `router` only. Invariant: a pattern that parsed has at most one tail, at its end,
 //! and distinct parameter names; its segments are its shape, without names and constraints.
@@ -120,32 +120,5 @@ fn parse_literal(rest: &str) -> Result<Parsed<'_>, String> {
         name: None,
         constraint: None,
         behind,
-    })
-}
-
-/// The shape in matchit's syntax; without its tail, if it has one. Parameters are numbered by
-/// depth, so that equal places in the trie have equal names.
-pub(super) fn trie_key(segments: &[Segment]) -> String {
-    let mut key = String::new();
-    for (depth, segment) in segments.iter().enumerate() {
-        key.push('/');
-        match segment {
-            Segment::Literal(text) => {
-                key.push_str(&text.replace('{', "{{").replace('}', "}}"));
-            }
-            Segment::Parameter => key.push_str(&format!("{{p{depth}}}")),
-            Segment::Tail => (),
-        }
-    }
-    key
-}
-
-/// How specific a shape is, as a sequence that compares with that of another shape which
-/// matches the same path: the lesser one wins.
-pub(super) fn rank(segments: &[Segment]) -> impl Iterator<Item = u8> {
-    segments.iter().map(|segment| match segment {
-        Segment::Literal(_) => 0,
-        Segment::Parameter => 1,
-        Segment::Tail => 2,
     })
 }

@@ -1,6 +1,6 @@
 //! The routes of an app, and what a server has to know of each.
 
-use super::{Candidate, Node, Route, Router};
+use super::{Candidate, Route, Router};
 use crate::codec::http1::head::Method;
 use std::num::NonZeroU32;
 
@@ -60,7 +60,7 @@ impl Routes {
     /// The route for a request, when that can be told without testing constraints. A method's own route comes before one
     /// for any method; HEAD falls back to GET.
     #[inline]
-    pub(crate) fn find(&self, method: Method, name: &[u8], path: &str) -> Option<RouteId> {
+    pub(crate) fn find(&self, method: Method, name: &[u8], path: &[u8]) -> Option<RouteId> {
         let candidates = self.router.candidates(path)?;
         let own = candidates.iter().find(|c| c.is_for(method, name));
         let chosen = match (own, method) {
@@ -110,21 +110,21 @@ impl Routes {
     /// Gives `read` what `path` has in the place of the parameters of a route, in their order. → what it makes of them;
     /// `None` when the route does not match
     pub(crate) fn with_values<'p, T>(
-        &self, path: &'p str, id: RouteId, read: impl FnOnce(&[&'p str]) -> T,
+        &self, path: &'p [u8], id: RouteId, read: impl FnOnce(&[&'p [u8]]) -> T,
     ) -> Option<T> {
-        let has = |node: &Node<'_, '_>| node.candidates.iter().any(|c| c.route == id.index());
-        if let Some(node) = &self.router.find(path)
-            && has(node)
-        {
-            return Some(read(node.values()));
-        }
-        let all = self.router.find_all(path);
-        let node = all.iter().find(|node| has(node))?;
-        Some(read(node.values()))
+        let (mut read, mut result) = (Some(read), None);
+        self.router.each(path, |candidates, values| {
+            let matches = candidates.iter().any(|c| c.route == id.index());
+            if matches {
+                result = read.take().map(|read| read(values));
+            }
+            matches
+        });
+        result
     }
 
     /// What `path` has in the place of a route's parameter; of several with the name the last.
-    pub(crate) fn value_of<'p>(&self, path: &'p str, id: RouteId, name: &str) -> Option<&'p str> {
+    pub(crate) fn value_of<'p>(&self, path: &'p [u8], id: RouteId, name: &str) -> Option<&'p [u8]> {
         self.with_values(path, id, |values| {
             let mut named = values.iter().enumerate().rev();
             let found = named.find(|(index, _)| self.name_of(id, *index) == Some(name));
@@ -144,14 +144,11 @@ impl Routes {
     }
 
     /// Puts the numbers of all routes that match into `out`, the most specific first; 0 behind those of one shape.
-    pub(crate) fn all(&self, path: &str, out: &mut Vec<i64>) {
-        // Paths that lead nowhere are frequent, and told by one look.
-        if self.router.candidates(path).is_none() {
-            return;
-        }
-        for node in self.router.find_all(path) {
-            out.extend(node.candidates.iter().map(|c| c.route as i64 + 1));
+    pub(crate) fn all(&self, path: &[u8], out: &mut Vec<i64>) {
+        self.router.each(path, |candidates, _| {
+            out.extend(candidates.iter().map(|c| c.route as i64 + 1));
             out.push(0);
-        }
+            false
+        });
     }
 }

@@ -1,16 +1,16 @@
-//! The shapes of all routes by their segments, to find every one that matches a path.
+//! The shapes of all routes by their segments.
 //!
-//! `Router::find_all` walks it where one match does not settle a request: constraints that failed,
-//! 405, OPTIONS. Invariant: the walk goes on only where patterns exist, so its cost depends on how
-//! many of them look alike, not on how many there are.
+//! Invariant: a walk goes on only where patterns exist, so its cost depends on how many of them look alike, not on how
+//! many there are.
 
-use super::pattern::Segment;
-use std::collections::HashMap;
+use super::pattern::{MAX_PARAMETERS, Segment};
+use crate::codec::uri::find_byte;
+use rustc_hash::FxHashMap;
 
 /// What can follow one place in the patterns.
 #[derive(Debug, Default)]
 struct Branch {
-    literals: HashMap<String, usize>,
+    literals: FxHashMap<Box<[u8]>, usize>,
     parameter: Option<usize>,
     /// The shape of the pattern that ends here.
     end: Option<usize>,
@@ -22,6 +22,28 @@ struct Branch {
 #[derive(Debug)]
 pub(super) struct Tree {
     branches: Vec<Branch>,
+}
+
+/// What a path has in the place of the parameters so far; patterns with more than [`MAX_PARAMETERS`] were refused.
+struct Values<'p> {
+    values: [&'p [u8]; MAX_PARAMETERS],
+    count: usize,
+}
+
+impl<'p> Values<'p> {
+    /// Has `use_them` use these with one more.
+    #[inline]
+    fn with(&mut self, value: &'p [u8], use_them: impl FnOnce(&mut Self) -> bool) -> bool {
+        self.values[self.count] = value;
+        self.count += 1;
+        let result = use_them(self);
+        self.count -= 1;
+        result
+    }
+
+    fn as_slice(&self) -> &[&'p [u8]] {
+        &self.values[..self.count]
+    }
 }
 
 impl Default for Tree {
@@ -38,7 +60,7 @@ impl Tree {
             let new = self.branches.len();
             let branch = &mut self.branches[at];
             at = match segment {
-                Segment::Literal(text) => *branch.literals.entry(text.clone()).or_insert(new),
+                Segment::Literal(text) => *branch.literals.entry(text.as_bytes().into()).or_insert(new),
                 Segment::Parameter => *branch.parameter.get_or_insert(new),
                 Segment::Tail => {
                     branch.tail = Some(shape);
@@ -52,41 +74,40 @@ impl Tree {
         self.branches[at].end = Some(shape);
     }
 
-    /// Calls `found` with each shape that matches a normalised path and the values of its
-    /// parameters, from the most to the least specific.
-    pub(super) fn matches<'p>(&self, path: &'p str, found: &mut impl FnMut(usize, &[&'p str])) {
-        if let Some(rest) = path.strip_prefix('/') {
-            self.walk(0, Some(rest), &mut Vec::new(), found);
-        }
+    /// Calls `found` with each shape that matches a normalised path and the values of its parameters, from the most to
+    /// the least specific, until it returns true. → whether it did
+    #[inline]
+    pub(super) fn walk<'p>(&self, path: &'p [u8], found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool) -> bool {
+        let [b'/', rest @ ..] = path else {
+            return false;
+        };
+        self.go_on(0, Some(rest), &mut Values { values: [&[]; MAX_PARAMETERS], count: 0 }, found)
     }
 
     /// Goes on at branch `at` with the segments in `rest`; `None` when the path has no more.
-    fn walk<'p>(
-        &self, at: usize, rest: Option<&'p str>, values: &mut Vec<&'p str>, found: &mut impl FnMut(usize, &[&'p str]),
-    ) {
+    fn go_on<'p>(
+        &self, at: usize, rest: Option<&'p [u8]>, values: &mut Values<'p>,
+        found: &mut impl FnMut(usize, &[&'p [u8]]) -> bool,
+    ) -> bool {
         let branch = &self.branches[at];
         let Some(text) = rest else {
-            if let Some(shape) = branch.end {
-                found(shape, values);
-            }
-            return;
+            return branch.end.is_some_and(|shape| found(shape, values.as_slice()));
         };
-        let (part, behind) = match text.split_once('/') {
-            Some((part, behind)) => (part, Some(behind)),
+        let (part, behind) = match find_byte(b'/', text) {
+            Some(slash) => (&text[..slash], Some(&text[slash + 1..])),
             None => (text, None),
         };
-        if let Some(&next) = branch.literals.get(part) {
-            self.walk(next, behind, values, found);
+        if let Some(&next) = branch.literals.get(part)
+            && self.go_on(next, behind, values, found)
+        {
+            return true;
         }
-        if let Some(next) = branch.parameter.filter(|_| !part.is_empty()) {
-            values.push(part);
-            self.walk(next, behind, values, found);
-            values.pop();
+        if let Some(next) = branch.parameter
+            && !part.is_empty()
+            && values.with(part, |values| self.go_on(next, behind, values, found))
+        {
+            return true;
         }
-        if let Some(shape) = branch.tail {
-            values.push(text);
-            found(shape, values);
-            values.pop();
-        }
+        branch.tail.is_some_and(|shape| values.with(text, |values| found(shape, values.as_slice())))
     }
 }
