@@ -240,8 +240,8 @@ fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
             &town,
             vec![|town| {
                 town.await_slice(Z, 1);
-                queue::rescue(&town.ready, &town.sleepers, 0);
-                queue::rescue(&town.ready, &town.sleepers, 1);
+                queue::release_handed(&town.ready, &town.sleepers, 0);
+                queue::release_handed(&town.ready, &town.sleepers, 1);
             }],
         );
     });
