@@ -10,6 +10,7 @@ use std::any::TypeId;
 use std::ffi::{c_int, c_void};
 use std::hash::{Hash, Hasher};
 use std::mem::{MaybeUninit, offset_of};
+use std::ptr::slice_from_raw_parts;
 
 /// What tells the types of this library apart from each other, and from all else that a block of Lua's may begin with:
 /// nobody else knows the address, which another copy of the library in the same process does not share either.
@@ -92,17 +93,13 @@ impl State {
         Some(slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast())
     }
 
-    /// The object at `index`, and the bytes behind it, which were written when it was made; they do not change.
-    ///
-    /// # Safety
-    /// The two are not used when the object is reachable no more.
-    pub(super) unsafe fn tail<'b, T: 'static>(&self, index: c_int) -> Option<(&'b T, &'b [u8])> {
+    /// Where the object at `index` is, and the bytes behind it, which were written when it was made; those do not change. As
+    /// for [`State::find`].
+    pub(super) fn tail<T: 'static>(&self, index: c_int) -> Option<(*const T, *const [u8])> {
         let (slot, size) = self.slot::<T>(index)?;
-        // SAFETY: what is behind the slot was written whole before the key was.
-        unsafe {
-            let bytes = std::slice::from_raw_parts(slot.add(1).cast(), size - size_of::<Slot<T>>());
-            Some(((*slot).value.assume_init_ref(), bytes))
-        }
+        let value = slot.wrapping_byte_add(offset_of!(Slot<T>, value)).cast();
+        let bytes = slot.wrapping_add(1).cast::<u8>();
+        Some((value, slice_from_raw_parts(bytes, size - size_of::<Slot<T>>())))
     }
 }
 

@@ -69,9 +69,10 @@ impl Call<'_> {
     /// The object at `index`, and the bytes that it was made with by a [`Source`](super::Source).
     #[inline]
     pub(crate) fn tail<T: Object + Copy>(&self, index: c_int) -> Result<(&T, &[u8]), Fault> {
-        // SAFETY: as for `object`; its bytes never change.
-        let found = unsafe { self.stack.tail::<T>(index) };
-        found.ok_or_else(|| Fault::expected(index, name::<T>()))
+        let found = self.stack.tail::<T>(index);
+        let (value, bytes) = found.ok_or_else(|| Fault::expected(index, name::<T>()))?;
+        // SAFETY: the object lives as long as the call is borrowed; its bytes never change.
+        Ok(unsafe { (&*value, &*bytes) })
     }
 
     /// The object at `index`, for changes.

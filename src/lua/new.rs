@@ -196,8 +196,8 @@ impl<T: Object + Copy> Push for Part<T> {
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         // SAFETY: the bytes behind an object never change, and Lua copies them before a finalizer can run.
-        let tail = unsafe { to.tail::<T>(self.object) };
-        match tail.and_then(|(_, tail)| tail.get(self.begin..self.end)) {
+        let tail = to.tail::<T>(self.object).map(|(_, bytes)| unsafe { &*bytes });
+        match tail.and_then(|tail| tail.get(self.begin..self.end)) {
             Some(bytes) => to.push_string(bytes),
             None => to.push_nil(),
         }

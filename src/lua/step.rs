@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::flow::{Flow, Kind, Outcome, Returns, Then};
 use super::function::{Function, only};
 use super::pusher::Pusher;
-use super::state::State;
+use super::state::{State, calls};
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ impl Function {
         F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy + 'static,
         R: Returns,
     {
-        Function(enter::<F, R>)
+        Function::native(|to| guarded(to, |to| first(to, only::<F>())))
     }
 }
 
@@ -34,23 +34,13 @@ where
     const { &Then { entry: go_on::<F, R>, step: follow::<F, R> } }
 }
 
-/// What Lua calls for the function `F`.
-unsafe extern "C-unwind" fn enter<F, R>(state: *mut lua_State) -> c_int
-where
-    F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy,
-    R: Returns,
-{
-    // SAFETY: Lua calls it with a valid state, and room for 20 values.
-    guarded(unsafe { Pusher::new(state) }, |to| first(to, only::<F>()))
-}
-
 /// What Lua calls for the step `F` after a yield.
 unsafe extern "C-unwind" fn go_on<F, R>(state: *mut lua_State, status: c_int, context: lua_KContext) -> c_int
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
 {
-    // SAFETY: as for `enter`, in the frame of the function that yielded.
+    // SAFETY: the frame is that of the function that yielded, with as much room as it had.
     let to = unsafe { Pusher::new(state) };
     guarded(to, |to| follow::<F, R>(to, status, context))
 }
@@ -177,9 +167,28 @@ fn function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     below
 }
 
+/// What Lua goes on with after a yield, if the function may yield.
+type Entry = Option<ffi::lua_KFunction>;
+
+impl Pusher<'_> {
+    calls! {
+        /// Calls the function below the topmost `arguments` values, which [`function`] has found.
+        fn call_then[mut](arguments: c_int, results: c_int, context: lua_KContext, entry: Entry) =
+            |state| ffi::lua_callk(state, arguments, results, context, entry);
+
+        /// The same, protected; the handler lies below the function.
+        fn protect_then[mut](
+            arguments: c_int, results: c_int, handler: c_int, context: lua_KContext, entry: Entry
+        ) -> c_int = |state| ffi::lua_pcallk(state, arguments, results, handler, context, entry);
+
+        /// Yields the topmost `values` values, of which there are so many. Where that cannot be, it is an error.
+        fn yield_then[mut](values: c_int, context: lua_KContext, entry: Entry) -> c_int =
+            |state| ffi::lua_yieldk(state, values, context, entry);
+    }
+}
+
 /// Does what follows a step, and the steps that follow, until the function ends or yields.
 fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
-    let state = to.state();
     loop {
         flow = match flow.0 {
             Kind::Return(count) => return count,
@@ -187,16 +196,14 @@ fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
             Kind::Call { arguments, results, then, kept, yields } => {
                 let context = context(function(&mut to, arguments), kept);
                 let entry = yields.then_some(then.entry);
-                // SAFETY: function and arguments are there; this frame owns nothing.
-                unsafe { ffi::lua_callk(state, arguments, results, context, entry) };
+                to.call_then(arguments, results, context, entry);
                 (then.step)(to.again(), ffi::LUA_OK, context)
             }
             Kind::Protected { arguments, results, handler, then, kept } => {
                 let context = context(function(&mut to, arguments), kept);
                 let handler = if handler > below(context) { 0 } else { handler.max(0) };
                 let entry = Some(then.entry);
-                // SAFETY: as for a call; the handler, if any, lies below the function.
-                let status = unsafe { ffi::lua_pcallk(state, arguments, results, handler, context, entry) };
+                let status = to.protect_then(arguments, results, handler, context, entry);
                 (then.step)(to.again(), status, context)
             }
             Kind::Step { below, then, kept } => {
@@ -210,8 +217,7 @@ fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
                 let top = to.count();
                 let values = values.clamp(0, top);
                 let context = context(top - values, kept);
-                // SAFETY: the values are on top; where this cannot yield, it is an error.
-                return unsafe { ffi::lua_yieldk(state, values, context, Some(then.entry)) };
+                return to.yield_then(values, context, Some(then.entry));
             }
         }
     }

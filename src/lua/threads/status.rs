@@ -6,11 +6,11 @@ use crate::lua::fault::Fault;
 use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::stack::Stack;
-use crate::lua::state::at;
+use crate::lua::state::{Kind, at};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr::null;
+use std::ptr::null_mut;
 
 /// What a coroutine is doing, as Lua's library tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +38,7 @@ impl Stack {
 
     #[inline]
     pub(super) fn thread_at(&self, index: c_int) -> *mut lua_State {
-        // SAFETY: any value can be asked; null when it is no thread.
-        unsafe { ffi::lua_tothread(self.state, at(index)) }
+        self.coroutine_at(index).map_or(null_mut(), |thread| thread.state)
     }
 
     /// The coroutine that the step runs in.
@@ -52,11 +51,8 @@ impl Stack {
     #[inline]
     pub(crate) fn push_running(&mut self) -> Result<c_int, Fault> {
         self.reserve(1)?;
-        // SAFETY: `reserve` has made room for the thread, which is one of this VM's.
-        unsafe {
-            ffi::lua_pushthread(self.state);
-            Ok(ffi::lua_gettop(self.state))
-        }
+        self.push_thread();
+        Ok(self.count())
     }
 
     /// What the coroutine at `index` is doing; `None` when none is there.
@@ -72,12 +68,7 @@ impl Stack {
 
     /// Whether the coroutine at `index` ended by an error.
     pub(crate) fn failure(&self, index: c_int) -> Failed {
-        let thread = self.thread_at(index);
-        let status = match thread.is_null() {
-            true => ffi::LUA_OK,
-            // SAFETY: reads, and pushes nothing: the thread cannot be collected while it lies at the index.
-            false => unsafe { ffi::lua_status(thread) },
-        };
+        let status = self.coroutine_at(index).map_or(ffi::LUA_OK, |thread| thread.status());
         Failed { failed: !matches!(status, ffi::LUA_OK | ffi::LUA_YIELD), for_memory: status == ffi::LUA_ERRMEM }
     }
 }
@@ -135,20 +126,12 @@ impl Sealed for ThreadTraceback {}
 
 impl Push for ThreadTraceback {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise. Nothing is pushed on the other coroutine, whose stack may be full.
-        unsafe {
-            ffi::luaL_checkstack(state, 20, null());
-            let thread = ffi::lua_tothread(state, at(self.of));
-            let is_text = ffi::lua_type(state, at(self.message)) == ffi::LUA_TSTRING;
-            match is_text && !thread.is_null() {
-                true => {
-                    let text = ffi::lua_tostring(state, self.message);
-                    ffi::luaL_traceback(state, thread, text, 0);
-                }
-                false => ffi::lua_pushvalue(state, self.message),
-            }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.need(20, None);
+        // Nothing is pushed on the other coroutine, whose stack may be full.
+        match to.coroutine_at(self.of) {
+            Some(thread) if to.kind(self.message) == Kind::String => to.trace(&thread, Some(self.message), 0),
+            _ => to.push_copy(self.message),
         }
     }
 }

@@ -409,14 +409,7 @@ impl Unpacked {
 }
 
 fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
-    match block(call, 1)? {
-        Some(payload) => Ok(Next::returns(given(payload))),
-        None => copy(call, 1, then(pack_copies), 0),
-    }
-}
-
-fn pack_copies(call: &mut Call<'_>, outcome: Outcome) -> Result<(Light, i64), Fault> {
-    copied(call, outcome).map(given)
+    packed(call, 1, |_, payload| Ok(Next::returns(given(payload))))
 }
 
 /// A block as Lua has it.
