@@ -92,6 +92,8 @@ pub(crate) struct Mailbox<M, B, W> {
     left: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
+    /// Whether `queue` has entries. Written under the lock.
+    has_arrived: AtomicBool,
 }
 
 /// How full a mailbox is, for statistics.
@@ -124,6 +126,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
             }),
             left: AtomicU64::new(0),
             has_refused: AtomicBool::new(false),
+            has_arrived: AtomicBool::new(false),
         }
     }
 
@@ -200,6 +203,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
             return Err((message, Refusal::Full));
         }
         inner.queue.push_back(message);
+        self.has_arrived.store(true, Ordering::Relaxed);
         inner.bounded += usize::from(bounded);
         inner.received += 1;
         inner.most = inner.most.max(inner.queue.len() + left_all);
@@ -231,6 +235,11 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         body
     }
 
+    /// Whether there may be messages to refill with. For who runs the service and calls [`Mailbox::end`], which finds any.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.has_arrived.load(Ordering::Relaxed)
+    }
+
     /// More messages for the thread that runs the service. Returns how many are unread now; with none, the
     /// next one wakes it.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
@@ -250,6 +259,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         } else {
             batch.extend(inner.queue.drain(..));
         }
+        self.has_arrived.store(false, Ordering::Relaxed);
         let left = self.left().0 + inner.bounded;
         inner.bounded = 0;
         self.set_left(left, batch.len());

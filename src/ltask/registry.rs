@@ -26,7 +26,7 @@ impl<B> Registered<B> {
     }
 }
 
-type Chunk<B> = Box<[Registered<B>]>;
+type Chunk<B> = Box<[Registered<B>; CHUNK]>;
 
 const CHUNK: usize = 64;
 /// So many freed places rest before the first of them is used again.
@@ -66,11 +66,14 @@ impl<B> Registry<B> {
         }
     }
 
+    #[inline]
     fn place(&self, id: ServiceId) -> usize {
-        (id & ((1 << self.bits) - 1)) as usize
+        // The number of places is a power of two.
+        id as usize & (self.chunks.len() * CHUNK - 1)
     }
 
     /// The place of `id`, if it was ever used. Its mailbox knows whether `id` is there.
+    #[inline]
     pub(crate) fn get(&self, id: ServiceId) -> Option<&Registered<B>> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get()?;
@@ -80,7 +83,8 @@ impl<B> Registry<B> {
     fn make(&self, id: ServiceId) -> &Registered<B> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get_or_init(|| {
-            (0..CHUNK).map(|_| Registered { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) }).collect()
+            let fresh = |_| Registered { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
+            Box::new(std::array::from_fn(fresh))
         });
         &chunk[place % CHUNK]
     }

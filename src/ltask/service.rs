@@ -112,35 +112,55 @@ impl Service {
     }
 
     /// Reads a message: from the batch, or what has arrived since it was taken.
+    #[inline]
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
-            if self.batch.is_empty() && !self.refill() {
-                self.system().notify_if_refused(self.id);
+            if self.batch.is_empty() && !self.find_more() {
                 return None;
             }
             let message = self.batch.pop_front()?;
-            let system = self.system();
-            if let Some(slot) = system.registry.get(self.id)
-                && slot.mailbox.read(message.is_bounded())
-            {
-                system.notify_room(self.id);
+            if self.has_read(&message) {
+                return Some(message);
             }
-            if message.is_external() {
-                system.external_taken();
-            }
-            if message.wants_answer() {
-                self.unanswered.add(message.from, message.session);
-            }
-            if message.kind == kind::ROOM {
+        }
+    }
+
+    /// Enters that a message was read. → whether a service library sees it
+    #[inline]
+    fn has_read(&mut self, message: &Message) -> bool {
+        if let Some(slot) = self.system.registry.get(self.id)
+            && slot.mailbox.read(message.is_bounded())
+        {
+            self.system.notify_room(self.id);
+        }
+        match message.kind {
+            kind::ROOM => {
                 self.flush_sending();
                 self.flush_outbox(message.from);
-                if self.library.has_ready() {
-                    return Some(message);
-                }
-                continue;
+                return self.library.has_ready();
             }
-            return Some(message);
+            _ if message.is_external() => self.system.external_taken(),
+            _ if message.wants_answer() => self.unanswered.add(message.from, message.session),
+            _ => {}
         }
+        true
+    }
+
+    /// Takes what has arrived; whether there is something to read now. On a worker the lock is only taken when there most
+    /// likely is: the end of the slice takes it again.
+    fn find_more(&mut self) -> bool {
+        let Some(slot) = self.system.registry.get(self.id) else {
+            return false;
+        };
+        if self.event.is_none() && !slot.mailbox.has_arrived() {
+            self.check_level();
+            return false;
+        }
+        let has_more = self.refill();
+        if !has_more {
+            self.system.notify_if_refused(self.id);
+        }
+        has_more
     }
 
     /// Posts a message of the service.
@@ -158,6 +178,15 @@ impl Service {
             Ok(()) => Receipt::Done,
             Err((message, Refusal::Missing)) => Receipt::Returned(receipt::ERROR, message),
             Err((message, Refusal::Full)) => Receipt::Returned(receipt::BLOCK, message),
+        }
+    }
+
+    /// Posts an answer. The service that asked may have died: nothing is lost then that anything waits for.
+    #[inline]
+    pub(crate) fn answer(&mut self, message: Message) {
+        if !self.dead {
+            self.unanswered.remove(message.to, message.session);
+            let _ = self.system.post(message, 0);
         }
     }
 

@@ -118,8 +118,9 @@ fn slice(
     }
     let (unread, affinity) = (service.unread(), service.affinity);
     let next = slot.mailbox.end(service, unread, affinity);
-    if next.is_none() {
-        system.notify_if_refused(id);
+    // Also for one that goes on: its slice may not have taken the lock.
+    if slot.mailbox.has_refused() {
+        system.notify_room(id);
     }
     Some((ended, next))
 }

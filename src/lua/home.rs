@@ -75,6 +75,45 @@ fn is_general(allocator: ffi::lua_Alloc) -> bool {
     ALLOCATORS[1..].iter().any(is_same)
 }
 
+/// Which VM a state is of, if that is known (null): the home of one of ours, or the address of another's registry, made odd.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin(*const Home);
+
+impl Origin {
+    pub(super) const UNKNOWN: Origin = Origin(ptr::null());
+
+    #[inline]
+    pub(super) fn of(state: &State) -> Origin {
+        match of(state) {
+            Some(home) => Origin(home),
+            None => Origin(ptr::without_provenance(state.registry().addr() | 1)),
+        }
+    }
+
+    /// What has a VM of ours; `None` for any other. It is there as long as the VM.
+    #[inline]
+    pub(super) fn home<'h>(self) -> Option<&'h Home> {
+        match self.address() & 1 {
+            // SAFETY: null, or a home, which is at an even address and exists as long as a state of its VM is in use.
+            0 => unsafe { self.0.as_ref() },
+            _ => None,
+        }
+    }
+
+    /// An identity of the VM.
+    #[inline]
+    pub(super) fn address(self) -> usize {
+        self.0.addr()
+    }
+}
+
+impl State {
+    /// Which VM this is of: an identity and nothing else.
+    pub(super) fn vm(&self) -> usize {
+        Origin::of(self).address()
+    }
+}
+
 impl Home {
     /// The stack of the main function's coroutine, if there is one.
     pub(super) fn main(&self) -> Option<State> {
@@ -82,14 +121,13 @@ impl Home {
         // SAFETY: the coroutine lies on the main state, where nothing of Lua's can reach it, as long as the VM.
         (!main.is_null()).then(|| unsafe { State::new(main) })
     }
-}
 
-/// Where the data of a VM is, when it is of this type.
-#[inline]
-pub(super) fn data_of<T: 'static>(state: &State) -> Option<NonNull<T>> {
-    let home = of(state)?;
-    let is_there = home.kind.get() == kind_of::<T>();
-    is_there.then(|| NonNull::new(home.data.cast())).flatten()
+    /// Where the data of the VM is, when it is of this type.
+    #[inline]
+    pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
+        let is_there = self.kind.get() == kind_of::<T>();
+        is_there.then(|| NonNull::new(self.data.cast())).flatten()
+    }
 }
 
 /// The store of the VM; `None` when it has none yet, or a script has taken it away. Takes the room of one value meanwhile. It

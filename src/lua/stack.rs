@@ -1,6 +1,7 @@
 //! The values of a call: what can be done with them without running anything of Lua's, and without a raise.
 
 use super::fault::Fault;
+use super::home::Origin;
 use super::state::{Kind, State};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -18,8 +19,8 @@ pub(crate) struct Stack {
     pub(super) base: c_int,
     /// Whether the collector rests until the step ends.
     pub(super) rests: bool,
-    /// The address of the VM's registry; 0 until it is asked for.
-    vm: Cell<usize>,
+    /// Which VM this is of, once that was asked for.
+    origin: Cell<Origin>,
 }
 
 /// What a step leaves room for, so that its results can be pushed.
@@ -44,21 +45,27 @@ impl Stack {
     /// Of the running function, with room for `room` values.
     #[inline(always)]
     pub(super) fn new(raw: State, room: c_int) -> Stack {
-        Stack { raw, room, base: -1, rests: false, vm: Cell::new(0) }
+        Stack { raw, room, base: -1, rests: false, origin: Cell::new(Origin::UNKNOWN) }
     }
 
     /// The same for who reads the values meanwhile.
     pub(super) fn lend(&self) -> Stack {
-        Stack { raw: self.raw.again(), vm: self.vm.clone(), ..*self }
+        Stack { raw: self.raw.again(), origin: self.origin.clone(), ..*self }
+    }
+
+    /// Which VM this is of.
+    #[inline]
+    pub(super) fn origin(&self) -> Origin {
+        if self.origin.get() == Origin::UNKNOWN {
+            self.origin.set(Origin::of(self));
+        }
+        self.origin.get()
     }
 
     /// Which VM this is of, see [`State::vm`].
     #[inline]
     pub(super) fn vm(&self) -> usize {
-        if self.vm.get() == 0 {
-            self.vm.set(self.raw.vm());
-        }
-        self.vm.get()
+        self.origin().address()
     }
 
     /// Whether this may run inside a finalizer: the collector rests while one runs, and when a program has stopped it.

@@ -203,8 +203,8 @@ impl State {
         /// `lua_status` of the coroutine that has this stack.
         pub(super) fn status[]() -> c_int = |state| ffi::lua_status(state);
 
-        /// Which VM this is of: the address of its registry, an identity and nothing else.
-        pub(super) fn vm[]() -> usize = |state| ffi::lua_topointer(state, ffi::LUA_REGISTRYINDEX).addr();
+        /// The registry: its address, an identity and nothing else.
+        pub(super) fn registry[]() -> *const c_void = |state| ffi::lua_topointer(state, ffi::LUA_REGISTRYINDEX);
 
         /// Whether the coroutine that has this stack can yield here.
         pub(crate) fn is_yieldable[]() -> bool = |state| ffi::lua_isyieldable(state) != 0;

@@ -11,7 +11,7 @@ use super::call::Call;
 use super::chunk::Chunk;
 use super::fault::Fault;
 use super::function::Function;
-use super::home::{ALLOCATORS, Home, data_of, kind_of, of};
+use super::home::{ALLOCATORS, Home, kind_of, of};
 use super::interrupt;
 use super::protected::push_value;
 use super::pusher::Pusher;
@@ -334,8 +334,9 @@ impl Call<'_> {
     /// The data of the VM, and beside it the values of the call.
     #[inline]
     pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
+        let data = self.origin().home()?.data_as::<T>();
         // SAFETY: the call is borrowed as a whole, and with it the only way to the data while something of Lua's runs.
-        unsafe { Some((data_of::<T>(self)?.as_mut(), &mut **self)) }
+        unsafe { Some((data?.as_mut(), &mut **self)) }
     }
 
     /// The VM's memory, when it is one of ours.

@@ -46,7 +46,7 @@ pub(crate) use kill::Ended;
 pub(crate) use nested::refusal_at;
 pub(crate) use notify::{Host, ON_ERROR};
 pub(crate) use token::Token;
-pub(crate) use wait::Denied;
+pub(crate) use wait::{Denied, Way};
 pub(crate) use wake::Ending;
 
 use crate::lua::{Call, Fault, Function, Identity, Threads};

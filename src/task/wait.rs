@@ -17,11 +17,27 @@ pub(crate) enum Denied {
     Fault(Fault),
 }
 
+/// How a wait of the step reaches the scheduler, if it begins at once: the running task, and how many coroutines inside of
+/// its front wait with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    task: TaskId,
+    depth: usize,
+}
+
 impl Tasks {
+    /// How a wait of the step would reach the scheduler; `None` if it cannot.
+    #[inline]
+    pub(crate) fn way(&self, stack: &Stack) -> Option<Way> {
+        let task = self.current.get()?;
+        let depth = self.threads.way(stack, self.books.borrow().task(task).front()).ok()?;
+        Some(Way { task, depth })
+    }
+
     /// Whether a wait of the step would reach the scheduler.
     #[inline]
     pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
-        self.current.get().is_some_and(|id| self.threads.way(stack, self.books.borrow().task(id).front()).is_ok())
+        self.way(stack).is_some()
     }
 
     /// The token that the value at `index` is; `None` for nil and NaN.
@@ -34,14 +50,19 @@ impl Tasks {
     /// first value is the token when that is a value of Lua; the step that follows asks [`Tasks::ends_with_error`].
     #[inline(always)]
     pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), Denied> {
-        let Some(id) = self.current.get() else {
-            return Err(Denied::Unreachable);
-        };
+        match self.way(call) {
+            Some(way) => self.wait_by(call, way, token, reason),
+            None => Err(Denied::Unreachable),
+        }
+    }
+
+    /// The same by a way that the step has asked for.
+    #[inline]
+    pub(crate) fn wait_by(
+        self: &Rc<Self>, call: &mut Call<'_>, way: Way, token: Token, reason: Reason,
+    ) -> Result<(), Denied> {
+        let Way { task: id, depth } = way;
         let books = &mut *self.books.borrow_mut();
-        let depth = match self.threads.way(call, books.task(id).front()) {
-            Ok(depth) => depth,
-            Err(_) => return Err(Denied::Unreachable),
-        };
         if let Some(other) = books.waiting.insert(token, id)
             && !books.take_over_wait(token, id, other)
         {

@@ -70,7 +70,7 @@ impl Coroutine {
 /// The keeper of a VM's anchors.
 #[derive(Default)]
 pub(super) struct Anchors {
-    /// The address of the registry, by which the VM is known; null until there is a keeper.
+    /// The identity of the VM; 0 until there is a keeper.
     pub(super) vm: Cell<usize>,
     pub(super) keeper: Cell<Option<Keeper>>,
     /// A probe was finalized since the last one began to wait.

@@ -127,8 +127,7 @@ impl Push for Make {
             ffi::lua_settop(state, -2);
             let anchors = self.0.anchors();
             anchors.keeper.set(Some(Keeper(keeper)));
-            let vm = ffi::lua_topointer(state, ffi::LUA_REGISTRYINDEX);
-            anchors.vm.set(vm.addr());
+            anchors.vm.set(to.vm());
             ffi::lua_pushnil(state);
         }
     }

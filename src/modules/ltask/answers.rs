@@ -82,8 +82,7 @@ fn of_text(text: &[u8]) -> Payload {
 
 fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
     if let Some(service) = call.data::<Service>() {
-        // Who asked may have died; nothing is lost that anybody waits for.
-        service.post(Message { from: service.id, to: tag.from, session: tag.session, kind, payload });
+        service.answer(Message { from: service.id, to: tag.from, session: tag.session, kind, payload });
     }
 }
 

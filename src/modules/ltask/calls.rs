@@ -7,7 +7,7 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
 use crate::lua::{Argument, Call, Entry, Fault, Function, Kept, Kind, Next, Nil, Outcome, Stack, results, then};
 use crate::modules::pack;
-use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token};
+use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token, Way};
 use std::ffi::CStr;
 use std::rc::Rc;
 
@@ -50,14 +50,12 @@ fn not_set_up(name: &str) -> Fault {
     Fault::message(format_args!("{name}: the service library is not set up"))
 }
 
-/// Whether the running task can wait.
+/// How the running task can wait; `None` if it cannot.
 #[inline]
-fn can_wait(call: &mut Call<'_>) -> bool {
-    let found = call.data_and_stack::<Service>();
-    found.is_some_and(|(service, stack)| {
-        let tasks = service.library.tasks();
-        tasks.is_some_and(|tasks| tasks.can_wait(stack))
-    })
+fn way(call: &mut Call<'_>) -> Option<(Rc<Tasks>, Way)> {
+    let (service, stack) = call.data_and_stack::<Service>()?;
+    let tasks = service.library.tasks()?;
+    Some((tasks.clone(), tasks.way(stack)?))
 }
 
 /// The receiver of a message, at 1.
@@ -110,7 +108,7 @@ fn pack_and_ask(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     match packed {
         Ok((to, Some(payload))) => ask_and_wait(call, to, kind, payload),
         // That the call cannot wait is the first thing to say.
-        _ if !can_wait(call) => refuse(call, kind),
+        _ if way(call).is_none() => refuse(call, kind),
         Ok((_, None)) => pack::copy(call, 2, then(ask_with_copies), kind.into()),
         Err(fault) => Err(fault),
     }
@@ -133,25 +131,27 @@ fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
 fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
     let asked = call.data_and_stack::<Service>().and_then(|(service, stack)| {
         let tasks = service.library.tasks().cloned()?;
-        let can_wait = tasks.can_wait(stack);
-        can_wait.then(|| (tasks, ask(service, to, kind, payload)))
+        let way = tasks.way(stack)?;
+        Some((tasks, way, ask(service, to, kind, payload)))
     });
     match asked {
-        Some((tasks, Ok(session))) => wait(call, &tasks, session, Reason::Call(to)),
-        Some((_, Err(posted))) => refused(call, to, posted),
+        Some((tasks, way, Ok(session))) => wait(call, &tasks, way, session, Reason::Call(to)),
+        Some((_, _, Err(posted))) => refused(call, to, posted),
         None => refuse(call, kind),
     }
 }
 
 /// Suspends the running task until its session is answered.
-fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64, reason: Reason) -> Result<Next, Fault> {
+#[inline]
+fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<Next, Fault> {
     call.drop_to(0);
-    begin_wait(call, tasks, session, reason)?;
+    begin_wait(call, tasks, way, session, reason)?;
     Ok(Next::yields(0, then(resumed), 0))
 }
 
-fn begin_wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64, reason: Reason) -> Result<(), Fault> {
-    match tasks.wait(call, Token::Session(session), reason) {
+#[inline]
+fn begin_wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<(), Fault> {
+    match tasks.wait_by(call, way, Token::Session(session), reason) {
         Ok(()) => Ok(()),
         Err(Denied::Fault(fault)) => Err(fault),
         Err(_) => Err(Fault::message("somebody waits for this session already")),
@@ -203,14 +203,14 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     pack::packed(call, 2, |call, payload| {
         let to = receiver(call)?;
         // Who cannot wait is told that the receiver is busy.
-        let wait = service(call)?.library.wait_when_full && can_wait(call);
-        let service = service(call)?;
-        let ticket = match wait {
-            true => service.library.next_session(),
-            false => 0,
+        let way = match service(call)?.library.wait_when_full {
+            true => way(call),
+            false => None,
         };
+        let service = service(call)?;
+        let ticket = way.as_ref().map_or(0, |_| service.library.next_session());
         let message = Message { from: service.id, to, session: 0, kind: kind::REQUEST, payload };
-        match service.deliver_or_queue(message, ticket, wait) {
+        match service.deliver_or_queue(message, ticket, way.is_some()) {
             Posted::Done => Ok(Next::returns(Sent::Yes(true))),
             Posted::Missing => {
                 let text = refusal(to, Posted::Missing);
@@ -219,8 +219,9 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
             Posted::Full => refused(call, to, Posted::Full),
             Posted::Queued => {
                 call.drop_to(1);
-                let tasks = library_tasks(call, "send")?;
-                begin_wait(call, &tasks, ticket, Reason::Other)?;
+                if let Some((tasks, way)) = way {
+                    begin_wait(call, &tasks, way, ticket, Reason::Other)?;
+                }
                 Ok(Next::yields(0, then(sent), 0))
             }
         }
@@ -286,9 +287,9 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
         false => Reason::Call(service_id(call, 2)?),
     };
     let tasks = library_tasks(call, "await")?;
-    match tasks.can_wait(call) {
-        true => wait(call, &tasks, session, reason),
-        false => tasks.refuse(call, "await"),
+    match tasks.way(call) {
+        Some(way) => wait(call, &tasks, way, session, reason),
+        None => tasks.refuse(call, "await"),
     }
 }
 
@@ -320,13 +321,13 @@ fn new_session(call: &mut Call<'_>) -> Result<i64, Fault> {
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let ticks = ticks(call, 1)?;
     let tasks = library_tasks(call, "sleep")?;
-    if !tasks.can_wait(call) {
+    let Some(way) = tasks.way(call) else {
         return tasks.refuse(call, "sleep");
-    }
+    };
     let service = service(call)?;
     let session = service.library.next_session();
     let timer = service.set_timer(session, ticks);
-    wait(call, &tasks, session, timer.map_or(Reason::Other, Reason::Timer))
+    wait(call, &tasks, way, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
 /// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.

@@ -65,6 +65,7 @@ fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
 }
 
 /// A batch begins.
+#[inline]
 fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
     call.drop_to(0);
     let service = service(call)?;
@@ -162,6 +163,7 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 }
 
 /// No more messages now: I/O is looked after if more are there.
+#[inline]
 fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     if service.library.polls && !service.batch.is_empty() {
@@ -181,6 +183,7 @@ fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 }
 
 /// The batch has ended.
+#[inline]
 fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     let service = match !service.library.ended && has_nothing_left(service, tasks) {
@@ -274,7 +277,7 @@ fn request(call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, owner
     if user {
         let handler = call.get(handlers, 1)?;
         if !call.is_none(handler) {
-            return start(call, tasks, count, tag, owner);
+            return start(call, tasks, count, handler, tag, owner);
         }
         if call.has_metafield(handlers, c"__index")? {
             call.drop_to(handlers);
@@ -298,7 +301,7 @@ fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     call.drop_to(outcome.first);
     match call.is_none(outcome.first) {
         true => fallback(call, &tasks, count, true, tag, outcome.kept),
-        false => start(call, &tasks, count, tag, outcome.kept),
+        false => start(call, &tasks, count, outcome.first, tag, outcome.kept),
     }
 }
 
@@ -310,7 +313,8 @@ fn fallback(
 ) -> Result<Turn, Fault> {
     call.drop_to(count);
     if (!user || call.string(1) == Some(b"tasks")) && push_system_call(call)? {
-        return start(call, tasks, count, tag, owner);
+        let handler = call.count();
+        return start(call, tasks, count, handler, tag, owner);
     }
     // The service has no handler of that name: the caller gets an error, or the log.
     call.push(HOOK)?;
@@ -324,10 +328,11 @@ fn fallback(
     Turn::next(Next::call(count + 3, then(called), owner))
 }
 
-/// Starts the task of a request, of which there are `count` values; its handler lies on top.
+/// Starts the task of a request, of which there are `count` values; its handler lies on top, at `handler`.
 #[inline]
-fn start(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, tag: Tag, owner: u32) -> Result<Turn, Fault> {
-    let handler = call.count();
+fn start(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, handler: i32, tag: Tag, owner: u32,
+) -> Result<Turn, Fault> {
     let id = tasks.acquire(call)?;
     let Some((service, stack)) = call.data_and_stack::<Service>() else {
         return Err(Fault::message("the service is gone"));

@@ -180,6 +180,9 @@ impl Fixture {
 
     /// Reads a message as `Service::receive` does. False when there is none.
     pub(crate) fn receive(&self, body: &mut Body) -> bool {
+        if body.batch.is_empty() && !self.mailbox.has_arrived() {
+            return false;
+        }
         if body.batch.is_empty() && self.mailbox.refill(&mut body.batch) == 0 {
             // One may have been refused while the last of the batch was read.
             self.notify_if_refused();
@@ -204,10 +207,11 @@ impl Fixture {
             }
         }
         let (unread, read) = (body.batch.len(), body.read.len());
-        match self.mailbox.end(body, unread, Affinity::Any) {
-            Some(_) => self.schedule(),
-            // As above: the slice may have ended before it found nothing.
-            None => self.notify_if_refused(),
+        let next = self.mailbox.end(body, unread, Affinity::Any);
+        // As above: the slice may have ended before it found nothing.
+        self.notify_if_refused();
+        if next.is_some() {
+            self.schedule();
         }
         read
     }
