@@ -1,4 +1,4 @@
-//! A switch for tests, in builds with the feature `panics` only: the n-th step or raw function from now on panics. `make
+//! A switch for tests, in builds with the feature `panics` only: the n-th step from now on panics. `make
 //! panics` puts a panic into each function that the library binds, in both hosts.
 
 use super::{Call, Fault, Function, Many, Module};
