@@ -34,22 +34,39 @@ impl Doubts {
         if self.owners.is_empty() {
             return None;
         }
-        let mut list = emptied(std::mem::take(&mut self.memory));
-        let asked = PollFlags::IN | PollFlags::OUT | PEER_CLOSED;
-        let owners = self.owners.iter();
-        list.extend(owners.map(|owner| PollFd::from_borrowed_fd(owner.as_fd(), asked)));
-        let found = loop {
-            match poll(&mut list, Some(&Timespec::default())) {
-                Err(Errno::INTR) => {}
-                found => break found,
+        self.answers.clear();
+        let found = match &self.owners[..] {
+            [only] => {
+                let mut list = [question(&**only)];
+                let found = ask(&mut list);
+                self.answers.push(bits_of(list[0].revents()));
+                found
+            }
+            owners => {
+                let mut list = emptied(std::mem::take(&mut self.memory));
+                list.extend(owners.iter().map(|owner| question(&**owner)));
+                let found = ask(&mut list);
+                self.answers.extend(list.iter().map(|entry| bits_of(entry.revents())));
+                self.memory = emptied(list);
+                found
             }
         };
-        self.answers.clear();
-        let answers = list.iter().map(|entry| bits_of(entry.revents()));
-        self.answers.extend(answers);
-        self.memory = emptied(list);
         self.owners.clear();
         found.is_ok().then(|| self.answers.drain(..))
+    }
+}
+
+fn question(owner: &dyn AsFd) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(owner.as_fd(), PollFlags::IN | PollFlags::OUT | PEER_CLOSED)
+}
+
+/// Has the system answer at once.
+fn ask(list: &mut [PollFd<'_>]) -> rustix::io::Result<usize> {
+    loop {
+        match poll(list, Some(&Timespec::default())) {
+            Err(Errno::INTR) => {}
+            found => return found,
+        }
     }
 }
 
@@ -59,26 +76,15 @@ fn emptied<'new>(mut list: Vec<PollFd<'_>>) -> Vec<PollFd<'new>> {
     list.into_iter().map(|_| unreachable!()).collect()
 }
 
+#[inline]
 fn bits_of(answer: PollFlags) -> Option<u8> {
-    if answer == PollFlags::IN {
-        return Some(READ);
-    }
-    if answer.contains(PollFlags::NVAL) {
-        return None;
-    }
-    let mut bits = 0;
-    for (theirs, ours) in [
-        (PollFlags::IN, READ),
-        (PollFlags::OUT, WRITE),
-        (PollFlags::HUP, READ | WRITE | CLOSED | HANG_UP),
-        (PollFlags::ERR, READ | WRITE | ERROR),
-        (PEER_CLOSED, READ | CLOSED),
-    ] {
-        if answer.intersects(theirs) {
-            bits |= ours;
-        }
-    }
-    Some(bits)
+    let told = |theirs, ours| if answer.intersects(theirs) { ours } else { 0 };
+    let bits = told(PollFlags::IN, READ)
+        | told(PollFlags::OUT, WRITE)
+        | told(PollFlags::HUP, READ | WRITE | CLOSED | HANG_UP)
+        | told(PollFlags::ERR, READ | WRITE | ERROR)
+        | told(PEER_CLOSED, READ | CLOSED);
+    (!answer.contains(PollFlags::NVAL)).then_some(bits)
 }
 
 #[cfg(test)]

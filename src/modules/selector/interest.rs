@@ -91,7 +91,6 @@ fn mask(call: &Call<'_>) -> Result<u8, Fault> {
 /// registered already.
 pub(super) fn add_level<const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
-    mask(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
         let asked = mask(call)?;
         add(call, descriptor, asked, Mode::Level, REPLACES)
