@@ -24,7 +24,7 @@
 //!
 //! ```toml
 //! [dependencies]
-//! lio = { version = "0.1", default-features = false, features = ["lua54"] }
+//! lio = { path = "lio", default-features = false, features = ["lua54"] }
 //! mlua = { version = "0.12", features = ["lua54", "vendored"] }
 //! ```
 //!

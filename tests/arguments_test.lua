@@ -317,6 +317,21 @@ for name in ([[
   DRIVERS[name] = true
 end
 
+-- Each error that was raised leaked 56 bytes.
+t.test("errors take no memory", function()
+  local function resident()
+    local status <close> = assert(io.open "/proc/self/status")
+    return tonumber(status:read "a":match "VmRSS:%s*(%d+)")
+  end
+  local function raise(count)
+    for _ = 1, count do pcall(json.decode) end
+    collectgarbage()
+    return resident()
+  end
+  local before = raise(1000)
+  t.ok(raise(500000) - before < 8192, "KiB resident")
+end, { resident = true })
+
 t.test("no public function is left out", function()
   local missing = {}
   local SAME <const> = { ["http.head"] = "http.get", ["http.put"] = "http.post", ["http.patch"] = "http.post",

@@ -125,17 +125,31 @@ fn a_handler_that_takes_too_much_memory_fails_alone() {
           local text = ("x"):rep(1 << 20)
           return select(2, pcall(json.encode, { text, text, text, text, text, text, text, text, text }))
         end)
-        app:get("/much", function() return ("x"):rep(1 << 24) end)"#;
+        app:get("/much", function() return ("x"):rep(1 << 24) end)
+        app:use("/inner", function(req, res, next) next() res:header("x-error", tostring(res.error)) end)
+        app:get("/inner", function() return ("x"):rep(1 << 24) end)"#;
     let (url, server) = serve(limit, routes);
     for _ in 0..20 {
         assert_eq!(get(&url, "/caught").1, "not enough memory");
         assert_eq!(get(&url, "/json").1, "not enough memory");
-        // There may be no memory for an answer.
-        ask(&url, "/much");
+        // No single block of that size can be had, while there is memory for an answer.
+        assert_eq!(get(&url, "/much"), ("500".into(), "Internal Server Error\n".into()));
+        assert_eq!(get(&url, "/inner"), ("500".into(), "Internal Server Error\n".into()));
         assert_eq!(get(&url, "/"), ("200".into(), "fine".into()));
     }
     get(&url, "/stop");
     server.join().expect("the VM is closed");
+}
+
+#[test]
+fn what_the_loop_runs_raises_for_want_of_memory_too() {
+    let _turn = alone();
+    let lua = Lua::new();
+    lio::install(&lua).expect("installed");
+    lua.set_memory_limit(lua.used_memory() + (8 << 20)).expect("a limit");
+    let run = "return pcall(require 'lio.loop'.run, function() return ('x'):rep(1 << 24) end)";
+    let (ok, message): (bool, String) = lua.load(run).eval().expect("two values");
+    assert_eq!((ok, message.as_str()), (false, "not enough memory"));
 }
 
 #[test]

@@ -41,6 +41,36 @@ kit.both("an answer for which the caller has no memory raises in the caller", {
   out = function(out) t.eq(said(out), { "false\tnot enough memory", "false\tnot enough memory" }) end,
 })
 
+-- An emergency collection woke the collector, which was at rest until the end of the call.
+kit.both("no finalizer runs in the middle of a native call, at a memory limit either", {
+  main = [[
+    if _VERSION == "Lua 5.4" then
+      collectgarbage("incremental", 1, 400, 40)
+    else
+      collectgarbage("param", "pause", 0)
+    end
+    local early = 0
+    local function arm()
+      setmetatable({}, { __gc = function()
+        for level = 3, 8 do
+          local info = debug.getinfo(level, "f")
+          if info and info.func == ltask.mem_count then early = early + 1 end
+        end
+        arm()
+      end })
+    end
+    for spare = 8, 2000, 8 do
+      arm()
+      local used = ltask.mem_count({}).memory
+      ltask.mem_limit(used + spare)
+      pcall(ltask.mem_count)
+      ltask.mem_limit(0)
+    end
+    say(early)
+  ]],
+  out = { "0" },
+})
+
 -- A service that has all but reached its limit.
 local limited <const> = [[
   local S = {}
@@ -295,6 +325,24 @@ kit.both("the log goes on after the logger's mailbox was full", {
     say "the end"
   ]],
   out = { "while it is full", "later", "the end" },
+})
+
+-- In Lua 5.5 the text closed the coroutine that made it, and the service broke with a panic.
+kit.both("an error whose text closes the coroutine that makes it ends the service as any other", {
+  services = {
+    failing = [[
+      kept = setmetatable({}, { __gc = function() say "finalized" end })
+      coroutine.yield()
+      error(setmetatable({}, { __tostring = function() coroutine.close(coroutine.running()) end }))
+    ]],
+  },
+  root = [[
+    local failing = raw.spawn "failing"
+    raw.post(failing, 0, 1, "go")
+    raw.bury(failing)
+  ]],
+  err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",
+  out = { "finalized" },
 })
 
 t.finish()

@@ -219,6 +219,8 @@ end, { seconds = 60 })
 k.test("misuse raises", function()
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   t.raises("bad argument #2 to 'serve'", net.serve, l)
+  l:close()
+  t.raises("^[^\n]*net_serve_test.lua:%d+: net.serve: the listener is closed$", function() net.serve(l, print) end)
 end)
 
 t.test("a stop serves the clients that wait in the system's queues already", function()

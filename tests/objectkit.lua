@@ -142,17 +142,56 @@ M.makers = {
 
 -- Kinds whose objects Lua never gets: what a VM keeps for itself.
 M.internal = {
+  ["lio.probe"] = true,
   ["lio.store"] = true,
   ["lio.task.core"] = true,
 }
 
+-- What a call is tried with; `self` stands for the object, `far` for one of another kind.
+local ARGUMENTS <const> = {
+  {},
+  { 1 },
+  { 3, "text" },
+  { "line" },
+  { "text", "a", "b", "c" },
+  { 12345.5, 67.5 },
+  { 200, "text/plain", "body", { "A", "1", "B", 2 } },
+  { "GET", "/x/:y", { 1, 2 } },
+  { "self", 1, "self" },
+  { {}, {}, {} },
+  { function() return 1 end, function() return 2 end },
+}
+
+-- Calls that would block the thread, or end the process, and what is asked of them instead.
+local ONLY <const> = {
+  wait = { { 0 } },
+  _select_wait = { { 0 } },
+  _epoll_wait = { { 0 } },
+  link = { {}, { {} }, { "/dev/null/no folder" } },
+  bind = { {}, { {} }, { "/dev/null/no folder" } },
+  _bind_over = { {}, { {} }, { "/dev/null/no folder" } },
+  recvfrom = { { 10 } },
+  detach = {},
+}
+
+-- The lists of arguments that the method `name` of `object` is tried with.
+function M.arguments(name, object)
+  local list = {}
+  for i, one in ipairs(ONLY[name] or ARGUMENTS) do
+    local copy = { n = #one }
+    for j, value in ipairs(one) do copy[j] = value == "self" and object or value end
+    list[i] = copy
+  end
+  return list
+end
+
 -- The names of the kinds, as the sources declare them.
 function M.kinds()
   local names, sources = {}, t.quote(t.root .. "src")
-  local list = io.popen("grep -rhA1 --include=*.rs \"const NAME: &'static CStr\" " .. sources)
-  local text = list:read "a":gsub("%s*\n%s*", " ")
+  local list = io.popen("grep -rh --include=*.rs \"const NAME: &'static str\" " .. sources)
+  local text = list:read "a"
   list:close()
-  for name in text:gmatch "CStr = c\"([^\"]+)\"" do
+  for name in text:gmatch "str = \"([^\"]+)\"" do
     -- Those of the core's own tests have other names.
     if name:find "^lio" or name:find "^ltask" then names[#names + 1] = name end
   end

@@ -7,42 +7,7 @@ local t = require "tests.kit"
 local k = require "tests.reentrykit"
 local objects = require "tests.objectkit"
 
--- What a call is tried with; `self` stands for the object, `far` for one of another kind.
-local ARGUMENTS <const> = {
-  {},
-  { 1 },
-  { 3, "text" },
-  { "line" },
-  { "text", "a", "b", "c" },
-  { 12345.5, 67.5 },
-  { 200, "text/plain", "body", { "A", "1", "B", 2 } },
-  { "GET", "/x/:y", { 1, 2 } },
-  { "self", 1, "self" },
-  { {}, {}, {} },
-  { function() return 1 end, function() return 2 end },
-}
-
--- Calls that would block the thread, or end the process, and what is asked of them instead.
-local ONLY <const> = {
-  wait = { { 0 } },
-  _select_wait = { { 0 } },
-  _epoll_wait = { { 0 } },
-  link = { {}, { {} }, { "/dev/null/no folder" } },
-  bind = { {}, { {} }, { "/dev/null/no folder" } },
-  _bind_over = { {}, { {} }, { "/dev/null/no folder" } },
-  recvfrom = { { 10 } },
-  detach = {},
-}
-
-local function arguments(name, object)
-  local list = {}
-  for i, one in ipairs(ONLY[name] or ARGUMENTS) do
-    local copy = { n = #one }
-    for j, value in ipairs(one) do copy[j] = value == "self" and object or value end
-    list[i] = copy
-  end
-  return list
-end
+local arguments <const> = objects.arguments
 
 -- Calls `f` while `final` runs as a finalizer at each allocation inside. Returns how often it has.
 local function under_pressure(final, f, ...)

@@ -384,13 +384,13 @@ function M.run(f, ...)
   end
   task.fork(function(...)
     state.results = table.pack(xpcall(f, function(message)
-      state.failed = true
       if type(message) == "string" then
         message = debug.traceback(message, 2)
       end
       return message
     end, ...))
-    if state.failed then state.message = state.results[2] end
+    -- An error for want of memory comes without the message handler.
+    if not state.results[1] then state.failed, state.message = true, state.results[2] end
   end, ...)
   local ok, problem = pcall(attached and wait_in_service or drive, state)
   leave(state)

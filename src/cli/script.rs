@@ -5,8 +5,8 @@
 use super::report::report;
 use crate::lua::library::embedded;
 use crate::lua::{
-    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Next, Outcome, Pushing, Traceback, Vm, results,
-    then,
+    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Maybe, Next, Outcome, Pushing, Traceback, Vm,
+    results, then,
 };
 use crate::modules::PROGRAM;
 use std::collections::VecDeque;
@@ -51,10 +51,7 @@ pub(super) fn run(script: Script) -> ExitCode {
         report(message);
     }
     let is_done = done.is_ok() && !vm.failed;
-    match vm.close().is_ok() && is_done {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    if vm.close().is_ok() && is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The global `arg`: the script at 0, its arguments from 1, what stands before it at negative indices.
@@ -82,22 +79,15 @@ fn texts(arguments: &[CString]) -> Vec<Vec<u8>> {
     arguments.iter().map(bytes).collect()
 }
 
-results! {
-    enum Running {
-        Piece(Pushing<Many<Vec<u8>>>),
-        Done(()),
-    }
-}
-
 /// Runs the first of the pieces that are left.
-fn run_next(call: &mut Call<'_>) -> Result<Running, Fault> {
+fn run_next(call: &mut Call<'_>) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     call.drop_to(0);
     let script = call.data::<Script>();
     let Some((script, piece)) = script.and_then(|script| {
         let piece = script.pieces.pop_front()?;
         Some((script, piece))
     }) else {
-        return Ok(Running::Done(()));
+        return Ok(Maybe(None));
     };
     let first = match piece {
         Piece::Text(_) => script.arguments.len(),
@@ -115,11 +105,11 @@ fn run_next(call: &mut Call<'_>) -> Result<Running, Fault> {
     let handler = call.push(const { Function::new(add_traceback) })?;
     call.create(chunk)?;
     let run = Next::protected(arguments.len() as i32, 0, handler, then(ran), 0);
-    Ok(Running::Piece(run.pushing(Many(arguments))))
+    Ok(Maybe(Some(run.pushing(Many(arguments)))))
 }
 
 /// A piece has run, or raised an error with a traceback.
-fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Running, Fault> {
+fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u8>>>>, Fault> {
     if outcome.ok {
         return run_next(call);
     }
@@ -131,7 +121,7 @@ fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Running, Fault> {
     if let Some(script) = call.data::<Script>() {
         script.failed = true;
     }
-    Ok(Running::Done(()))
+    Ok(Maybe(None))
 }
 
 results! {

@@ -52,12 +52,6 @@ impl DateCache {
     }
 }
 
-impl Default for DateCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,5 +36,19 @@ pub(crate) mod pairs;
 pub(crate) mod range;
 pub(crate) mod uri;
 
+/// Which bytes something holds for.
+macro_rules! byte_table {
+    (|$byte:ident| $holds:expr) => {{
+        let (mut table, mut index) = ([false; 256], 0);
+        while index < 256 {
+            let $byte = index as u8;
+            table[index] = $holds;
+            index += 1;
+        }
+        table
+    }};
+}
+use byte_table;
+
 #[cfg(test)]
 mod tests;

@@ -97,9 +97,6 @@ pub(crate) struct Multipart {
 
 impl Multipart {
     /// A parser at the start of a body whose `Content-Type` is this.
-    ///
-    /// # Errors
-    /// As [`disposition::boundary`].
     pub(crate) fn new(content_type: &[u8], limits: Limits) -> Result<Self, Reject> {
         let boundary = disposition::boundary(content_type)?;
         let delimiter = [b"\r\n--", &boundary[..]].concat();
@@ -207,10 +204,7 @@ impl Multipart {
             }
             None => {
                 self.start = self.buffer.len() - self.held_back();
-                match self.start > start {
-                    true => Event::Data(start..self.start),
-                    false => Event::Hungry,
-                }
+                if self.start > start { Event::Data(start..self.start) } else { Event::Hungry }
             }
         }
     }

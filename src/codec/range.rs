@@ -14,17 +14,6 @@ pub(crate) struct Span {
     pub(crate) length: u64,
 }
 
-/// What a `Range` field asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Selection {
-    /// All of it: the field is to be ignored.
-    Whole,
-    /// So many of the spans.
-    Parts(usize),
-    /// Nothing that is there: 416.
-    Nothing,
-}
-
 /// One element of a range set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spec {
@@ -71,47 +60,34 @@ fn overlap(one: Span, other: Span) -> bool {
     one.first < other.first + other.length && other.first < one.first + one.length
 }
 
-/// Reads a `Range` field for a representation of `size` bytes; the spans go to `out`.
+/// Reads a `Range` field for a representation of `size` bytes: the parts that it asks for, none when nothing of these is
+/// there; `None` when the field is to be ignored.
 ///
 /// A unit but bytes, and what is malformed, counts as if it were not there (section 14.2); so do more
 /// than [`MOST`] ranges, ranges that overlap, and a suffix of nothing.
-pub(crate) fn select(field: &[u8], size: u64, out: &mut [Span; MOST]) -> Selection {
-    let Some(equals) = memchr::memchr(b'=', field) else {
-        return Selection::Whole;
-    };
+pub(crate) fn select(field: &[u8], size: u64) -> Option<Vec<Span>> {
+    let equals = memchr::memchr(b'=', field)?;
     if !field[..equals].eq_ignore_ascii_case(b"bytes") {
-        return Selection::Whole;
+        return None;
     }
-    let (mut asked, mut used) = (0, 0);
+    let (mut asked, mut found) = (0, Vec::new());
     for text in field[equals + 1..].split(|&byte| byte == b',') {
         let text = text.trim_ascii();
         if text.is_empty() {
             continue;
         }
-        let Some(spec) = spec(text) else {
-            return Selection::Whole;
-        };
+        let spec = spec(text)?;
         asked += 1;
         if asked > MOST || matches!(spec, Spec::Last(1..)) && size == 0 {
-            return Selection::Whole;
+            return None;
         }
         let Some(span) = span(spec, size) else {
             continue;
         };
-        if out[..used].iter().any(|&other| overlap(span, other)) {
-            return Selection::Whole;
+        if found.iter().any(|&other| overlap(span, other)) {
+            return None;
         }
-        out[used] = span;
-        used += 1;
+        found.push(span);
     }
-    match (asked, used) {
-        (0, _) => Selection::Whole,
-        (_, 0) => Selection::Nothing,
-        _ => Selection::Parts(used),
-    }
-}
-
-/// Spans for [`select`] to fill.
-pub(crate) const fn spans() -> [Span; MOST] {
-    [Span { first: 0, length: 0 }; MOST]
+    (asked > 0).then_some(found)
 }

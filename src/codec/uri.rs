@@ -11,14 +11,8 @@ pub(crate) struct BadEscape;
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The value of a hexadecimal digit.
-#[inline]
 fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 /// The byte that the escape at the start of `bytes` stands for.
@@ -34,16 +28,11 @@ fn escaped(bytes: &[u8]) -> Result<u8, BadEscape> {
 }
 
 /// The first place of `byte`. Most of what requests consist of is shorter than a look with vectors is worth.
-#[inline]
 pub(crate) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
-    match bytes.len() < 24 {
-        true => bytes.iter().position(|other| *other == byte),
-        false => memchr::memchr(byte, bytes),
-    }
+    if bytes.len() < 24 { bytes.iter().position(|other| *other == byte) } else { memchr::memchr(byte, bytes) }
 }
 
 /// Unreserved characters mean the same escaped or not (RFC 3986 section 2.3).
-#[inline]
 const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
@@ -55,12 +44,8 @@ fn push_escape(byte: u8, out: &mut Vec<u8>) {
 }
 
 /// Whether [`percent_decode`] would give anything but a copy.
-#[inline]
 pub(crate) fn needs_decode(bytes: &[u8], plus_is_space: bool) -> bool {
-    match plus_is_space {
-        true => memchr::memchr2(b'%', b'+', bytes).is_some(),
-        false => memchr::memchr(b'%', bytes).is_some(),
-    }
+    if plus_is_space { memchr::memchr2(b'%', b'+', bytes).is_some() } else { memchr::memchr(b'%', bytes).is_some() }
 }
 
 /// Appends `bytes` to `out` with each `%xx` replaced by the byte it stands for; and each `+` by a
@@ -94,10 +79,7 @@ pub(crate) fn percent_decode(bytes: &[u8], plus_is_space: bool, out: &mut Vec<u8
 pub(crate) fn percent_encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len());
     for &byte in bytes {
-        match is_unreserved(byte) {
-            true => out.push(byte),
-            false => push_escape(byte, out),
-        }
+        if is_unreserved(byte) { out.push(byte) } else { push_escape(byte, out) }
     }
 }
 
@@ -112,7 +94,6 @@ pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&
 
 /// Whether [`normalize_path`] would give a copy of a raw path that the head parser let through:
 /// it has no escapes and no bytes beyond ASCII.
-#[inline]
 pub(crate) fn path_is_plain(raw: &[u8]) -> bool {
     raw.is_ascii() && find_byte(b'%', raw).is_none()
 }
@@ -147,9 +128,10 @@ pub(crate) fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), BadEsc
             continue;
         }
         let byte = escaped(rest)?;
-        match is_unreserved(byte) {
-            true => out.push(byte),
-            false => push_escape(byte, out),
+        if is_unreserved(byte) {
+            out.push(byte)
+        } else {
+            push_escape(byte, out)
         }
         rest = &rest[3..];
     }

@@ -51,7 +51,6 @@ pub(crate) struct Source {
 impl Deref for Source {
     type Target = socket2::Socket;
 
-    #[inline]
     fn deref(&self) -> &socket2::Socket {
         &self.held
     }
@@ -130,10 +129,7 @@ impl Source {
 
     /// A stream gave less than was asked for: it is empty, unless its end is known to follow.
     pub(crate) fn read_short(&self) {
-        self.each_ready(|known| match known.is_over() {
-            true => known.ready.get(),
-            false => known.ready.get() & !READ,
-        });
+        self.each_ready(|known| if known.is_over() { known.ready.get() } else { known.ready.get() & !READ });
     }
 
     /// A write met `EWOULDBLOCK` or was taken in part: no room until the system says so again.

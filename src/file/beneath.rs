@@ -35,10 +35,7 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
     let leaves = path.first() == Some(&b'/')
         || memchr::memchr2(0, b'\\', path).is_some()
         || path.split(|&byte| byte == b'/').any(|part| part == b"..");
-    match leaves {
-        true => Err(Refusal::Outside),
-        false => Ok(()),
-    }
+    if leaves { Err(Refusal::OUTSIDE) } else { Ok(()) }
 }
 
 /// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself.

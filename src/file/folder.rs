@@ -27,6 +27,8 @@ pub(crate) struct Folder {
     checked: Instant,
 }
 
+const CLOSED: Refusal = Refusal::Word("the folder is closed", "closed");
+
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, INSPECT | OFlags::DIRECTORY, Mode::empty())
 }
@@ -35,7 +37,7 @@ impl Folder {
     /// Opens a folder; a relative path counts from where the process is now.
     pub(crate) fn open(path: &[u8]) -> Result<Folder, Refusal> {
         if path.contains(&0) {
-            return Err(Refusal::HasNul);
+            return Err(Refusal::HAS_NUL);
         }
         let path = std::path::absolute(OsStr::from_bytes(path)).map_err(Refusal::System)?;
         let root = Some(open_root(&path)?);
@@ -79,7 +81,7 @@ impl Folder {
         if self.checked.elapsed() >= TRUSTED {
             self.follow_path()?;
         }
-        let root = self.root.as_ref().ok_or(Refusal::Closed)?;
+        let root = self.root.as_ref().ok_or(CLOSED)?;
         Ok(beneath::open(root.as_fd(), &self.path, path, aim)?)
     }
 
@@ -95,7 +97,7 @@ impl Folder {
         if self.checked.elapsed() >= TRUSTED {
             self.follow_path()?;
         }
-        let root = self.root.as_ref().ok_or(Refusal::Closed)?;
+        let root = self.root.as_ref().ok_or(CLOSED)?;
         Ok(Facts::from_status(&fs::statat(root, path, AtFlags::empty())?))
     }
 

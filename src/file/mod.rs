@@ -101,27 +101,28 @@ impl Facts {
 /// Why a file was not opened, or cannot be used.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// A fifo, socket or device.
-    NotAFile,
-    /// A path that no file can have.
-    HasNul,
-    NameTooLong,
-    TooManyLinks,
-    /// The path leaves the folder that it has to stay in.
-    Outside,
-    /// The folder is closed.
-    Closed,
+    /// What is wrong, and a short word for programs.
+    Word(&'static str, &'static str),
     System(io::Error),
+}
+
+impl Refusal {
+    /// A fifo, socket or device.
+    pub(crate) const NOT_A_FILE: Refusal = Refusal::Word("not a regular file", "not a file");
+    /// A path that no file can have.
+    const HAS_NUL: Refusal = Refusal::Word("the path has a NUL", "not found");
+    /// The path leaves the folder that it has to stay in.
+    const OUTSIDE: Refusal = Refusal::Word("the path leaves the folder", "outside");
 }
 
 impl From<Errno> for Refusal {
     fn from(error: Errno) -> Refusal {
         match error {
             // A socket, or a device without a driver.
-            Errno::NXIO | Errno::NODEV => Refusal::NotAFile,
-            Errno::NAMETOOLONG => Refusal::NameTooLong,
-            Errno::LOOP => Refusal::TooManyLinks,
-            Errno::XDEV => Refusal::Outside,
+            Errno::NXIO | Errno::NODEV => Refusal::NOT_A_FILE,
+            Errno::NAMETOOLONG => Refusal::Word("the name is too long", "not found"),
+            Errno::LOOP => Refusal::Word("too many links", "not found"),
+            Errno::XDEV => Refusal::OUTSIDE,
             _ => Refusal::System(error.into()),
         }
     }
@@ -140,7 +141,7 @@ impl OpenFile {
     /// Whatever is no regular file or directory is refused.
     pub(crate) fn open(path: &[u8]) -> Result<OpenFile, Refusal> {
         if path.contains(&0) {
-            return Err(Refusal::HasNul);
+            return Err(Refusal::HAS_NUL);
         }
         let opened = system::retry_on_intr(|| fs::open(path, QUIET, Mode::empty()));
         Self::adopt(opened?)
@@ -151,7 +152,7 @@ impl OpenFile {
         let facts = Facts::from_status(&fs::fstat(&file)?);
         match facts.kind {
             Kind::File | Kind::Directory => Ok(OpenFile { file: Some(Rc::new(file)), facts }),
-            _ => Err(Refusal::NotAFile),
+            _ => Err(Refusal::NOT_A_FILE),
         }
     }
 

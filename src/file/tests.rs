@@ -51,10 +51,7 @@ impl Drop for Site {
 /// A refusal in one word, as programs see it.
 fn code(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::NotAFile => "not a file",
-        Refusal::HasNul | Refusal::NameTooLong | Refusal::TooManyLinks => "not found",
-        Refusal::Outside => "outside",
-        Refusal::Closed => "closed",
+        Refusal::Word(_, code) => code,
         Refusal::System(error) => match error.kind() {
             std::io::ErrorKind::NotFound => "not found",
             std::io::ErrorKind::NotADirectory => "ENOTDIR",

@@ -48,6 +48,7 @@ impl Vm<Service> {
 
     /// Runs one slice. `step` is what the main function is resumed with, if anything. A panic does not leave it:
     /// the service has failed then.
+    #[inline(always)]
     pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
         self.slice_affinity = self.affinity;
         // Nothing is being unpacked any more.
@@ -101,7 +102,7 @@ impl Vm<Service> {
     pub(crate) fn end(mut self) {
         self.dead = true;
         if !self.is_broken()
-            && let Err(message) = self.run_on_base(CLOSE_COROUTINES)
+            && let Err(message) = self.run_last(CLOSE_COROUTINES)
         {
             // A finalizer of a foreign native module may panic as well.
             match self.is_broken() {

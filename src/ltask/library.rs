@@ -125,6 +125,9 @@ impl Library {
     pub(crate) fn set_name(&mut self, task: TaskId, text: &[u8]) {
         let task = task as usize;
         if self.names.len() <= task {
+            if self.names.is_empty() {
+                self.names.reserve_exact(task + 1);
+            }
             self.names.resize(task + 1, Name::default());
         }
         self.names[task] = Name::new(text);

@@ -49,7 +49,7 @@ impl Prestart {
         if outcome != Outcome::Yielded {
             return Err(format!("preinit: the main function of {label} has ended already"));
         }
-        service.id = id;
+        service.become_service(id);
         service.statistics.set_label(label);
         // The VM may have taken what its descriptor was readable for at first.
         if let Some(event) = &service.event {

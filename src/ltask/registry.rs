@@ -11,6 +11,7 @@ use super::message::{Message, ServiceId};
 use super::statistics::Statistics;
 use super::sync::lock;
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// One place. `B` is the body of a service.
@@ -26,7 +27,21 @@ impl<B> Registered<B> {
     }
 }
 
-type Chunk<B> = Box<[Registered<B>; CHUNK]>;
+type Chunk<B> = Arc<[Registered<B>; CHUNK]>;
+
+/// A place that is kept, so that it need not be looked up.
+pub(crate) struct Seat<B> {
+    chunk: Chunk<B>,
+    place: usize,
+}
+
+impl<B> Deref for Seat<B> {
+    type Target = Registered<B>;
+    #[inline]
+    fn deref(&self) -> &Registered<B> {
+        &self.chunk[self.place % CHUNK]
+    }
+}
 
 const CHUNK: usize = 64;
 /// So many freed places rest before the first of them is used again.
@@ -45,6 +60,8 @@ struct Places {
 /// All places.
 pub(crate) struct Registry<B> {
     chunks: Box<[OnceLock<Chunk<B>>]>,
+    /// The number of places, a power of two, less one.
+    mask: u32,
     /// Bits of a number that are its place.
     bits: u32,
     most: usize,
@@ -59,6 +76,7 @@ impl<B> Registry<B> {
         let places = (most + 1 + REST).next_power_of_two().max(CHUNK);
         Registry {
             chunks: (0..places / CHUNK).map(|_| OnceLock::new()).collect(),
+            mask: places as u32 - 1,
             bits: places.trailing_zeros(),
             most,
             queue,
@@ -68,8 +86,7 @@ impl<B> Registry<B> {
 
     #[inline]
     fn place(&self, id: ServiceId) -> usize {
-        // The number of places is a power of two.
-        id as usize & (self.chunks.len() * CHUNK - 1)
+        (id & self.mask) as usize
     }
 
     /// The place of `id`, if it was ever used. Its mailbox knows whether `id` is there.
@@ -80,11 +97,18 @@ impl<B> Registry<B> {
         Some(&chunk[place % CHUNK])
     }
 
+    /// The place of `id`, to be kept.
+    pub(crate) fn seat(&self, id: ServiceId) -> Option<Seat<B>> {
+        let place = self.place(id);
+        let chunk = self.chunks[place / CHUNK].get()?.clone();
+        Some(Seat { chunk, place })
+    }
+
     fn make(&self, id: ServiceId) -> &Registered<B> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get_or_init(|| {
             let fresh = |_| Registered { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
-            Box::new(std::array::from_fn(fresh))
+            Arc::new(std::array::from_fn(fresh))
         });
         &chunk[place % CHUNK]
     }

@@ -6,6 +6,7 @@ use super::event::Event;
 use super::library::{Library, Waiting};
 use super::mailbox::{Affinity, Refusal};
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
+use super::registry::Seat;
 use super::statistics::Statistics;
 use super::system;
 use super::unanswered::Unanswered;
@@ -49,6 +50,8 @@ pub(crate) const OVERLOAD: usize = 1024;
 /// See the file's head.
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
+    /// Its place in the registry, once it is a service.
+    seat: Option<Seat<Body>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
     /// Received and not yet read.
@@ -86,6 +89,7 @@ impl Service {
     pub(crate) fn new(system: Arc<System>, id: ServiceId, statistics: Arc<Statistics>) -> Service {
         Service {
             id,
+            seat: system.registry.seat(id),
             system,
             statistics,
             batch: VecDeque::new(),
@@ -106,16 +110,22 @@ impl Service {
         }
     }
 
+    /// The VM is this service from now on.
+    pub(crate) fn become_service(&mut self, id: ServiceId) {
+        self.id = id;
+        self.seat = self.system.registry.seat(id);
+    }
+
     /// The system it belongs to.
     pub(crate) fn system(&self) -> &Arc<System> {
         &self.system
     }
 
     /// Reads a message: from the batch, or what has arrived since it was taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
-            if self.batch.is_empty() && !self.find_more() {
+            if self.batch.is_empty() && !(self.may_find_more() && self.find_more()) {
                 return None;
             }
             let message = self.batch.pop_front()?;
@@ -126,36 +136,39 @@ impl Service {
     }
 
     /// Enters that a message was read. → whether a service library sees it
-    #[inline]
+    #[inline(always)]
     fn has_read(&mut self, message: &Message) -> bool {
-        if let Some(slot) = self.system.registry.get(self.id)
-            && slot.mailbox.read(message.is_bounded())
+        if let Some(seat) = &self.seat
+            && seat.mailbox.read(message.is_bounded())
         {
             self.system.notify_room(self.id);
         }
         match message.kind {
-            kind::ROOM => {
-                self.flush_sending();
-                self.flush_outbox(message.from);
-                return self.library.has_ready();
-            }
-            _ if message.is_external() => self.system.external_taken(),
+            kind::ROOM => return self.has_room_at(message.from),
             _ if message.wants_answer() => self.unanswered.add(message.from, message.session),
+            _ if message.is_external() => self.system.external_taken(),
             _ => {}
         }
         true
     }
 
-    /// Takes what has arrived; whether there is something to read now. On a worker the lock is only taken when there most
-    /// likely is: the end of the slice takes it again.
+    /// A mailbox that was full has room. → whether tasks go on with that
+    #[cold]
+    fn has_room_at(&mut self, to: ServiceId) -> bool {
+        self.flush_sending();
+        self.flush_outbox(to);
+        self.library.has_ready()
+    }
+
+    /// Whether there is a reason to ask for more: on a worker that takes a lock, and the end of the slice takes it again.
+    #[inline(always)]
+    fn may_find_more(&self) -> bool {
+        let has_arrived = self.seat.as_ref().is_some_and(|seat| seat.mailbox.has_arrived());
+        has_arrived || self.event.is_some() || self.overload != 0
+    }
+
+    /// Takes what has arrived; whether there is something to read now.
     fn find_more(&mut self) -> bool {
-        let Some(slot) = self.system.registry.get(self.id) else {
-            return false;
-        };
-        if self.event.is_none() && !slot.mailbox.has_arrived() {
-            self.check_level();
-            return false;
-        }
         let has_more = self.refill();
         if !has_more {
             self.system.notify_if_refused(self.id);
@@ -220,10 +233,10 @@ impl Service {
 
     /// Takes what has arrived; whether there is something to read now.
     pub(crate) fn refill(&mut self) -> bool {
-        let Some(slot) = self.system.registry.get(self.id) else {
+        let Some(seat) = &self.seat else {
             return false;
         };
-        let unread = slot.mailbox.refill(&mut self.batch);
+        let unread = seat.mailbox.refill(&mut self.batch);
         self.check_level();
         unread > 0
     }

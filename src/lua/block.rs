@@ -102,13 +102,3 @@ impl State {
         Some((value, slice_from_raw_parts(bytes, size - size_of::<Slot<T>>())))
     }
 }
-
-/// A value that was once found by [`State::find`], unless it has been dropped since.
-///
-/// # Safety
-/// Its userdata has not been collected; nothing of Lua's is called while the reference is in use, and there is no other.
-pub(super) unsafe fn living<'a, T: 'static>(value: *mut T) -> Option<&'a mut T> {
-    let slot: *mut Slot<T> = value.wrapping_byte_sub(offset_of!(Slot<T>, value)).cast();
-    // SAFETY: the block still exists, and dropping its value has set the key to null.
-    unsafe { (!(*slot).key.is_null()).then(|| (*slot).value.assume_init_mut()) }
-}

@@ -1,15 +1,15 @@
 //! Tables of functions that have an upvalue in common.
 
-use super::function::Function;
+use super::function::{Function, FunctionTable};
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::returns::sealed::Sealed;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 /// A table that gets functions with the value at an index of the function's stack as their upvalue: the table at `table`,
 /// or a new one, with what that at `copied` has. It is pushed.
 pub(crate) struct Functions {
-    pub(crate) list: &'static [(&'static CStr, Function)],
+    pub(crate) list: FunctionTable,
     pub(crate) upvalue: c_int,
     pub(crate) table: Option<c_int>,
     pub(crate) copied: Option<c_int>,

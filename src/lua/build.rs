@@ -1,15 +1,15 @@
 //! Values that take memory, to be returned or created: functions with upvalues, tables, modules.
 
-use super::function::Function;
+use super::function::{Function, FunctionTable};
 use super::object::{self, Object};
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::returns::sealed::Sealed;
 use super::values::Plain;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 /// A module: a new table with these functions.
-pub(crate) struct Module(pub(crate) &'static [(&'static CStr, Function)]);
+pub(crate) struct Module(pub(crate) FunctionTable);
 
 impl Sealed for Module {}
 impl Push for Module {
@@ -20,7 +20,7 @@ impl Push for Module {
 
 /// A module that has other values besides its functions.
 pub(crate) struct ModuleWith {
-    pub(crate) functions: &'static [(&'static CStr, Function)],
+    pub(crate) functions: FunctionTable,
     pub(crate) values: Vec<(&'static str, Value)>,
 }
 

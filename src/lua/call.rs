@@ -47,14 +47,14 @@ impl Call<'_> {
     #[inline(always)]
     fn place<T: Object>(&self, index: c_int) -> Result<*mut T, Fault> {
         let value = self.stack.find::<T>(index);
-        value.ok_or_else(|| Fault::expected(index, name::<T>()))
+        value.ok_or_else(|| Fault::expected(index, T::NAME))
     }
 
     /// The object at `index`.
     #[inline]
     pub(crate) fn object<T: Object>(&self, index: c_int) -> Result<&T, Fault> {
         let object = self.as_object::<T>(index);
-        object.ok_or_else(|| Fault::expected(index, name::<T>()))
+        object.ok_or_else(|| Fault::expected(index, T::NAME))
     }
 
     /// The object at `index` if it is one of this type.
@@ -70,7 +70,7 @@ impl Call<'_> {
     #[inline]
     pub(crate) fn tail<T: Object + Copy>(&self, index: c_int) -> Result<(&T, &[u8]), Fault> {
         let found = self.stack.tail::<T>(index);
-        let (value, bytes) = found.ok_or_else(|| Fault::expected(index, name::<T>()))?;
+        let (value, bytes) = found.ok_or_else(|| Fault::expected(index, T::NAME))?;
         // SAFETY: the object lives as long as the call is borrowed; its bytes never change.
         Ok(unsafe { (&*value, &*bytes) })
     }
@@ -100,9 +100,4 @@ impl Call<'_> {
         // SAFETY: as for `split`; two objects that do not lie in the same block.
         Ok(unsafe { (&mut *first, &mut *second) })
     }
-}
-
-/// How errors name objects of a type.
-fn name<T: Object>() -> &'static str {
-    T::NAME.to_str().unwrap_or("object")
 }

@@ -70,6 +70,9 @@ impl<E: Events> Values for Decoded<E> {
 /// Tables may be in one another so deep.
 const DEPTH: u32 = 200;
 
+/// For so many values there is room, now and then: for the next 16 and what is in a table.
+const ROOM: c_int = 36;
+
 /// Makes values. What is in these frames owns nothing.
 struct Maker<'e, E> {
     to: Pusher<'e>,
@@ -99,8 +102,9 @@ impl<E: Events> Maker<'_, E> {
     fn values(&mut self) -> c_int {
         let mut count = 0;
         loop {
-            if count % 16 == 0 {
-                self.reserve(36);
+            // There is room for the first few.
+            if count % 16 == 4 {
+                self.reserve(ROOM);
             }
             match self.value(0) {
                 Made::Plain | Made::Value | Made::NaN => count += 1,
@@ -152,6 +156,7 @@ impl<E: Events> Maker<'_, E> {
                 if depth > 0 {
                     self.wrong("content inside of a table");
                 }
+                self.reserve(ROOM);
                 self.push_named(name);
                 self.content(&table, 1);
                 self.to.drop_top();
@@ -162,10 +167,12 @@ impl<E: Events> Maker<'_, E> {
         }
     }
 
-    /// Makes a table, which takes the room of itself and a key: the first few fit in what `values` asked for.
+    /// Makes a table, which takes the room of itself and a key: the first few fit in what is asked for with the first one.
     fn table(&mut self, table: &Table, depth: u32) {
-        if depth > 3 {
-            self.reserve(8);
+        match depth {
+            0 => self.reserve(ROOM),
+            1..=3 => {}
+            _ => self.reserve(8),
         }
         if depth == DEPTH {
             self.wrong("nested too deeply");
@@ -185,6 +192,10 @@ impl<E: Events> Maker<'_, E> {
 
     /// Fills the table on top.
     fn content(&mut self, table: &Table, depth: u32) {
+        // A finalizer may have run since it was made.
+        if table.items > 0 {
+            self.check_table(-1);
+        }
         for index in 1..=table.items {
             match self.value(depth) {
                 Made::Plain => {}
@@ -192,7 +203,8 @@ impl<E: Events> Maker<'_, E> {
                 Made::Nil | Made::Content => continue,
                 Made::End => self.wrong("an item is missing"),
             }
-            // SAFETY: below the value lies a table: nothing of Lua's has run since it was made, or it was looked at again.
+            // SAFETY: below the value lies a table, as it did before the first: nothing of Lua's has run since, or it was looked
+            // at again.
             unsafe { ffi::lua_rawseti(self.to.state(), -2, index as i64) };
         }
         if !table.pairs {

@@ -57,7 +57,9 @@ impl Failure {
 impl Returns for Failure {
     #[cold]
     fn give(self, to: Pusher<'_>) -> Flow {
-        (Nil, self.message(), self.code()).give(to)
+        let results = (Nil, self.message(), self.code());
+        drop(self);
+        results.give(to)
     }
 }
 

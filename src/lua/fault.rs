@@ -128,6 +128,11 @@ impl Fault {
         }
     }
 
+    /// What it holds, out of its box, which is freed before anything is raised.
+    fn cause(self) -> Cause {
+        *self.0
+    }
+
     /// The message of a panic, which ends here.
     #[cold]
     pub(super) fn panic(panic: Box<dyn Any + Send>) -> Fault {
@@ -161,7 +166,7 @@ impl Fault {
                     to.raise_top();
                 }
             }
-            None => safely(*fault.0, to.again(), |cause, to| push_cause(cause, to)),
+            None => safely(fault.cause(), to.again(), |cause, to| push_cause(cause, to)),
         }
         match place {
             Some((index, None)) => to.raise_argument(index),

@@ -12,39 +12,99 @@ pub(crate) trait Returns: Sized + 'static {
     fn give(self, to: Pusher<'_>) -> Flow;
 }
 
-/// What follows a step. Plain data: while it is done, a raise may skip it.
+/// What follows a step. Plain data: while it is done, a raise may skip it. Two words, so that it comes back in registers:
+/// a step is left by one for each message.
 #[derive(Clone, Copy)]
-pub(crate) struct Flow(pub(super) Kind);
+pub(crate) struct Flow {
+    /// The next step; none when the function ends.
+    pub(super) then: Option<&'static Then>,
+    /// What is kept for it (32 bits); then, from the top: the results (2), the message handler (7), what is done (3), and a
+    /// number of values (20).
+    packed: u64,
+}
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The function ends with so many values, the topmost ones, which are there.
+    Return,
+    /// The function below so many arguments, the topmost values, is called.
+    Call,
+    /// The same of one that must not yield.
+    CallWhole,
+    /// The function is called; an error of it is given to the next step, as the message handler changes it (0: none).
+    Protected,
+    /// The next step runs at once, with the values above the first so many.
+    Step,
+    /// The coroutine yields so many values, the topmost ones.
+    Yield,
+    /// All values are dropped, and the coroutine yields none.
+    Wait,
+}
+
+/// More values than a stack of Lua's holds.
+const MOST: u32 = (1 << 20) - 1;
 
 impl Flow {
     /// The function ends with the `count` values that were pushed for it.
     #[inline(always)]
     pub(super) fn returns(count: c_int) -> Flow {
-        Flow(Kind::Return(count))
+        Flow { then: None, packed: Flow::word(Kind::Return, count) }
     }
-}
 
-#[derive(Clone, Copy)]
-pub(super) enum Kind {
-    /// The function ends with the topmost values as its results.
-    Return(c_int),
-    /// The same, with as many as a step says.
-    Pushed(c_int),
-    /// The function below the topmost `arguments` values is called.
-    Call {
-        arguments: c_int,
-        results: c_int,
-        then: &'static Then,
-        kept: u32,
-        /// Whether it may yield.
-        yields: bool,
-    },
-    /// The same; an error of it is given to the next step, as the message handler at `handler` changes it (0: none).
-    Protected { arguments: c_int, results: c_int, handler: c_int, then: &'static Then, kept: u32 },
-    /// The next step runs at once, with the values above the first `below`.
-    Step { below: c_int, then: &'static Then, kept: u32 },
-    /// The coroutine yields the topmost values.
-    Yield { values: c_int, then: &'static Then, kept: u32 },
+    #[inline(always)]
+    fn going_on(kind: Kind, count: c_int, then: &'static Then, kept: u32) -> Flow {
+        Flow { then: Some(then), packed: u64::from(kept) << 32 | Flow::word(kind, count) }
+    }
+
+    #[inline(always)]
+    fn word(kind: Kind, count: c_int) -> u64 {
+        // A negative number, which no step means, is one too many as well.
+        (kind as u64) << 20 | u64::from((count as u32).min(MOST))
+    }
+
+    /// With so many results, and the message handler at that index.
+    #[inline(always)]
+    fn protected(self, results: c_int, handler: c_int) -> Flow {
+        assert!((-1..=1).contains(&results) && (0..128).contains(&handler), "no result, one, or all; a low handler");
+        Flow { packed: self.packed | (handler as u64) << 23 | u64::from((results as u32) << 30), ..self }
+    }
+
+    #[inline(always)]
+    pub(super) fn kind(self) -> Kind {
+        match self.packed >> 20 & 7 {
+            0 => Kind::Return,
+            1 => Kind::Call,
+            2 => Kind::CallWhole,
+            3 => Kind::Protected,
+            4 => Kind::Step,
+            5 => Kind::Yield,
+            _ => Kind::Wait,
+        }
+    }
+
+    /// How many values it is about.
+    #[inline(always)]
+    pub(super) fn count(self) -> c_int {
+        (self.packed as u32 & MOST) as c_int
+    }
+
+    #[inline(always)]
+    pub(super) fn results(self) -> c_int {
+        self.packed as c_int >> 30
+    }
+
+    #[inline(always)]
+    pub(super) fn handler(self) -> c_int {
+        (self.packed >> 23 & 127) as c_int
+    }
+
+    /// What a continuation is told: how many values lie below those that the step is about, and what is kept.
+    #[inline(always)]
+    pub(super) fn context(self, below: c_int) -> lua_KContext {
+        const { assert!(size_of::<lua_KContext>() == 8, "lio needs 64 bits") };
+        (self.packed & !0xffff_ffff) as lua_KContext | below as lua_KContext
+    }
 }
 
 /// What a function does next, for one that does not always end with its first step.
@@ -54,6 +114,10 @@ pub(crate) struct Next<R = ()>(Doing<R>);
 #[derive(Clone, Copy)]
 enum Doing<R> {
     Return(R),
+    /// The function ends with so many values that were pushed.
+    Pushed(c_int),
+    /// The function ends with the values above the first so many.
+    Rest(c_int),
     Flow(Flow),
 }
 
@@ -67,40 +131,51 @@ impl<R> Next<R> {
     /// The function ends, and its results are the `count` values pushed last.
     #[inline]
     pub(crate) fn pushed(count: c_int) -> Self {
-        Next(Doing::Flow(Flow(Kind::Pushed(count))))
+        Next(Doing::Pushed(count))
+    }
+
+    /// The function ends, and its results are all values from the index `first` on.
+    #[inline]
+    pub(crate) fn rest(first: c_int) -> Self {
+        Next(Doing::Rest(first - 1))
     }
 
     /// Calls the function that was pushed before the last `arguments` values; then `then` runs, with `kept`. An error
     /// is the function's own.
     #[inline]
     pub(crate) fn call(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow(Kind::Call { arguments, results: ffi::LUA_MULTRET, then, kept, yields: true })))
+        Next(Doing::Flow(Flow::going_on(Kind::Call, arguments, then, kept)))
     }
 
     /// The same of a function that must not yield: that is an error of it.
     pub(crate) fn call_whole(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow(Kind::Call { arguments, results: ffi::LUA_MULTRET, then, kept, yields: false })))
+        Next(Doing::Flow(Flow::going_on(Kind::CallWhole, arguments, then, kept)))
     }
 
     /// Calls the function that was pushed before the last `arguments` values; then `then` runs, with `kept`: with
     /// `results` results, or with the error, which the message handler at index `handler` has changed (0: none).
     #[inline]
     pub(crate) fn protected(arguments: c_int, results: c_int, handler: c_int, then: &'static Then, kept: u32) -> Self {
-        assert!((-1..=16).contains(&results), "up to 16 results, or all");
-        Next(Doing::Flow(Flow(Kind::Protected { arguments, results, handler, then, kept })))
+        Next(Doing::Flow(Flow::going_on(Kind::Protected, arguments, then, kept).protected(results, handler)))
     }
 
     /// Runs `then` at once, with `kept`: with the values above the first `below`. For values that take memory, see
     /// [`Next::pushing`].
     #[inline]
     pub(crate) fn goes_on(below: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow(Kind::Step { below, then, kept })))
+        Next(Doing::Flow(Flow::going_on(Kind::Step, below, then, kept)))
     }
 
     /// The coroutine yields the `values` values pushed last. When it is resumed, `then` runs, with `kept`.
     #[inline]
     pub(crate) fn yields(values: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow(Kind::Yield { values, then, kept })))
+        Next(Doing::Flow(Flow::going_on(Kind::Yield, values, then, kept)))
+    }
+
+    /// Drops all values, and yields none. When the coroutine is resumed, `then` runs, with `kept`.
+    #[inline]
+    pub(crate) fn waits(then: &'static Then, kept: u32) -> Self {
+        Next(Doing::Flow(Flow::going_on(Kind::Wait, 0, then, kept)))
     }
 }
 
@@ -110,8 +185,9 @@ impl Next {
     #[inline]
     pub(crate) fn pushing<V: Values>(self, values: V) -> Pushing<V> {
         let flow = match self.0 {
-            Doing::Return(()) => Flow::returns(0),
             Doing::Flow(flow) => flow,
+            // An end has no use for them.
+            _ => Flow::returns(0),
         };
         Pushing { values, flow }
     }
@@ -124,6 +200,8 @@ pub(crate) struct Outcome {
     pub(crate) ok: bool,
     /// The index of the first result, or value that came with the resume.
     pub(crate) first: c_int,
+    /// How many values there are.
+    pub(crate) count: c_int,
     /// What the step before has kept.
     pub(crate) kept: u32,
 }
@@ -167,7 +245,38 @@ impl<R: Returns> Returns for Next<R> {
     fn give(self, to: Pusher<'_>) -> Flow {
         match self.0 {
             Doing::Return(results) => results.give(to),
+            Doing::Pushed(count) => Flow::returns(count.clamp(0, to.count())),
+            Doing::Rest(below) => Flow::returns((to.count() - below.max(0)).max(0)),
             Doing::Flow(flow) => flow,
+        }
+    }
+}
+
+/// Results, or no value at all.
+pub(crate) struct Maybe<R>(pub(crate) Option<R>);
+
+impl<R: Returns> Returns for Maybe<R> {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        match self.0 {
+            Some(results) => results.give(to),
+            None => Flow::returns(0),
+        }
+    }
+}
+
+/// One of two kinds of results.
+pub(crate) enum Either<A, B> {
+    One(A),
+    Other(B),
+}
+
+impl<A: Returns, B: Returns> Returns for Either<A, B> {
+    #[inline(always)]
+    fn give(self, to: Pusher<'_>) -> Flow {
+        match self {
+            Either::One(results) => results.give(to),
+            Either::Other(results) => results.give(to),
         }
     }
 }
@@ -192,3 +301,27 @@ macro_rules! results {
     };
 }
 pub(crate) use results;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_words_hold_what_follows_a_step() {
+        unsafe extern "C-unwind" fn entry(_: *mut ffi::lua_State, _: c_int, _: lua_KContext) -> c_int {
+            0
+        }
+        static THEN: Then = Then { entry, step: |_, _, _| Flow::returns(0) };
+        use Kind::{Call, CallWhole, Protected, Step, Wait, Yield};
+        for kind in [Call, CallWhole, Protected, Step, Wait, Yield] {
+            for (count, results, handler, kept) in [(0, -1, 0, 0), (1_000_000, 1, 127, u32::MAX), (3, 0, 1, 1 << 31)] {
+                let flow = Flow::going_on(kind, count, &THEN, kept).protected(results, handler);
+                assert!(flow.kind() == kind && flow.then.is_some());
+                assert_eq!((flow.count(), flow.results(), flow.handler()), (count, results, handler));
+                assert_eq!(flow.context(7), (i64::from(kept) << 32 | 7) as lua_KContext);
+            }
+        }
+        assert!(Flow::returns(5).kind() == Kind::Return && Flow::returns(5).count() == 5);
+        assert_eq!(Flow::going_on(Call, -1, &THEN, 0).count(), MOST as c_int);
+    }
+}

@@ -22,7 +22,7 @@ pub(super) struct Home {
     pub(super) data: *mut (),
     /// The main state; null once it is closed.
     pub(super) base: Cell<*mut lua_State>,
-    /// The coroutine of the main function; null when there is none.
+    /// The coroutine of the main function; null when there is none, and once the VM is being closed.
     pub(super) main: Cell<*mut lua_State>,
     /// A panic has unwound a call of the VM: nothing may enter that again.
     pub(super) is_broken: Cell<bool>,
@@ -69,7 +69,8 @@ pub(super) fn kind_of<T: 'static>() -> u64 {
     type_number::<T>() | 1
 }
 
-#[inline]
+/// Not inlined, so that the usual case is one comparison.
+#[inline(never)]
 fn is_general(allocator: ffi::lua_Alloc) -> bool {
     let is_same = |ours: &ffi::lua_Alloc| ptr::fn_addr_eq(allocator, *ours);
     ALLOCATORS[1..].iter().any(is_same)
@@ -115,10 +116,21 @@ impl State {
 }
 
 impl Home {
+    /// The main state of a service's VM, which no program reaches, while nothing runs on it: it has nothing but the main
+    /// function's coroutine then.
+    pub(super) fn idle_base(&self) -> Option<State> {
+        if self.main.get().is_null() || self.base.get().is_null() {
+            return None;
+        }
+        // SAFETY: not null, so it is open.
+        let base = unsafe { State::new(self.base.get()) };
+        (base.count() == 1 && !base.is_active()).then_some(base)
+    }
+
     /// The stack of the main function's coroutine, if there is one.
     pub(super) fn main(&self) -> Option<State> {
         let main = self.main.get();
-        // SAFETY: the coroutine lies on the main state, where nothing of Lua's can reach it, as long as the VM.
+        // SAFETY: the coroutine lies on the main state, where nothing of Lua's can reach it, until that is closed.
         (!main.is_null()).then(|| unsafe { State::new(main) })
     }
 

@@ -9,13 +9,13 @@ use super::call::Call;
 use super::fault::Fault;
 use super::flow::Pushing;
 use super::flow::{Flow, Next, Outcome, Returns, Then, results};
-use super::function::Function;
+use super::function::{Function, guarded};
 use super::pusher::Pusher;
 use super::registry;
 use super::returns::sealed::Sealed;
 use super::returns::{Argument, Push};
 use super::state::{Key, Kind};
-use super::step::{guarded, then};
+use super::step::then;
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
 use std::ffi::{CStr, c_int};
@@ -286,7 +286,7 @@ pub(crate) unsafe fn enter<L: Library>(state: *mut lua_State, open: Function) ->
     unsafe {
         guarded(Pusher::new(state), |mut to| {
             install::<L>(&mut to, Place::Last);
-            Flow::returns(0)
+            0
         });
         (open.0)(state)
     }

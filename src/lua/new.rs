@@ -1,11 +1,11 @@
 //! Objects that a step gives Lua, and bytes that an object gives.
 
-use super::block::living;
 use super::fields::Field;
 use super::object::{self, Object};
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::returns::sealed::Sealed;
+use super::state::State;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
@@ -138,13 +138,11 @@ impl<T: Lender> Push for Lent<T> {
         let Some(object) = to.find::<T>(self.0) else {
             return to.push_nil();
         };
-        // SAFETY: Lua copies the bytes before a finalizer can run, and does not look at them again. The object stays on the
-        // stack, but a script may have finalized it by then.
-        unsafe {
-            to.push_string((*object).lent());
-            if let Some(object) = living(object) {
-                object.handed_over();
-            }
+        // SAFETY: Lua copies the bytes before a finalizer can run, and does not look at them again.
+        to.push_string(unsafe { (*object).lent() });
+        if to.find::<T>(self.0) == Some(object) {
+            // SAFETY: it was found again, after all that a finalizer may have done to the stack.
+            unsafe { (*object).handed_over() };
         }
     }
 }
@@ -175,13 +173,15 @@ impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
     const REFERS: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        let made = to.find::<M>(self.maker).is_some_and(|maker| {
-            // SAFETY: nothing of Lua's runs while it is borrowed. The object stays on the stack, but a script may have
-            // finalized it when the block is there.
-            unsafe {
-                let size = (*maker).size();
-                object::push_tailed(&mut to, size, |bytes| living(maker).and_then(|maker| maker.make(bytes)))
-            }
+        let index = self.maker;
+        let made = to.find::<M>(index).is_some_and(|maker| {
+            // SAFETY: nothing of Lua's runs meanwhile.
+            let size = unsafe { (*maker).size() };
+            let stack = State::again(&to);
+            object::push_tailed(&mut to, size, |bytes| {
+                // SAFETY: found when the block is there, after all finalizers; nothing of Lua's runs while it is borrowed.
+                stack.find::<M>(index).and_then(|maker| unsafe { (*maker).make(bytes) })
+            })
         });
         match made {
             true => set_fields(to, &self.fields),

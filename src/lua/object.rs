@@ -5,24 +5,24 @@
 
 use super::block::{Slot, identity};
 use super::fault::Fault;
-use super::function::Function;
+use super::function::FunctionTable;
 use super::pusher::Pusher;
 use super::state::Kind;
 use mlua::ffi::{self, lua_State};
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A Rust type that Lua holds as userdata.
 pub(crate) trait Object: Sized + 'static {
     /// `__name`, shown in error messages.
-    const NAME: &'static CStr;
+    const NAME: &'static str;
     /// How many user values each object has.
     const USER_VALUES: c_int = 0;
-    /// What `__index` finds.
-    const METHODS: &'static [(&'static CStr, Function)];
+    /// What `__index` finds; without any there is no `__index`.
+    const METHODS: FunctionTable = &[];
     /// Metamethods besides `__index`, `__name` and `__gc`.
-    const META: &'static [(&'static CStr, Function)] = &[];
+    const META: FunctionTable = &[];
     /// Runs before the value is dropped by the collector.
     fn collected(&mut self) {}
 }
@@ -43,11 +43,13 @@ pub(super) fn push_type<T: Object>(to: &mut Pusher<'_>) {
 #[cold]
 fn make_type<T: Object>(to: &mut Pusher<'_>) {
     to.need(6, None);
-    to.push_table(0, 8);
-    to.push_string(T::NAME.to_bytes());
+    to.push_table(0, 3 + T::META.len() as c_int);
+    to.push_string(T::NAME.as_bytes());
     to.set_field(c"__name");
-    to.push_functions(T::METHODS);
-    to.set_field(c"__index");
+    if !T::METHODS.is_empty() {
+        to.push_functions(T::METHODS);
+        to.set_field(c"__index");
+    }
     for (name, function) in T::META {
         to.push_closure(function.0, 0);
         to.set_field(name);
@@ -71,8 +73,12 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     push_type::<T>(to);
     let metatable = to.count();
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
-    // What a finalizer may have put there by the debug library is no table, or one without consequence.
+    // What a finalizer may have put there by the debug library is no table, or one without consequence; and it may have taken
+    // the block away, which is freed then.
     to.check_kind(metatable, Kind::Table);
+    if to.identity(metatable + 1) != slot.addr() {
+        Fault::message("a finalizer has taken an object away").raise(to);
+    }
     // SAFETY: the block is large enough for slot and bytes, and nobody else has it yet.
     let bytes = unsafe {
         let bytes = slot.add(1).cast::<u8>();

@@ -144,10 +144,12 @@ impl Stack {
     fn rest_collector(&mut self) {
         if !self.rests && self.is_collecting() {
             self.rests = true;
-            #[cfg(feature = "lua55")]
-            self.stop_collector();
+            // An emergency collection, as a limit of memory brings, takes a credit away.
             #[cfg(not(feature = "lua55"))]
-            self.owe(-CREDIT);
+            if self.origin().home().is_none_or(|home| home.memory.limit() == 0) {
+                return self.owe(-CREDIT);
+            }
+            self.stop_collector();
         }
     }
 
@@ -155,11 +157,12 @@ impl Stack {
     #[cold]
     fn collect(&mut self) {
         self.rests = false;
-        // Begins anew with what it owes, since Lua 5.5 has no other way.
-        #[cfg(feature = "lua55")]
-        self.restart_collector();
         #[cfg(not(feature = "lua55"))]
-        self.owe(CREDIT);
+        if self.is_collecting() {
+            return self.owe(CREDIT);
+        }
+        // Begins anew with what it owes, since Lua 5.5 has no other way, and 5.4 none under a limit.
+        self.restart_collector();
     }
 }
 

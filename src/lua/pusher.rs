@@ -1,6 +1,6 @@
 //! The right to push values when a step is over, and what can be done with it: all that may run code, take memory, raise.
 
-use super::state::{Kind, State, at, calls};
+use super::state::{Kind, State, at, calls, registry_key};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -32,6 +32,10 @@ impl DerefMut for Pusher<'_> {
         &mut self.raw
     }
 }
+
+/// `LUA_N2SBUFFSZ`: the longest text of a number.
+#[cfg(feature = "lua55")]
+const NUMBER_SIZE: usize = 64;
 
 impl Pusher<'_> {
     /// # Safety
@@ -88,7 +92,6 @@ impl Pusher<'_> {
 
     /// Pushes a traceback of the coroutine that runs, from a level on, behind the string at `message`.
     pub(super) fn push_traceback(&mut self, message: Option<c_int>, level: c_int) {
-        let message = message.filter(|index| self.kind(*index) == Kind::String);
         let running = self.raw.again();
         self.trace(&running, message, level);
     }
@@ -140,15 +143,23 @@ impl Pusher<'_> {
 
         /// Pushes a traceback of a coroutine, from a level on, behind the string at `message` if that is one.
         pub(super) fn trace[mut](thread: &State, message: Option<c_int>, level: c_int) = |state| {
-            let message = message.map_or(null(), |index| ffi::lua_tostring(state, at(index)));
+            let message = message.filter(|index| ffi::lua_type(state, at(*index)) == ffi::LUA_TSTRING);
+            let message = message.map_or(null(), |index| ffi::lua_tostring(state, index));
             ffi::luaL_traceback(state, thread.state, message, level)
         };
+
+        /// Pushes a new coroutine.
+        pub(super) fn push_coroutine[mut]() -> State = |state| State { state: ffi::lua_newthread(state) };
 
         /// Whether there is a table at `index`, counted from the top.
         pub(super) fn is_table[](index: c_int) -> bool = |state| ffi::lua_type(state, index) == ffi::LUA_TTABLE;
 
-        fn check_argument[mut](index: c_int) =
-            |state| { ffi::luaL_argerror(state, index, ffi::lua_tostring(state, -1)); };
+        fn check_argument[mut](index: c_int) = |state| {
+            // A finalizer may have put something else there.
+            let is_text = ffi::lua_type(state, -1) == ffi::LUA_TSTRING;
+            let text = if is_text { ffi::lua_tostring(state, -1) } else { c"?".as_ptr() };
+            ffi::luaL_argerror(state, index, text);
+        };
 
         /// Raises the value on top.
         pub(super) fn raise_top[mut]() -> ! = |state| ffi::lua_error(state);
@@ -186,7 +197,19 @@ impl Pusher<'_> {
         pub(super) fn index[mut](index: c_int) = |state| { ffi::lua_gettable(state, at(index)); };
 
         /// Makes the number at `index` a string.
+        #[cfg(not(feature = "lua55"))]
         pub(super) fn convert[mut](index: c_int) = |state| { ffi::lua_tolstring(state, at(index), null_mut()); };
+        // There that trusts what a finalizer may have put in the string's place.
+        #[cfg(feature = "lua55")]
+        pub(super) fn convert[mut](index: c_int) = |state| {
+            let mut text = [0; NUMBER_SIZE];
+            let size = ffi::lua_numbertocstring(state, at(index), text.as_mut_ptr()) as usize;
+            if size > 0 {
+                ffi::lua_pushlstring(state, text.as_ptr(), size - 1);
+                ffi::lua_copy(state, -1, index);
+                ffi::lua_settop(state, -2);
+            }
+        };
 
         /// Raises an error unless this is the version of Lua that it is built for: 136 is `LUAL_NUMSIZES` of 64-bit
         /// integers and doubles.
@@ -229,7 +252,7 @@ impl Pusher<'_> {
 
         /// Takes the value on top off: the registry has it under an address from then on.
         pub(super) fn register[mut](key: *const c_void) =
-            |state| ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, key);
+            |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, registry_key(key));
 
         /// Replaces the key on top by the next key of the table below it and pushes its value; nothing is left of the last
         /// one. Whether there is one.

@@ -3,18 +3,16 @@
 use super::block::shared_key;
 use super::call::Call;
 use super::fault::Fault;
-use super::function::Function;
+use super::function::{FunctionTable, functions};
 use super::home::{Place, store_of};
 use super::object::{self, Object};
 use super::pusher::Pusher;
 use super::standard_file::FILE_NAME;
 use super::store::Store;
-use std::ffi::CStr;
 
 impl Object for Place {
-    const NAME: &'static CStr = c"lio.store";
-    const METHODS: &'static [(&'static CStr, Function)] = &[];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__gc", Function::new(close))];
+    const NAME: &'static str = "lio.store";
+    const META: FunctionTable = functions! { __gc = close };
 }
 
 /// The store's finalizer. When the VM closes, nobody else drops what a memory error has left here.

@@ -2,7 +2,7 @@
 //! string, so that looking it up takes no memory.
 
 use super::stack::Stack;
-use super::state::{Key, at};
+use super::state::{Key, at, registry_key};
 use mlua::ffi;
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -28,7 +28,7 @@ impl Stack {
             if ffi::lua_getmetatable(self.state, at(index)) == 0 {
                 return None;
             }
-            ffi::lua_rawgetp(self.state, ffi::LUA_REGISTRYINDEX, FILE_NAME.pointer());
+            ffi::lua_rawgeti(self.state, ffi::LUA_REGISTRYINDEX, registry_key(FILE_NAME.pointer()));
             ffi::lua_rawget(self.state, ffi::LUA_REGISTRYINDEX);
             let is_file =
                 ffi::lua_type(self.state, -1) == ffi::LUA_TTABLE && ffi::lua_rawequal(self.state, -1, -2) != 0;

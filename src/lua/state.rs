@@ -313,10 +313,15 @@ impl State {
         pub(super) fn take_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
             |state| { ffi::lua_setmetatable(state, index); };
 
-        /// Copies the value at `from` to the place of the one at `to`.
-        pub(crate) fn copy[mut](from: c_int, to: c_int),
-            given |stack| { at(from) <= stack.count() && (1..=stack.count()).contains(&to) } =
-            |state| ffi::lua_copy(state, from, to);
+        /// Copies the value at `from` to the place of the one at `to`, and drops those above the first `height`.
+        pub(crate) fn copy_down[mut](from: c_int, to: c_int, height: c_int),
+            given |stack| {
+                let top = stack.count();
+                at(from) <= top && height <= top && (1..=height).contains(&to)
+            } = |state| {
+                ffi::lua_copy(state, from, to);
+                ffi::lua_settop(state, height);
+            };
 
         /// Moves the value on top to `index`, and drops what was behind that.
         pub(crate) fn replace_with_top[mut](index: c_int), given |stack| { (1..=stack.count()).contains(&index) } =
@@ -340,9 +345,9 @@ impl State {
             given |stack| { (0..stack.count()).contains(&arguments) } =
             |state| ffi::lua_pcall(state, arguments, results, 0);
 
-        /// Pushes what the registry has under an address. What it is.
+        /// Pushes what the registry has for an address. What it is.
         pub(super) fn push_registered[mut](key: *const c_void) -> Kind =
-            |state| Kind::of(ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, key));
+            |state| Kind::of(ffi::lua_rawgeti(state, ffi::LUA_REGISTRYINDEX, registry_key(key)));
 
         /// Pushes the metatable of the value at `index`; nothing when it has none. Whether it has.
         pub(super) fn push_metatable[mut](index: c_int) -> bool =
@@ -367,6 +372,15 @@ impl State {
             let state = ffi::lua_tothread(state, at(index));
             (!state.is_null()).then_some(State { state })
         };
+
+        /// Whether a function is active on this stack.
+        pub(super) fn is_active[]() -> bool = |state| {
+            let mut record = std::mem::MaybeUninit::uninit();
+            ffi::lua_getstack(state, 0, record.as_mut_ptr()) != 0
+        };
+
+        /// Moves the topmost `count` values, which are there, to another stack of the same VM.
+        pub(super) fn give[mut](to: &mut State, count: c_int) = |state| ffi::lua_xmove(state, to.state, count);
 
         /// The active function at a level, 0 being the innermost.
         pub(super) fn level[](level: c_int) -> Option<ffi::lua_Debug> = |state| {
@@ -404,6 +418,13 @@ pub(super) unsafe fn string_at<'s>(state: *mut lua_State, index: c_int) -> &'s [
         let start = ffi::lua_tolstring(state, index, &mut length);
         std::slice::from_raw_parts(start.cast(), length)
     }
+}
+
+/// The key that stands for an address in the registry: an integer, which Lua finds fastest, and no multiple of what
+/// addresses are, so that few keys collide.
+#[inline(always)]
+pub(super) fn registry_key(address: *const c_void) -> i64 {
+    address.addr().wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
 }
 
 /// An index that can be asked for whatever lies there: positive, or that of an upvalue.

@@ -6,12 +6,12 @@
 use super::call::Call;
 use super::fault::Fault;
 use super::flow::{Flow, Kind, Outcome, Returns, Then};
-use super::function::{Function, only};
+use super::function::{Function, guarded, only};
+use super::object::Object;
 use super::pusher::Pusher;
 use super::state::{State, calls};
 use mlua::ffi::{self, lua_KContext, lua_State};
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Function {
     /// The function that runs `f` as its first step.
@@ -20,7 +20,29 @@ impl Function {
         F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy + 'static,
         R: Returns,
     {
-        Function::native(|to| guarded(to, |to| first(to, only::<F>())))
+        Function::native(|to| run(to, |to| first(to, only::<F>())))
+    }
+}
+
+impl Function {
+    /// A method that only gives what `ask` finds of its object.
+    pub(crate) const fn of<T, F, R>(ask: F) -> Function
+    where
+        T: Object,
+        F: Fn(&T) -> R + Copy + 'static,
+        R: Returns,
+    {
+        Function::new(move |call: &mut Call<'_>| Ok(ask(call.object::<T>(1)?)))
+    }
+
+    /// A method that only gives what `act` does with its object.
+    pub(crate) const fn on<T, F, R>(act: F) -> Function
+    where
+        T: Object,
+        F: Fn(&mut T) -> R + Copy + 'static,
+        R: Returns,
+    {
+        Function::new(move |call: &mut Call<'_>| Ok(act(call.object_mut::<T>(1)?)))
     }
 }
 
@@ -42,20 +64,16 @@ where
 {
     // SAFETY: the frame is that of the function that yielded, with as much room as it had.
     let to = unsafe { Pusher::new(state) };
-    guarded(to, |to| follow::<F, R>(to, status, context))
+    guarded(to, |to| run(to, |to| follow::<F, R>(to, status, context)))
 }
 
-/// Runs steps until the function ends or yields; a panic of one is raised.
+/// Runs steps until the function ends or yields.
 #[inline(always)]
-pub(super) fn guarded(mut to: Pusher<'_>, begin: impl FnOnce(Pusher<'_>) -> Flow) -> c_int {
-    let mut own = to.again();
-    let result = catch_unwind(AssertUnwindSafe(move || match begin(own.again()) {
-        Flow(Kind::Return(count)) => count,
-        flow => drive(own, flow),
-    }));
-    match result {
-        Ok(count) => count,
-        Err(panic) => Fault::panic(panic).raise(&mut to),
+fn run(mut to: Pusher<'_>, begin: impl FnOnce(Pusher<'_>) -> Flow) -> c_int {
+    let flow = begin(to.again());
+    match flow.kind() {
+        Kind::Return => flow.count(),
+        _ => drive(to, flow),
     }
 }
 
@@ -98,13 +116,16 @@ where
     let outcome = Outcome {
         ok: matches!(status, ffi::LUA_OK | ffi::LUA_YIELD),
         first: below(context) + 1,
+        count: to.count(),
         kept: (context >> 32) as u32,
     };
-    // A function begins with room for 20 values; what came since may have used that up.
-    if to.count() > FEW && !to.has_room(20) {
-        Fault::message("stack overflow").raise(&mut to);
-    }
-    let mut call = Call::new(State::again(&to), 20 - FEW);
+    // A function begins with room for 20 values, which what came since has used up in part.
+    let room = match outcome.count {
+        ..=10 => 20 - outcome.count,
+        _ if to.has_room(20) => 20,
+        _ => Fault::message("stack overflow").raise(&mut to),
+    };
+    let mut call = Call::new(State::again(&to), room);
     // It is not run again, see below.
     call.base = 0;
     #[cfg(feature = "panics")]
@@ -125,9 +146,6 @@ where
     }
 }
 
-/// So many values leave room enough for a step in the frame of any function.
-const FEW: c_int = 5;
-
 /// Makes the number a string that a step asked for as one, and drops what it has pushed above `height` (negative:
 /// nothing). A failure is what the function ends with; any other fault is raised.
 #[cold]
@@ -144,13 +162,6 @@ fn fail(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
     None
 }
 
-/// Packs what a continuation is told: how many values lie below those that the step is about, and what is kept.
-#[inline(always)]
-fn context(below: c_int, kept: u32) -> lua_KContext {
-    const { assert!(size_of::<lua_KContext>() == 8, "lio needs 64 bits") };
-    (kept as lua_KContext) << 32 | below as lua_KContext
-}
-
 /// How many values lie below those that the step is about.
 #[inline(always)]
 fn below(context: lua_KContext) -> c_int {
@@ -161,7 +172,7 @@ fn below(context: lua_KContext) -> c_int {
 #[inline(always)]
 fn function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     let below = to.count() - arguments - 1;
-    if arguments < 0 || below < 0 {
+    if below < 0 {
         Fault::message("internal error: no function was pushed").raise(to);
     }
     below
@@ -187,38 +198,50 @@ impl Pusher<'_> {
     }
 }
 
-/// Does what follows a step, and the steps that follow, until the function ends or yields.
+/// Does what follows a step, and the steps that follow, until the function ends or yields. Calls are done apart, so that
+/// a wait, by which each message is left, saves few registers.
 fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
-    loop {
-        flow = match flow.0 {
-            Kind::Return(count) => return count,
-            Kind::Pushed(count) => return count.clamp(0, to.count()),
-            Kind::Call { arguments, results, then, kept, yields } => {
-                let context = context(function(&mut to, arguments), kept);
-                let entry = yields.then_some(then.entry);
-                to.call_then(arguments, results, context, entry);
-                (then.step)(to.again(), ffi::LUA_OK, context)
+    while let Some(then) = flow.then {
+        flow = match flow.kind() {
+            Kind::Wait => {
+                to.shorten(0);
+                return to.yield_then(0, flow.context(0), Some(then.entry));
             }
-            Kind::Protected { arguments, results, handler, then, kept } => {
-                let context = context(function(&mut to, arguments), kept);
-                let handler = if handler > below(context) { 0 } else { handler.max(0) };
-                let entry = Some(then.entry);
-                let status = to.protect_then(arguments, results, handler, context, entry);
-                (then.step)(to.again(), status, context)
+            // So that nothing is asked for before each message.
+            Kind::Step if flow.count() == 0 => (then.step)(to.again(), ffi::LUA_OK, flow.context(0)),
+            Kind::Step => {
+                let below = flow.count().min(to.count());
+                (then.step)(to.again(), ffi::LUA_OK, flow.context(below))
             }
-            Kind::Step { below, then, kept } => {
-                let below = match below {
-                    ..=0 => 0,
-                    below => below.min(to.count()),
-                };
-                (then.step)(to.again(), ffi::LUA_OK, context(below, kept))
-            }
-            Kind::Yield { values, then, kept } => {
+            Kind::Yield => {
                 let top = to.count();
-                let values = values.clamp(0, top);
-                let context = context(top - values, kept);
-                return to.yield_then(values, context, Some(then.entry));
+                let values = flow.count().min(top);
+                return to.yield_then(values, flow.context(top - values), Some(then.entry));
             }
-        }
+            _ => return drive_calls(to, flow),
+        };
     }
+    flow.count()
+}
+
+/// The same, of which a call is the first.
+#[inline(never)]
+fn drive_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
+    while let Some(then) = flow.then {
+        let kind = flow.kind();
+        let (status, context) = if kind == Kind::Protected {
+            let context = flow.context(function(&mut to, flow.count()));
+            let handler = if flow.handler() > below(context) { 0 } else { flow.handler() };
+            (to.protect_then(flow.count(), flow.results(), handler, context, Some(then.entry)), context)
+        } else if let Kind::Call | Kind::CallWhole = kind {
+            let context = flow.context(function(&mut to, flow.count()));
+            let entry = (kind == Kind::Call).then_some(then.entry);
+            to.call_then(flow.count(), ffi::LUA_MULTRET, context, entry);
+            (ffi::LUA_OK, context)
+        } else {
+            return drive(to, flow);
+        };
+        flow = (then.step)(to.again(), status, context);
+    }
+    flow.count()
 }

@@ -19,13 +19,13 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
     (lua, module.expect("the module opens"))
 }
 
-/// What a chunk returns or raises, as text; its argument is the module that `open` gives. All modules are loadable.
-pub(crate) fn run(open: Function, code: &str) -> String {
+/// What a chunk returns or raises, as text; its argument is the module that `open` gives. The modules of `L` are loadable.
+pub(crate) fn run<L: library::Library>(open: Function, code: &str) -> String {
     // SAFETY: a state of its own; what may raise is called protected.
     unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        library::install::<crate::modules::Builtin>(&mut Pusher::new(state), library::Place::Last);
+        library::install::<L>(&mut Pusher::new(state), library::Place::Last);
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {

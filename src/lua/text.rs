@@ -33,12 +33,13 @@ impl Push for Text {
     }
 }
 
-/// Takes the error on top of a stack.
+/// Takes the error on top of a stack, which is empty when a coroutine has closed itself.
 pub(super) fn take_message(stack: &mut State) -> String {
-    let text = match stack.string(stack.count()) {
+    let top = stack.count();
+    let text = match (top > 0).then(|| stack.string(top)).flatten() {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         None => "(error object is not a string)".to_owned(),
     };
-    stack.drop_top();
+    stack.drop_to(top - 1);
     text
 }

@@ -141,8 +141,10 @@ impl<T: Send + 'static> Vm<T> {
 
     /// The main state.
     fn base(&self) -> State {
+        let base = self.home().base.get();
+        assert!(!base.is_null(), "the VM is closed");
         // SAFETY: who has the VM runs nothing on it meanwhile.
-        unsafe { State::new(self.home().base.get()) }
+        unsafe { State::new(base) }
     }
 
     /// The coroutine of the main function.
@@ -191,27 +193,58 @@ impl<T: Send + 'static> Vm<T> {
         settle(status, &mut main)
     }
 
-    /// Runs `function` on the main state, protected, with the main function's coroutine as its argument if there is one.
-    /// In a service's VM this is the last act but [`Vm::close`]. The error is a message.
-    pub(crate) fn run_on_base(&mut self, function: Function) -> Result<(), String> {
+    /// Runs `function` on the main state, protected. The error is a message.
+    fn run_on_base(&mut self, function: Function) -> Result<(), String> {
         let mut base = self.base();
-        let has_main = self.main().is_some();
         let status = self.guarded(|| {
             base.push_function(function.0);
-            if has_main {
-                base.push_copy(1);
-            }
-            base.call_protected(has_main.into(), 0)
+            base.call_protected(0, 0)
         });
         settle(status, &mut base)
     }
 
+    /// Runs `function`, protected, with the coroutine of a service's main function as its argument. The last act but
+    /// [`Vm::close`]. The error is a message.
+    pub(crate) fn run_last(&mut self, function: Function) -> Result<(), String> {
+        let mut last = self.push_coroutine()?;
+        // It takes the main one's place, so that the main state has what an idle one has: see `threads`. The main one lies
+        // below its first frame, where no program reaches it.
+        let mut base = self.base();
+        base.push_copy(1);
+        base.give(&mut last, 1);
+        last.push_function(function.0);
+        last.push_copy(1);
+        let top = base.count();
+        base.copy_down(top, 1, top - 1);
+        self.run_on_main(last, 1)
+    }
+
+    /// Pushes a new coroutine on the main state of a service, above the memory limit if need be. No finalizer runs there, which
+    /// would hand the main state to the program.
+    fn push_coroutine(&mut self) -> Result<State, String> {
+        let mut base = self.base();
+        let collects = base.is_collecting();
+        base.stop_collector();
+        let limit = self.memory().set_limit(0);
+        let status = self.guarded(|| {
+            base.push_function(NEW_COROUTINE.0);
+            base.call_protected(0, 1)
+        });
+        self.memory().set_limit(limit);
+        if collects && status.is_ok() {
+            base.restart_collector();
+        }
+        settle(status, &mut base)?;
+        base.coroutine_at(base.count()).ok_or_else(|| "no coroutine".into())
+    }
+
     /// Resumes the main function, with `argument` if there is one. What it yields is dropped.
+    #[inline(always)]
     pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<Slice, Broken> {
-        let base = self.base();
         let Some(mut main) = self.main() else {
             return Ok(Slice::Returned);
         };
+        let base = self.base();
         let _running = interrupt::Running::enter(self.home());
         self.guarded(|| {
             if let Some(argument) = argument {
@@ -219,7 +252,9 @@ impl<T: Send + 'static> Vm<T> {
             }
             match main.resume(&base, argument.is_some().into()) {
                 (ffi::LUA_YIELD, results) => {
-                    main.pop(results);
+                    if results > 0 {
+                        main.pop(results);
+                    }
                     Slice::Yielded
                 }
                 (ffi::LUA_OK, _) => Slice::Returned,
@@ -231,13 +266,20 @@ impl<T: Send + 'static> Vm<T> {
     /// Message and traceback of the main function's error, once it has failed. The VM runs nothing after that but what
     /// closes it.
     pub(crate) fn failure(&mut self) -> String {
+        let mut own = match self.push_coroutine() {
+            Ok(own) => own,
+            Err(message) => return message,
+        };
         let mut base = self.base();
         let limit = self.memory().set_limit(0);
         let text = self.guarded(|| {
-            base.push_function(DESCRIBE.0);
+            own.push_function(DESCRIBE.0);
             base.push_copy(1);
-            base.call_protected(1, 1);
-            take_message(&mut base)
+            base.give(&mut own, 1);
+            own.resume(&base, 1);
+            let text = take_message(&mut own);
+            base.drop_top();
+            text
         });
         self.memory().set_limit(limit);
         text.unwrap_or_else(|Broken(message)| message)
@@ -273,6 +315,8 @@ impl<T> Vm<T> {
         if base.is_null() || self.is_broken() {
             return Ok(());
         }
+        // Which empties the main state, so that nothing keeps the coroutine.
+        self.home().main.set(ptr::null_mut());
         // SAFETY: this thread has the VM, and nothing of it runs; it is closed once.
         let closed = self.guarded(|| unsafe { ffi::lua_close(base) });
         self.home().base.set(ptr::null_mut());
@@ -280,6 +324,8 @@ impl<T> Vm<T> {
     }
 
     /// Calls into the VM. A panic that comes out of it, from code of somebody else's, breaks it.
+    // Inlined, as its callers are: each slice of a service passes through.
+    #[inline(always)]
     fn guarded<R>(&mut self, call: impl FnOnce() -> R) -> Result<R, Broken> {
         if self.is_broken() {
             return Err(Broken("the VM is broken".into()));
@@ -396,6 +442,12 @@ const NEW_MAIN: Function = Function::native(|mut to| {
     1
 });
 
+/// Makes a coroutine.
+const NEW_COROUTINE: Function = Function::native(|mut to| {
+    to.push_coroutine();
+    1
+});
+
 /// The message of the failed coroutine at 1, with its traceback.
 const DESCRIBE: Function = Function::native(|mut to| {
     let Some(mut failed) = to.coroutine_at(1) else {
@@ -409,8 +461,6 @@ const DESCRIBE: Function = Function::native(|mut to| {
 
 impl Pusher<'_> {
     calls! {
-        fn push_coroutine[mut]() = |state| { ffi::lua_newthread(state); };
-
         /// Takes the coroutine on top off, which becomes that in the main one's place.
         fn take_main[mut]() =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
@@ -425,8 +475,8 @@ impl State {
     calls! {
         /// Resumes this coroutine, which Lua refuses by the status if it is neither suspended nor new, with the topmost
         /// `arguments` values. The status, and how many values it came back with.
-        fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),
-            given |stack| { (0..=stack.count()).contains(&arguments) } =
+        pub(super) fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),
+            given |stack| { arguments == 0 || (1..=stack.count()).contains(&arguments) } =
             |state| {
                 let mut results = 0;
                 (ffi::lua_resume(state, from.state, arguments, &mut results), results)

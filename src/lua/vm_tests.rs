@@ -14,6 +14,7 @@ struct Notes {
     /// What an interrupt raises.
     raises: Option<&'static str>,
     own: Option<Own<Rc<Cell<i32>>>>,
+    anchored: Option<Coroutine>,
 }
 
 /// `keep()`: the data keeps a share of what an object of the VM could have.
@@ -43,6 +44,19 @@ fn other(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(call.data::<String>().is_some())
 }
 
+/// `anchored()` → a coroutine that only the anchors keep.
+fn anchored(call: &mut Call<'_>) -> Result<Argument, Fault> {
+    let threads = call.shared::<Threads>()?;
+    threads.set_up(call)?;
+    let notes = call.data::<Notes>().expect("the data of the VM");
+    let co = match notes.anchored {
+        Some(co) => co,
+        None => threads.create(call, 1)?[0],
+    };
+    call.data::<Notes>().expect("the data of the VM").anchored = Some(co);
+    threads.push(call, co).map(Argument)
+}
+
 fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
     let here = call.traceback(0).expect("memory");
     let notes = call.data::<Notes>().expect("the data of the VM");
@@ -60,6 +74,7 @@ const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"interrupt", Function::new(interrupt_me)),
     (c"other", Function::new(other)),
     (c"keep", Function::new(keep)),
+    (c"anchored", Function::new(anchored)),
     (c"where_main_is", Function::new(|_: &mut Call<'_>| Ok(MainTraceback))),
 ];
 
@@ -174,6 +189,66 @@ fn no_finalizer_meets_the_main_state_before_the_vm_ends() {
     assert_eq!(vm.lines, ["coroutine", "coroutine"]);
     vm.close().unwrap();
     assert_eq!(vm.lines, ["coroutine", "coroutine", "main"]);
+}
+
+/// Calls the function `last` with the main function's coroutine.
+const LAST: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
+    let globals = call.loaded("_G")?;
+    call.raw_field(globals, "last")?;
+    call.push(Argument(1))?;
+    Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
+});
+
+#[test]
+fn no_program_meets_the_main_state_in_the_last_acts_of_a_vm() {
+    // Finalizers run at nearly every allocation.
+    let code = "collectgarbage('incremental', 10, 1000)
+        local function guard()
+          setmetatable({}, { __gc = function()
+            local _, is_main = coroutine.running()
+            if is_main and not ended then note 'a finalizer: the main state' end
+            guard()
+          end })
+        end
+        for _ = 1, 20 do guard() end
+        collectgarbage()
+        local main = coroutine.running()
+        local function seen(text)
+          local running, is_main = coroutine.running()
+          note(text .. (is_main and ': the main state' or running == main and ': main' or ': another'))
+        end
+        function last(coroutine_of_main)
+          assert(coroutine_of_main == main)
+          seen 'last'
+          ended = true
+        end
+        local odd = setmetatable({}, { __tostring = function() seen 'told' return 'odd' end })
+        -- A table grows without a step of the collector: so one is due when the function fails.
+        local list = {}
+        for i = 1, 1000 do list[i] = i end
+        error(odd)";
+    let mut vm = vm(Notes::default(), code);
+    assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+    assert!(vm.failure().starts_with("odd\nstack traceback"));
+    vm.run_last(LAST).unwrap();
+    assert_eq!(vm.lines, ["told: another", "last: another"]);
+}
+
+#[test]
+fn the_anchors_of_a_service_are_out_of_its_reach() {
+    let code = "local made = anchored()
+        for key, value in pairs(debug.getregistry()) do
+          assert(type(value) ~= 'thread' or value == coroutine.running())
+          if type(value) ~= 'table' and key ~= 1 then debug.getregistry()[key] = nil end
+        end
+        for _ = 1, 3 do collectgarbage() end
+        note(coroutine.status(anchored()))
+        function last() note(coroutine.status(anchored())) end
+        coroutine.yield()";
+    let mut vm = vm(Notes::default(), code);
+    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    vm.run_last(LAST).unwrap();
+    assert_eq!(vm.lines, ["dead", "dead"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::function::Function;
 use super::kept::Kept;
 use super::stack::Stack;
-use super::state::{Kind, at, calls, string_at};
+use super::state::{Kind, State, at, calls, string_at};
 use mlua::ffi;
 use std::ffi::c_int;
 use std::ops::Deref;
@@ -14,11 +14,14 @@ use std::ptr::null_mut;
 /// meanwhile but by the cursors that it gives.
 pub(crate) struct Walk {
     stack: Stack,
-    /// How high the stack may grow for sure.
+    /// How many values there were before the first cursor, which may have left some.
+    top: c_int,
+    /// How high the stack may grow for sure, from then on.
     limit: c_int,
-    /// Whether a cursor may have left values.
-    used: bool,
 }
+
+/// What a walk without cursors need not know.
+const NOT_ASKED: c_int = -1;
 
 impl Deref for Walk {
     type Target = Stack;
@@ -56,11 +59,19 @@ impl Stack {
     /// Has `read` read the values and what is in them.
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
-        let top = self.count();
-        let walk = Walk { limit: top + self.room, stack: self.lend(), used: false };
-        let mut lent = Lending { walk, of: self };
+        let (own, room) = (self.raw.again(), self.room);
+        self.walk_in(own, room, read)
+    }
+
+    /// The same with another stack of the VM, which has room for `room` values.
+    #[inline]
+    pub(super) fn walk_in<R>(&mut self, raw: State, room: c_int, read: impl FnOnce(&mut Walk) -> R) -> R {
+        let mut stack = self.lend();
+        (stack.raw, stack.room) = (raw, room);
+        let mut lent = Lending { walk: Walk { stack, top: NOT_ASKED, limit: 0 }, of: self };
         let result = read(&mut lent.walk);
-        if lent.walk.used {
+        if lent.walk.top != NOT_ASKED {
+            let top = lent.walk.top;
             lent.walk.stack.shorten(top);
         }
         result
@@ -107,10 +118,12 @@ impl Walk {
     #[inline(always)]
     fn cursor(&mut self, index: c_int) -> Option<c_int> {
         let top = self.stack.count();
+        if self.top == NOT_ASKED {
+            (self.top, self.limit) = (top, top + self.stack.room);
+        }
         if self.stack.kind(index) != Kind::Table || (top + LEVEL > self.limit && !self.grow(top)) {
             return None;
         }
-        self.used = true;
         Some(top + 1)
     }
 

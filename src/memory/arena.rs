@@ -200,10 +200,7 @@ impl Arena {
             }
             let moved = self.take(new);
             if moved.is_null() {
-                return match new <= old {
-                    true => self.shrink_in_place(block, old, new),
-                    false => moved,
-                };
+                return if new <= old { self.shrink_in_place(block, old, new) } else { moved };
             }
             ptr::copy_nonoverlapping(block, moved, old.min(new));
             self.give(block, old);
@@ -219,10 +216,7 @@ impl Arena {
         // It goes to the list of the smaller size some day, so it has to be aligned as such. A block of the system becomes
         // a chunk: it has room for a header and any small block.
         let is_misaligned = class(new).is_multiple_of(2) && !block.addr().is_multiple_of(16);
-        let skipped = match old <= SMALL {
-            true => usize::from(is_misaligned) * GRAIN,
-            false => HEADER,
-        };
+        let skipped = if old <= SMALL { usize::from(is_misaligned) * GRAIN } else { HEADER };
         // SAFETY: the block is longer than `new` by what is skipped.
         unsafe {
             let moved = block.add(skipped);
@@ -424,10 +418,7 @@ pub(crate) mod general {
                     if !moved.is_null() {
                         let size = old.min(new);
                         ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast::<u8>(), size);
-                        match was_small {
-                            true => libmimalloc_sys::mi_free(block),
-                            false => libc::free(block),
-                        }
+                        if was_small { libmimalloc_sys::mi_free(block) } else { libc::free(block) }
                     }
                     moved
                 }
@@ -438,11 +429,6 @@ pub(crate) mod general {
 
     fn create<const SMALL: usize>(size: usize) -> *mut c_void {
         // SAFETY: neither allocator asks anything of a size.
-        unsafe {
-            match size <= SMALL {
-                true => libmimalloc_sys::mi_malloc(size),
-                false => libc::malloc(size),
-            }
-        }
+        unsafe { if size <= SMALL { libmimalloc_sys::mi_malloc(size) } else { libc::malloc(size) } }
     }
 }

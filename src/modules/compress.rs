@@ -4,29 +4,24 @@
 use crate::codec::compression::Coding;
 use crate::codec::compression::decode::{self, Decoder};
 use crate::codec::compression::encode::Encoder;
-use crate::lua::{Call, Failure, Fault, Function, Module, New, Object, Stack};
-use std::ffi::CStr;
+use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Module, New, Object, Stack, functions};
 use std::io;
 
 /// What one write to a decoder may let out unless the caller says otherwise: 16 MiB.
 const LIMIT: usize = 16 << 20;
 
 impl Object for Encoder {
-    const NAME: &'static CStr = c"lio.compress.encoder";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"write", Function::new(encoder_write)),
-        (c"flush", Function::new(encoder_flush)),
-        (c"finish", Function::new(encoder_finish)),
-    ];
+    const NAME: &'static str = "lio.compress.encoder";
+    const METHODS: FunctionTable = functions! {
+        write = encoder_write, flush = encoder_flush, finish = encoder_finish,
+    };
 }
 
 impl Object for Decoder {
-    const NAME: &'static CStr = c"lio.compress.decoder";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"write", Function::new(decoder_write)),
-        (c"flush", Function::new(decoder_flush)),
-        (c"finish", Function::new(decoder_finish)),
-    ];
+    const NAME: &'static str = "lio.compress.decoder";
+    const METHODS: FunctionTable = functions! {
+        write = decoder_write, flush = decoder_flush, finish = decoder_finish,
+    };
 }
 
 /// Argument 1, the name of a coding.
@@ -39,10 +34,7 @@ fn coding(call: &Call<'_>) -> Result<Coding, Fault> {
 fn encoder(call: &mut Call<'_>) -> Result<New<Encoder>, Fault> {
     let coding = coding(call)?;
     let (low, high, usual) = coding.levels();
-    let level = match call.is_none(2) {
-        true => usual,
-        false => call.integer_in(2, low.into()..=high.into(), "level")? as u32,
-    };
+    let level = if call.is_none(2) { usual } else { call.integer_in(2, low.into()..=high.into(), "level")? as u32 };
     Ok(New::of(Encoder::new(coding, level)))
 }
 
@@ -132,7 +124,5 @@ fn decoder_finish(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[(c"encoder", Function::new(encoder)), (c"decoder", Function::new(decoder))];
-
 /// Opens `lio.compress`.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { encoder, decoder })));

@@ -21,11 +21,10 @@
 
 use super::task::{HANDLE, push_handle, tasks};
 use crate::lua::{
-    Argument, Back, Call, Closure, Fault, Function, Functions, Identity, Kind, NewThread, Next, Outcome, Stack, Status,
-    then, upvalue,
+    Argument, Back, Call, Closure, Fault, Function, FunctionTable, Functions, Identity, Kind, NewThread, Next, Outcome,
+    Stack, Status, functions, then, upvalue,
 };
 use crate::task::{Tasks, refusal_at};
-use std::ffi::CStr;
 
 /// The coroutine that a function of `wrap` resumes.
 const WRAPPED: i32 = upvalue(2);
@@ -75,7 +74,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static
     }
     Ok(match refusal_at(call, outcome.first + 1) {
         Some(why) => Next::returns((false, why)),
-        None => Next::pushed(call.count() + 1 - outcome.first),
+        None => Next::rest(outcome.first),
     })
 }
 
@@ -94,10 +93,7 @@ fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     match pass(&tasks, call, WRAPPED, count, false) {
         Ok(Back::Values(count)) => Ok(Next::pushed(count)),
         Ok(Back::Failed) => raise(call, &tasks),
-        Ok(Back::Waits) => {
-            call.drop_to(0);
-            Ok(Next::yields(0, then(called), 0))
-        }
+        Ok(Back::Waits) => Ok(Next::waits(then(called), 0)),
         Err(why) => {
             call.create(why)?;
             raise(call, &tasks)
@@ -117,7 +113,7 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
         }
         return raise(call, &tasks);
     }
-    Ok(Next::pushed(call.count() - outcome.first))
+    Ok(Next::rest(outcome.first + 1))
 }
 
 /// Raises the error on top; a coroutine that failed is closed first.
@@ -142,10 +138,7 @@ fn closed(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
 }
 
 fn error(index: i32, for_memory: bool) -> Fault {
-    match for_memory {
-        true => Fault::value(index),
-        false => Fault::located(index),
-    }
+    if for_memory { Fault::value(index) } else { Fault::located(index) }
 }
 
 /// `status(co)` → "running", "suspended", "normal", "dead" (Lua manual 6.2), or "waiting": it is in a wait, or resumes one
@@ -156,10 +149,7 @@ fn status(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     if co != call.running()
         && let Some(id) = tasks.member_of(co)
     {
-        return Ok(match tasks.is_idle(id) {
-            true => "waiting",
-            false => "normal",
-        });
+        return Ok(if tasks.is_idle(id) { "waiting" } else { "normal" });
     }
     Ok(match call.status(1) {
         Some(Status::Running) => "running",
@@ -201,19 +191,14 @@ fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     Ok(Next::call(count, then(by_lua), 0))
 }
 
-fn by_lua(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    Ok(Next::pushed(call.count() + 1 - outcome.first))
+fn by_lua(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    Ok(Next::rest(outcome.first))
 }
 
 const RESUME: Function = Function::new(resume);
 const CALL_WRAPPED: Function = Function::new(call_wrapped);
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"resume", RESUME),
-    (c"wrap", Function::new(wrap)),
-    (c"status", Function::new(status)),
-    (c"close", Function::new(close)),
-];
+const FUNCTIONS: FunctionTable = functions! { resume: RESUME, wrap, status, close };
 
 /// Puts the functions in the places of Lua's own, if the VM has that library.
 pub(crate) const INSTALL: Function = Function::new(install);

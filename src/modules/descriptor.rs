@@ -5,7 +5,7 @@
 //! that belongs to a socket of ours in this VM is treated as that socket, so that handing out handles keeps the fast path.
 
 use crate::event::{Source, Target};
-use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Returns, results, then};
+use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Maybe, Next, Nil, Outcome, Returns, then};
 use crate::socket::{Socket, Table};
 use crate::stream::Stream;
 use std::os::fd::{AsRawFd, RawFd};
@@ -35,7 +35,7 @@ impl Descriptor {
 
 /// The socket of the socket or stream at `index`.
 fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
-    let stream = || Some(call.as_object::<Stream>(index)?.transport.socket());
+    let stream = || Some(call.as_object::<Stream>(index)?.socket());
     call.as_object::<Socket>(index).or_else(stream)
 }
 
@@ -109,20 +109,13 @@ const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 /// So many methods may return an object with such a method.
 const DEPTH: i64 = 4;
 
-results! {
-    enum Found {
-        Value(Argument),
-        Nothing(()),
-    }
-}
-
 /// (value, depth): what the value's method returns if that is a descriptor without more of Lua code, else nothing.
 const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
 /// Fetches the value's method of this number.
-fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Found>, Fault> {
+fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault> {
     let Some(name) = METHODS.get(number as usize) else {
-        return Ok(Next::returns(Found::Nothing(())));
+        return Ok(Next::returns(Maybe(None)));
     };
     call.push(INDEX)?;
     call.push(Argument(1))?;
@@ -131,7 +124,7 @@ fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Found>, Fault> {
 }
 
 /// Calls the method, or fetches the next.
-fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Found>, Fault> {
+fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if call.kind(outcome.first) != Kind::Function {
         call.drop_to(2);
         return find(call, outcome.kept + 1);
@@ -142,13 +135,13 @@ fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Found>, Fault> 
 }
 
 /// What the method has returned may be an object with a method.
-fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Found>, Fault> {
+fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if !is_indirect(call, outcome.first) {
         return Ok(Next::returns(found(call, outcome)));
     }
     let depth = call.integer(2)?;
     if depth >= DEPTH {
-        return Ok(Next::returns(Found::Nothing(())));
+        return Ok(Next::returns(Maybe(None)));
     }
     call.push(FIND)?;
     call.push(Argument(outcome.first))?;
@@ -157,9 +150,6 @@ fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Found>, Fault>
     Ok(Next::call(2, last, 0))
 }
 
-fn found(call: &Call<'_>, outcome: Outcome) -> Found {
-    match call.kind(outcome.first) {
-        Kind::None => Found::Nothing(()),
-        _ => Found::Value(Argument(outcome.first)),
-    }
+fn found(call: &Call<'_>, outcome: Outcome) -> Maybe<Argument> {
+    Maybe((call.kind(outcome.first) != Kind::None).then_some(Argument(outcome.first)))
 }

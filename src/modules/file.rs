@@ -4,8 +4,9 @@
 
 use crate::file::folder::Folder;
 use crate::file::{Facts, Kind, OpenFile, Refusal, read_at};
-use crate::lua::{Call, Failure, Fault, Function, Light, Module, New, Object, Stack, Value, failed};
-use std::ffi::CStr;
+use crate::lua::{
+    Call, Failure, Fault, Function, FunctionTable, Light, Module, New, Object, Stack, Value, failed, functions,
+};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,53 +18,34 @@ const LITTLE: u64 = 64 * 1024;
 const ENTRIES: usize = 10_000;
 
 impl Object for OpenFile {
-    const NAME: &'static CStr = c"lio.file";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"stat", Function::new(stat)),
-        (c"kind", Function::new(kind)),
-        (c"size", Function::new(size)),
-        (c"read", Function::new(read)),
-        (c"handle", Function::new(handle)),
-        (c"close", CLOSE),
-        (c"is_closed", Function::new(is_closed)),
-    ];
-    const META: &'static [(&'static CStr, Function)] =
-        &[(c"__close", CLOSE), (c"__tostring", Function::new(to_string))];
+    const NAME: &'static str = "lio.file";
+    const METHODS: FunctionTable =
+        functions! { stat: STAT, kind: KIND, size: SIZE, read, handle, close: CLOSE, is_closed: IS_CLOSED };
+    const META: FunctionTable = functions! { __close: CLOSE, __tostring = to_string };
 }
 
 impl Object for Folder {
-    const NAME: &'static CStr = c"lio.folder";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"open", Function::new(folder_open)),
-        (c"list", Function::new(folder_list)),
-        (c"path", Function::new(folder_path)),
-        (c"close", FOLDER_CLOSE),
-        (c"is_closed", Function::new(folder_is_closed)),
-    ];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__close", FOLDER_CLOSE)];
-}
-
-const CLOSED: (&str, &str) = ("the file is closed", "closed");
-const NOT_A_FILE: (&str, &str) = ("not a regular file", "not a file");
-
-#[cold]
-fn failure(call: &'static str, (message, code): (&'static str, &'static str)) -> Fault {
-    Failure::word(call, message, code).into()
-}
-
-/// What hinders the opening of a file, in one word for programs.
-#[cold]
-pub(super) fn refused(refusal: Refusal) -> Fault {
-    let words = match refusal {
-        Refusal::NotAFile => NOT_A_FILE,
-        Refusal::HasNul => ("the path has a NUL", "not found"),
-        Refusal::NameTooLong => ("the name is too long", "not found"),
-        Refusal::TooManyLinks => ("too many links", "not found"),
-        Refusal::Outside => ("the path leaves the folder", "outside"),
-        Refusal::Closed => ("the folder is closed", "closed"),
-        Refusal::System(error) => return failed("open")(error),
+    const NAME: &'static str = "lio.folder";
+    const METHODS: FunctionTable = functions! {
+        open = folder_open, list = folder_list, path: FOLDER_PATH, close: FOLDER_CLOSE, is_closed: FOLDER_IS_CLOSED,
     };
-    failure("open", words)
+    const META: FunctionTable = functions! { __close: FOLDER_CLOSE };
+}
+
+const CLOSED: Refusal = Refusal::Word("the file is closed", "closed");
+
+/// What hinders `call`, in one word for programs.
+#[cold]
+fn failure(call: &'static str, refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Word(message, code) => Failure::word(call, message, code).into(),
+        Refusal::System(error) => failed(call)(error),
+    }
+}
+
+/// What hinders the opening of a file.
+pub(super) fn refused(refusal: Refusal) -> Fault {
+    failure("open", refusal)
 }
 
 fn opened<T: Object>(opened: Result<T, Refusal>) -> Result<New<T>, Fault> {
@@ -98,7 +80,7 @@ fn measure(call: &mut Call<'_>) -> Result<i64, Fault> {
     let facts = Facts::of(file).map_err(failed("sendfile"))?;
     match facts.kind {
         Kind::File => Ok(facts.size as i64),
-        _ => Err(failure("sendfile", NOT_A_FILE)),
+        _ => Err(failure("sendfile", Refusal::NOT_A_FILE)),
     }
 }
 
@@ -145,38 +127,23 @@ fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
 }
 
 /// `folder:path()` → its absolute path.
-fn folder_path(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    let folder = call.object::<Folder>(1)?;
-    Ok(folder.path().as_os_str().as_bytes().to_vec())
-}
+const FOLDER_PATH: Function = Function::of(|folder: &Folder| folder.path().as_os_str().as_bytes().to_vec());
 
 /// `folder:close()`. Idempotent.
-const FOLDER_CLOSE: Function = Function::new(|call: &mut Call<'_>| {
-    call.object_mut::<Folder>(1)?.close();
-    Ok(())
-});
+const FOLDER_CLOSE: Function = Function::on(Folder::close);
 
 /// `folder:is_closed()`.
-fn folder_is_closed(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(call.object::<Folder>(1)?.is_closed())
-}
+const FOLDER_IS_CLOSED: Function = Function::of(Folder::is_closed);
 
 /// `f:stat()` → table with `kind`, `size`, `mtime`, `mtime_ns`, `inode`, `device`, as they were when the
 /// file was opened. No system call.
-fn stat(call: &mut Call<'_>) -> Result<Value, Fault> {
-    let file = call.object::<OpenFile>(1)?;
-    Ok(Value::Record(record(file.facts())))
-}
+const STAT: Function = Function::of(|file: &OpenFile| Value::Record(record(file.facts())));
 
 /// `f:kind()` → `"file"` or `"directory"`.
-fn kind(call: &mut Call<'_>) -> Result<&'static str, Fault> {
-    Ok(call.object::<OpenFile>(1)?.facts().kind.name())
-}
+const KIND: Function = Function::of(|file: &OpenFile| file.facts().kind.name());
 
 /// `f:size()` → bytes, as it was when the file was opened.
-fn size(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(call.object::<OpenFile>(1)?.facts().size as i64)
-}
+const SIZE: Function = Function::of(|file: &OpenFile| file.facts().size as i64);
 
 /// `f:read(offset, count)` → up to `count` bytes from `offset` (0 is the first), `""` at the end;
 /// `nil, message, code`.
@@ -201,15 +168,10 @@ fn handle(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
 }
 
 /// `f:close()`. Idempotent.
-const CLOSE: Function = Function::new(|call: &mut Call<'_>| {
-    call.object_mut::<OpenFile>(1)?.close();
-    Ok(())
-});
+const CLOSE: Function = Function::on(OpenFile::close);
 
 /// `f:is_closed()`.
-fn is_closed(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(call.object::<OpenFile>(1)?.descriptor().is_none())
-}
+const IS_CLOSED: Function = Function::of(|file: &OpenFile| file.descriptor().is_none());
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     Ok(match call.object::<OpenFile>(1)?.descriptor() {
@@ -218,12 +180,6 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     })
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"open", Function::new(open)),
-    (c"open_beneath", Function::new(open_beneath)),
-    (c"folder", Function::new(folder)),
-    (c"measure", Function::new(measure)),
-];
-
 /// Opens `lio.file`.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
+pub(crate) const OPEN: Function =
+    Function::new(|_: &mut Call<'_>| Ok(Module(functions! { open, open_beneath, folder, measure })));

@@ -11,6 +11,8 @@ pub(crate) mod lio;
 pub(crate) mod ltask;
 pub(crate) mod outlet;
 pub(crate) mod pack;
+#[cfg(feature = "panics")]
+mod panics;
 pub(crate) mod reload;
 pub(crate) mod resolver;
 pub(crate) mod selector;
@@ -40,7 +42,7 @@ impl Library for Builtin {
         ("lio.json", json::OPEN),
         ("lio.outlet", outlet::OPEN),
         #[cfg(feature = "panics")]
-        ("lio.panics", crate::lua::panics::open::<Builtin>()),
+        ("lio.panics", panics::open::<Builtin>()),
         ("lio.resolver", resolver::OPEN),
         ("lio.signal", signal::OPEN),
         ("lio.socket", socket::OPEN),
@@ -89,25 +91,4 @@ impl Environment for Builtin {
         steps: &[OPEN_LIBRARIES, library::in_service::<Builtin>(), reload::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
-}
-
-/// The native module `name`: what an entry point opens.
-const fn native(name: &str) -> Function {
-    let mut index = 0;
-    while index < Builtin::NATIVES.len() {
-        let (module, open) = Builtin::NATIVES[index];
-        if is_same(module.as_bytes(), name.as_bytes()) {
-            return open;
-        }
-        index += 1;
-    }
-    panic!("an entry point of a module that is not in the list")
-}
-
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let mut index = 0;
-    while index < one.len() && index < other.len() && one[index] == other[index] {
-        index += 1;
-    }
-    index == one.len() && index == other.len()
 }

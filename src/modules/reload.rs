@@ -2,9 +2,10 @@
 
 use crate::file::reload;
 use crate::lua::library::compiled;
-use crate::lua::{Call, Chunk, Failure, Fault, Function, Module, New, Next, Pushing, results, then};
+use crate::lua::{
+    Call, Chunk, Either, Failure, Fault, Function, FunctionTable, Maybe, Module, New, Next, functions, then,
+};
 use crate::socket::{Socket, Table};
-use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -25,23 +26,11 @@ pub(super) const WATCH: Function = Function::new(|call: &mut Call<'_>| {
 /// `misses(path)`: `require` has looked for a module in this file, and it is not there.
 const MISSES: Function = Function::new(|call: &mut Call<'_>| Ok(reload::misses(call.bytes(1)?)));
 
-results! {
-    enum Install {
-        Run(Pushing<(Chunk<'static>, Function, Function)>),
-        Nothing(()),
-    }
-}
-
 /// Makes `require`, `loadfile` and `dofile` of a watched VM report what they load.
 pub(super) const INSTALL: Function = Function::new(|_: &mut Call<'_>| {
     let code = reload::is_watched().then(|| compiled("lio.loads"));
-    Ok(match code.flatten() {
-        Some(text) => {
-            let run = Next::call(2, then(|_, _| Ok(())), 0);
-            Install::Run(run.pushing((Chunk::Text(text, c"=lio"), WATCH, MISSES)))
-        }
-        None => Install::Nothing(()),
-    })
+    let run = Next::call(2, then(|_, _| Ok(())), 0);
+    Ok(Maybe(code.flatten().map(|text| run.pushing((Chunk::Text(text, c"=lio"), WATCH, MISSES)))))
 });
 
 /// `watched.wants(key)` → a `lio.socket` that the program before this one has used by this key, or nil.
@@ -80,25 +69,9 @@ fn is_replaced(_: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(reload::is_replaced())
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"wants", Function::new(wants)),
-    (c"made", Function::new(made)),
-    (c"closed", Function::new(closed)),
-    (c"is_taken", Function::new(is_taken)),
-    (c"is_replaced", Function::new(is_replaced)),
-];
-
-results! {
-    enum Watched {
-        Yes(Module),
-        No(bool),
-    }
-}
+const FUNCTIONS: FunctionTable = functions! { wants, made, closed, is_taken, is_replaced };
 
 /// Opens `lio.watched`: a table of functions, or false when nobody watches.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| {
-    Ok(match reload::is_watched() {
-        true => Watched::Yes(Module(FUNCTIONS)),
-        false => Watched::No(false),
-    })
+    Ok(if reload::is_watched() { Either::One(Module(FUNCTIONS)) } else { Either::Other(false) })
 });

@@ -1,16 +1,18 @@
 //! `lio.resolver`: names looked up off-thread, and what an address is; used by `lualib/lio/net/`.
 
-use crate::lua::{Call, Failure, Fault, Function, Module, New, Nil, Object, Value, failed, results};
+use crate::lua::{
+    Call, Either, Failure, Fault, Function, FunctionTable, Maybe, Module, New, Nil, Object, Value, failed, functions,
+};
 use crate::socket::address;
 use crate::socket::resolve::{self, Resolver};
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 impl Object for Resolver {
-    const NAME: &'static CStr = c"lio.resolver";
-    const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"query", Function::new(query)), (c"answer", Function::new(answer))];
+    const NAME: &'static str = "lio.resolver";
+    const METHODS: FunctionTable = functions! { query, answer };
 }
 
 /// `resolver.new(waker)` → a resolver whose answers wake the selector of `waker`.
@@ -27,43 +29,24 @@ fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
     resolver.query(name.map_err(unknown)?).map_err(failed("resolve"))
 }
 
-results! {
-    enum Answer {
-        Addresses((i64, Value)),
-        Failed((i64, Nil, String)),
-        None(()),
-    }
-}
+type Answer = Either<(i64, Value), (i64, Nil, String)>;
 
 /// `resolver:answer()` → id and a list of addresses (text, as getaddrinfo ordered them), or id, nil and
 /// a message; nothing when no answer is there.
-fn answer(call: &mut Call<'_>) -> Result<Answer, Fault> {
-    let text = |address| Value::String(address::ip_text(address).into_bytes());
-    Ok(match call.object::<Resolver>(1)?.answer() {
-        Some((id, Ok(list))) => {
-            let list = list.iter().map(text).collect();
-            Answer::Addresses((id, Value::List(list)))
-        }
-        Some((id, Err(message))) => Answer::Failed((id, Nil, message)),
-        None => Answer::None(()),
-    })
-}
-
-results! {
-    enum Numeric {
-        Address((String, &'static str)),
-        Name(()),
-    }
+fn answer(call: &mut Call<'_>) -> Result<Maybe<Answer>, Fault> {
+    let text = |address: &SocketAddr| Value::String(address::ip_text(address).into_bytes());
+    Ok(Maybe(call.object::<Resolver>(1)?.answer().map(|(id, found)| match found {
+        Ok(list) => Either::One((id, Value::List(list.iter().map(text).collect()))),
+        Err(message) => Either::Other((id, Nil, message)),
+    })))
 }
 
 /// `resolver.is_numeric(address)` → the address in its usual form and its family, or nothing when it is
 /// a name.
-fn is_numeric(call: &mut Call<'_>) -> Result<Numeric, Fault> {
+fn is_numeric(call: &mut Call<'_>) -> Result<Maybe<(String, &'static str)>, Fault> {
     let text = std::str::from_utf8(call.bytes(1)?).unwrap_or_default();
-    Ok(match address::parse_ip(text, 0) {
-        Some(ip) => Numeric::Address((address::ip_text(&ip), address::family(&ip))),
-        None => Numeric::Name(()),
-    })
+    let address = address::parse_ip(text, 0);
+    Ok(Maybe(address.map(|address| (address::ip_text(&address), address::family(&address)))))
 }
 
 /// `resolver.is_stale(path)` → whether a unix socket's file is left from a process that is gone.
@@ -72,8 +55,6 @@ fn is_stale(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(resolve::is_stale(path).unwrap_or(false))
 }
 
-const FUNCTIONS: &[(&CStr, Function)] =
-    &[(c"new", Function::new(new)), (c"is_numeric", Function::new(is_numeric)), (c"is_stale", Function::new(is_stale))];
-
 /// Opens `lio.resolver`.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
+pub(crate) const OPEN: Function =
+    Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new, is_numeric, is_stale })));

@@ -1,17 +1,16 @@
 //! `lio.signal`: signals as readiness of a descriptor. `lualib/lio/loop.lua` waits for it.
 
+use super::socket::methods::light;
 use crate::event::signals::{Purpose, Set, Signals};
-use crate::lua::{Call, Fault, Function, Light, Many, Module, New, Object, failed};
-use std::ffi::CStr;
+use crate::lua::{Call, Fault, Function, FunctionTable, Many, Module, New, Object, failed, functions};
 
 /// A watcher, until it is closed.
 struct Watcher(Option<Signals>);
 
 impl Object for Watcher {
-    const NAME: &'static CStr = c"lio.signals";
-    const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"take", Function::new(take)), (c"handle", Function::new(handle)), (c"close", Function::new(close))];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__close", Function::new(close))];
+    const NAME: &'static str = "lio.signals";
+    const METHODS: FunctionTable = functions! { take, handle: HANDLE, close: CLOSE };
+    const META: FunctionTable = functions! { __close: CLOSE };
 }
 
 /// The signal that argument `index` names.
@@ -43,34 +42,28 @@ fn take(call: &mut Call<'_>) -> Result<Many<&'static str>, Fault> {
 }
 
 /// `watcher:handle()` → the descriptor that is readable when a signal came.
-fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
-    let watcher = call.object::<Watcher>(1)?;
-    let number = watcher.0.as_ref().map_or(-1, Signals::number);
-    Ok(Light(number as isize as usize))
-}
+const HANDLE: Function = Function::of(|watcher: &Watcher| light(watcher.0.as_ref().map_or(-1, Signals::number)));
 
 /// `watcher:close()`: the host's dispositions come back. Idempotent.
-fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    call.object_mut::<Watcher>(1)?.0 = None;
+const CLOSE: Function = Function::on(|watcher: &mut Watcher| watcher.0 = None);
+
+/// `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs. Returns the
+/// watcher, or `nil, message, code`.
+fn open(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
+    watch(call, Purpose::Take)
+}
+
+/// `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
+/// opened before this one closes gets the signals that came since.
+fn hold(call: &mut Call<'_>) -> Result<New<Watcher>, Fault> {
+    watch(call, Purpose::Hold)
+}
+
+/// `signal.raise(name)`: sends the signal to this process (for tests).
+fn raise(call: &mut Call<'_>) -> Result<(), Fault> {
+    let _ = signal(call, 1)?.send();
     Ok(())
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    // `signal.open(name, …)`: watches signals by name (`"SIGTERM"`). Their default action no longer runs. Returns the
-    // watcher, or `nil, message, code`.
-    (c"open", Function::new(|call: &mut Call<'_>| watch(call, Purpose::Take))),
-    // `signal.hold(name, …)`: as `open`, for a program whose watchers are opened later, in other VMs: each watcher that is
-    // opened before this one closes gets the signals that came since.
-    (c"hold", Function::new(|call: &mut Call<'_>| watch(call, Purpose::Hold))),
-    // `signal.raise(name)`: sends the signal to this process (for tests).
-    (
-        c"raise",
-        Function::new(|call: &mut Call<'_>| {
-            let _ = signal(call, 1)?.send();
-            Ok(())
-        }),
-    ),
-];
-
 /// Opens `lio.signal`.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { open, hold, raise })));

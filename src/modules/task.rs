@@ -4,19 +4,17 @@
 
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Closure, Entry, Fault, Function, Functions, Kind, Lazy, New, Next, Nil, Object, Outcome, Stack,
-    Value, results, then, upvalue,
+    Argument, Call, Closure, Code, Entry, Fault, Function, FunctionTable, Functions, Kind, Lazy, Maybe, New, Next, Nil,
+    Object, Outcome, Stack, Value, functions, results, then, upvalue,
 };
 use crate::task::{Denied, Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, Waits, closed};
-use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The VM's tasks, for the functions that have them as an upvalue.
 pub(crate) struct Handle(Rc<Tasks>);
 
 impl Object for Handle {
-    const NAME: &'static CStr = c"lio.task.core";
-    const METHODS: &'static [(&'static CStr, Function)] = &[];
+    const NAME: &'static str = "lio.task.core";
 }
 
 /// Where the handle is kept, so that there is one.
@@ -26,7 +24,6 @@ const KEPT_HANDLE: u8 = 3;
 pub(crate) const HANDLE: i32 = upvalue(1);
 
 /// The tasks that the running function has as its upvalue. An error once the VM closes.
-#[inline]
 pub(crate) fn tasks(call: &Call<'_>) -> Result<Rc<Tasks>, Fault> {
     own_tasks(call).cloned()
 }
@@ -58,9 +55,14 @@ fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Faul
     let id = tasks.acquire(call)?;
     if tasks.hand_over(call, id, values).is_err() {
         tasks.release(id);
-        return Err(Fault::message("too many arguments for a task"));
+        return Err(too_many());
     }
     Ok((id, values - 1))
+}
+
+#[cold]
+fn too_many() -> Fault {
+    Fault::message("too many arguments for a task")
 }
 
 fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -80,28 +82,19 @@ fn fork(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(tasks.push_own(call, id)?))
 }
 
-results! {
-    enum Started {
-        /// It has run.
-        Run(()),
-        /// It is queued.
-        Queued(Argument),
-    }
-}
-
 /// `task.start(f, …)`: runs `f` as a task now, up to its first wait; inside a task it is as `fork`.
-fn start(call: &mut Call<'_>) -> Result<Started, Fault> {
+fn start(call: &mut Call<'_>) -> Result<Maybe<Argument>, Fault> {
     let tasks = tasks(call)?;
     if tasks.current().is_some() {
-        return fork(call).map(Started::Queued);
+        return fork(call).map(|co| Maybe(Some(co)));
     }
     if call.count() == 0 {
         // Which cannot be called.
         call.push(Nil)?;
     }
-    let (id, arguments) = acquire(call, &tasks)?;
-    tasks.start(call, id, arguments, Tag::default());
-    Ok(Started::Run(()))
+    let (values, id) = (call.count(), tasks.acquire(call)?);
+    tasks.start(call, id, values, Tag::default()).map_err(|_| too_many())?;
+    Ok(Maybe(None))
 }
 
 /// `task.spawn(f, …)` → the task's coroutine. Runs `f` as a task now, up to its first wait, also inside a task. Nested
@@ -159,7 +152,7 @@ fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     if own_tasks(call)?.ends_with_error(call) {
         return Err(Fault::value(call.count()));
     }
-    Ok(Next::pushed(call.count() + 1 - outcome.first))
+    Ok(Next::rest(outcome.first))
 }
 
 /// `task.wakeup(token, …)` → true; nil when no task waits on the token. The values are what `wait` returns.
@@ -355,49 +348,15 @@ fn look(call: &mut Call<'_>) -> Result<Look, Fault> {
 }
 
 /// `lio.tasks()` → what each task of this VM is doing: see lualib/lio/tasks.lua.
-pub(crate) const TASKS: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
-    call.drop_to(0);
-    let globals = call.loaded("_G")?;
-    call.raw_field(globals, "require")?;
-    call.create("lio.tasks")?;
-    Ok(Next::call(1, then(call_loaded), 0))
+pub(crate) const TASKS: Function = Function::new(|_: &mut Call<'_>| {
+    let code = Code { name: c"=lio", text: "return require 'lio.tasks'()" };
+    Ok(Next::call(0, then(|_, outcome| Ok(Argument(outcome.first))), 0).pushing(code))
 });
 
-fn call_loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    call.drop_to(outcome.first);
-    Ok(Next::call(0, then(first_result), 0))
-}
-
-fn first_result(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    call.drop_to(outcome.first);
-    Ok(Next::pushed(1))
-}
-
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"fork", Function::new(fork)),
-    (c"start", Function::new(start)),
-    (c"spawn", Function::new(spawn)),
-    (c"wait", Function::new(wait)),
-    (c"wakeup", Function::new(wakeup)),
-    (c"interrupt", Function::new(interrupt)),
-    (c"is_waiting", Function::new(is_waiting)),
-    (c"is_alive", Function::new(is_alive)),
-    (c"kill", Function::new(kill)),
-    (c"kill_all", Function::new(kill_all)),
-    (c"running", Function::new(running)),
-    (c"count", Function::new(count)),
-    (c"list", Function::new(list)),
-    (c"has_ready", Function::new(has_ready)),
-    (c"run_ready", Function::new(run_ready)),
-    (c"on_abandon", Function::new(on_abandon)),
-    (c"on_error", ON_ERROR),
-    (c"on_end", Function::new(on_end)),
-    (c"watch_end", Function::new(watch_end)),
-    (c"current", Function::new(current)),
-    (c"is_idle", Function::new(is_idle)),
-    (c"look", Function::new(look)),
-    (c"busy", Function::new(busy)),
-];
+const FUNCTIONS: FunctionTable = functions! {
+    fork, start, spawn, wait, wakeup, interrupt, is_waiting, is_alive, kill, kill_all, running, count, list,
+    has_ready, run_ready, on_abandon, on_error: ON_ERROR, on_end, watch_end, current, is_idle, look, busy,
+};
 
 /// Opens `lio.task.core`.
 pub(crate) const OPEN: Function = Function::new(open);

@@ -3,8 +3,7 @@
 use crate::event::clock::monotonic_nanos;
 use crate::event::timers::Queue;
 use crate::lua::object::Object;
-use crate::lua::{Argument, Call, Fault, Field, Function, Module, New, results};
-use std::ffi::CStr;
+use crate::lua::{Argument, Call, Fault, Field, Function, FunctionTable, Maybe, Module, New, functions};
 
 #[derive(Default)]
 pub(crate) struct Timers(pub(crate) Queue);
@@ -13,19 +12,11 @@ pub(crate) struct Timers(pub(crate) Queue);
 pub(crate) const VALUES: Field<Timers> = Field::new(1);
 
 impl Object for Timers {
-    const NAME: &'static CStr = c"lio.timers";
+    const NAME: &'static str = "lio.timers";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"add", Function::new(add)),
-        (c"cancel", Function::new(free)),
-        (c"create", Function::new(create)),
-        (c"set", Function::new(set)),
-        (c"clear", Function::new(clear)),
-        (c"free", Function::new(free)),
-        (c"next", Function::new(next)),
-        (c"expire", Function::new(expire)),
-        (c"count", Function::new(count)),
-    ];
+    const METHODS: FunctionTable = functions! {
+        add, cancel = free, create, set, clear, free, next, expire, count: COUNT,
+    };
 }
 
 fn queue<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Queue, Fault> {
@@ -102,32 +93,21 @@ fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
     Ok(due.map(|due| due.saturating_sub(monotonic_nanos()) as f64 / 1e9))
 }
 
-results! {
-    enum Fired {
-        Timer((Argument, i64)),
-        None(()),
-    }
-}
-
 /// `timers:expire()` → value and id of the next timer that is due, or nothing.
-fn expire(call: &mut Call<'_>) -> Result<Fired, Fault> {
+fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
     let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else {
-        return Ok(Fired::None(()));
+        return Ok(Maybe(None));
     };
     let place = Queue::slot(id) + 1;
     let value = call.entry(1, VALUES, place)?;
     if freed {
         call.clear_entry(1, VALUES, place)?;
     }
-    Ok(Fired::Timer((Argument(value), id as i64)))
+    Ok(Maybe(Some((Argument(value), id as i64))))
 }
 
 /// `timers:count()` → how many timers there are, set or not.
-fn count(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(queue(call)?.len() as i64)
-}
-
-const FUNCTIONS: &[(&CStr, Function)] = &[(c"new", Function::new(new))];
+const COUNT: Function = Function::of(|timers: &Timers| timers.0.len() as i64);
 
 /// Opens `lio.timer`.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new })));

@@ -3,16 +3,14 @@
 use super::selector::state::open;
 use crate::event;
 use crate::event::waker::{handle_of, of_handle};
-use crate::lua::{Call, Failure, Fault, Function, Light, New, Object, failed};
-use std::ffi::CStr;
+use crate::lua::{Call, Failure, Fault, Function, FunctionTable, Light, New, Object, failed, functions};
 use std::sync::Arc;
 
 struct Waker(Arc<event::Waker>);
 
 impl Object for Waker {
-    const NAME: &'static CStr = c"lio.waker";
-    const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"wake", Function::new(wake)), (c"handle", Function::new(handle))];
+    const NAME: &'static str = "lio.waker";
+    const METHODS: FunctionTable = functions! { wake, handle: HANDLE };
 }
 
 /// `sel:waker()` → an object whose `wake()` makes a blocked or the next wait return, from any thread.
@@ -42,6 +40,4 @@ fn wake(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `waker:handle()` → a lightuserdata that `lio.waker` in any VM of the process turns into a waker.
-fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
-    Ok(Light(handle_of(&call.object::<Waker>(1)?.0)))
-}
+const HANDLE: Function = Function::of(|waker: &Waker| Light(handle_of(&waker.0)));

@@ -12,19 +12,10 @@ const LONGEST: usize = 107;
 
 /// Why there is no address.
 pub(crate) enum Refusal {
-    PathIsEmpty,
-    PathIsTooLong,
-    PathHasNul,
-    /// No address of the family that was asked for.
-    OtherFamily,
-    /// Nobody knows an address for the name.
-    NameIsUnknown,
-    /// The name has only addresses of another family.
-    NameHasOtherFamily,
-    /// What the system says of a path.
-    Path(io::Error),
-    /// What the system says of a name.
-    Name(io::Error),
+    /// The call, what is wrong, and a short word for programs.
+    Word(&'static str, &'static str, &'static str),
+    /// What the system says to the call.
+    System(&'static str, io::Error),
 }
 
 /// Parses a numeric address, IPv6 ones with an optional scope (`fe80::1%eth0`, `fe80::1%2`).
@@ -57,7 +48,7 @@ fn interface_index(_: &str) -> Option<u32> {
 pub(crate) fn numeric(text: &str, port: u16, domain: Domain) -> Result<SockAddr, Refusal> {
     match parse_ip(text, port) {
         Some(address) if Domain::for_address(address) == domain => Ok(address.into()),
-        _ => Err(Refusal::OtherFamily),
+        _ => Err(Refusal::Word("endpoint", "not an address of that family", "EINVAL")),
     }
 }
 
@@ -71,25 +62,22 @@ pub(crate) fn look_up(host: &str, port: u16, domain: Option<Domain>) -> Result<S
     };
     let found = (host, port).to_socket_addrs();
     let mut addresses = found.map_err(|error| match error.raw_os_error() {
-        Some(_) => Refusal::Name(error),
-        None => Refusal::NameIsUnknown,
+        Some(_) => Refusal::System("resolve", error),
+        None => Refusal::Word("resolve", "no address is known for that name", "unresolved"),
     })?;
     let found = addresses.find(wanted).map(SockAddr::from);
-    found.ok_or(Refusal::NameHasOtherFamily)
+    found.ok_or(Refusal::Word("resolve", "the name has no address of that family", "unresolved"))
 }
 
 /// The address of a unix socket; a path that begins with NUL is an abstract name.
 pub(crate) fn unix(path: &[u8]) -> Result<SockAddr, Refusal> {
-    if path.is_empty() {
-        return Err(Refusal::PathIsEmpty);
-    }
-    if path.len() > LONGEST {
-        return Err(Refusal::PathIsTooLong);
-    }
-    if path[0] != 0 && path.contains(&0) {
-        return Err(Refusal::PathHasNul);
-    }
-    SockAddr::unix(OsStr::from_bytes(path)).map_err(Refusal::Path)
+    let (message, code) = match path {
+        [] => ("the unix path is empty", "EINVAL"),
+        _ if path.len() > LONGEST => ("the unix path is too long, 107 bytes are the most", "too long"),
+        [first, ..] if *first != 0 && path.contains(&0) => ("the unix path contains a NUL", "EINVAL"),
+        _ => return SockAddr::unix(OsStr::from_bytes(path)).map_err(|error| Refusal::System("endpoint", error)),
+    };
+    Err(Refusal::Word("endpoint", message, code))
 }
 
 /// An address as rustix gives it; `None` for a family that sockets here do not have.

@@ -129,10 +129,7 @@ pub(crate) struct Parts {
 impl Socket {
     /// A new socket of one's own.
     pub(crate) fn create(protocol: Protocol, table: &Rc<Table>) -> io::Result<Socket> {
-        let kind = match protocol.is_stream() {
-            true => Type::STREAM,
-            false => Type::DGRAM,
-        };
+        let kind = if protocol.is_stream() { Type::STREAM } else { Type::DGRAM };
         #[cfg(not(target_vendor = "apple"))]
         let inner = socket2::Socket::new(protocol.domain(), kind.nonblocking(), None)?;
         #[cfg(target_vendor = "apple")]
@@ -150,10 +147,7 @@ impl Socket {
     }
 
     fn of_number(number: RawFd, owns: bool, protocol: Protocol, phase: Phase, table: &Rc<Table>) -> io::Result<Socket> {
-        let held = match owns {
-            true => Held::Own(adopt::owned(number)?.into()),
-            false => adopt::lent(number)?,
-        };
+        let held = if owns { Held::Own(adopt::owned(number)?.into()) } else { adopt::lent(number)? };
         let mut socket = Self::of(held, protocol, phase, table);
         socket.enter_table();
         Ok(socket)
@@ -200,13 +194,11 @@ impl Socket {
         Ok((connected(left), connected(right)))
     }
 
-    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.source.is_none()
     }
 
     /// The descriptor; -1 once closed.
-    #[inline]
     pub(crate) fn number(&self) -> RawFd {
         self.source.as_ref().map_or(-1, |source| source.as_raw_fd())
     }
@@ -224,14 +216,17 @@ impl Socket {
     }
 
     /// What selectors know it by; `None` once it is closed.
-    #[inline]
     pub(crate) fn source(&self) -> Option<&Rc<Source>> {
         self.source.as_ref()
     }
 
-    #[inline]
     fn open(&self) -> io::Result<&Rc<Source>> {
         self.source().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Whether a read may find something, as far as the selectors know.
+    pub(crate) fn may_read(&self) -> bool {
+        self.source().is_some_and(|source| source.may_read())
     }
 
     /// Asks its selectors for `bits`, once. An error means that one of them will not report them.
@@ -239,13 +234,11 @@ impl Socket {
         self.source().map_or(Ok(()), |source| source.arm(bits))
     }
 
-    #[inline]
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }
 
     /// The socket for options and addresses; `EBADF` once closed.
-    #[inline]
     pub(crate) fn raw(&self) -> io::Result<&socket2::Socket> {
         self.open().map(|source| &***source)
     }

@@ -101,10 +101,7 @@ fn look_up(name: &str) -> Result<Vec<SocketAddr>, String> {
             list.push(address);
         }
     }
-    match list.is_empty() {
-        true => Err("the name has no address".into()),
-        false => Ok(list),
-    }
+    if list.is_empty() { Err("the name has no address".into()) } else { Ok(list) }
 }
 
 /// Whether `path` is a unix socket's file (not what a link leads to) to which no socket belongs any more.

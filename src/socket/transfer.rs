@@ -67,7 +67,6 @@ impl Socket {
     }
 
     /// send(2), without SIGPIPE. The count may be less than the length.
-    #[inline]
     pub(crate) fn send(&self, data: &[u8]) -> io::Result<Moved<usize>> {
         self.send_with(data, SendFlags::NOSIGNAL)
     }

@@ -26,8 +26,5 @@ pub(crate) fn identity(number: RawFd) -> io::Result<u64> {
 /// Another descriptor of the socket with that identity, if `number` still is one.
 pub(crate) fn open(number: RawFd, wanted: u64) -> io::Result<OwnedFd> {
     let copy = adopt::borrowed(number, |socket| socket.try_clone_to_owned())??;
-    match identity_of(&copy)? == wanted {
-        true => Ok(copy),
-        false => Err(Errno::NOTSOCK.into()),
-    }
+    if identity_of(&copy)? == wanted { Ok(copy) } else { Err(Errno::NOTSOCK.into()) }
 }

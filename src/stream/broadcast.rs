@@ -26,13 +26,13 @@ impl Stream {
             return Told::Closed;
         }
         let queued = self.queued();
-        let weight = self.shared.as_ref().map_or(queued, |shared| queued - shared.length() + shared.weight());
+        let weight = self.output.as_ref().map_or(0, |queue| queue.weight());
         if self.turns.writes || queued > 0 && weight.saturating_add(data.len()) > most {
             return Told::Full;
         }
         let mut sent = 0;
         if queued == 0 {
-            match self.transport.send(data) {
+            match self.socket.send(data) {
                 Ok(Moved::Done(count)) => sent = count,
                 Ok(Moved::WouldBlock) => {}
                 Err(_) => {
@@ -45,38 +45,8 @@ impl Stream {
                 return Told::Sent;
             }
         }
-        let shared = self.shared.get_or_insert_default();
         let copy = copy.get_or_insert_with(|| Bytes::copy_from_slice(data));
-        shared.push(copy.slice(sent..));
+        self.queue().share(copy.slice(sent..));
         Told::Queued
-    }
-
-    /// The first queued bytes that lie in one piece.
-    pub(super) fn first(&self) -> &[u8] {
-        match (&self.output[self.output_done..], &self.shared) {
-            ([], Some(shared)) => shared.pieces().next().unwrap_or_default(),
-            (own, _) => own,
-        }
-    }
-
-    /// `count` of the queued bytes are gone. → how many of these were no shared ones
-    pub(super) fn took_shared(&mut self, count: usize) -> usize {
-        let own = count.min(self.output.len() - self.output_done);
-        if let Some(shared) = &mut self.shared {
-            shared.took(count - own);
-            if shared.length() == 0 {
-                self.shared = None;
-            }
-        }
-        own
-    }
-
-    /// Shared bytes become the stream's own, for what is to be appended behind them.
-    pub(super) fn copy_shared(&mut self) {
-        if let Some(shared) = self.shared.take() {
-            for piece in shared.pieces() {
-                self.output.extend_from_slice(piece);
-            }
-        }
     }
 }

@@ -50,24 +50,20 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory.data[self.start..]
     }
 
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.memory.data.len() == self.start
     }
 
     /// Lies in the pool's wide buffer.
-    #[inline]
     pub(super) fn is_wide(&self) -> bool {
         self.memory.origin == Origin::Wide
     }
 
     /// Owns no memory.
-    #[inline]
     pub(crate) fn is_vacant(&self) -> bool {
         self.memory.data.capacity() == 0
     }
@@ -105,13 +101,11 @@ impl Buffer {
     }
 
     /// Whether bytes that were lent are still in the memory, and nothing has told that they are done with.
-    #[inline]
     pub(super) fn has_lent(&self) -> bool {
         self.lent > 0
     }
 
     /// What was lent is done with.
-    #[inline]
     pub(super) fn end_loan(&mut self) {
         self.consume(0);
     }

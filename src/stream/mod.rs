@@ -1,12 +1,11 @@
 //! One connection's buffers: what a stream of bytes needs above its socket.
 //!
 //! - `buffer.rs`: the read buffer, and the pool that buffers come from and go back to
-//! - `transport.rs`: what a stream stands on: plain sockets now, TLS later
 //! - `receive.rs`: the forms of `recv`
 //! - `turns.rs`: who has a turn to read or to write
-//! - `transfer.rs`: streams that are sent to another VM; `parcel.rs`: connections on their way there
+//! - `transfer.rs`: streams that are sent to another VM
 //! - `file.rs`: files, sent by the kernel
-//! - `broadcast.rs`: messages that many streams get; `shared.rs`: what of them is queued
+//! - `broadcast.rs`: messages that many streams get
 //! - `queue.rs`: what is to be sent on one connection: bytes, shared bytes, ranges of files
 //!
 //! A stream is registered once, for both directions, and asks for events one at a time: whoever finds
@@ -15,26 +14,22 @@
 pub(crate) mod broadcast;
 mod buffer;
 pub(crate) mod file;
-mod parcel;
 pub(crate) mod queue;
 mod receive;
-mod shared;
 #[cfg(test)]
 mod tests;
 mod transfer;
-mod transport;
 pub(crate) mod turns;
 
 pub(crate) use buffer::{Buffer, Pool};
 pub(crate) use receive::{Form, Received};
-pub(crate) use transport::Transport;
 pub(crate) use turns::Turns;
 
-use self::shared::Shared;
+use self::queue::{Queue, Sent};
 use crate::event::{READ, WRITE};
 use crate::socket::{Moved, Socket};
-use std::io::{self, IoSlice};
-use std::os::fd::RawFd;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 
 /// What a fill ended in.
@@ -48,10 +43,6 @@ pub(crate) enum Filled {
     WouldBlock,
 }
 
-/// Pieces handed to one system call at most.
-const PIECES: usize = 64;
-/// A batch of no more than this many pieces is gathered in a small array.
-const FEW: usize = 8;
 /// So many reads, or [`QUANTUM`]s sent, without a wait in between; then others get their turn.
 const BURST: u32 = 32;
 /// Sent bytes that weigh as much as one message more.
@@ -59,13 +50,10 @@ const QUANTUM: usize = buffer::SIZE;
 
 /// One connection.
 pub(crate) struct Stream {
-    pub(crate) transport: Transport,
+    socket: Socket,
     input: Buffer,
-    /// Queued bytes that go out before anything sent later; `output_done` of them are gone.
-    output: Vec<u8>,
-    output_done: usize,
-    /// What goes out behind them, and stands in other streams as well; mostly nothing.
-    shared: Option<Box<Shared>>,
+    /// What goes out before anything sent later; mostly nothing.
+    output: Option<Box<Queue<Rc<OwnedFd>>>>,
     pool: Rc<Pool>,
     ended: bool,
     /// Nothing was tried yet, so nothing is known about what there is to read.
@@ -88,13 +76,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(transport: Transport, pool: &Rc<Pool>) -> Stream {
+    pub(crate) fn new(socket: Socket, pool: &Rc<Pool>) -> Stream {
         Stream {
-            transport,
+            socket,
             input: Buffer::default(),
-            output: Vec::new(),
-            output_done: 0,
-            shared: None,
+            output: None,
             pool: pool.clone(),
             ended: false,
             fresh: true,
@@ -111,28 +97,27 @@ impl Stream {
 
     /// What it stands on.
     pub(crate) fn socket(&self) -> &Socket {
-        self.transport.socket()
+        &self.socket
     }
 
     /// Asks the selector for `bits`, once. An error means that no event will come.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
-        self.transport.arm(bits)
+        self.socket.arm(bits)
     }
 
     /// The descriptor for others to name it by; -1 once closed.
     pub(crate) fn handle(&mut self) -> RawFd {
-        let Transport::Plain(socket) = &mut self.transport;
-        socket.handle()
+        self.socket.handle()
     }
 
     /// The number of its outlet; `None` while bytes are queued, or when it is closed.
     pub(crate) fn outlet(&mut self) -> Option<u64> {
-        self.transport.outlet().filter(|_| self.queued() == 0)
+        self.socket.outlet().filter(|_| self.queued() == 0)
     }
 
     /// Whether the peer has ended its side, or the connection failed, as far as the selector knows.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_closed() || self.ended || self.transport.peer_is_over()
+        self.is_closed() || self.ended || self.socket.source().is_some_and(|source| source.peer_is_over())
     }
 
     /// What was read from the peer and not consumed yet.
@@ -186,7 +171,7 @@ impl Stream {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.transport.is_closed()
+        self.socket.is_closed()
     }
 
     /// Reads once, with room for at least `want` bytes. No system call is spent when a short read has
@@ -196,7 +181,7 @@ impl Stream {
         if self.ended {
             return Ok(Filled::End);
         }
-        if !self.fresh && (self.reads >= BURST || !self.transport.may_read()) {
+        if !self.fresh && (self.reads >= BURST || !self.socket.may_read()) {
             return self.read_later();
         }
         self.fresh = false;
@@ -204,7 +189,7 @@ impl Stream {
         if self.input.is_vacant() {
             self.input.adopt(self.pool.take_wide());
         }
-        let received = self.input.fill(want, &self.pool, |room| self.transport.receive(room));
+        let received = self.input.fill(want, &self.pool, |room| self.socket.receive(room));
         if self.input.is_empty() {
             self.pool.put(self.input.release());
         }
@@ -227,7 +212,7 @@ impl Stream {
     /// Whether it is known that nothing can be received now: then the stream is armed for reading. False when it
     /// cannot be armed; the next read says why.
     pub(super) fn is_dry(&mut self) -> bool {
-        self.input.is_empty() && !(self.fresh || self.ended) && !self.transport.may_read() && self.read_later().is_ok()
+        self.input.is_empty() && !(self.fresh || self.ended) && !self.socket.may_read() && self.read_later().is_ok()
     }
 
     /// What is buffered leaves the wide buffer, which the next read of any stream is to have.
@@ -244,32 +229,29 @@ impl Stream {
         self.narrow();
         self.reads = 0;
         self.messages = 0;
-        self.transport.arm(READ)?;
+        self.socket.arm(READ)?;
         Ok(Filled::WouldBlock)
     }
 
     /// Whether another message may be sent now. False when it is time to let others run: the stream is
     /// armed for writing then, and due in the next round of the loop.
     pub(crate) fn begin_message(&mut self) -> io::Result<bool> {
-        match self.messages < BURST {
-            true => Ok(true),
-            false => self.write_later(),
-        }
+        if self.messages < BURST { Ok(true) } else { self.write_later() }
     }
 
     /// The write queue: what is appended goes out ahead of what is sent next.
-    pub(crate) fn queue(&mut self) -> &mut Vec<u8> {
-        self.copy_shared();
-        if self.output.capacity() == 0 {
-            self.output = self.pool.take();
-        }
-        &mut self.output
+    pub(crate) fn queue(&mut self) -> &mut Queue<Rc<OwnedFd>> {
+        self.output.get_or_insert_default()
     }
 
     /// How many queued bytes have not gone out.
     pub(crate) fn queued(&self) -> usize {
-        let own = self.output.len() - self.output_done;
-        self.shared.as_ref().map_or(own, |shared| own + shared.length())
+        self.output.as_ref().map_or(0, |queue| queue.queued())
+    }
+
+    /// Takes what is queued and has not gone out.
+    fn take_output(&mut self) -> Vec<u8> {
+        self.output.take().and_then(|queue| queue.copy()).unwrap_or_default()
     }
 
     /// Sends the queue and then `pieces`, of which `sent` bytes are gone already; updates `sent`.
@@ -277,7 +259,7 @@ impl Stream {
     #[inline]
     pub(crate) fn send(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
         let result = match pieces {
-            [only] if !only.is_empty() && *sent == 0 && self.queued() == 0 => self.send_only(only, sent),
+            [only] if !only.is_empty() && *sent == 0 && self.output.is_none() => self.send_only(only, sent),
             _ => self.send_all(pieces, sent),
         };
         self.send_failed = result.is_err();
@@ -287,16 +269,13 @@ impl Stream {
     /// [`Stream::send`] of one piece, of which nothing is gone, without a queue.
     #[inline]
     fn send_only(&mut self, data: &[u8], sent: &mut usize) -> io::Result<bool> {
-        let count = match self.transport.send(data)? {
+        let count = match self.socket.send(data)? {
             Moved::Done(count) => count,
             Moved::WouldBlock => 0,
         };
         self.written += count as u64;
         *sent = count;
-        match count == data.len() {
-            true => Ok(self.end_message(count)),
-            false => self.write_later(),
-        }
+        if count == data.len() { Ok(self.end_message(count)) } else { self.write_later() }
     }
 
     /// A message of that length is sent.
@@ -309,114 +288,30 @@ impl Stream {
 
     fn write_later(&mut self) -> io::Result<bool> {
         self.messages = 0;
-        self.transport.arm(WRITE)?;
+        self.socket.arm(WRITE)?;
         Ok(false)
     }
 
     fn send_all(&mut self, pieces: &[&[u8]], sent: &mut usize) -> io::Result<bool> {
-        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        loop {
-            // `sent` comes from Lua: beyond the end is at the end.
-            if self.queued() == 0 && *sent >= total {
-                return Ok(self.end_message(total));
+        let mut nothing = Queue::default();
+        let queue = self.output.as_deref_mut().unwrap_or(&mut nothing);
+        match queue.send(&mut self.socket, pieces, sent, &mut self.written)? {
+            Sent::All => {
+                self.output = None;
+                Ok(self.end_message(pieces.iter().map(|piece| piece.len()).sum()))
             }
-            let (moved, asked) = self.send_once(pieces, *sent)?;
-            let Moved::Done(count) = moved else {
-                return self.write_later();
-            };
-            self.written += count as u64;
-            let of_queue = count.min(self.queued());
-            self.took(of_queue);
-            *sent += count - of_queue;
-            if count < asked {
-                return self.write_later();
-            }
-        }
-    }
-
-    /// The first `count` queued bytes are gone.
-    fn took(&mut self, mut count: usize) {
-        if self.shared.is_some() {
-            count = self.took_shared(count);
-        }
-        self.output_done += count;
-        if self.queued() == 0 && self.output.capacity() > 0 {
-            self.output_done = 0;
-            self.pool.put(std::mem::take(&mut self.output).into());
-        }
-    }
-
-    /// One system call; what it did, and how many bytes it was given.
-    fn send_once(&self, pieces: &[&[u8]], sent: usize) -> io::Result<(Moved<usize>, usize)> {
-        if pieces.is_empty() && self.shared.is_none() {
-            let queued = &self.output[self.output_done..];
-            return Ok((self.transport.send(queued)?, queued.len()));
-        }
-        if let ([only], 0) = (pieces, self.queued()) {
-            let rest = &only[sent..];
-            return Ok((self.transport.send(rest)?, rest.len()));
-        }
-        match pieces.len() < FEW && self.shared.is_none() {
-            true => self.send_batch::<FEW>(pieces, sent),
-            false => self.send_batch::<PIECES>(pieces, sent),
-        }
-    }
-
-    fn send_batch<const N: usize>(&self, pieces: &[&[u8]], sent: usize) -> io::Result<(Moved<usize>, usize)> {
-        let mut slices = [IoSlice::new(&[]); N];
-        let (mut used, mut length) = (0, 0);
-        self.each_piece(pieces, sent, N, |piece| {
-            slices[used] = IoSlice::new(piece);
-            used += 1;
-            length += piece.len();
-        });
-        let moved = match used {
-            1 => self.transport.send(&slices[0])?,
-            _ => self.transport.send_pieces(&slices[..used])?,
-        };
-        Ok((moved, length))
-    }
-
-    /// What the next system call is to send: the queue, then what is left of the pieces; `most` in all.
-    fn each_piece<'a>(&'a self, pieces: &[&'a [u8]], sent: usize, most: usize, mut visit: impl FnMut(&'a [u8])) {
-        let mut used = 0;
-        if self.output.len() > self.output_done {
-            visit(&self.output[self.output_done..]);
-            used += 1;
-        }
-        if let Some(shared) = &self.shared {
-            for piece in shared.pieces().take(most - used) {
-                visit(piece);
-                used += 1;
-            }
-        }
-        let mut skip = sent;
-        for &piece in pieces {
-            if used == most {
-                return;
-            }
-            if skip >= piece.len() {
-                skip -= piece.len();
-                continue;
-            }
-            visit(&piece[skip..]);
-            skip = 0;
-            used += 1;
+            _ => self.write_later(),
         }
     }
 
     /// Closes the connection and gives its buffers back. What is queued and not sent is dropped.
     pub(crate) fn close(&mut self) {
-        self.transport.close();
+        self.socket.close();
         self.ended = true;
         self.pool.put(self.input.release());
-        self.pool.put(std::mem::take(&mut self.output).into());
-        self.output_done = 0;
-        self.shared = None;
+        self.output = None;
         self.sought = Vec::new();
-        if self.parcel != 0 {
-            drop(parcel::take(std::mem::take(&mut self.parcel)));
-        }
+        self.drop_parcel();
     }
 }
 

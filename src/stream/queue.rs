@@ -1,14 +1,17 @@
 //! What is to be sent on one connection, in order: bytes that are its own, bytes that many connections share, ranges of
 //! files, and behind them bytes that the caller keeps.
 //!
-//! Used by the HTTP server. Invariant: bytes leave in the order in which they were queued, each once, however the
+//! Used by the HTTP server and by streams. Invariant: bytes leave in the order in which they were queued, each once, however the
 //! transport cuts them.
 
 pub(crate) use crate::socket::Moved;
 
+use crate::socket::Socket;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
 /// What takes bytes, or part of them.
 pub(crate) trait Sink {
@@ -23,14 +26,33 @@ pub(crate) trait Sink {
     fn send_file(&mut self, file: &Self::File, offset: u64, count: usize) -> io::Result<Moved<usize>>;
 }
 
+impl Sink for Socket {
+    type File = Rc<OwnedFd>;
+
+    fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        Socket::send(self, data)
+    }
+    fn send_more(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
+        Socket::send_more(self, data)
+    }
+    fn send_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Moved<usize>> {
+        Socket::send_pieces(self, pieces)
+    }
+    fn send_file(&mut self, file: &Rc<OwnedFd>, offset: u64, count: usize) -> io::Result<Moved<usize>> {
+        Socket::send_file(self, file.as_fd(), offset, count)
+    }
+}
+
 /// Pieces handed to one system call at most.
-const PIECES: usize = 16;
+const PIECES: usize = 64;
 /// Shared bytes shorter than this are copied.
 const SHARE_FROM: usize = 4096;
 /// So many bytes of files go out in one turn; then others get theirs.
-const TURN: u64 = 512 * 1024;
+pub(super) const TURN: u64 = 512 * 1024;
 /// A queue keeps no more memory than this while it is empty.
 const KEPT: usize = 64 * 1024;
+/// What a chunk counts besides its bytes, so that many short ones are limited as well.
+const CHUNK: usize = 64;
 
 /// One connection's queue.
 pub(crate) struct Queue<F> {
@@ -94,6 +116,11 @@ impl<F: Clone> Queue<F> {
         if bytes.len() < SHARE_FROM {
             return self.append(|out| out.extend_from_slice(&bytes));
         }
+        self.share(bytes);
+    }
+
+    /// The same, however few they are.
+    pub(super) fn share(&mut self, bytes: Bytes) {
         self.queued += bytes.len();
         self.close_tail();
         self.chunks.push_back(Chunk::Shared(bytes));
@@ -122,9 +149,13 @@ impl<F: Clone> Queue<F> {
     }
 
     /// Bytes of memory that are queued: those of files do not count.
-    #[inline]
     pub(crate) fn queued(&self) -> usize {
         self.queued
+    }
+
+    /// The same, and what it takes to keep them.
+    pub(super) fn weight(&self) -> usize {
+        self.queued + CHUNK * self.chunks.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -151,22 +182,19 @@ impl<F: Clone> Queue<F> {
     }
 
     fn clear_tail(&mut self) {
-        match self.tail.capacity() > KEPT {
-            true => self.tail = Vec::new(),
-            false => self.tail.clear(),
-        }
+        if self.tail.capacity() > KEPT { self.tail = Vec::new() } else { self.tail.clear() }
     }
 
-    /// Sends what is queued, and then `borrowed`, of which `taken` bytes are gone already; `taken` and `count`, the
-    /// bytes that were taken in all, are moved on.
+    /// Sends what is queued, and then the pieces `borrowed`, of which `taken` bytes are gone already; `taken` and `count`,
+    /// the bytes that were taken in all, are moved on.
     ///
     /// # Errors
     /// Those of the transport; what was not taken stays queued.
     #[inline]
     pub(crate) fn send<S: Sink<File = F>>(
-        &mut self, to: &mut S, borrowed: &[u8], taken: &mut usize, count: &mut u64,
+        &mut self, to: &mut S, borrowed: &[&[u8]], taken: &mut usize, count: &mut u64,
     ) -> io::Result<Sent> {
-        if self.chunks.is_empty() && *taken >= borrowed.len() {
+        if self.chunks.is_empty() && borrowed.is_empty() {
             let data = &self.tail[self.done..];
             if data.is_empty() {
                 return Ok(Sent::All);
@@ -185,12 +213,14 @@ impl<F: Clone> Queue<F> {
             self.done = 0;
             return Ok(Sent::All);
         }
-        self.send_all(to, borrowed, taken, count)
+        self.send_all(to, borrowed, taken, count, false)
     }
 
-    fn send_all<S: Sink<File = F>>(
-        &mut self, to: &mut S, borrowed: &[u8], taken: &mut usize, count: &mut u64,
+    /// As [`Queue::send`]; with `more`, a file follows at once.
+    pub(super) fn send_all<S: Sink<File = F>>(
+        &mut self, to: &mut S, borrowed: &[&[u8]], taken: &mut usize, count: &mut u64, more: bool,
     ) -> io::Result<Sent> {
+        let total: usize = borrowed.iter().map(|piece| piece.len()).sum();
         let mut turn = TURN;
         loop {
             if let Some(Chunk::File { file, offset, left }) = self.chunks.front_mut() {
@@ -216,13 +246,12 @@ impl<F: Clone> Queue<F> {
                 }
                 continue;
             }
-            let rest = borrowed.get(*taken..).unwrap_or_default();
-            if self.chunks.is_empty() && self.queued == 0 && rest.is_empty() {
+            if self.chunks.is_empty() && self.queued == 0 && *taken >= total {
                 self.clear_tail();
                 self.done = 0;
                 return Ok(Sent::All);
             }
-            let (moved, asked) = self.send_once(to, rest)?;
+            let (moved, asked) = self.send_once(to, borrowed, *taken, more)?;
             let Moved::Done(moved) = moved else {
                 return Ok(Sent::Blocked);
             };
@@ -237,24 +266,35 @@ impl<F: Clone> Queue<F> {
     }
 
     /// One system call for memory. → what it did, and how many bytes it was given
-    fn send_once<S: Sink<File = F>>(&self, to: &mut S, rest: &[u8]) -> io::Result<(Moved<usize>, usize)> {
+    fn send_once<S: Sink<File = F>>(
+        &self, to: &mut S, borrowed: &[&[u8]], taken: usize, mut more: bool,
+    ) -> io::Result<(Moved<usize>, usize)> {
         let mut slices = [IoSlice::new(&[]); PIECES];
-        let (mut used, mut length, mut skip) = (0, 0, self.done);
-        let mut has_file = false;
-        let of_chunks = self.chunks.iter().map(Chunk::bytes);
-        for piece in of_chunks.chain([Some(&self.tail[..]), Some(rest)]) {
+        let (mut used, mut length) = (0, 0);
+        // What is gone: of what is queued, and of what is borrowed.
+        let (mut done, mut taken) = (self.done, taken);
+        let queued = self.chunks.iter().map(Chunk::bytes).chain([Some(&self.tail[..])]);
+        let queued = queued.map(|piece| piece.map(|piece| &piece[std::mem::take(&mut done).min(piece.len())..]));
+        let borrowed = borrowed.iter().map(|piece| {
+            let gone = taken.min(piece.len());
+            taken -= gone;
+            Some(&piece[gone..])
+        });
+        for piece in queued.chain(borrowed) {
             let Some(piece) = piece else {
-                has_file = true;
+                more = true;
                 break;
             };
-            let piece = &piece[std::mem::take(&mut skip).min(piece.len())..];
-            if !piece.is_empty() && used < PIECES {
+            if used == PIECES {
+                break;
+            }
+            if !piece.is_empty() {
                 slices[used] = IoSlice::new(piece);
                 used += 1;
                 length += piece.len();
             }
         }
-        let moved = match (&slices[..used], has_file) {
+        let moved = match (&slices[..used], more) {
             ([only], true) => to.send_more(only)?,
             ([only], false) => to.send(only)?,
             (pieces, _) => to.send_pieces(pieces)?,

@@ -73,6 +73,7 @@ proptest! {
         pieces in prop::collection::vec(piece(), 1..12),
         mut program in prop::collection::vec(0usize..12_000, 1..8),
         borrowed in 0usize..20_000,
+        cut in 50usize..30_000,
     ) {
         program.push(500);
         let mut to = Taker::new(&program);
@@ -106,9 +107,10 @@ proptest! {
         }
         let borrowed = fresh(borrowed);
         expected.extend_from_slice(&borrowed);
+        let cut: Vec<&[u8]> = borrowed.chunks(cut).collect();
         let mut taken = 0;
         for _ in 0..10_000 {
-            if queue.send(&mut to, &borrowed, &mut taken, &mut count).unwrap() == Sent::All {
+            if queue.send(&mut to, &cut, &mut taken, &mut count).unwrap() == Sent::All {
                 break;
             }
         }

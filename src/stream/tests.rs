@@ -2,7 +2,7 @@
 
 use super::broadcast::Told;
 use super::receive::{Form, Received};
-use super::{BURST, Filled, Pool, Stream, Transport};
+use super::{BURST, Filled, Pool, Stream};
 use crate::event::{Mode, READ, Selector};
 use crate::socket::{Moved, Socket, Table};
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ fn connected() -> (Stream, Socket, Rc<Selector>) {
     let core = Selector::new(16).unwrap();
     let source = near.source().unwrap();
     source.join(&core, 0, Mode::Once).unwrap();
-    let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
+    let stream = Stream::new(near, &Rc::new(Pool::default()));
     (stream, far, core)
 }
 
@@ -46,7 +46,7 @@ fn a_peer_that_never_runs_dry_is_left_for_the_next_round() {
         reads += 1;
         stream.consume(stream.buffered().len());
         // What a wait would bring: the system says that there is more.
-        stream.transport.arm(READ).unwrap();
+        stream.arm(READ).unwrap();
         is_due(&core, Duration::ZERO);
     }
     assert_eq!(reads, BURST);
@@ -94,7 +94,7 @@ fn asking_for_more_than_there_is_memory_takes_none() {
 #[test]
 fn the_queue_goes_out_before_the_pieces() {
     let (mut stream, far, _core) = connected();
-    stream.queue().extend_from_slice(b"queued,");
+    stream.queue().append(|out| out.extend_from_slice(b"queued,"));
     let pieces: Vec<Vec<u8>> = (0..200).map(|n| format!("{n},").into_bytes()).collect();
     let slices: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     let mut sent = 0;
@@ -136,7 +136,7 @@ fn messages_for_many_leave_in_order_each_once_between_others() {
     }
     got.extend(drained(&far));
     assert_eq!((stream.queued(), sent), (0, 8));
-    assert!(stream.shared.is_none());
+    assert!(stream.output.is_none());
     assert!(got == [&want[..], b"lastlast"].concat());
     assert_eq!(stream.tell(b"x", &mut None, 0), Told::Sent);
 }
@@ -183,7 +183,7 @@ fn what_many_share_goes_along_to_another_vm_and_before_files() {
     let file = std::fs::File::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let (mut got, mut sent) = (Vec::new(), 0);
-    while !matches!(other.send_file(file.as_fd(), 0, 4, &mut sent), Ok(super::file::Turn::Done)) {
+    while !matches!(other.send_file(file.as_fd(), 0, 4, &mut sent), Ok(super::queue::Sent::All)) {
         got.extend(drained(&far));
     }
     got.extend(drained(&far));
@@ -215,7 +215,7 @@ fn taken_over() -> (Stream, Socket, Rc<Selector>) {
     let (near, far) = Socket::pair(&Rc::new(Table::default())).unwrap();
     let core = Selector::new(16).unwrap();
     near.source().unwrap().join_later(&core, Mode::Once);
-    let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
+    let stream = Stream::new(near, &Rc::new(Pool::default()));
     (stream, far, core)
 }
 

@@ -1,30 +1,72 @@
-//! Streams that are sent to another VM, as parcels, and bytes that are given back.
+//! Streams that are sent from one VM to another, as parcels: `net.transfer` stands on this. And bytes that are given back.
+//!
+//! A stream that is sent off leaves its socket and its bytes here, under a number that travels in a message. Whoever takes
+//! the number first has the connection: the receiver, or the sender again when the message failed. Invariant: each parcel
+//! is taken once, so no descriptor has two owners; one that was not taken is closed with the stream that sent it off.
 
-use super::parcel::{self, Data, Parcel};
-use super::{Pool, Stream, Transport};
-use crate::socket::{Socket, Table};
+use super::{Pool, Stream};
+use crate::socket::{Parts, Socket, Table};
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// What a stream is made of, without what belongs to a VM. Dropped, it closes the socket.
+struct Parcel {
+    socket: Parts,
+    data: Data,
+}
+
+/// What a stream has read, and is to send.
+struct Data {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Parcels {
+    last: u64,
+    waiting: FxHashMap<u64, Parcel>,
+}
+
+static PARCELS: LazyLock<Mutex<Parcels>> = LazyLock::new(Mutex::default);
+
+fn parcels() -> MutexGuard<'static, Parcels> {
+    PARCELS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves a parcel here, under the number that it was taken from, 0 for a new one. → its number
+fn leave(parcel: Parcel, number: u64) -> u64 {
+    let mut all = parcels();
+    let number = match number {
+        0 => {
+            all.last += 1;
+            all.last
+        }
+        known => known,
+    };
+    all.waiting.insert(number, parcel);
+    number
+}
+
+/// Takes a parcel, if it is still here.
+fn take(number: u64) -> Option<Parcel> {
+    parcels().waiting.remove(&number)
+}
 
 impl Stream {
     /// Leaves socket and bytes for whoever takes the number; this stream reads as closed then. `None`
     /// when it is closed. `number`: that of the parcel it came from, to put it back; 0 for a new one.
     pub(crate) fn send_off(&mut self, number: u64) -> Option<u64> {
         self.narrow();
-        self.copy_shared();
-        let Transport::Plain(socket) = &mut self.transport;
         let parcel = Parcel {
-            socket: socket.part()?,
-            data: Data {
-                input: self.input.release_unread(),
-                output: std::mem::take(&mut self.output).split_off(self.output_done),
-                ended: self.ended,
-            },
+            socket: self.socket.part()?,
+            data: Data { input: self.input.release_unread(), output: self.take_output(), ended: self.ended },
         };
-        self.output_done = 0;
         self.ended = true;
         self.searched = 0;
         self.sought = Vec::new();
-        let left = parcel::leave(parcel, number);
+        let left = leave(parcel, number);
         if number == 0 {
             self.parcel = left;
         }
@@ -34,40 +76,46 @@ impl Stream {
     /// Its socket, what was read and not used, and what is to be sent; it reads as closed then.
     pub(crate) fn part(&mut self) -> (Socket, Vec<u8>, Vec<u8>) {
         self.narrow();
-        let Transport::Plain(socket) = &mut self.transport;
-        let socket = socket.take();
+        let socket = self.socket.take();
         let input = self.input.release_unread();
-        let output = std::mem::take(&mut self.output).split_off(self.output_done);
+        let output = self.take_output();
         self.close();
         (socket, input, output)
     }
 
     fn unpack(&mut self, data: Data) {
         self.input.adopt(data.input.into());
-        self.output = data.output;
-        self.output_done = 0;
+        if !data.output.is_empty() {
+            self.queue().append(|out| *out = data.output);
+        }
         self.ended = data.ended;
         self.fresh = true;
         (self.reads, self.messages) = (0, 0);
     }
 
+    /// Closes what it has sent off, unless that was taken.
+    pub(super) fn drop_parcel(&mut self) {
+        if self.parcel != 0 {
+            drop(take(std::mem::take(&mut self.parcel)));
+        }
+    }
+
     /// Is again what it was before it was sent off; false when somebody has taken that.
     pub(crate) fn take_back(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
-        let Some(parcel) = parcel::take(number) else {
+        let Some(parcel) = take(number) else {
             return false;
         };
-        let Transport::Plain(socket) = &mut self.transport;
-        socket.restore(parcel.socket);
+        self.socket.restore(parcel.socket);
         self.unpack(parcel.data);
         true
     }
 
     /// The stream that was sent off under that number; `None` when somebody has taken it.
     pub(crate) fn of_parcel(number: u64, pool: &Rc<Pool>, table: &Rc<Table>) -> Option<Stream> {
-        let parcel = parcel::take(number)?;
+        let parcel = take(number)?;
         let socket = Socket::from_parts(parcel.socket, table);
-        let mut stream = Stream::new(Transport::Plain(socket), pool);
+        let mut stream = Stream::new(socket, pool);
         stream.unpack(parcel.data);
         Some(stream)
     }
@@ -95,7 +143,7 @@ mod tests {
     fn pair() -> (Stream, Socket) {
         let table = Rc::new(Table::default());
         let (near, far) = Socket::pair(&table).unwrap();
-        let stream = Stream::new(Transport::Plain(near), &Rc::new(Pool::default()));
+        let stream = Stream::new(near, &Rc::new(Pool::default()));
         (stream, far)
     }
 
@@ -113,7 +161,7 @@ mod tests {
         stream.unread(b"abcdef");
         stream.consume(2);
         stream.unread(b"B");
-        stream.queue().extend_from_slice(b"queued");
+        stream.queue().append(|out| out.extend_from_slice(b"queued"));
         let number = stream.send_off(0).unwrap();
         assert!(stream.is_closed() && stream.buffered().is_empty());
         let (pool, table) = (Rc::new(Pool::default()), Rc::new(Table::default()));

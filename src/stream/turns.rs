@@ -35,7 +35,6 @@ pub(crate) struct Alarm {
 
 impl Turns {
     /// Whether a `recv` that waits has the turn to read.
-    #[inline]
     pub(crate) fn is_here(&self) -> bool {
         matches!(self.reading, Reading::Here | Reading::HereQueued)
     }

@@ -1,7 +1,7 @@
 //! What a task is doing, as a program is told.
 
 use super::Tasks;
-use super::books::{Phase, Reason, TaskId};
+use super::entry::{Phase, Reason, TaskId};
 use super::token::Token;
 use crate::event::clock::{monotonic_nanos, thread_nanos};
 use crate::lua::{Call, Fault};
@@ -47,7 +47,7 @@ impl Tasks {
             }
         };
         // What runs comes innermost first, a chain from the task's own inwards.
-        let first = match self.current.get() == Some(id) {
+        let first = match self.current() == Some(id) {
             true => self.threads.push_nested(call)?,
             false => call.count() + 1,
         };
@@ -64,7 +64,7 @@ impl Tasks {
     /// Seconds of CPU time that the running task has taken, from some point on: differences are what counts. From the
     /// first call on, each resume of a task is measured.
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
-        let id = self.current.get()?;
+        let id = self.current()?;
         self.metering.set(true);
         self.meter(id);
         Some(self.books.borrow().task(id).spent as f64 / 1e9)

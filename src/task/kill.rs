@@ -2,7 +2,7 @@
 //! outwards, as a stack would be unwound.
 
 use super::Tasks;
-use super::books::{Phase, TaskId};
+use super::entry::{Phase, TaskId};
 use super::token::Token;
 use crate::lua::{Call, Fault, Identity};
 use std::rc::Rc;

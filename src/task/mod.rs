@@ -13,8 +13,10 @@
 //! | file | topic |
 //! |---|---|
 //! | `token` | what is waited on |
-//! | `books` | which tasks there are, what each is doing, the run queue |
-//! | `pool` | free coroutines |
+//! | `entry` | one task |
+//! | `waiters`, `pool` | who waits on which token; free coroutines |
+//! | `books` | which tasks there are, the run queue |
+//! | `acquire` | coroutines for tasks |
 //! | `wait` | how a wait begins and ends |
 //! | `wake` | wakeups |
 //! | `run` | resumes, and how they come back |
@@ -25,7 +27,9 @@
 //! | `inspect` | what a task is doing |
 //! | `refuse` | why a wait is refused |
 
+mod acquire;
 mod books;
+mod entry;
 mod inspect;
 mod kill;
 mod nested;
@@ -38,9 +42,10 @@ mod run;
 mod tests;
 mod token;
 mod wait;
+mod waiters;
 mod wake;
 
-pub(crate) use books::{Reason, Tag, TaskId};
+pub(crate) use entry::{Reason, Tag, TaskId};
 pub(crate) use inspect::Waits;
 pub(crate) use kill::Ended;
 pub(crate) use nested::refusal_at;
@@ -49,7 +54,7 @@ pub(crate) use token::Token;
 pub(crate) use wait::{Denied, Way};
 pub(crate) use wake::Ending;
 
-use crate::lua::{Call, Fault, Function, Identity, Threads};
+use crate::lua::{Call, Coroutine, Fault, Function, Identity, Threads};
 use books::Books;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -58,8 +63,8 @@ use std::rc::Rc;
 pub(crate) struct Tasks {
     pub(crate) threads: Rc<Threads>,
     books: RefCell<Books>,
-    /// The task that runs.
-    current: Cell<Option<TaskId>>,
+    /// The task that runs, and the coroutine that was resumed for it.
+    current: Cell<Option<(TaskId, Coroutine)>>,
     /// About what time it is, in nanoseconds of the monotonic clock.
     now: Cell<u64>,
     /// How many `spawn`s are inside each other.
@@ -123,7 +128,7 @@ impl Tasks {
     /// The task that runs now.
     #[inline]
     pub(crate) fn current(&self) -> Option<TaskId> {
-        self.current.get()
+        self.current.get().map(|(id, _)| id)
     }
 
     /// Sets what time it is, in nanoseconds of the monotonic clock.
@@ -158,9 +163,11 @@ impl Tasks {
         self.books.borrow().only_yielded()
     }
 
-    /// How many coroutines were ever created for tasks.
-    pub(crate) fn created(&self) -> u64 {
-        self.books.borrow().pool.created
+    /// For the end of a slice: whether a task can run, and how many coroutines were ever created for tasks.
+    #[inline]
+    pub(crate) fn at_rest(&self) -> (bool, u64) {
+        let books = self.books.borrow();
+        (!books.queue.is_empty(), books.pool.created)
     }
 
     /// How many tasks have not ended.

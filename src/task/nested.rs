@@ -14,7 +14,8 @@
 //! on with an error.
 
 use super::Tasks;
-use super::books::{Books, TaskId};
+use super::books::Books;
+use super::entry::TaskId;
 use crate::lua::{Coroutine, Light, Resumed, Stack};
 
 /// The most coroutines in a chain. Lua's own limit of some 200 nested calls of C does not count what waited.
@@ -131,7 +132,7 @@ impl Books {
 
     /// The member number `place` of a task that does not run is about to be closed, with those inside of it.
     pub(super) fn sever(&mut self, id: TaskId, place: usize) {
-        use super::books::Phase;
+        use super::entry::Phase;
         self.cut_off(id, place);
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = Phase::Severed;

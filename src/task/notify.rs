@@ -1,9 +1,9 @@
 //! Who is told what becomes of tasks: the functions of `on_abandon`, `on_end` and `on_error`, a host, or standard error.
 
 use super::Tasks;
-use super::books::{Reason, Tag, TaskId};
+use super::entry::{Reason, Tag, TaskId};
 use crate::lua::{
-    Argument, Call, ERROR_TEXT, Fault, Full, Function, Kind, Next, Outcome, TO_TEXT, ThreadTraceback, then,
+    Argument, Call, Coroutine, ERROR_TEXT, Fault, Function, Kind, Next, Outcome, TO_TEXT, ThreadTraceback, then,
 };
 use std::io::Write;
 use std::rc::Rc;
@@ -15,9 +15,8 @@ pub(super) const END: u8 = 2;
 
 /// What the tasks of services are for. Nothing here may raise; it runs outside of the task, which has ended already.
 pub(crate) trait Host {
-    /// A task with a session returned: the index of its first result, and how many there are; `Full` when they do not fit
-    /// on the stack.
-    fn finished(&self, call: &mut Call<'_>, results: Result<(i32, i32), Full>, tag: Tag);
+    /// A task with a session returned: so many results are on the stack of its coroutine. They are dropped afterwards.
+    fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32, tag: Tag);
     /// A task, with a session or not, raised: the indexes of its coroutine, whose frames are there still, and of the
     /// error.
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag);
@@ -48,7 +47,7 @@ impl Tasks {
 
     /// The end of the running task is one that `on_end` is told of.
     pub(crate) fn watch_end(&self) {
-        if let Some(id) = self.current.get() {
+        if let Some(id) = self.current() {
             self.books.borrow_mut().task_mut(id).watched = true;
         }
     }

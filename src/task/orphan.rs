@@ -6,7 +6,7 @@
 //! shorter, as nearly all are, costs nothing.
 
 use super::Tasks;
-use super::books::{Phase, Tag, TaskId};
+use super::entry::{Phase, Tag, Task, TaskId};
 use super::kill::Ended;
 use crate::lua::{Call, Coroutine, Fault};
 use std::rc::Rc;
@@ -70,8 +70,7 @@ impl Tasks {
     #[cold]
     fn queue_orphan(&self, own: Coroutine) {
         let books = &mut *self.books.borrow_mut();
-        let is_it =
-            |task: &super::books::Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
+        let is_it = |task: &Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
         let Some(id) = books.tasks.iter().position(is_it) else {
             return;
         };

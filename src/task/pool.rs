@@ -2,9 +2,7 @@
 //! resumed. Up to `MOST` are kept. Every `ROUNDS` rounds of the run queue, half of those that no round needed since the
 //! last review are left to the collector, down to `KEPT`.
 
-use super::books::{Phase, TaskId};
-use super::{Books, Tasks};
-use crate::lua::{Call, Fault};
+use super::entry::TaskId;
 
 /// The most free coroutines that are kept; about 1 KiB each.
 const MOST: usize = 32 * 1024;
@@ -25,84 +23,40 @@ pub(super) struct Pool {
     pub(super) created: u64,
 }
 
-impl Tasks {
-    /// A coroutine for a task, with an empty stack: a free one, or a new one. It is no task yet.
+impl Pool {
+    /// Takes a coroutine out, the one that was kept last.
     #[inline]
-    pub(crate) fn acquire(&self, call: &mut Call<'_>) -> Result<TaskId, Fault> {
-        let books = &mut *self.books.borrow_mut();
-        while let Some(id) = books.pool.free.pop() {
-            books.pool.low = books.pool.low.min(books.pool.free.len());
-            if self.threads.is_unused(books.task(id).own) {
-                books.task_mut(id).phase = Phase::Acquired;
-                return Ok(id);
-            }
-            books.discard(id);
-        }
-        self.grow(call, books)
+    pub(super) fn take(&mut self) -> Option<TaskId> {
+        let id = self.free.pop()?;
+        self.low = self.low.min(self.free.len());
+        Some(id)
     }
 
-    #[cold]
-    fn grow(&self, call: &mut Call<'_>, books: &mut Books) -> Result<TaskId, Fault> {
-        let count = 1 + (books.pool.created / 8).min(512) as usize;
-        // Nothing of Lua's runs meanwhile.
-        let made = self.threads.create(call, count)?;
-        for &own in &made[1..] {
-            let id = books.enter(own);
-            books.keep(id);
-        }
-        Ok(books.enter(made[0]))
-    }
-
-    /// Pushes the own coroutine of a task. → its index
-    pub(crate) fn push_own(&self, call: &mut Call<'_>, id: TaskId) -> Result<i32, Fault> {
-        let own = {
-            let books = &mut *self.books.borrow_mut();
-            books.hold(id);
-            books.task(id).own
-        };
-        self.threads.push(call, own)
-    }
-
-    /// Gives a coroutine of `acquire` back.
-    #[cold]
-    pub(crate) fn release(&self, id: TaskId) {
-        let books = &mut *self.books.borrow_mut();
-        self.threads.clear(books.task(id).own);
-        books.keep(id);
-    }
-
-    /// Counts a round of the run queue, and now and then lets coroutines go.
+    /// Whether there was room for a coroutine more.
     #[inline]
-    pub(super) fn end_round(&self) {
-        let books = &mut *self.books.borrow_mut();
-        books.pool.rounds += 1;
-        if books.pool.rounds >= ROUNDS {
-            books.review();
+    pub(super) fn keep(&mut self, id: TaskId) -> bool {
+        let has_room = self.free.len() < MOST;
+        if has_room {
+            self.free.push(id);
         }
+        has_room
     }
-}
 
-impl Books {
-    /// Keeps the coroutine of a task that returned, whose stack is empty.
+    /// Counts a round of the run queue. Whether a review is due.
     #[inline]
-    pub(super) fn keep(&mut self, id: TaskId) {
-        self.task_mut(id).phase = Phase::Pooled;
-        match self.pool.free.len() < MOST {
-            true => self.pool.free.push(id),
-            false => self.discard(id),
-        }
+    pub(super) fn ends_rounds(&mut self) -> bool {
+        self.rounds += 1;
+        self.rounds >= ROUNDS
     }
 
+    /// Takes those out that are left to the collector.
     #[cold]
-    fn review(&mut self) {
-        let pool = &mut self.pool;
-        pool.rounds = 0;
+    pub(super) fn review(&mut self) -> Vec<TaskId> {
+        self.rounds = 0;
         // The list is a stack: what was not needed lies at its bottom.
-        let surplus = pool.low.saturating_sub(KEPT).div_ceil(2);
-        let gone: Vec<TaskId> = pool.free.drain(..surplus).collect();
-        pool.low = pool.free.len();
-        for id in gone {
-            self.discard(id);
-        }
+        let surplus = self.low.saturating_sub(KEPT).div_ceil(2);
+        let gone = self.free.drain(..surplus).collect();
+        self.low = self.free.len();
+        gone
     }
 }

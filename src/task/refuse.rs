@@ -28,12 +28,12 @@ impl Tasks {
 
     fn obstacle(&self, call: &mut Call<'_>) -> Result<String, Fault> {
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
-        let Some(id) = self.current.get() else {
+        let Some(id) = self.current() else {
             return Ok(outside.to_string());
         };
         let front = self.books.borrow().task(id).front();
         Ok(match self.threads.way(call, front) {
-            Err(Obstacle::Rigid(depth)) => self.describe(call, depth)?,
+            Err(Obstacle::Rigid(depth)) => self.describe(call, depth as usize)?,
             Err(Obstacle::Foreign) => {
                 let text = "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"";
                 text.to_string()

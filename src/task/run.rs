@@ -3,11 +3,12 @@
 //! Lua code that runs in between (a task, a finalizer, a handler) calls everything here itself.
 
 use super::Tasks;
-use super::books::{Books, Phase, Tag, TaskId};
+use super::entry::{Phase, Tag, Task, TaskId};
 use super::nested::Refusal;
+use super::token::Token;
 use super::wake::Ending;
 use crate::event::clock::thread_nanos;
-use crate::lua::{Call, Coroutine, Fault, Resumed};
+use crate::lua::{Call, Coroutine, Fault, Full, Resumed};
 use std::rc::Rc;
 
 /// So many tasks are started inside each other; Lua allows 200 levels of C calls, of which one needs two or three.
@@ -21,13 +22,27 @@ impl Tasks {
         books.queue.push_back(id);
     }
 
-    /// Runs a task that `acquire` gave, up to its first wait, with its function and `arguments` values handed over.
-    /// Inside of a task, that one goes on when this one waits.
+    /// Runs a task that `acquire` gave, up to its first wait: the topmost `count` values of the step's stack are its function
+    /// and its arguments. Inside of a task, that one goes on when this one waits. What its stack cannot take gives it back.
     #[inline]
-    pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32, tag: Tag) {
-        let phase = Phase::Running { raises: false };
-        self.books.borrow_mut().begin(id, phase, tag, self.now.get());
-        self.resume(call, id, arguments, false);
+    pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
+        let front = self.begin(id, tag);
+        match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
+            Ok(resumed) => Ok(self.settle(call, id, front, resumed)),
+            Err(full) => {
+                self.books.borrow_mut().uncount(id);
+                self.release(id);
+                Err(full)
+            }
+        }
+    }
+
+    /// A task runs that has just begun. → its coroutine
+    #[inline(always)]
+    fn begin(&self, id: TaskId, tag: Tag) -> Coroutine {
+        let books = &mut *self.books.borrow_mut();
+        let task = books.begin(id, Phase::Running { raises: false }, tag, self.now.get());
+        self.set_running(task, false)
     }
 
     /// Whether tasks may start inside of each other at this depth.
@@ -35,17 +50,37 @@ impl Tasks {
         self.depth.get() < DEEPEST
     }
 
-    /// The same as `start`, for `spawn`.
+    /// The same as `start`, for `spawn`: with function and arguments handed over.
     pub(crate) fn spawn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32) {
         self.depth.set(self.depth.get() + 1);
-        self.start(call, id, arguments, Tag::default());
+        let front = self.begin(id, Tag::default());
+        self.run(call, id, front, arguments);
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Resumes a task that `take_waiter` gave, with `values` values handed over.
+    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack; one whose stack cannot
+    /// take them waits again. → whether there was one
     #[inline]
-    pub(crate) fn resume_now(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, ending: Ending) {
-        self.resume(call, id, values, ending == Ending::Raises);
+    pub(crate) fn resume_waiter(
+        self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,
+    ) -> Result<bool, Full> {
+        let (id, front) = {
+            let books = &mut *self.books.borrow_mut();
+            let Some(id) = books.take_waiter(token) else {
+                return Ok(false);
+            };
+            (id, self.set_running(books.task_mut(id), ending == Ending::Raises))
+        };
+        match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
+            Ok(resumed) => {
+                self.settle(call, id, front, resumed);
+                Ok(true)
+            }
+            Err(full) => {
+                self.put_back(id);
+                Err(full)
+            }
+        }
     }
 
     /// Runs what is queued now. What these tasks queue is left for the next call. → whether there is more
@@ -65,7 +100,7 @@ impl Tasks {
                 };
                 match woken {
                     Some((values, raises)) if books.is_suspended(id) => {
-                        (id, Some((self.set_running(books, id, raises), values)))
+                        (id, Some((self.set_running(books.task_mut(id), raises), values)))
                     }
                     _ => (id, None),
                 }
@@ -118,14 +153,13 @@ impl Tasks {
     }
 
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
-        let front = self.set_running(&mut self.books.borrow_mut(), id, raises);
+        let front = self.set_running(self.books.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
     }
 
     /// A task runs from now on. → the coroutine to resume
     #[inline]
-    fn set_running(&self, books: &mut Books, id: TaskId, raises: bool) -> Coroutine {
-        let task = books.task_mut(id);
+    fn set_running(&self, task: &mut Task, raises: bool) -> Coroutine {
         task.phase = Phase::Running { raises };
         if self.metering.get() {
             task.since = thread_nanos();
@@ -133,34 +167,55 @@ impl Tasks {
         task.front()
     }
 
-    /// Resumes a task that was set running, until it waits or ends.
+    /// Resumes a task that was set running, with the values that were handed over, until it waits or ends.
     #[inline]
-    fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut front: Coroutine, mut values: i32) {
+    fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, values: i32) {
+        let resumed = self.enter(id, front, || self.threads.resume(call, front, values));
+        self.settle(call, id, front, resumed);
+    }
+
+    /// Has `resume` resume the front of a task.
+    #[inline(always)]
+    fn enter<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
         // A task that starts another one at once is in the middle of a call.
-        let outer = self.current.get();
-        loop {
-            self.current.set(Some(id));
-            let resumed = self.threads.resume(call, front, values);
-            self.current.set(outer);
-            if self.metering.get() {
-                self.meter(id);
-            }
-            let next = match self.came_back(id, front, resumed) {
-                After::Waits => return,
-                After::Finished(results) => return self.finish(call, id, results),
-                After::Failed => return self.fail(call, id),
-                After::Nested => self.hand_up(id, resumed),
-            };
-            let Some(passed) = next else {
-                return self.vanish(call, id);
-            };
-            values = passed;
-            front = self.set_running(&mut self.books.borrow_mut(), id, false);
+        let outer = self.current.replace(Some((id, front)));
+        let resumed = resume();
+        self.current.set(outer);
+        if self.metering.get() {
+            self.meter(id);
+        }
+        resumed
+    }
+
+    /// Deals with how a task's front came back.
+    #[inline(always)]
+    fn settle(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
+        match self.came_back(id, front, resumed) {
+            After::Waits => {}
+            After::Finished(own, results, tag) => self.finish(call, id, own, results, tag),
+            After::Failed => self.fail(call, id),
+            After::Nested => self.go_outwards(call, id, resumed),
         }
     }
 
+    /// The front of a task came back that runs inside of another coroutine, which goes on.
+    #[cold]
+    fn go_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
+        while let Some(values) = self.hand_up(id, resumed) {
+            let front = self.set_running(self.books.borrow_mut().task_mut(id), false);
+            resumed = self.enter(id, front, || self.threads.resume(call, front, values));
+            match self.came_back(id, front, resumed) {
+                After::Waits => return,
+                After::Finished(own, results, tag) => return self.finish(call, id, own, results, tag),
+                After::Failed => return self.fail(call, id),
+                After::Nested => {}
+            }
+        }
+        self.vanish(call, id);
+    }
+
     /// Enters how a task's front came back.
-    #[inline]
+    #[inline(always)]
     fn came_back(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> After {
         let books = &mut *self.books.borrow_mut();
         let task = books.task_mut(id);
@@ -180,8 +235,9 @@ impl Tasks {
             }
             Resumed::Returned(results) => {
                 task.phase = Phase::Acquired;
+                let (own, tag) = (task.own, task.tag);
                 books.uncount(id);
-                After::Finished(results)
+                After::Finished(own, results, tag)
             }
             Resumed::Failed => {
                 task.phase = Phase::Acquired;
@@ -191,19 +247,12 @@ impl Tasks {
         }
     }
 
-    /// A task returned: its results are on its stack.
-    fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, results: i32) {
-        let (own, tag) = {
-            let books = self.books.borrow();
-            (books.task(id).own, books.task(id).tag)
-        };
+    /// A task returned: its results are on the stack of its own coroutine.
+    fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, own: Coroutine, results: i32, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
         {
-            let height = call.count();
-            let first = self.threads.take(call, own, results);
-            host.finished(call, first.map(|first| (first, results)), tag);
-            call.drop_to(height);
+            host.finished(call, self, own, results, tag);
         }
         self.threads.clear(own);
         self.tell_end(call, id);
@@ -242,8 +291,8 @@ impl Tasks {
 enum After {
     /// Nothing: it waits, or gives way.
     Waits,
-    /// So many results are on its stack.
-    Finished(i32),
+    /// So many results are on the stack of its own coroutine.
+    Finished(Coroutine, i32, Tag),
     Failed,
     /// A coroutine inside of its own came back.
     Nested,

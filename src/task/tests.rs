@@ -1,7 +1,7 @@
 //! Tasks as a host drives them from Rust, in VMs of their own. What Lua sees is in tests/task_test.lua.
 
 use super::*;
-use crate::lua::{Argument, Full, Module, Next, Outcome, then};
+use crate::lua::{Argument, Coroutine, Module, Next, Outcome, Stack, then};
 use std::ffi::CStr;
 
 /// What the host of a VM was told, as lines.
@@ -16,7 +16,7 @@ impl Listener {
     }
 }
 
-fn text(call: &Call<'_>, index: i32) -> String {
+fn text(call: &Stack, index: i32) -> String {
     match call.whole(index) {
         Some(number) => number.to_string(),
         None => String::from_utf8_lossy(call.string(index).unwrap_or(b"?")).into_owned(),
@@ -24,9 +24,11 @@ fn text(call: &Call<'_>, index: i32) -> String {
 }
 
 impl Host for Listener {
-    fn finished(&self, call: &mut Call<'_>, results: Result<(i32, i32), Full>, tag: Tag) {
-        let (first, count) = results.expect("few results");
-        let values: Vec<String> = (first..first + count).map(|at| text(call, at)).collect();
+    fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, count: i32, tag: Tag) {
+        let values: Option<Vec<String>> = tasks
+            .threads
+            .walk(call, own, count, |values, first| (first..first + count).map(|at| text(values, at)).collect());
+        let values = values.expect("few results");
         self.tell(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
     }
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
@@ -82,20 +84,20 @@ fn prepare(call: &mut Call<'_>) -> Result<(Rc<Tasks>, TaskId, Tag), Fault> {
     let id = tasks.acquire(call)?;
     call.push(Argument(1))?;
     call.create("argument")?;
-    tasks.hand_over(call, id, 2).expect("room");
     Ok((tasks, id, Tag { from: 7, session }))
 }
 
 /// `start(f, session)`: runs `f("argument")` for service 7.
 fn start(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, tag) = prepare(call)?;
-    tasks.start(call, id, 1, tag);
+    tasks.start(call, id, 2, tag).expect("room");
     Ok(())
 }
 
 /// `queue(f, session)`: the same, in its turn.
 fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, tag) = prepare(call)?;
+    tasks.hand_over(call, id, 2).expect("room");
     tasks.enqueue(id, 1, tag);
     if tag.session == 3 {
         let (from, session) = (8, 9);
@@ -108,6 +110,7 @@ fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `drop(f, session)`: gives the coroutine back.
 fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, _) = prepare(call)?;
+    tasks.hand_over(call, id, 2).expect("room");
     tasks.release(id);
     Ok(())
 }
@@ -119,13 +122,9 @@ fn answer(call: &mut Call<'_>) -> Result<bool, Fault> {
         true => Ending::Raises,
         false => Ending::Returns,
     };
-    let Some(id) = tasks.take_waiter(Token::Session(call.integer(1)?)) else {
-        return Ok(false);
-    };
+    let token = Token::Session(call.integer(1)?);
     call.push(Argument(2))?;
-    tasks.hand_over(call, id, 1).expect("room");
-    tasks.resume_now(call, id, 1, ending);
-    Ok(true)
+    Ok(tasks.resume_waiter(call, token, 1, ending).expect("room"))
 }
 
 /// `run()` → whether more is ready.
@@ -136,7 +135,7 @@ fn run(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `counts()` → coroutines created, requests.
 fn counts(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let tasks = Tasks::of(call)?;
-    Ok((tasks.created() as i64, tasks.requests() as i64))
+    Ok((tasks.at_rest().1 as i64, tasks.requests() as i64))
 }
 
 const FUNCTIONS: &[(&CStr, Function)] = &[
@@ -158,7 +157,7 @@ fn told_by(code: &str) -> String {
         coroutine = require 'lio.coroutine' task = require 'lio.task' ask = b.ask b.host() {code}
         return b.told()"
     );
-    crate::lua::testing::run(Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS))), &code)
+    crate::lua::testing::run::<crate::modules::Builtin>(Function::new(|_: &mut Call<'_>| Ok(Module(FUNCTIONS))), &code)
 }
 
 #[test]

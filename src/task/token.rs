@@ -3,9 +3,7 @@
 //! A token holds no reference: whoever waits keeps the value alive, by leaving it on the waiting coroutine's stack. So an
 //! address stands for one object as long as a task waits on it.
 
-use super::books::TaskId;
 use crate::lua::{Kind, Stack};
-use rustc_hash::FxHashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`); equal longer ones may have different addresses.
@@ -81,82 +79,5 @@ impl Hash for Token {
             Token::Text(hash, _) => (7, hash),
         };
         state.write_u64(bits ^ kind << 56);
-    }
-}
-
-/// Which task waits on what. Objects, which are waited on most, have a map of their own, whose keys are one word.
-#[derive(Default)]
-pub(super) struct Waiters {
-    objects: FxHashMap<usize, TaskId>,
-    others: FxHashMap<Token, TaskId>,
-}
-
-/// Where the waiter of a token is found.
-enum Place {
-    /// The address and the type in one: an empty userdata's address may be that of what lies behind it.
-    Object(usize),
-    Other,
-}
-
-impl Token {
-    #[inline]
-    fn place(self) -> Place {
-        match self {
-            Token::Object(kind, address) => Place::Object(address << 4 | kind as usize & 15),
-            _ => Place::Other,
-        }
-    }
-}
-
-impl Waiters {
-    #[inline]
-    pub(super) fn get(&self, token: Token) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.get(&key).copied(),
-            Place::Other => self.others.get(&token).copied(),
-        }
-    }
-
-    /// Enters a waiter; returns the one that was there.
-    #[inline]
-    pub(super) fn insert(&mut self, token: Token, id: TaskId) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.insert(key, id),
-            Place::Other => self.others.insert(token, id),
-        }
-    }
-
-    #[inline]
-    pub(super) fn remove(&mut self, token: Token) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.remove(&key),
-            Place::Other => self.others.remove(&token),
-        }
-    }
-
-    /// How many wait on a session.
-    pub(super) fn sessions(&self) -> usize {
-        let tokens = self.others.keys();
-        tokens.filter(|token| matches!(token, Token::Session(_))).count()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_of_different_types_at_one_address_are_two_tokens() {
-        let mut waiters = Waiters::default();
-        let address = 0x7fff_1234_5678;
-        let (table, userdata) = (Token::Object(Kind::Table, address), Token::Object(Kind::Userdata, address));
-        assert_eq!(waiters.insert(table, 1), None);
-        assert_eq!(waiters.insert(userdata, 2), None);
-        assert_eq!(waiters.insert(Token::Light(address), 3), None);
-        assert_eq!(waiters.insert(table, 4), Some(1));
-        assert_eq!(waiters.remove(userdata), Some(2));
-        assert_eq!(waiters.get(userdata), None);
-        assert_eq!(waiters.get(table), Some(4));
-        assert_eq!(waiters.get(Token::Light(address)), Some(3));
     }
 }

@@ -1,7 +1,8 @@
 //! How a wait begins and ends.
 
 use super::Tasks;
-use super::books::{Books, Phase, Reason, TaskId};
+use super::books::Books;
+use super::entry::{Phase, Reason, TaskId};
 use super::nested::MOST;
 use super::token::Token;
 use crate::lua::{Call, Fault, Stack};
@@ -22,15 +23,15 @@ pub(crate) enum Denied {
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
     task: TaskId,
-    depth: usize,
+    depth: u32,
 }
 
 impl Tasks {
     /// How a wait of the step would reach the scheduler; `None` if it cannot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn way(&self, stack: &Stack) -> Option<Way> {
-        let task = self.current.get()?;
-        let depth = self.threads.way(stack, self.books.borrow().task(task).front()).ok()?;
+        let (task, front) = self.current.get()?;
+        let depth = self.threads.way(stack, front).ok()?;
         Some(Way { task, depth })
     }
 
@@ -62,6 +63,7 @@ impl Tasks {
         self: &Rc<Self>, call: &mut Call<'_>, way: Way, token: Token, reason: Reason,
     ) -> Result<(), Denied> {
         let Way { task: id, depth } = way;
+        let depth = depth as usize;
         let books = &mut *self.books.borrow_mut();
         if let Some(other) = books.waiting.insert(token, id)
             && !books.take_over_wait(token, id, other)
@@ -112,7 +114,7 @@ impl Tasks {
         if !self.is_resumed_here(stack) {
             return false;
         }
-        let Some(id) = self.current.get() else {
+        let Some(id) = self.current() else {
             return false;
         };
         let books = &mut *self.books.borrow_mut();

@@ -1,7 +1,7 @@
 //! Wakeups: values are moved to the coroutine that waits, which is queued or resumed.
 
 use super::Tasks;
-use super::books::{Phase, Reason, TaskId};
+use super::entry::{Phase, Reason, TaskId};
 use super::token::Token;
 use crate::lua::{Full, Plain, Stack};
 
@@ -15,14 +15,14 @@ pub(crate) enum Ending {
 }
 
 impl Tasks {
-    /// Takes out the task that waits on a token. The caller hands values over, and queues or resumes it.
-    pub(crate) fn take_waiter(&self, token: Token) -> Option<TaskId> {
+    /// Takes out the task that waits on a token. The caller hands values over, and queues it.
+    fn take_waiter(&self, token: Token) -> Option<TaskId> {
         self.books.borrow_mut().take_waiter(token)
     }
 
     /// Lets a task wait again that `take_waiter` gave.
     #[cold]
-    pub(crate) fn put_back(&self, id: TaskId) {
+    pub(super) fn put_back(&self, id: TaskId) {
         self.books.borrow_mut().put_back(id);
     }
 

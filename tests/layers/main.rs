@@ -65,6 +65,14 @@ fn the_sources_keep_the_rules() {
 }
 
 #[test]
+fn what_the_map_names_is_there() {
+    let docs = fs::read_to_string(root().join("docs/architecture.md")).expect("a page");
+    let names = docs.split('`').filter(|name| ["src/", "lualib/", "tests/"].iter().any(|root| name.starts_with(root)));
+    let missing: Vec<&str> = names.filter(|name| !root().join(name).exists()).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
 fn at_most_ten_files_outside_the_core_may_be_unsafe_and_the_docs_name_them() {
     assert!(rules::UNSAFE.len() <= 10);
     let docs = fs::read_to_string(root().join("docs/architecture.md")).expect("a page");

@@ -1,6 +1,6 @@
 //! Reads the sources as the compiler does: which files there are, what each names, and where that is defined.
 //!
-//! Test code is left out: items under `#[cfg(test)]` or the feature `panics`, and files that only such items declare.
+//! Test code is left out: items under `#[cfg(test)]`, and files that only such items declare.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -253,7 +253,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
         attribute.path().is_ident("cfg") && {
             let text = attribute.to_token_stream().to_string();
             let text: String = text.split_whitespace().collect();
-            let test_only = ["(test)", "all(test,", "(feature=\"panics\")"];
+            let test_only = ["(test)", "all(test,"];
             test_only.iter().any(|cfg| text.contains(cfg))
         }
     })

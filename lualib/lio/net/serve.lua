@@ -259,6 +259,7 @@ return function(api, host)
     if listener ~= nil and not misuse.is_named(listener, LISTENERS) then
       misuse.argument("serve", 1, "listener", listener)
     end
+    if listener and listener.closed then misuse.raise "net.serve: the listener is closed" end
     misuse.check_function("serve", 2, handler)
     opts = options.check("net.serve", 3, opts, OPTIONS)
     return begin(setmetatable({

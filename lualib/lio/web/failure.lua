@@ -100,8 +100,15 @@ function M.caught(value)
   return { value = value, message = message, text = message .. debug.traceback("", 2) }
 end
 
+-- What `caught` makes of an error; one for want of memory comes without it, as a text.
+function M.whole(problem)
+  if type(problem) ~= "string" then return problem end
+  return { value = problem, message = problem, text = problem }
+end
+
 -- Writes an error's entry.
 function M.log(req, problem)
+  problem = M.whole(problem)
   local trace = problem.text:sub(#problem.message + 1)
   io.stderr:write("lio: error in ", req.method, " ", on_one_line(req.target), ": ",
     on_one_line(problem.message), trace, "\n")
@@ -152,6 +159,7 @@ end
 -- Puts the answer for an error into `res`, and logs it. When the answer has begun, the exchange is `broken`:
 -- cutting it short is all that tells the client.
 function M.answer(self, req, res, problem)
+  problem = M.whole(problem)
   -- `on_file` raised it, and `req:form` raised it again: what counts is where it came from.
   if self.caught and rawequal(self.caught.value, problem.value) then problem = self.caught end
   local refused = self.problem

@@ -181,6 +181,7 @@ local function multipart(req, exchange, options, kind, body)
   local ok, values, files = xpcall(read_parts, failure.caught, self)
   if ok then return values, files end
   self:close()
+  values = failure.whole(values)
   local value = values.value
   if getmetatable(value) == Refusal then return nil, value.reason, value.status end
   exchange.caught = values

@@ -111,10 +111,7 @@ impl Sockets {
         let Some(index) = self.list.iter().position(is_mine) else {
             return;
         };
-        match forget {
-            true => self.list.swap_remove(index).remove(false),
-            false => self.list[index].owner = None,
-        }
+        if forget { self.list.swap_remove(index).remove(false) } else { self.list[index].owner = None }
     }
 
     /// Whether one that `process` does not use stands in the way of an address.

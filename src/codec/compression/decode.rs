@@ -37,10 +37,7 @@ impl Sink {
 
     /// What an error of the decoder that writes here means.
     fn failure(&self) -> Failure {
-        match self.is_over {
-            true => Failure::TooLong,
-            false => Failure::Corrupt,
-        }
+        if self.is_over { Failure::TooLong } else { Failure::Corrupt }
     }
 }
 
@@ -68,32 +65,22 @@ trait Work: Write {
     }
 }
 
-impl Work for GzDecoder<Sink> {
-    fn sink(&mut self) -> &mut Sink {
-        self.get_mut()
-    }
-    fn check(&mut self) -> io::Result<()> {
-        self.try_finish()
-    }
+macro_rules! work {
+    ($decoder:ident $(, $check:ident)?) => {
+        impl Work for $decoder<Sink> {
+            fn sink(&mut self) -> &mut Sink {
+                self.get_mut()
+            }
+            $(fn check(&mut self) -> io::Result<()> {
+                self.$check()
+            })?
+        }
+    };
 }
-
-impl Work for ZlibDecoder<Sink> {
-    fn sink(&mut self) -> &mut Sink {
-        self.get_mut()
-    }
-}
-
-impl Work for DeflateDecoder<Sink> {
-    fn sink(&mut self) -> &mut Sink {
-        self.get_mut()
-    }
-}
-
-impl Work for DecompressorWriter<Sink> {
-    fn sink(&mut self) -> &mut Sink {
-        self.get_mut()
-    }
-}
+work!(GzDecoder, try_finish);
+work!(ZlibDecoder);
+work!(DeflateDecoder);
+work!(DecompressorWriter);
 
 enum State {
     /// What came first, as long as it does not tell the decoder.

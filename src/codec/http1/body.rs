@@ -132,7 +132,6 @@ impl Incoming {
     }
 
     /// Whether all of it was handed out.
-    #[inline]
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.rest, Rest::Done)
     }
@@ -163,10 +162,7 @@ impl Incoming {
 
     /// Refuses a body that is, or will be, longer than `limit` bytes.
     pub(crate) fn check(&self, limit: u64) -> Result<(), Reject> {
-        match self.announced() > limit {
-            true => Err(Reject::new(413, "the body is larger than allowed")),
-            false => Ok(()),
-        }
+        if self.announced() > limit { Err(Reject::new(413, "the body is larger than allowed")) } else { Ok(()) }
     }
 }
 

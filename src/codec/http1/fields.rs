@@ -5,6 +5,7 @@
 //! lies within the slice that was parsed, and its name is a non-empty token.
 
 use super::status::Reject;
+use crate::codec::byte_table;
 
 /// The most fields a head or trailer section can have, whatever the limit says.
 pub(crate) const MAX_FIELDS: usize = 256;
@@ -37,7 +38,6 @@ impl Span {
     }
 
     /// The bytes of this span in the slice it was parsed from.
-    #[inline]
     pub(crate) fn of(self, buf: &[u8]) -> &[u8] {
         &buf[self.start as usize..self.end as usize]
     }
@@ -74,7 +74,6 @@ pub(crate) enum Section {
 }
 
 /// Whether `byte` may be part of a token (RFC 9110 section 5.6.2).
-#[inline]
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
@@ -84,18 +83,9 @@ pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&b| is_token_byte(b))
 }
 
-const TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(b, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^')
-            || matches!(b, b'_' | b'`' | b'|' | b'~');
-        byte += 1;
-    }
-    table
-};
+const TOKEN: [bool; 256] = byte_table!(|b| b.is_ascii_alphanumeric()
+    || matches!(b, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^')
+    || matches!(b, b'_' | b'`' | b'|' | b'~'));
 
 /// Whether the bytes from offset `from` on bring something that makes a parse worth while: the
 /// end of a blank line, or a line feed that no line may end with.

@@ -16,7 +16,7 @@ use super::status::Reject;
 use line::Line;
 use target::Target;
 
-pub(crate) use framing::{Coding, members, read_codings, read_length};
+pub(crate) use framing::{Coding, Message};
 pub(crate) use line::Method;
 pub(crate) use target::TargetForm;
 
@@ -190,7 +190,6 @@ impl Parser {
     }
 
     /// The head that was parsed last.
-    #[inline]
     pub(crate) fn head(&self) -> &Head {
         &self.head
     }

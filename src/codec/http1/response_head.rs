@@ -5,8 +5,8 @@
 //! ends.
 
 use super::body::Framing;
-use super::fields::{self, Field, Fields, Section, Span};
-use super::head::{Coding, Progress, members, read_codings, read_length};
+use super::fields::{self, Fields, Section, Span};
+use super::head::{Coding, Message, Progress};
 use super::status::Reject;
 
 /// The most bytes of a status line.
@@ -61,7 +61,10 @@ pub(crate) fn parse(
         progress.put_off(buf.len(), line.end + limit);
         return Ok(None);
     };
-    let facts = read_fields(buf, &table[..count])?;
+    let mut facts = Message::default();
+    for field in &table[..count] {
+        facts.note(field.name.of(buf), field.value.of(buf))?;
+    }
     let framing = facts.framing(asked, &line)?;
     Ok(Some(Head {
         status: line.status,
@@ -90,16 +93,10 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     let there = buf.len().min(start.len());
     if buf[..there] != start[..there] {
         let is_http = buf.starts_with(b"HTTP/") && buf.len() > 5 && buf[5].is_ascii_digit();
-        return match is_http {
-            true => Err(Reject::bad("unknown HTTP version")),
-            false => bad,
-        };
+        return if is_http { Err(Reject::bad("unknown HTTP version")) } else { bad };
     }
     let Some(feed) = memchr::memchr(b'\n', &buf[..buf.len().min(MAX_LINE + 2)]) else {
-        return match buf.len() > MAX_LINE {
-            true => Err(Reject::new(431, "status line too long")),
-            false => Ok(None),
-        };
+        return if buf.len() > MAX_LINE { Err(Reject::new(431, "status line too long")) } else { Ok(None) };
     };
     let [line @ .., b'\r'] = &buf[..feed] else {
         return Err(Reject::bad("line feed without carriage return"));
@@ -127,38 +124,7 @@ fn parse_line(buf: &[u8]) -> Result<Option<Line>, Reject> {
     }))
 }
 
-#[derive(Default)]
-struct Facts {
-    length: Option<u64>,
-    coding: Coding,
-    is_close: bool,
-    is_keep_alive: bool,
-}
-
-fn read_fields(buf: &[u8], fields: &[Field]) -> Result<Facts, Reject> {
-    let mut facts = Facts::default();
-    for field in fields {
-        let (name, value) = (field.name.of(buf), field.value.of(buf));
-        match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                for option in members(value) {
-                    facts.is_close |= option.eq_ignore_ascii_case(b"close");
-                    facts.is_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-                }
-            }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                facts.length = Some(read_length(value, facts.length)?);
-            }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                facts.coding = read_codings(value, facts.coding)?;
-            }
-            _ => (),
-        }
-    }
-    Ok(facts)
-}
-
-impl Facts {
+impl Message {
     /// RFC 9112 section 6.3.
     fn framing(&self, asked: Asked, line: &Line) -> Result<Framing, Reject> {
         if self.coding != Coding::Absent {

@@ -39,10 +39,7 @@ pub(crate) fn joined<'s>(section: &'s [u8], name: &[u8]) -> Option<Cow<'s, [u8]>
     let mut all = Cow::Borrowed(values.next()?);
     for value in values {
         let all = all.to_mut();
-        all.extend_from_slice(match name.eq_ignore_ascii_case(b"cookie") {
-            true => b"; ",
-            false => b", ",
-        });
+        all.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
         all.extend_from_slice(value);
     }
     Some(all)

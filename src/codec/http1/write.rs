@@ -7,6 +7,7 @@
 use super::body::Framing;
 use super::fields::is_token;
 use super::status;
+use std::io::Write;
 
 /// The interim answer that makes a waiting client send its body (RFC 9110 section 10.1.1).
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -18,6 +19,8 @@ pub(crate) enum BadField {
     Name,
     /// The value has a CR, an LF or a NUL.
     Value,
+    /// Transfer-Encoding is the sender's own.
+    Forbidden,
 }
 
 /// What a field that a handler sets is to the server.
@@ -233,7 +236,6 @@ pub(crate) fn connection(out: &mut Vec<u8>, persists: Persistence) {
 }
 
 /// Appends the blank line.
-#[inline]
 pub(crate) fn finish(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
@@ -310,27 +312,13 @@ pub(crate) const fn body_is_empty(status: u16) -> bool {
     status == 205
 }
 
-/// Appends the line before a chunk of `length` bytes; the data and an end of line follow. `length`
-/// is not 0, since an empty chunk is the end of the body.
-#[inline]
-pub(crate) fn chunk_prefix(out: &mut Vec<u8>, length: usize) {
-    debug_assert!(length > 0);
-    let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
-    let mut line = [0; 18];
-    for (i, place) in line.iter_mut().take(digits as usize).enumerate() {
-        let nibble = length >> (4 * (digits as usize - 1 - i)) & 15;
-        *place = b"0123456789abcdef"[nibble];
-    }
-    out.extend_from_slice(&line[..digits as usize]);
-    out.extend_from_slice(b"\r\n");
-}
-
 /// Appends a whole chunk; nothing for empty data, which would end the body.
 pub(crate) fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;
     }
-    chunk_prefix(out, data.len());
+    // A vector takes all.
+    let _ = write!(out, "{:x}\r\n", data.len());
     out.extend_from_slice(data);
     out.extend_from_slice(b"\r\n");
 }

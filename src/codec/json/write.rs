@@ -1,11 +1,12 @@
 //! The text of a string or a number, appended to a buffer.
 
+use crate::codec::byte_table;
+
 /// The first byte (from 1) of a string that is not UTF-8.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NotUtf8(pub(crate) usize);
 
 /// Appends an integer.
-#[inline]
 pub(crate) fn put_integer(text: &mut Vec<u8>, value: i64) {
     text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
@@ -60,15 +61,7 @@ fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// The bytes that stand for themselves and are ASCII.
-static PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0x20;
-    while byte < 0x80 {
-        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
-        byte += 1;
-    }
-    plain
-};
+static PLAIN: [bool; 256] = byte_table!(|byte| matches!(byte, 0x20..0x80) && !matches!(byte, b'"' | b'\\'));
 
 #[cfg(test)]
 mod tests {

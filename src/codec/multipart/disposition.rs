@@ -130,53 +130,40 @@ pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
     let Some(Parameter { value, quoted, .. }) = found else {
         return Err(Reject::bad("the form's boundary is missing"));
     };
-    let value = match quoted && value.contains(&b'\\') {
-        true => Cow::Owned(unquote(value)),
-        false => Cow::Borrowed(value),
-    };
-    match is_boundary(&value) {
-        true => Ok(value),
-        false => Err(Reject::bad("malformed boundary")),
+    let value = if quoted && value.contains(&b'\\') { Cow::Owned(unquote(value)) } else { Cow::Borrowed(value) };
+    if is_boundary(&value) { Ok(value) } else { Err(Reject::bad("malformed boundary")) }
+}
+
+/// A text byte by byte: `take` gives what begins with a byte, and what is behind that.
+fn decoded(mut rest: &[u8], take: impl Fn(u8, &[u8]) -> (u8, &[u8])) -> Vec<u8> {
+    let mut out = Vec::with_capacity(rest.len());
+    while let [first, behind @ ..] = rest {
+        let (byte, behind) = take(*first, behind);
+        out.push(byte);
+        rest = behind;
     }
+    out
 }
 
 /// A quoted string's text (RFC 9110 section 5.6.4).
 fn unquote(value: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len());
-    let mut rest = value;
-    while let [first, behind @ ..] = rest {
-        rest = match (first, behind) {
-            (b'\\', [escaped, behind @ ..]) => {
-                out.push(*escaped);
-                behind
-            }
-            _ => {
-                out.push(*first);
-                behind
-            }
-        };
-    }
-    out
+    decoded(value, |first, behind| match (first, behind) {
+        (b'\\', [escaped, behind @ ..]) => (*escaped, behind),
+        _ => (first, behind),
+    })
 }
 
 /// A name or file name as browsers and curl write it. A backslash escapes a quote or itself and is else
 /// part of the name, as in the paths that old browsers send; `%22`, `%0D` and `%0A` are what browsers
 /// write for a quote and for line ends, and no other `%` means anything.
 fn form_text(value: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len());
-    let mut rest = value;
-    while let [first, behind @ ..] = rest {
-        let (byte, behind) = match (first, behind) {
-            (b'\\', [escaped @ (b'"' | b'\\'), behind @ ..]) => (*escaped, behind),
-            (b'%', [b'2', b'2', behind @ ..]) => (b'"', behind),
-            (b'%', [b'0', b'D' | b'd', behind @ ..]) => (b'\r', behind),
-            (b'%', [b'0', b'A' | b'a', behind @ ..]) => (b'\n', behind),
-            _ => (*first, behind),
-        };
-        out.push(byte);
-        rest = behind;
-    }
-    out
+    decoded(value, |first, behind| match (first, behind) {
+        (b'\\', [escaped @ (b'"' | b'\\'), behind @ ..]) => (*escaped, behind),
+        (b'%', [b'2', b'2', behind @ ..]) => (b'"', behind),
+        (b'%', [b'0', b'D' | b'd', behind @ ..]) => (b'\r', behind),
+        (b'%', [b'0', b'A' | b'a', behind @ ..]) => (b'\n', behind),
+        _ => (first, behind),
+    })
 }
 
 /// The text of `filename*`: `charset'language'percent-encoded` (RFC 5987 section 3.2), in UTF-8.

@@ -1,6 +1,7 @@
 //! Reading a form part by part: what of a part was read, its limits, and what refused the form.
 //!
-//! Invariant: after a refusal every step is refused alike; each byte of a part is given out once.
+//! Invariant: after a refusal every step is refused alike; each byte of a part is given out once. Errors are those of
+//! [`Multipart`], and 413 for a part that is too large.
 
 use super::{Event, Limits, Multipart, Part};
 use crate::codec::http1::status::Reject;
@@ -35,9 +36,6 @@ pub(crate) enum Step {
 
 impl Form {
     /// A form in a body whose `Content-Type` is this.
-    ///
-    /// # Errors
-    /// As [`Multipart::new`].
     pub(crate) fn new(content_type: &[u8], limits: Limits) -> Result<Self, Reject> {
         Ok(Self {
             parser: Multipart::new(content_type, limits)?,
@@ -65,9 +63,6 @@ impl Form {
     }
 
     /// The next part; what is left of the current one is skipped.
-    ///
-    /// # Errors
-    /// As [`Multipart::next`].
     pub(crate) fn next(&mut self) -> Result<Step, Reject> {
         self.ahead = None;
         loop {
@@ -115,9 +110,6 @@ impl Form {
     }
 
     /// Whether the current part has data, which stays to be read.
-    ///
-    /// # Errors
-    /// As [`Form::next`].
     pub(crate) fn peek(&mut self) -> Result<Step, Reject> {
         let step = self.piece(u64::MAX)?;
         if let Step::Data(data) = &step {
@@ -143,9 +135,6 @@ impl Form {
     }
 
     /// Collects what has come of the current part: [`Form::text`] has it once it is complete.
-    ///
-    /// # Errors
-    /// As [`Form::piece`].
     pub(crate) fn collect(&mut self, limit: u64) -> Result<Step, Reject> {
         let mut collected = std::mem::take(&mut self.collected);
         let step = self.drain(limit, |data| {

@@ -109,6 +109,9 @@ impl<B: AsRef<[u8]>> Reader<B> {
         if tag < NIL {
             return self.string((tag - STRING).into());
         }
+        if matches!(tag, INTEGER_8..=INTEGER_64) {
+            return self.integer(tag).map(Item::Integer);
+        }
         self.tagged(tag, depth)
     }
 
@@ -124,7 +127,6 @@ impl<B: AsRef<[u8]>> Reader<B> {
             NIL => Item::Nil,
             FALSE => Item::Boolean(false),
             TRUE => Item::Boolean(true),
-            INTEGER_8..=INTEGER_64 => Item::Integer(self.integer(tag)?),
             FLOAT => Item::Float(f64::from_ne_bytes(self.array()?)),
             STRING_8 => {
                 let length = u8::from_ne_bytes(self.array()?);

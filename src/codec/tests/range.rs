@@ -1,19 +1,12 @@
 //! Range fields, RFC 9110 section 14, and a model that asks for each byte.
 
-use super::super::range::{MOST, Selection, select, spans};
+use super::super::range::{MOST, select};
 use proptest::prelude::*;
 
 /// What a field selects of `size` bytes: `None` for the whole, else first and length of each part.
 fn parts(field: &str, size: u64) -> Option<Vec<(u64, u64)>> {
-    let mut out = spans();
-    match select(field.as_bytes(), size, &mut out) {
-        Selection::Whole => None,
-        Selection::Nothing => Some(Vec::new()),
-        Selection::Parts(count) => {
-            let list = out[..count].iter();
-            Some(list.map(|span| (span.first, span.length)).collect())
-        }
-    }
+    let list = select(field.as_bytes(), size)?;
+    Some(list.iter().map(|span| (span.first, span.length)).collect())
 }
 
 fn check(field: &str, expected: &[(u64, u64)]) {
@@ -127,13 +120,10 @@ proptest! {
         field in prop::collection::vec(any::<u8>(), 0..60),
         size in any::<u64>(),
     ) {
-        let mut out = spans();
         let mut text = b"bytes=".to_vec();
         text.extend(field);
-        if let Selection::Parts(count) = select(&text, size, &mut out) {
-            for span in &out[..count] {
-                prop_assert!(span.length > 0 && span.first < size && span.length <= size - span.first);
-            }
+        for span in select(&text, size).unwrap_or_default() {
+            prop_assert!(span.length > 0 && span.first < size && span.length <= size - span.first);
         }
     }
 

@@ -1,15 +1,20 @@
-//! The client's side of HTTP, a state machine without Lua.
+//! The client's side of HTTP, a state machine without Lua: the responses that come in on one connection, in turn. Heads
+//! are `codec::http1::response_head`'s, bodies `codec::http1::body`'s.
 //!
-//! - `responses.rs`: one response after another on a connection, body by body
-//!
-//! Heads are `codec::http1::response_head`'s, bodies `codec::http1::body`'s.
+//! Nothing here waits: each call does what can be done now. Invariant: the next head is looked for only when the body
+//! before is complete, and after anything doubtful no request may follow.
 
-pub(crate) mod responses;
 #[cfg(test)]
 mod tests;
 
+use crate::codec::http1::body::{self, Run};
+use crate::codec::http1::fields::Fields;
+use crate::codec::http1::head::Progress;
+use crate::codec::http1::response_head::{self, Asked, Head};
+use crate::codec::http1::status::Reject;
 use crate::stream::{Filled, Stream};
 use std::io;
+use std::ops::Range;
 
 /// What responses are read from.
 pub(crate) trait Input {
@@ -35,5 +40,231 @@ impl Input for Stream {
     }
     fn is_open(&self) -> bool {
         !self.has_ended() && !self.is_closed()
+    }
+}
+
+/// The least room that reading a whole body makes.
+const ROOM: usize = 16 * 1024;
+
+/// What reading came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Found<T> {
+    There(T),
+    /// The body is complete.
+    End,
+    /// Armed for reading.
+    WouldBlock,
+    /// The peer ended before the response did.
+    Truncated,
+    /// The response is malformed, or over a limit.
+    Refused(Reject),
+}
+
+/// A run of body data among the buffered bytes, of which `consume` are to be dropped afterwards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Data {
+    pub(crate) data: Range<usize>,
+    pub(crate) consume: usize,
+}
+
+/// A head that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: u16,
+    /// 10 or 11.
+    pub(crate) version: u8,
+    /// The reason phrase and its CRLF, and the header section behind them.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The state of one connection's responses.
+pub(crate) struct Responses {
+    limits: (usize, usize),
+    asked: Asked,
+    progress: Progress,
+    body: body::Incoming,
+    /// Whether bytes of a response have come since the last request.
+    begun: bool,
+    /// Whether another request may follow, as far as is known.
+    keep_alive: bool,
+    /// Between a request and its final head.
+    awaits_head: bool,
+    collected: Vec<u8>,
+    trailers: Vec<u8>,
+}
+
+impl Responses {
+    /// `limits`: bytes of a header section, number of its fields.
+    pub(crate) fn new(limits: (usize, usize)) -> Self {
+        Responses {
+            limits,
+            asked: Asked::Other,
+            progress: Progress::default(),
+            body: body::Incoming::NONE,
+            begun: false,
+            keep_alive: true,
+            awaits_head: false,
+            collected: Vec::new(),
+            trailers: Vec::new(),
+        }
+    }
+
+    /// A request goes out.
+    pub(crate) fn expect(&mut self, asked: Asked) {
+        *self = Responses { asked, keep_alive: self.keep_alive, awaits_head: true, ..Responses::new(self.limits) };
+    }
+
+    /// Reads the next head, of an interim response or of the final one; `table` is used meanwhile.
+    ///
+    /// # Errors
+    /// What the system says of the connection.
+    pub(crate) fn head(&mut self, input: &mut impl Input, table: &mut Fields) -> io::Result<Found<ResponseHead>> {
+        loop {
+            let buffered = input.buffered();
+            if !buffered.is_empty() {
+                self.begun = true;
+                let (progress, limits) = (&mut self.progress, self.limits);
+                match response_head::parse(buffered, self.asked, limits, progress, table) {
+                    Ok(Some(head)) => return Ok(Found::There(self.take(input, &head))),
+                    Ok(None) => {}
+                    Err(reject) => return Ok(self.refuse(reject)),
+                }
+            }
+            match input.fill(0)? {
+                Filled::Some => {}
+                Filled::WouldBlock => return Ok(Found::WouldBlock),
+                Filled::End => {
+                    self.keep_alive = false;
+                    return Ok(Found::Truncated);
+                }
+            }
+        }
+    }
+
+    /// Takes a head off the buffered bytes.
+    fn take(&mut self, input: &mut impl Input, head: &Head) -> ResponseHead {
+        let bytes = &input.buffered()[head.reason.start as usize..head.head_len];
+        let taken = ResponseHead { status: head.status, version: head.version, bytes: bytes.to_vec() };
+        input.consume(head.head_len);
+        self.progress = Progress::default();
+        if head.status >= 200 || head.status == 101 {
+            self.awaits_head = false;
+            self.keep_alive &= head.keep_alive && head.status != 101;
+            self.body = body::Incoming::new(head.framing);
+        }
+        taken
+    }
+
+    /// The next piece of the body; `limit`: bytes that the whole body may have.
+    pub(crate) fn piece(&mut self, input: &mut impl Input, limit: u64) -> io::Result<Found<Data>> {
+        loop {
+            let found = self.look(input, limit);
+            match found {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(reject) => return Ok(self.refuse(reject)),
+            }
+            match input.fill(0)? {
+                Filled::Some => {}
+                Filled::WouldBlock => return Ok(Found::WouldBlock),
+                Filled::End => return Ok(self.end()),
+            }
+        }
+    }
+
+    /// What the buffered bytes tell of the body; `None` when more must be read.
+    fn look(&mut self, input: &mut impl Input, limit: u64) -> Result<Option<Found<Data>>, Reject> {
+        self.body.check(limit)?;
+        loop {
+            let run = self.body.next(input.buffered())?;
+            // A chunk's size may have been among what was read.
+            self.body.check(limit)?;
+            match run {
+                Run::Data { data, consume } => {
+                    return Ok(Some(Found::There(Data { data, consume })));
+                }
+                Run::End { consume, trailers } => {
+                    // More than the blank line.
+                    if trailers.len() > 2 {
+                        self.trailers = input.buffered()[trailers].to_vec();
+                    }
+                    input.consume(consume);
+                    return Ok(Some(Found::End));
+                }
+                Run::More { consume } => {
+                    input.consume(consume);
+                    if consume == 0 || input.buffered().is_empty() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The peer has ended its side.
+    fn end<T>(&mut self) -> Found<T> {
+        self.keep_alive = false;
+        if self.body.end() { Found::End } else { Found::Truncated }
+    }
+
+    fn refuse<T>(&mut self, reject: Reject) -> Found<T> {
+        self.keep_alive = false;
+        Found::Refused(reject)
+    }
+
+    /// Reads the rest of the body as a whole: `There` when it is among the buffered bytes, at the end else, when
+    /// [`Responses::take_collected`] has it.
+    pub(crate) fn whole(&mut self, input: &mut impl Input, limit: u64) -> io::Result<Found<Data>> {
+        if let (Some(left @ 1..), true) = (self.body.left(), self.collected.is_empty()) {
+            if let Err(reject) = self.body.check(limit) {
+                return Ok(self.refuse(reject));
+            }
+            let want = left as usize;
+            while input.buffered().len() < want {
+                // What the peer only announced costs no memory: the room doubles with what came.
+                let there = input.buffered().len();
+                match input.fill((want - there).min(there.max(ROOM)))? {
+                    Filled::Some => {}
+                    Filled::WouldBlock => return Ok(Found::WouldBlock),
+                    Filled::End => return Ok(self.end()),
+                }
+            }
+            return self.piece(input, limit);
+        }
+        loop {
+            match self.piece(input, limit)? {
+                Found::There(Data { data, consume }) => {
+                    self.collected.extend_from_slice(&input.buffered()[data]);
+                    input.consume(consume);
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// What [`Responses::whole`] has put together.
+    pub(crate) fn take_collected(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.collected)
+    }
+
+    /// Whether bytes of a response to the current request have come.
+    pub(crate) fn has_begun(&self, input: &impl Input) -> bool {
+        self.begun || !input.buffered().is_empty()
+    }
+
+    /// Whether the body was read to its end.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.awaits_head && self.body.is_done()
+    }
+
+    /// Whether another request may be sent now: nothing is left of this response, and nothing came that was not
+    /// asked for.
+    pub(crate) fn is_reusable(&self, input: &impl Input) -> bool {
+        self.keep_alive && self.is_complete() && input.buffered().is_empty() && input.is_open()
+    }
+
+    /// The fields behind the current chunked body, once that was read.
+    pub(crate) fn trailers(&self) -> &[u8] {
+        &self.trailers
     }
 }

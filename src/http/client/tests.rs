@@ -1,7 +1,6 @@
 //! Responses from bytes that come in any pieces.
 
-use super::Input;
-use super::responses::{Found, Responses};
+use super::{Found, Input, Responses};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;

@@ -171,10 +171,7 @@ impl Site {
             self.cache.put(&found.path, &found.facts, Some(whole.clone()));
             return Some(whole.slice(first as usize..(first + length) as usize));
         }
-        match length <= READ_MOST {
-            true => read(file, first, length),
-            false => None,
-        }
+        if length <= READ_MOST { read(file, first, length) } else { None }
     }
 
     /// Hands over the fields of an answer but its length.

@@ -4,7 +4,7 @@ use crate::codec::conditional::{self, Conditions, Validators as Known, Verdict};
 use crate::codec::date;
 use crate::codec::http1::head::Method;
 use crate::codec::http1::request::RequestHead;
-use crate::codec::range::{self, Selection, Span};
+use crate::codec::range::{self, Span};
 use crate::file::Facts;
 
 /// Room for a tag: three hexadecimal numbers, what separates them, and a coding.
@@ -129,11 +129,10 @@ impl Validators {
         let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
             return Choice::Whole;
         };
-        let mut spans = range::spans();
-        match range::select(&asked, size, &mut spans) {
-            Selection::Whole => Choice::Whole,
-            Selection::Nothing => Choice::Unsatisfiable,
-            Selection::Parts(parts) => Choice::Parts(spans[..parts].to_vec()),
+        match range::select(&asked, size) {
+            None => Choice::Whole,
+            Some(parts) if parts.is_empty() => Choice::Unsatisfiable,
+            Some(parts) => Choice::Parts(parts),
         }
     }
 }

@@ -19,29 +19,9 @@ use tree::Tree;
 /// What a route was made from.
 #[derive(Debug)]
 pub(crate) struct Route {
-    method: Box<[u8]>,
-    pattern: Pattern,
-}
-
-impl Route {
-    /// The method, empty for any.
-    pub(crate) fn method(&self) -> &[u8] {
-        &self.method
-    }
-
-    /// Names of the parameters in the order of the pattern, the tail's last.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.pattern.names
-    }
-
-    /// Text of each parameter's constraint, in the order of the names.
-    pub(crate) fn constraints(&self) -> &[Option<String>] {
-        &self.pattern.constraints
-    }
-
-    fn is_constrained(&self) -> bool {
-        self.constraints().iter().any(Option::is_some)
-    }
+    /// Empty for any.
+    pub(crate) method: Box<[u8]>,
+    pub(crate) pattern: Pattern,
 }
 
 /// A route that a path leads to, if its method and its constraints agree.
@@ -58,7 +38,6 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    #[inline]
     fn is_for(&self, id: Method, name: &[u8]) -> bool {
         self.method_id == id && (id != Method::Other || *self.method == *name)
     }
@@ -92,7 +71,7 @@ impl Router {
             self.shapes.len() - 1
         });
         let is_duplicate = self.shapes[shape].iter().any(|candidate| {
-            *candidate.method == *method && self.routes[candidate.route].constraints() == parsed.constraints
+            *candidate.method == *method && self.routes[candidate.route].pattern.constraints == parsed.constraints
         });
         if is_duplicate {
             let method = match method {
@@ -107,7 +86,7 @@ impl Router {
             route: id,
             method: method.into(),
             method_id: Method::of(method),
-            has_constraints: route.is_constrained(),
+            has_constraints: route.pattern.constraints.iter().any(Option::is_some),
         });
         self.routes.push(route);
         Ok(id)
@@ -119,9 +98,8 @@ impl Router {
     }
 
     /// Calls `found` with the routes of each shape that matches a normalised path, in order of registration, and what the
-    /// path has in the place of their parameters, in the order of [`Route::names`]: from the most to the least specific
+    /// path has in the place of their parameters, in the order of [`Pattern::names`]: from the most to the least specific
     /// shape, until it returns true.
-    #[inline]
     pub(crate) fn each<'r, 'p>(&'r self, path: &'p [u8], mut found: impl FnMut(&'r [Candidate], &[&'p [u8]]) -> bool) {
         self.tree.walk(path, &mut |shape, values| found(&self.shapes[shape], values));
     }

@@ -21,10 +21,12 @@ pub(super) enum Segment {
 
 /// A pattern taken apart.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     pub(super) segments: Vec<Segment>,
-    pub(super) names: Vec<String>,
-    pub(super) constraints: Vec<Option<String>>,
+    /// Names of the parameters in their order, the tail's last.
+    pub(crate) names: Vec<String>,
+    /// Text of each parameter's constraint, in the order of the names.
+    pub(crate) constraints: Vec<Option<String>>,
 }
 
 /// Takes a pattern apart; see `Router::add`.

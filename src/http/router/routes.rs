@@ -49,9 +49,6 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Adds a route. `method` is empty for any.
-    ///
-    /// # Errors
-    /// As for [`Router::add`].
     pub(crate) fn add(&mut self, method: &[u8], pattern: &str) -> Result<RouteId, String> {
         let index = self.router.add(method, pattern)?;
         RouteId::of(index).ok_or_else(|| "too many routes".to_string())
@@ -70,14 +67,10 @@ impl Routes {
         // Nobody means a tunnel by "any method".
         let any = |c: &&Candidate| c.method.is_empty() && method != Method::Connect;
         let candidate = chosen.or_else(|| candidates.iter().find(any))?;
-        match candidate.has_constraints {
-            true => None,
-            false => RouteId::of(candidate.route),
-        }
+        if candidate.has_constraints { None } else { RouteId::of(candidate.route) }
     }
 
     /// What the handler of a route is called with.
-    #[inline]
     pub(crate) fn takes(&self, id: RouteId) -> Takes {
         self.takes.get(id.index()).copied().unwrap_or(Takes::Both)
     }
@@ -139,8 +132,7 @@ impl Routes {
 
     /// The name of a route's parameter.
     pub(crate) fn name_of(&self, id: RouteId, index: usize) -> Option<&str> {
-        let route = self.route(id)?;
-        route.names().get(index).map(String::as_str)
+        self.route(id)?.pattern.names.get(index).map(String::as_str)
     }
 
     /// Puts the numbers of all routes that match into `out`, the most specific first; 0 behind those of one shape.

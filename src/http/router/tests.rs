@@ -122,9 +122,9 @@ fn names_and_constraints_are_kept_in_order() {
     let mut router = Router::default();
     let id = router.add(b"PUT", "/:a<%d+>/x/:b/*c<[^>]+/?>").unwrap();
     let route = router.route(id).unwrap();
-    assert_eq!(route.names(), ["a", "b", "c"]);
-    assert_eq!(route.constraints(), [Some("%d+".to_string()), None, Some("[^>]+/?".to_string())]);
-    assert_eq!(route.method(), b"PUT");
+    assert_eq!(route.pattern.names, ["a", "b", "c"]);
+    assert_eq!(route.pattern.constraints, [Some("%d+".to_string()), None, Some("[^>]+/?".to_string())]);
+    assert_eq!(*route.method, *b"PUT");
     assert!(router.route(id + 1).is_none());
 }
 

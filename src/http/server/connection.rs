@@ -202,19 +202,16 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Its queue; one of those that are `spare` when it has none.
-    #[inline]
     pub(super) fn queue(&mut self, spare: &mut Spare<T>) -> &mut Queue<T::File> {
         self.output.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
     /// Bytes of memory that are queued.
-    #[inline]
     pub(super) fn queued(&self) -> usize {
         self.output.as_ref().map_or(0, |queue| queue.queued())
     }
 
     /// Whether nothing at all is queued.
-    #[inline]
     pub(super) fn is_flushed(&self) -> bool {
         self.output.as_ref().is_none_or(|queue| queue.is_empty())
     }
@@ -241,10 +238,7 @@ impl Handling {
     #[inline]
     pub(super) fn of(head: &Head, route: Option<RouteId>) -> Handling {
         let body = Incoming::new(head.framing);
-        let expects = match head.expect_continue && !body.is_done() {
-            true => Expects::Continue,
-            false => Expects::Nothing,
-        };
+        let expects = if head.expect_continue && !body.is_done() { Expects::Continue } else { Expects::Nothing };
         // What follows CONNECT is no request, whatever the answer to it is.
         let next = match head.keep_alive && head.method_id != Method::Connect {
             true => NextRequest::Follows,

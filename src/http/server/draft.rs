@@ -2,14 +2,6 @@
 
 use crate::codec::http1::write::{BadField, Role, Seen, check_field};
 
-/// Why a field is not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FieldError {
-    Bad(BadField),
-    /// Transfer-Encoding is the server's own.
-    Forbidden,
-}
-
 /// Fields in the order in which they were set: lines that were checked, ready to be sent.
 #[derive(Default, Debug)]
 pub(crate) struct Draft {
@@ -50,17 +42,14 @@ impl Draft {
     ///
     /// # Errors
     /// For one that cannot be sent; then nothing has changed.
-    pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldError> {
+    pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         let role = check(name, value)?;
         self.append(name, value, role);
         Ok(())
     }
 
     /// Sets a field, in the place of all of that name; it comes last.
-    ///
-    /// # Errors
-    /// As for [`Draft::add`].
-    pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldError> {
+    pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         let role = check(name, value)?;
         if !self.lines.is_empty() {
             self.remove(name);
@@ -163,10 +152,10 @@ impl Draft {
     }
 }
 
-fn check(name: &[u8], value: &[u8]) -> Result<Role, FieldError> {
-    check_field(name, value).map_err(FieldError::Bad)?;
+fn check(name: &[u8], value: &[u8]) -> Result<Role, BadField> {
+    check_field(name, value)?;
     match Role::of(name) {
-        Role::TransferEncoding => Err(FieldError::Forbidden),
+        Role::TransferEncoding => Err(BadField::Forbidden),
         role => Ok(role),
     }
 }
@@ -201,9 +190,9 @@ mod tests {
     fn what_cannot_be_sent_changes_nothing() {
         let mut draft = Draft::default();
         draft.set(b"A", b"1").unwrap();
-        assert_eq!(draft.set(b"A", b"1\r\nB: 2"), Err(FieldError::Bad(BadField::Value)));
-        assert_eq!(draft.add(b"A b", b"1"), Err(FieldError::Bad(BadField::Name)));
-        assert_eq!(draft.set(b"transfer-encoding", b"chunked"), Err(FieldError::Forbidden));
+        assert_eq!(draft.set(b"A", b"1\r\nB: 2"), Err(BadField::Value));
+        assert_eq!(draft.add(b"A b", b"1"), Err(BadField::Name));
+        assert_eq!(draft.set(b"transfer-encoding", b"chunked"), Err(BadField::Forbidden));
         assert_eq!(text(&draft), "A: 1\r\n");
     }
 

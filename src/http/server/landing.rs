@@ -31,27 +31,23 @@ impl Landing {
     }
 
     /// The slot of the connection that it has bytes of, unless that is `slot`.
-    #[inline]
     pub(super) fn other_owner(&self, slot: usize) -> Option<usize> {
         (self.owner != slot && self.owner != NOBODY).then_some(self.owner)
     }
 
     /// What was read of the connection at `slot`, whose own bytes are `input`.
-    #[inline]
     pub(super) fn bytes<'b>(&'b self, slot: usize, input: &'b BytesMut) -> &'b [u8] {
-        match self.owner == slot {
-            true => &self.room[self.start..self.end],
-            false => input,
-        }
+        if self.owner == slot { &self.room[self.start..self.end] } else { input }
     }
 
     /// Drops the first `count` of these, or all when there are fewer.
     #[inline]
     pub(super) fn consume(&mut self, slot: usize, input: &mut BytesMut, count: usize) {
         if self.owner == slot {
-            match count < self.end - self.start {
-                true => self.start += count,
-                false => self.clear(),
+            if count < self.end - self.start {
+                self.start += count
+            } else {
+                self.clear()
             }
             return;
         }

@@ -47,7 +47,6 @@ pub(crate) use close::End;
 pub(crate) use connection::Intent;
 pub(crate) use id::{ConnectionId, RequestId};
 pub(crate) use respond::{Body, Kind, Queued, Responded, Response};
-pub(crate) use send::{Count, Sending};
 pub(crate) use settings::{AT_ONCE, Clock, Settings};
 pub(crate) use transport::{Interest, Readiness, Transport};
 pub(crate) use work::{Plan, Why, Work};
@@ -162,13 +161,11 @@ impl<T: Transport> Server<T> {
     }
 
     /// The connection of a request that a handler works on.
-    #[inline]
     fn in_work(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
         in_work(&mut self.connections, id)
     }
 
     /// A request that a handler works on.
-    #[inline]
     fn handling(&mut self, id: RequestId) -> Option<&mut Handling> {
         self.in_work(id)?.handling()
     }

@@ -72,10 +72,7 @@ impl<T: Transport> Server<T> {
         let head = self.parser.head();
         let connection = &mut self.connections[slot];
         connection.current = stamp;
-        connection.client = match head.keep_alive {
-            true => Client::MayGoOn,
-            false => Client::SendsNoMore,
-        };
+        connection.client = if head.keep_alive { Client::MayGoOn } else { Client::SendsNoMore };
         connection.state = State::Handling(Handling::of(head, None));
         self.take_head(RequestId::new(slot, stamp));
         Look::Refused(Reject::bad("malformed percent-encoding in the path"))
@@ -105,10 +102,7 @@ impl<T: Transport> Server<T> {
             self.landing.consume(slot, &mut connection.input, consume);
             let is_empty = self.landing.bytes(slot, &connection.input).is_empty();
             if !body.is_done() && (consume == 0 || is_empty) {
-                return Some(match body.received() > DISCARD_MOST {
-                    true => Look::Over,
-                    false => Look::More,
-                });
+                return Some(if body.received() > DISCARD_MOST { Look::Over } else { Look::More });
             }
         }
     }

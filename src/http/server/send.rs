@@ -6,28 +6,13 @@ use super::{Interest, RequestId, SPARE, Server, Transport};
 use crate::stream::queue::{Queue, Sent};
 use std::io;
 
-/// What sending came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sending {
-    /// All is taken.
-    All,
-    /// The rest is to be sent when the connection is writable.
-    Pending,
-    /// The peer takes no more, or the request is over.
-    Closed,
-    /// A file has become shorter than was queued of it.
-    Short,
-}
-
 impl<T: Transport> Server<T> {
     /// The queue of a connection.
-    #[inline]
     pub(super) fn queue(&mut self, slot: usize) -> &mut Queue<T::File> {
         self.connections[slot].queue(&mut self.queues)
     }
 
     /// Sends what is queued.
-    #[inline]
     pub(super) fn flush_queue(&mut self, slot: usize) -> io::Result<Sent> {
         self.send_queue(slot, &[], &mut 0)
     }
@@ -45,8 +30,8 @@ impl<T: Transport> Server<T> {
         if connection.peer == Peer::Failed {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let transport = &mut connection.transport;
-        let sent = queue.send(transport, borrowed, taken, &mut connection.sent);
+        let pieces = if borrowed.is_empty() { &[][..] } else { &[borrowed] };
+        let sent = queue.send(&mut connection.transport, pieces, taken, &mut connection.sent);
         if matches!(sent, Ok(Sent::All))
             && let Some(queue) = connection.output.take()
         {
@@ -109,25 +94,16 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Sends what is queued, and behind it `borrowed`, of which `taken` bytes are gone already; moves `taken` on.
-    pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Sending {
-        match self.in_work(id) {
-            Some(connection) if connection.peer != Peer::Failed => {}
-            _ => return Sending::Closed,
-        }
+    /// Sends what is queued, and behind it `borrowed`, of which `taken` bytes are gone already; moves `taken` on. `None`
+    /// when the peer takes no more, or the request is over.
+    pub(crate) fn send(&mut self, id: RequestId, borrowed: &[u8], taken: &mut usize) -> Option<Sent> {
+        self.in_work(id).filter(|connection| connection.peer != Peer::Failed)?;
         let slot = id.slot();
-        match self.send_queue(slot, borrowed, taken) {
-            Ok(Sent::All) => Sending::All,
-            Ok(Sent::Blocked | Sent::Turn) => Sending::Pending,
-            Ok(Sent::Short) => {
-                self.fail(slot);
-                Sending::Short
-            }
-            Err(_) => {
-                self.fail(slot);
-                Sending::Closed
-            }
+        let sent = self.send_queue(slot, borrowed, taken).ok();
+        if matches!(sent, None | Some(Sent::Short)) {
+            self.fail(slot);
         }
+        sent
     }
 
     /// A task of the request's handler waits from now on. `clock` is the time now. → whether there will be a
@@ -165,24 +141,13 @@ impl<T: Transport> Server<T> {
 
     /// Bytes of the latest answer of a request's connection behind its head, framing included; without `queued` only
     /// those that the peer was sent. 0 once the next request is dispatched.
-    pub(crate) fn sent(&self, id: RequestId, queued: Count) -> u64 {
+    pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
         let Some(slot) = self.slot_of(id) else {
             return 0;
         };
         let connection = &self.connections[slot];
-        let waiting = match queued {
-            Count::Sent => 0,
-            Count::Queued => connection.queued() as u64,
-        };
+        let waiting = if queued { connection.queued() as u64 } else { 0 };
         let end = connection.sent + waiting;
         end.saturating_sub(connection.body_from.unwrap_or(end))
     }
-}
-
-/// Which bytes count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Count {
-    Sent,
-    /// Those that are queued as well.
-    Queued,
 }

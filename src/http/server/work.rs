@@ -308,10 +308,7 @@ impl<T: Transport> Server<T> {
         connection.burst += 1;
         connection.requests = connection.requests.saturating_add(1);
         let mut handling = Handling::of(head, route);
-        connection.client = match head.keep_alive {
-            true => Client::MayGoOn,
-            false => Client::SendsNoMore,
-        };
+        connection.client = if head.keep_alive { Client::MayGoOn } else { Client::SendsNoMore };
         if self.settings.requests.is_some_and(|most| connection.requests >= most) {
             handling.next = NextRequest::None;
         }
@@ -334,11 +331,7 @@ impl<T: Transport> Server<T> {
 
 impl State {
     /// That of a connection whose request is answered, of whose body that is left.
-    #[inline]
     pub(super) fn after(body: Incoming) -> State {
-        match body.is_done() {
-            true => State::Idle,
-            false => State::Discarding { body, since: None },
-        }
+        if body.is_done() { State::Idle } else { State::Discarding { body, since: None } }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Fault, Field, Function, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker, New, NewWith, Next,
-    Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, then,
+    Argument, Call, Fault, Field, Function, FunctionTable, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker, New,
+    NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, functions, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -29,10 +29,9 @@ impl Drop for Counted {
 }
 
 impl Object for Counted {
-    const NAME: &'static CStr = c"counted";
+    const NAME: &'static str = "counted";
     const USER_VALUES: i32 = 2;
-    const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"value", Function::new(value)), (c"field", Function::new(field)), (c"lend", Function::new(lend))];
+    const METHODS: FunctionTable = functions! { value, field, lend };
 }
 
 const NOTE: Field<Counted> = Field::new(2);
@@ -89,9 +88,9 @@ fn break_later(call: &mut Call<'_>) -> Result<Next, Fault> {
 struct Head(u32);
 
 impl Object for Head {
-    const NAME: &'static CStr = c"head";
+    const NAME: &'static str = "head";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[(c"read", Function::new(read_head))];
+    const METHODS: FunctionTable = functions! { read = read_head };
 }
 
 const OWNER: Field<Head> = Field::new(1);
@@ -205,6 +204,7 @@ fn both(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
 pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
     (c"new", Function::new(make)),
     (c"break_in_step", Function::new(break_in_step)),
+    (c"break_in_native", Function::native(|_| panic!("in one of the core"))),
     (c"break_in_value", Function::new(break_in_value)),
     (c"break_in_create", Function::new(break_in_create)),
     (c"break_later", Function::new(break_later)),
@@ -307,6 +307,7 @@ fn a_finalizer_may_do_anything_while_values_are_pushed() {
 fn a_panic_is_an_error_wherever_it_happens() {
     for (call, text) in [
         ("b.break_in_step()", "code:1: internal error: in a step"),
+        ("b.break_in_native()", "code:1: internal error: in one of the core"),
         ("b.break_in_value()", "code:1: internal error: no index: -1"),
         ("b.break_in_create()", "internal error: no index: 0"),
         ("b.break_later(function() return 1, 2 end)", "code:1: internal error: in a later step"),

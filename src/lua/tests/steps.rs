@@ -2,10 +2,9 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Code, Failure, Fault, Function, INDEX, Keep, Kept, Many, Next, Nil, Outcome, Pushing, Running,
-    Scratched, failed, results, scratch, then,
+    Argument, Call, Code, Failure, Fault, Function, FunctionTable, INDEX, Keep, Kept, Many, Next, Nil, Outcome,
+    Pushing, Running, Scratched, failed, functions, results, scratch, then,
 };
-use std::ffi::CStr;
 use std::os::fd::AsRawFd;
 
 /// `many(n)` → the numbers from 1 to n.
@@ -59,7 +58,7 @@ fn turns(call: &mut Call<'_>) -> Result<Next, Fault> {
 
 fn turn(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     if i64::from(outcome.kept) == call.integer(1)? {
-        return Ok(Next::pushed(call.count() + 1 - outcome.first));
+        return Ok(Next::rest(outcome.first));
     }
     call.push(i64::from(outcome.kept))?;
     call.push(i64::from(outcome.kept))?;
@@ -73,8 +72,22 @@ fn wild(call: &mut Call<'_>) -> Result<Next, Fault> {
         1 => Next::pushed(1000),
         2 => Next::call(1000, nothing, 0),
         3 => Next::protected(-5, 0, 0, nothing, 0),
-        _ => Next::yields(1000, nothing, 0),
+        4 => Next::yields(1000, nothing, 0),
+        5 => Next::rest(1000),
+        _ => Next::rest(-5),
     })
+}
+
+/// `waiting(…)`: drops its arguments and waits. → the index of the first value that it is resumed with, how many there are,
+/// all but the first
+fn waiting(_: &mut Call<'_>) -> Result<Next, Fault> {
+    let then = then(|call: &mut Call<'_>, outcome: Outcome| {
+        let (first, count) = (i64::from(outcome.first), i64::from(outcome.count));
+        call.push(first)?;
+        call.push(count)?;
+        Ok(Next::<()>::rest(outcome.first + 1))
+    });
+    Ok(Next::waits(then, 0))
 }
 
 /// `guarded(f, handler)` → whether it went well, and its first result or error.
@@ -108,7 +121,7 @@ fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     for index in 1..=count {
         call.push(Argument(index))?;
     }
-    let all = then(|call, outcome| Ok(Next::<()>::pushed(call.count() + 1 - outcome.first)));
+    let all = then(|_: &mut Call<'_>, outcome| Ok(Next::<()>::rest(outcome.first)));
     Ok(Next::call_whole(count, all, 0))
 }
 
@@ -148,8 +161,9 @@ fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
 
 /// `passed_on(one, two, …)`: a step that goes on at once with values that take memory.
 fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, Fault> {
-    call.copy(2, 1);
-    let next = Next::goes_on(call.count(), then(passed), call.is_yieldable().into());
+    let count = call.count();
+    call.copy_down(2, 1, count);
+    let next = Next::goes_on(count, then(passed), call.is_yieldable().into());
     Ok(next.pushing(("new", Argument(1))))
 }
 
@@ -159,23 +173,10 @@ fn passed(_: &mut Call<'_>, outcome: Outcome) -> Result<(i64, i64, Argument, Arg
 }
 
 /// What tests call.
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"passed_on", Function::new(passed_on)),
-    (c"index", INDEX),
-    (c"coroutines", Function::new(coroutines)),
-    (c"emptied", Function::new(emptied)),
-    (c"many", Function::new(many)),
-    (c"odd", Function::new(odd)),
-    (c"refused", Function::new(refused)),
-    (c"turns", Function::new(turns)),
-    (c"wild", Function::new(wild)),
-    (c"guarded", Function::new(guarded)),
-    (c"first", Function::new(first)),
-    (c"litter", Function::new(litter)),
-    (c"named", Function::new(named)),
-    (c"code", Function::new(code)),
-    (c"number", Function::new(number)),
-];
+pub(super) const FUNCTIONS: FunctionTable = functions! {
+    passed_on, index: INDEX, coroutines, emptied, many, odd, refused, turns, wild, waiting, guarded, first, litter, named,
+    code, number,
+};
 
 #[test]
 fn results_are_of_any_number() {
@@ -211,6 +212,15 @@ fn what_a_step_did_not_push_is_not_touched() {
         assert_eq!(run(&format!("b.wild({number})")), "code:1: internal error: no function was pushed");
     }
     assert_eq!(show("coroutine.wrap(b.wild)(4)"), "4");
+    assert_eq!(show("b.wild(5)"), "");
+    assert_eq!(show("b.wild(6)"), "6");
+}
+
+#[test]
+fn a_wait_drops_all_values_and_what_comes_counts_from_the_first() {
+    let code = "local wait = coroutine.wrap(b.waiting)
+        return show(select('#', wait(1, 2, 3)), wait('one', 'two'))";
+    assert_eq!(run(&format!("{SHOW} {code}")), "0 two 1 2");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Values that steps read and make.
 
 use super::{SHOW, run, show};
-use crate::lua::{Argument, Call, Decoded, Event, Events, Fault, Function, Kind, Read, Table, Value, Walk};
-use std::ffi::CStr;
+use crate::lua::{
+    Argument, Call, Decoded, Event, Events, Fault, FunctionTable, Kind, Read, Table, Value, Walk, functions,
+};
 
 /// `swap(table, key, value)` → what was there, whether it was replaced.
 fn swap(call: &mut Call<'_>) -> Result<(Argument, bool), Fault> {
@@ -111,15 +112,8 @@ fn words(call: &mut Call<'_>) -> Result<Decoded<Words>, Fault> {
 }
 
 /// What tests call.
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"swap", Function::new(swap)),
-    (c"is_string", Function::new(is_string)),
-    (c"shaped", Function::new(shaped)),
-    (c"sum", Function::new(sum_of)),
-    (c"reversed", Function::new(reversed)),
-    (c"collect", Function::new(collect)),
-    (c"words", Function::new(words)),
-];
+pub(super) const FUNCTIONS: FunctionTable =
+    functions! { swap, is_string, shaped, sum = sum_of, reversed, collect, words };
 
 #[test]
 fn an_argument_that_is_missing_has_no_value() {

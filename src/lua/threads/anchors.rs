@@ -7,16 +7,19 @@
 //! table, so that all in it lives until the finalizer has run. That marks the anchors as gone, and from then on no
 //! coroutine is touched. Hence the invariant that `places` stands on: *unless the anchors are gone, what is in the table
 //! exists.*
+//!
+//! In the VM of a service the main state is the keeper, since no program gets hold of it: the table lies upon the main
+//! function's coroutine there, and holds the sentinel, which tells when the VM closes.
 
+use crate::lua::state::{Kind, State};
 use mlua::ffi::{self, lua_State};
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
-use std::mem::MaybeUninit;
 
-/// Where the keeper's stack has the table; below it lies the sentinel.
+/// Where the keeper's stack has the table, upon one other value.
 pub(super) const TABLE: c_int = 2;
 
-/// Of the table: the keeper itself.
+/// Of the table: the keeper itself, or the sentinel.
 pub(super) const KEEPER: i64 = 1;
 
 /// Lua's own `coroutine.close`, or false.
@@ -25,25 +28,28 @@ pub(super) const CLOSE: i64 = 2;
 /// A thread for calls, when one is free.
 pub(super) const HELPER: i64 = 3;
 
-/// A weak table with a probe at 1: when that is gone, the collector has ended a cycle. (Its finalizer tells, unless it
-/// could not run, in the middle of a stack overflow for instance.) Behind it, guard by place.
-pub(super) const WEAK: i64 = 4;
+/// A weak table with a probe at 1 and nothing else, so that it never grows nor shrinks: when the probe is gone, the collector
+/// has ended a cycle. (Its finalizer tells, unless it could not run, in the middle of a stack overflow for instance.)
+pub(super) const CYCLE: i64 = 4;
+
+/// A table with weak values, guard by place.
+pub(super) const BY_PLACE: i64 = 5;
 
 /// A table with weak keys, token → guard.
-pub(super) const GUARDS: i64 = 5;
+pub(super) const GUARDS: i64 = 6;
 
 /// The guards' metatable.
-pub(super) const GUARD_META: i64 = 6;
+pub(super) const GUARD_META: i64 = 7;
 
 /// What `lua_resume` says when it refuses, kept so that it finds the strings and takes no memory.
-pub(super) const TEXTS: i64 = 7;
+pub(super) const TEXTS: i64 = 8;
 
 /// Values that the users of `Threads` keep.
-pub(super) const KEPT: i64 = 10;
+pub(super) const KEPT: i64 = 11;
 
 pub(super) const MOST_KEPT: i64 = 4;
 
-/// Probes for `WEAK`, made several at a time: each creation in the middle of a step begins a cycle.
+/// Probes for `CYCLE`, made several at a time: each creation in the middle of a step begins a cycle.
 pub(super) const SPARES: i64 = KEPT + MOST_KEPT;
 
 pub(super) const MOST_SPARES: i64 = 4;
@@ -103,151 +109,82 @@ impl Anchors {
         self.vm.get() != 0
     }
 
-    /// The keeper, if nobody has resumed or closed it: then its stack is as it was made.
+    /// The keeper, unless a program has resumed or closed it: its stack is as it was made, with room for 18 values more.
     #[inline]
-    pub(super) fn keeper(&self) -> Option<*mut lua_State> {
+    pub(super) fn keeper(&self) -> Option<State> {
         let Keeper(keeper) = self.keeper.get()?;
-        let mut frame = MaybeUninit::<ffi::lua_Debug>::uninit();
-        // SAFETY: it is in the table, so it exists unless the anchors are gone. `lua_getstack` writes the record only.
-        let is_idle = unsafe {
-            ffi::lua_gettop(keeper) == TABLE
-                && ffi::lua_type(keeper, TABLE) == ffi::LUA_TTABLE
-                && ffi::lua_getstack(keeper, 0, frame.as_mut_ptr()) == 0
-        };
+        // SAFETY: it is in the table, so it exists unless the anchors are gone.
+        let keeper = unsafe { State::new(keeper) };
+        let is_idle = keeper.count() == TABLE && keeper.kind(TABLE) == Kind::Table && !keeper.is_active();
         is_idle.then_some(keeper)
     }
 
-    /// Pushes what the table has at `number`; false, with nothing pushed, when there is no table.
-    ///
-    /// # Safety
-    /// `state` is of this VM, with a free stack slot.
-    pub(super) unsafe fn get(&self, state: *mut lua_State, number: i64) -> bool {
-        let Some(keeper) = self.keeper() else {
+    /// Pushes what the table has at `number` to a stack of this VM; false, with nothing pushed, when there is no table.
+    pub(super) fn get(&self, to: &mut State, number: i64) -> bool {
+        let Some(mut keeper) = self.keeper() else {
             return false;
         };
-        // SAFETY: the keeper's stack has two or three values and room for 18 more; the caller's promise for the other.
-        unsafe {
-            ffi::lua_rawgeti(keeper, TABLE, number);
-            ffi::lua_xmove(keeper, state, 1);
-        }
+        keeper.push_element(TABLE, number);
+        keeper.give(to, 1);
         true
     }
 
-    /// Takes the value on top of `state` off and puts it into the table, at a number that has a value already, so that it
-    /// takes no memory.
-    ///
-    /// # Safety
-    /// `state` is of this VM, with a value on top.
-    pub(super) unsafe fn set(&self, state: *mut lua_State, number: i64) {
-        // SAFETY: as for [`Anchors::get`], the other way round: a value of the same VM moves, and its number has
-        // one.
-        unsafe {
-            match self.keeper() {
-                Some(keeper) => {
-                    ffi::lua_xmove(state, keeper, 1);
-                    ffi::lua_rawseti(keeper, TABLE, number);
-                }
-                None => ffi::lua_settop(state, -2),
+    /// Takes the value on top of a stack of this VM off and puts it into the table, at a number that has a value already, so
+    /// that it takes no memory.
+    pub(super) fn set(&self, from: &mut State, number: i64) {
+        match self.keeper() {
+            Some(mut keeper) => {
+                from.give(&mut keeper, 1);
+                put(&mut keeper, number);
             }
+            None => from.drop_top(),
         }
     }
 
-    /// Pushes an anchored coroutine; false when there is none.
-    ///
-    /// # Safety
-    /// As for `get`.
-    pub(super) unsafe fn push(&self, state: *mut lua_State, co: Coroutine) -> bool {
-        // SAFETY: the state is of this VM and has room, as its own promise says; a place is a number.
-        unsafe { self.get(state, place(co)) }
-    }
-
-    /// Anchors a coroutine that runs or resumes another, at a place that the table has. → whether there was room
-    ///
-    /// # Safety
-    /// `thread` is of this VM, and on the C stack.
-    pub(super) unsafe fn anchor(&self, thread: *mut lua_State, co: Coroutine) -> bool {
-        let Some(keeper) = self.keeper() else {
+    /// Pushes the table itself, for what may take memory, as `get`. Nothing of Lua's runs until it is taken off again.
+    pub(super) fn push_table(&self, to: &mut State) -> bool {
+        let Some(mut keeper) = self.keeper() else {
             return false;
         };
-        // SAFETY: the caller's promise; there is room on both stacks.
-        unsafe {
-            if ffi::lua_checkstack(thread, 1) == 0 {
-                return false;
-            }
-            ffi::lua_pushthread(thread);
-            ffi::lua_xmove(thread, keeper, 1);
-            ffi::lua_rawseti(keeper, TABLE, place(co));
-        }
+        keeper.push_copy(TABLE);
+        keeper.give(to, 1);
+        true
+    }
+
+    /// Anchors a coroutine of this VM that runs or resumes another, at a place that the table has. → whether there was room
+    pub(super) fn anchor(&self, thread: &mut State, co: Coroutine) -> bool {
+        let Some(mut keeper) = self.keeper().filter(|_| thread.has_room(1)) else {
+            return false;
+        };
+        thread.push_thread();
+        thread.give(&mut keeper, 1);
+        put(&mut keeper, place(co));
         true
     }
 
     /// The coroutine is anchored no more.
     pub(super) fn release(&self, co: Coroutine) {
-        if let Some(keeper) = self.keeper() {
-            // SAFETY: as for `get`; what was there had a place.
-            unsafe {
-                ffi::lua_pushboolean(keeper, 0);
-                ffi::lua_rawseti(keeper, TABLE, place(co));
-            }
+        if let Some(mut keeper) = self.keeper() {
+            keeper.push_boolean(false);
+            put(&mut keeper, place(co));
         }
     }
 
-    /// Pushes Lua's own `coroutine.close`, or false.
-    ///
-    /// # Safety
-    /// As for `get`.
-    pub(super) unsafe fn push_close(&self, state: *mut lua_State) -> bool {
-        // SAFETY: passes the promise on, for another number: that of Lua's `coroutine.close`.
-        unsafe { self.get(state, CLOSE) }
-    }
-
-    /// Pushes the value kept under `number`; false, with nothing pushed, when there is no table.
-    ///
-    /// # Safety
-    /// As for `get`.
-    pub(super) unsafe fn push_kept(&self, state: *mut lua_State, number: u8) -> bool {
-        // SAFETY: passes the promise on, for the number of a kept value.
-        unsafe { self.get(state, kept(number)) }
-    }
-
-    /// Keeps the value on top under `number`, and takes it off.
-    ///
-    /// # Safety
-    /// As for `set`.
-    pub(super) unsafe fn keep(&self, state: *mut lua_State, number: u8) {
-        // SAFETY: passes on what `set` asks for: the numbers of kept values have values from the start.
-        unsafe { self.set(state, kept(number)) }
-    }
-
-    /// Takes a free thread for calls out of the table and pushes it; false, with nothing pushed, when there is none.
-    ///
-    /// # Safety
-    /// As for `get`, with two free stack slots.
-    pub(super) unsafe fn take_helper(&self, state: *mut lua_State) -> bool {
-        // SAFETY: the state has room for the thread that is looked at and, if it is used, stays.
-        unsafe {
-            if !self.get(state, HELPER) {
-                return false;
-            }
-            let found = ffi::lua_type(state, -1) == ffi::LUA_TTHREAD;
-            match found {
-                false => ffi::lua_settop(state, -2),
-                true => {
-                    ffi::lua_pushboolean(state, 0);
-                    self.set(state, HELPER);
-                }
-            }
-            found
+    /// Takes a free thread for calls out of the table and pushes it, as `get`, with room for two; false, with nothing pushed,
+    /// when there is none.
+    pub(super) fn take_helper(&self, to: &mut State) -> bool {
+        if !self.get(to, HELPER) {
+            return false;
         }
-    }
-
-    /// Takes a thread off the top, and keeps it for the next call.
-    ///
-    /// # Safety
-    /// As for `set`.
-    pub(super) unsafe fn return_helper(&self, state: *mut lua_State) {
-        // SAFETY: the number of the helper has a value from the start, so that this takes no memory.
-        unsafe { self.set(state, HELPER) }
+        let found = to.kind(to.count()) == Kind::Thread;
+        match found {
+            false => to.drop_top(),
+            true => {
+                to.push_boolean(false);
+                self.set(to, HELPER);
+            }
+        }
+        found
     }
 
     /// Whether the collector has ended a cycle since this was true last.
@@ -259,48 +196,47 @@ impl Anchors {
 
     #[cold]
     pub(super) fn has_lost_probe(&self) -> bool {
-        let Some(keeper) = self.keeper() else {
+        let Some(mut keeper) = self.keeper() else {
             return false;
         };
-        // SAFETY: as for `get`; the weak table is there from the start.
-        unsafe {
-            ffi::lua_rawgeti(keeper, TABLE, WEAK);
-            let ended = ffi::lua_rawgeti(keeper, -1, 1) == ffi::LUA_TNIL;
-            ffi::lua_settop(keeper, TABLE);
-            ended
-        }
+        keeper.push_element(TABLE, CYCLE);
+        keeper.push_element(TABLE + 1, 1);
+        let ended = keeper.kind(TABLE + 2) == Kind::Nil;
+        keeper.shorten(TABLE);
+        ended
     }
 
     /// Begins to wait for the end of the next cycle, with a spare object; false when there is none.
     #[cold]
     pub(super) fn begin_cycle(&self) -> bool {
-        let Some(keeper) = self.keeper() else {
+        let Some(mut keeper) = self.keeper() else {
             return false;
         };
-        // SAFETY: as for `cycle_has_ended`; the numbers have values already.
-        unsafe {
-            ffi::lua_rawgeti(keeper, TABLE, WEAK);
-            let spares = SPARES..SPARES + MOST_SPARES;
-            let is_there = |&number: &i64| {
-                let found = ffi::lua_rawgeti(keeper, TABLE, number) == ffi::LUA_TUSERDATA;
-                if !found {
-                    ffi::lua_settop(keeper, -2);
-                }
-                found
-            };
-            let found = { spares }.find(is_there);
-            if let Some(number) = found {
-                ffi::lua_rawseti(keeper, -2, 1);
-                ffi::lua_pushboolean(keeper, 0);
-                ffi::lua_rawseti(keeper, TABLE, number);
-            }
-            ffi::lua_settop(keeper, TABLE);
-            self.ended.set(self.ended.get() && found.is_none());
-            found.is_some()
+        let found = (SPARES..SPARES + MOST_SPARES).find(|&number| {
+            keeper.shorten(TABLE);
+            keeper.push_element(TABLE, CYCLE);
+            keeper.push_element(TABLE, number);
+            keeper.kind(TABLE + 2) == Kind::Userdata
+        });
+        if let Some(number) = found {
+            // SAFETY: the table was made with room for its first element, and has had no other.
+            unsafe { ffi::lua_rawseti(keeper.state, TABLE + 1, 1) };
+            keeper.push_boolean(false);
+            put(&mut keeper, number);
         }
+        keeper.shorten(TABLE);
+        self.ended.set(self.ended.get() && found.is_none());
+        found.is_some()
     }
 }
 
+/// Takes the value on top of the keeper off and puts it into the table, at a number that has a value already.
+fn put(keeper: &mut State, number: i64) {
+    // SAFETY: a keeper's table is there; a number that has a value takes no memory.
+    unsafe { ffi::lua_rawseti(keeper.state, TABLE, number) }
+}
+
+/// The number of a value that the users of `Threads` keep.
 pub(super) fn kept(number: u8) -> i64 {
     assert!(i64::from(number) < MOST_KEPT, "so many values are kept");
     KEPT + i64::from(number)

@@ -1,13 +1,15 @@
 //! Functions called on a thread of their own, and values that the coroutines' users keep.
 
+use super::anchors::{CLOSE, HELPER, kept};
 use super::places::{Threads, gone};
 use super::status::{NewThread, Status};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
+use crate::lua::function::Function;
 use crate::lua::returns::Argument;
 use crate::lua::stack::Stack;
 use crate::lua::state::Kind;
-use mlua::ffi::{self, lua_State};
+use mlua::ffi;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -19,44 +21,37 @@ impl Threads {
         let function = call.count() - arguments;
         assert!(arguments >= 0 && function >= 1, "no function was pushed");
         self.push_helper(call)?;
-        let thread = call.thread_at(function + arguments + 1);
         call.wake_collector();
-        // SAFETY: the thread stays on the step's stack until it is kept for the next call; nothing runs on it. There is
-        // room for what is moved. `protect` catches errors of the function, and returns three or two values.
-        unsafe {
-            let state = call.state;
-            ffi::lua_rotate(state, function, 1);
-            let moved = arguments + 1;
-            if ffi::lua_checkstack(thread, moved + 1) == 0 {
-                return Err(Fault::message("stack overflow"));
-            }
-            ffi::lua_pushcfunction(thread, protect);
-            ffi::lua_xmove(state, thread, moved);
-            let mut results = 0;
-            let status = ffi::lua_resume(thread, state, moved, &mut results);
-            let ok = status == ffi::LUA_OK && (results == 0 || ffi::lua_toboolean(thread, 1) != 0);
-            let wanted = if ok { 2 } else { 1 };
-            // Fewer when it has closed its own coroutine.
-            let found = wanted.min(ffi::lua_gettop(thread));
-            ffi::lua_xmove(thread, state, found);
-            ffi::lua_settop(state, function + wanted);
-            if status == ffi::LUA_OK && ffi::lua_tothread(state, function) == thread {
-                ffi::lua_settop(thread, 0);
-                ffi::lua_pushvalue(state, function);
-                self.anchors.return_helper(state);
-            }
-            ffi::lua_rotate(state, function, -1);
-            ffi::lua_settop(state, -2);
-            Ok(ok)
+        let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(gone)?;
+        // The thread stays on the step's stack until it is kept for the next call; nothing runs on it.
+        call.insert_top(function);
+        let moved = arguments + 1;
+        if !thread.has_room(moved + 1) {
+            return Err(Fault::message("stack overflow"));
         }
+        thread.push_function(PROTECT.0);
+        call.give(&mut thread, moved);
+        let (status, results) = thread.resume(call, moved);
+        let ok = status == ffi::LUA_OK && (results == 0 || thread.is_true(1));
+        let wanted = if ok { 2 } else { 1 };
+        // Fewer when it has closed its own coroutine.
+        let found = wanted.min(thread.count());
+        thread.give(call, found);
+        call.shorten(function + wanted);
+        if status == ffi::LUA_OK && call.coroutine_at(function).is_some_and(|own| own.state == thread.state) {
+            thread.shorten(0);
+            call.push_copy(function);
+            self.anchors.set(call, HELPER);
+        }
+        call.remove(function);
+        Ok(ok)
     }
 
     /// Pushes a thread for `call`, on which nothing runs.
     pub(super) fn push_helper(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         call.reserve(5)?;
         assert!(self.anchors.are_of(call.vm()), "another VM");
-        // SAFETY: `reserve` has made room for the thread that is pushed.
-        if unsafe { self.anchors.take_helper(call.state) } {
+        if self.anchors.take_helper(call) {
             let index = call.count();
             if call.status(index) == Some(Status::Dead) && !call.failure(index).failed {
                 return Ok(());
@@ -91,14 +86,12 @@ impl Threads {
 
     /// Pushes Lua's own `coroutine.close`, or false when the VM has none. → its index
     pub(crate) fn push_close(&self, stack: &mut Stack) -> Result<c_int, Fault> {
-        // SAFETY: there is room, and the anchors are of this VM.
-        self.push_by(stack, |state| unsafe { self.anchors.push_close(state) })
+        self.push_anchored(stack, CLOSE)
     }
 
     /// Pushes the value that is kept under `number` (0 to 3), false at first. → its index
     pub(crate) fn push_kept(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
-        // SAFETY: the anchors are of this VM, and room was made for one value.
-        self.push_by(stack, |state| unsafe { self.anchors.push_kept(state, number) })
+        self.push_anchored(stack, kept(number))
     }
 
     /// Keeps the value at `index` under `number` (0 to 3).
@@ -107,19 +100,16 @@ impl Threads {
         if !self.anchors.are_of(stack.vm()) {
             return Err(gone());
         }
-        // SAFETY: the value on top was just pushed, in this VM.
-        unsafe { self.anchors.keep(stack.state, number) };
+        self.anchors.set(stack, kept(number));
         Ok(())
     }
 }
 
 /// Calls its first argument with the others, and returns whether that went well, and two results or the error.
-unsafe extern "C-unwind" fn protect(state: *mut lua_State) -> c_int {
-    // SAFETY: `call` gives it a function and its arguments; owns nothing.
-    unsafe {
-        let status = ffi::lua_pcall(state, ffi::lua_gettop(state) - 1, 2, 0);
-        ffi::lua_pushboolean(state, (status == ffi::LUA_OK).into());
-        ffi::lua_rotate(state, 1, 1);
-        ffi::lua_gettop(state)
-    }
-}
+const PROTECT: Function = Function::native(|mut to| {
+    let arguments = to.count() - 1;
+    let ok = to.call_protected(arguments, 2) == ffi::LUA_OK;
+    to.push_boolean(ok);
+    to.insert_top(1);
+    to.count()
+});

@@ -1,14 +1,14 @@
 //! Coroutines that stay as long as something else refers to a value.
 
-use super::anchors::{Anchors, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, WEAK, place};
-use super::make::{push_block, push_metatable, push_table, push_weak};
+use super::anchors::{Anchors, BY_PLACE, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, place};
+use super::make::{push_block, push_metatable, push_weak, set_block_metatable};
 use super::places::Threads;
 use crate::lua::call::Call;
 use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
+use crate::lua::state::{Kind, State};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
-use std::ptr::null_mut;
 use std::rc::Rc;
 
 /// The block of a guard: when it is finalized, nothing can wake the task whose coroutine is at `own`. Its user value is
@@ -26,8 +26,7 @@ impl Threads {
     #[cold]
     pub(crate) fn weaken(self: &Rc<Self>, call: &mut Call<'_>, members: &[Coroutine], front: Coroutine) -> bool {
         let front = self.beside(call, front);
-        // SAFETY: reads plain fields of a state that is valid.
-        if unsafe { ffi::lua_status(front) != ffi::LUA_YIELD || ffi::lua_gettop(front) == 0 } {
+        if front.status() != ffi::LUA_YIELD || front.count() == 0 {
             return false;
         }
         let height = call.count();
@@ -49,46 +48,44 @@ impl Threads {
 impl Anchors {
     /// A guarded coroutine and the others of its task are anchored again.
     pub(super) fn strengthen(&self, own: Coroutine) {
-        let Some(keeper) = self.keeper() else { return };
-        // SAFETY: as for `get`; the weak table's values at these places are guards of ours, with a user value.
-        unsafe {
-            ffi::lua_rawgeti(keeper, TABLE, WEAK);
-            if ffi::lua_rawgeti(keeper, -1, place(own)) == ffi::LUA_TUSERDATA {
-                let guard: *mut Guard = ffi::lua_touserdata(keeper, -1).cast();
-                restore(guard, keeper, ffi::lua_gettop(keeper), keeper);
-            }
-            ffi::lua_settop(keeper, TABLE);
+        let Some(mut keeper) = self.keeper() else { return };
+        keeper.push_element(TABLE, BY_PLACE);
+        keeper.push_element(TABLE + 1, place(own));
+        if keeper.kind(TABLE + 2) == Kind::Userdata {
+            let mut same = keeper.again();
+            // SAFETY: the values of the table at these places are guards of ours.
+            unsafe { restore(ffi::lua_touserdata(keeper.state, TABLE + 2).cast(), &mut same, TABLE + 2, &mut keeper) };
         }
+        keeper.shorten(TABLE);
     }
 }
 
-/// Anchors what a guard holds, whose block is at `index` of `state`, and disarms it.
-pub(super) unsafe fn restore(guard: *mut Guard, state: *mut lua_State, index: c_int, keeper: *mut lua_State) {
-    // SAFETY: the guard's user value is the table that was made for it; the keeper's has these places. A coroutine that
-    // has another one's place by now is not put there.
+/// Anchors what a guard holds, whose block is at `index` of a stack of the VM with room for 4 values, and disarms it. A
+/// coroutine that has another one's place by now is not put there.
+unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, keeper: &mut State) {
+    // SAFETY: the guard's user value is the table that was made for it; the keeper's has these places.
     unsafe {
-        if !(*guard).armed {
+        if !std::mem::replace(&mut (*guard).armed, false) {
             return;
         }
-        (*guard).armed = false;
         let threads = &*(*guard).threads;
-        ffi::lua_getiuservalue(state, index, 1);
-        let list = ffi::lua_gettop(state);
-        ffi::lua_pushnil(state);
-        while ffi::lua_next(state, list) != 0 {
-            let number = ffi::lua_tointegerx(state, -2, null_mut());
-            if threads.is_at(number, ffi::lua_tothread(state, -1)) {
-                ffi::lua_pushvalue(state, -1);
-                if state != keeper {
-                    ffi::lua_xmove(state, keeper, 1);
+        stack.push_user_value(index, 1);
+        let list = stack.count();
+        stack.push_nil();
+        while ffi::lua_next(stack.state, list) != 0 {
+            let number = stack.to_integer(list + 1).unwrap_or(-1);
+            if stack.coroutine_at(list + 2).is_some_and(|thread| threads.is_at(number, thread.state)) {
+                stack.push_copy(list + 2);
+                if stack.state != keeper.state {
+                    stack.give(keeper, 1);
                 }
-                ffi::lua_rawseti(keeper, TABLE, FIRST + number);
+                ffi::lua_rawseti(keeper.state, TABLE, FIRST + number);
             }
-            ffi::lua_settop(state, -2);
+            stack.shorten(list + 1);
         }
-        ffi::lua_pushnil(state);
-        ffi::lua_setiuservalue(state, index, 1);
-        ffi::lua_settop(state, list - 1);
+        stack.push_nil();
+        ffi::lua_setiuservalue(stack.state, index, 1);
+        stack.shorten(list - 1);
     }
 }
 
@@ -97,62 +94,72 @@ pub(super) unsafe fn restore(guard: *mut Guard, state: *mut lua_State, index: c_
 pub(super) struct Weaken<'a> {
     pub(super) threads: Rc<Threads>,
     pub(super) members: &'a [Coroutine],
-    pub(super) front: *mut lua_State,
+    pub(super) front: State,
     pub(super) done: &'a mut bool,
 }
 
 impl Sealed for Weaken<'_> {}
 
 impl Push for Weaken<'_> {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise; `front` is anchored and waits, so that it has a first value. What may raise comes
-        // before anything changes.
+    fn push(&mut self, mut to: Pusher<'_>) {
+        // What may raise comes before anything changes.
+        to.need(16, None);
+        let anchors = self.threads.anchors();
+        let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else {
+            return to.push_nil();
+        };
+        if !self.front.has_room(1) || !anchors.push_table(&mut to) {
+            return to.push_nil();
+        }
+        let table = to.count();
+        to.push_element(table, GUARDS);
+        if to.kind(table + 1) != Kind::Table {
+            to.drop_top();
+            push_weak(&mut to, c"k");
+            push_metatable(&mut to, orphaned);
+            // Below the table, whose items they are to be.
+            for number in [GUARD_META, GUARDS] {
+                to.push_copy(table);
+                let below = to.count() - 1;
+                to.insert_top(below);
+                to.set_item(number);
+                to.drop_top();
+            }
+            to.push_element(table, GUARDS);
+        }
+        let guard = push_block(&mut to, Guard { threads: std::ptr::null(), own, armed: false });
+        let block = table + 2;
+        to.push_table(0, self.members.len() as c_int);
+        for &member in self.members {
+            to.push_element(table, place(member));
+            to.set_item(member.number() as i64);
+        }
+        to.set_user_value(block, 1, block + 1);
+        to.drop_top();
+        to.push_element(table, GUARD_META);
+        set_block_metatable(&mut to, block);
+        to.push_element(table, BY_PLACE);
+        to.push_copy(block);
+        to.set_item(place(own));
+        to.drop_top();
+        to.push_copy(table + 1);
+        self.front.push_copy(1);
+        self.front.give(&mut to, 1);
+        to.push_copy(block);
+        to.set_pair();
+        // SAFETY: the block of the guard, which lies on the stack.
         unsafe {
-            ffi::luaL_checkstack(state, 16, std::ptr::null());
-            let anchors = self.threads.anchors();
-            let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else {
-                return ffi::lua_pushnil(state);
-            };
-            if ffi::lua_checkstack(self.front, 1) == 0 || !push_table(anchors, state) {
-                return ffi::lua_pushnil(state);
-            }
-            let table = ffi::lua_gettop(state);
-            if ffi::lua_rawgeti(state, table, GUARDS) != ffi::LUA_TTABLE {
-                push_weak(state, c"k");
-                ffi::lua_copy(state, -1, table + 1);
-                ffi::lua_rawseti(state, table, GUARDS);
-                push_metatable(state, orphaned);
-                ffi::lua_rawseti(state, table, GUARD_META);
-            }
-            let guard = Guard { threads: std::ptr::null(), own, armed: false };
-            push_block(state, guard);
-            let guard: *mut Guard = ffi::lua_touserdata(state, -1).cast();
-            ffi::lua_createtable(state, 0, self.members.len() as c_int);
-            for &member in self.members {
-                ffi::lua_rawgeti(state, table, place(member));
-                ffi::lua_rawseti(state, -2, member.number() as i64);
-            }
-            ffi::lua_setiuservalue(state, table + 2, 1);
-            ffi::lua_rawgeti(state, table, GUARD_META);
-            ffi::lua_setmetatable(state, table + 2);
-            ffi::lua_rawgeti(state, table, WEAK);
-            ffi::lua_pushvalue(state, table + 2);
-            ffi::lua_rawseti(state, -2, place(own));
-            ffi::lua_pushvalue(self.front, 1);
-            ffi::lua_xmove(self.front, state, 1);
-            ffi::lua_pushvalue(state, table + 2);
-            ffi::lua_rawset(state, table + 1);
             (*guard).threads = Rc::into_raw(self.threads.clone());
             (*guard).armed = true;
-            for &member in self.members {
-                ffi::lua_pushboolean(state, 0);
-                ffi::lua_rawseti(state, table, place(member));
-            }
-            *self.done = true;
-            ffi::lua_settop(state, table - 1);
-            ffi::lua_pushnil(state);
         }
+        to.shorten(table);
+        for &member in self.members {
+            to.push_boolean(false);
+            to.set_item(place(member));
+        }
+        *self.done = true;
+        to.shorten(table - 1);
+        to.push_nil();
     }
 }
 
@@ -160,18 +167,19 @@ impl Push for Weaken<'_> {
 unsafe extern "C-unwind" fn orphaned(state: *mut lua_State) -> c_int {
     // SAFETY: called by the collector alone, with the guard that dies, as no metatable of a program's has it.
     unsafe {
-        ffi::lua_settop(state, 1);
+        let mut stack = State::new(state);
+        stack.shorten(1);
         let guard: *mut Guard = ffi::lua_touserdata(state, 1).cast();
         let threads = std::mem::replace(&mut (*guard).threads, std::ptr::null());
         if threads.is_null() {
             return 0;
         }
         let threads = Rc::from_raw(threads);
-        if let Some(keeper) = threads.anchors().keeper()
+        if let Some(mut keeper) = threads.anchors().keeper()
             && (*guard).armed
         {
             (*guard).threads = &raw const *threads;
-            restore(guard, state, 1, keeper);
+            restore(guard, &mut stack, 1, &mut keeper);
             (*guard).threads = std::ptr::null();
             threads.orphan((*guard).own);
         }

@@ -1,8 +1,8 @@
 //! The debug hook that a new coroutine has from its creator. Lua hands it on itself, but the creator's hooks are off while
 //! the core makes something in the middle of a step.
 
-use crate::lua::state::State;
-use mlua::ffi::{self, lua_State};
+use crate::lua::state::{State, calls};
+use mlua::ffi;
 use std::ffi::c_int;
 
 /// What `lua_sethook` sets.
@@ -16,23 +16,24 @@ pub(super) struct Hook {
 impl Hook {
     /// The one that is set in the coroutine of this stack.
     pub(super) fn of(stack: &State) -> Hook {
-        let state = stack.state;
-        // SAFETY: reads three fields of a coroutine that runs.
-        unsafe {
-            Hook {
-                function: ffi::lua_gethook(state),
-                events: ffi::lua_gethookmask(state),
-                count: ffi::lua_gethookcount(state),
-            }
-        }
+        stack.debug_hook()
     }
 
-    /// # Safety
-    /// `thread` is a live coroutine.
-    pub(super) unsafe fn set(self, thread: *mut lua_State) {
+    pub(super) fn set(self, thread: &mut State) {
         if self.events != 0 {
-            // SAFETY: by the promise above; the function came from a coroutine of this process.
-            unsafe { ffi::lua_sethook(thread, self.function, self.events, self.count) }
+            thread.set_debug_hook(self);
         }
+    }
+}
+
+impl State {
+    calls! {
+        fn debug_hook[]() -> Hook = |state| Hook {
+            function: ffi::lua_gethook(state),
+            events: ffi::lua_gethookmask(state),
+            count: ffi::lua_gethookcount(state),
+        };
+
+        fn set_debug_hook[mut](hook: Hook) = |state| ffi::lua_sethook(state, hook.function, hook.events, hook.count);
     }
 }

@@ -5,7 +5,8 @@ use super::places::{Link, Threads};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
 use crate::lua::stack::Stack;
-use mlua::ffi::{self, lua_State};
+use crate::lua::state::State;
+use mlua::ffi::lua_State;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -16,62 +17,64 @@ pub(crate) enum Obstacle {
     /// A coroutine was resumed by another library.
     Foreign,
     /// A coroutine is inside a function that cannot yield: the running one (0), or one that resumes others.
-    Rigid(usize),
+    Rigid(u32),
 }
 
 impl Threads {
     /// Whether the running step can yield up to the `resume` of the coroutine `own`, and through how many `resume`s of
     /// programs.
     #[inline(always)]
-    pub(crate) fn way(&self, stack: &Stack, own: Coroutine) -> Result<usize, Obstacle> {
-        let state = stack.state;
-        // SAFETY: asks for counts; a link is complete while it is on the C stack, and its coroutines run.
-        unsafe {
-            if ffi::lua_isyieldable(state) == 0 {
-                return Err(Obstacle::Rigid(0));
+    pub(crate) fn way(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
+        if !stack.is_yieldable() {
+            return Err(Obstacle::Rigid(0));
+        }
+        match self.links.load(Ordering::Relaxed).is_null() && stack.state == self.state(own).state {
+            true => Ok(0),
+            false => self.way_through(stack, own),
+        }
+    }
+
+    /// The same for a coroutine inside of others.
+    #[inline(never)]
+    fn way_through(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
+        let (mut inner, mut depth) = (stack.state, 0);
+        for (from, to) in self.linked() {
+            if to.state != inner {
+                return Err(Obstacle::Foreign);
             }
-            let (mut inner, mut depth) = (state, 0);
-            let mut link: *const Link = self.links.load(Ordering::Relaxed);
-            while !link.is_null() {
-                if (*link).to != inner {
-                    return Err(Obstacle::Foreign);
-                }
-                inner = (*link).from;
-                depth += 1;
-                if ffi::lua_isyieldable(inner) == 0 {
-                    return Err(Obstacle::Rigid(depth));
-                }
-                link = (*link).up;
+            inner = from.state;
+            depth += 1;
+            if !from.is_yieldable() {
+                return Err(Obstacle::Rigid(depth));
             }
-            match inner == self.state(own) {
-                true => Ok(depth),
-                false => Err(Obstacle::Foreign),
-            }
+        }
+        match inner == self.state(own).state {
+            true => Ok(depth),
+            false => Err(Obstacle::Foreign),
         }
     }
 
     /// The coroutines that the links tell of, from the innermost outwards: whoever resumes, and whom.
-    pub(super) fn linked(&self) -> Vec<(*mut lua_State, *mut lua_State)> {
-        let mut all = Vec::new();
-        self.for_each_link(|from, to| all.push((from, to)));
-        all
-    }
-
-    pub(super) fn for_each_link(&self, mut visit: impl FnMut(*mut lua_State, *mut lua_State)) {
+    #[inline(always)]
+    fn linked(&self) -> impl Iterator<Item = (State, State)> {
         let mut link: *const Link = self.links.load(Ordering::Relaxed);
-        while !link.is_null() {
-            // SAFETY: a link is complete before it is entered, and taken out before its frame ends.
-            let Link { up, from, to } = unsafe { std::ptr::read(link) };
-            visit(from, to);
-            link = up;
-        }
+        std::iter::from_fn(move || {
+            if link.is_null() {
+                return None;
+            }
+            // SAFETY: a link is complete before it is entered, and taken out before its frame ends; its coroutines run.
+            unsafe {
+                let Link { up, from, to } = std::ptr::read(link);
+                link = up;
+                Some((State::new(from), State::new(to)))
+            }
+        })
     }
 
     /// The running coroutine, or the one that many `resume`s of programs outwards.
     pub(in crate::lua) fn outwards(&self, stack: &Stack, depth: usize) -> Option<*mut lua_State> {
-        let mut all = vec![stack.state];
-        self.for_each_link(|from, _| all.push(from));
-        all.get(depth).copied()
+        let outer = self.linked().map(|(from, _)| from.state);
+        std::iter::once(stack.state).chain(outer).nth(depth)
     }
 
     /// Calls `visit` with the innermost coroutine that runs in a `resume` of these, if one does, and with those that resume
@@ -82,7 +85,7 @@ impl Threads {
             visit(running);
         }
         if outwards {
-            self.for_each_link(|from, _| visit(from));
+            self.linked().for_each(|(from, _)| visit(from.state));
         }
     }
 
@@ -90,16 +93,12 @@ impl Threads {
     /// index of the first
     pub(crate) fn push_nested(&self, stack: &mut Stack) -> Result<c_int, Fault> {
         let first = stack.count() + 1;
-        for (_, to) in self.linked() {
+        for (_, mut to) in self.linked() {
             stack.reserve(1)?;
-            // SAFETY: it is on the C stack, and there is room on both.
-            unsafe {
-                if ffi::lua_checkstack(to, 1) == 0 {
-                    continue;
-                }
-                ffi::lua_pushthread(to);
-                if to != stack.state {
-                    ffi::lua_xmove(to, stack.state, 1);
+            if to.has_room(1) {
+                to.push_thread();
+                if to.state != stack.state {
+                    to.give(stack, 1);
                 }
             }
         }
@@ -110,7 +109,8 @@ impl Threads {
     #[cold]
     pub(crate) fn anchor_nested(self: &Rc<Self>, call: &mut Call<'_>) -> Result<Vec<Coroutine>, Fault> {
         let mut all = Vec::new();
-        for (_, to) in self.linked().into_iter().rev() {
+        let linked: Vec<_> = self.linked().collect();
+        for (_, to) in linked.into_iter().rev() {
             match self.anchor(call, to) {
                 Ok(co) => all.push(co),
                 Err(fault) => {
@@ -123,16 +123,15 @@ impl Threads {
     }
 
     /// Anchors a coroutine that is on the C stack.
-    pub(super) fn anchor(self: &Rc<Self>, call: &mut Call<'_>, thread: *mut lua_State) -> Result<Coroutine, Fault> {
+    pub(super) fn anchor(self: &Rc<Self>, call: &mut Call<'_>, mut thread: State) -> Result<Coroutine, Fault> {
         if self.places.borrow().free.is_empty() {
             let count = 16 + self.places.borrow().states.len() / 2;
             self.grow(call, count, None)?;
         }
         let co = self.next_place();
-        // SAFETY: it is a link's, in this VM.
-        match self.anchors.are_of(call.vm()) && unsafe { self.anchors.anchor(thread, co) } {
+        match self.anchors.are_of(call.vm()) && self.anchors.anchor(&mut thread, co) {
             true => {
-                self.enter(co, thread);
+                self.enter(co, thread.state);
                 Ok(co)
             }
             false => Err(Fault::message("stack overflow")),

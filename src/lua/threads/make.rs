@@ -1,15 +1,18 @@
 //! What anchors coroutines is made, and coroutines, and probes of the cycles of the collector.
 
 use super::anchors::{
-    Anchors, CLOSE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TABLE, TEXTS, WEAK, place,
+    BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TEXTS, place,
 };
 use super::hook::Hook;
-use super::places::Threads;
+use super::places::{Threads, gone};
 use crate::lua::block::shared_key;
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
+use crate::lua::home::{Home, of};
+use crate::lua::object::{self, Object};
 use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
+use crate::lua::state::Kind;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
@@ -21,10 +24,17 @@ pub(super) struct Sentinel {
     keeper: *mut lua_State,
 }
 
-/// The block of a probe: when it is finalized, the collector has ended a cycle.
-#[derive(Clone, Copy)]
-pub(super) struct Probe {
-    threads: *const Threads,
+/// When it is finalized, the collector has ended a cycle.
+struct Probe(Rc<Threads>);
+
+impl Object for Probe {
+    const NAME: &'static str = "lio.probe";
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.0.anchors().ended.set(true);
+    }
 }
 
 impl Threads {
@@ -88,124 +98,102 @@ pub(super) struct Make(pub(super) Rc<Threads>);
 impl Sealed for Make {}
 
 impl Push for Make {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise; the keeper is known when all is there.
-        unsafe {
-            ffi::luaL_checkstack(state, 20, std::ptr::null());
-            let keeper = ffi::lua_newthread(state);
-            push_block(state, Sentinel { threads: std::ptr::null(), keeper });
-            let sentinel: *mut Sentinel = ffi::lua_touserdata(state, -1).cast();
-            ffi::lua_createtable(state, (FIRST + 2) as c_int, 0);
-            let table = ffi::lua_gettop(state);
-            ffi::lua_pushvalue(state, table);
-            ffi::lua_setiuservalue(state, table - 1, 1);
-            for number in 1..FIRST {
-                ffi::lua_pushboolean(state, 0);
-                ffi::lua_rawseti(state, table, number);
-            }
-            ffi::lua_pushvalue(state, table - 2);
-            ffi::lua_rawseti(state, table, KEEPER);
-            for (number, text) in (TEXTS..).zip(REFUSALS) {
-                ffi::lua_pushstring(state, text.as_ptr());
-                ffi::lua_rawseti(state, table, number);
-            }
-            push_close_of_lua(state);
-            ffi::lua_rawseti(state, table, CLOSE);
-            push_weak(state, c"v");
-            push_metatable(state, end_cycle);
-            push_probe(state, &self.0);
-            ffi::lua_rawseti(state, -3, 1);
-            ffi::lua_settop(state, -2);
-            ffi::lua_rawseti(state, table, WEAK);
-            push_metatable(state, lost_keeper);
-            ffi::lua_setmetatable(state, table - 1);
-            ffi::lua_pushvalue(state, table - 2);
-            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, shared_key::<Threads>());
-            (*sentinel).threads = Rc::into_raw(self.0.clone());
-            ffi::lua_xmove(state, keeper, 2);
-            ffi::lua_settop(state, -2);
-            let anchors = self.0.anchors();
-            anchors.keeper.set(Some(Keeper(keeper)));
-            anchors.vm.set(to.vm());
-            ffi::lua_pushnil(state);
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.need(20, None);
+        // The main state of a service's VM can be the keeper: below the table it has the main function's coroutine, and the
+        // sentinel is in the table.
+        let base = of(&to).and_then(Home::idle_base);
+        let (height, is_base) = (to.count(), base.is_some());
+        let mut keeper = base.unwrap_or_else(|| to.push_coroutine());
+        let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), keeper: keeper.state });
+        to.push_table((FIRST + 2) as c_int, 0);
+        let table = to.count();
+        to.set_user_value(table - 1, 1, table);
+        for number in 1..FIRST {
+            to.push_boolean(false);
+            to.set_item(number);
         }
+        // The keeper, or the sentinel, whichever of the two is nowhere else.
+        to.push_copy(height + 1);
+        to.set_item(KEEPER);
+        for (number, text) in (TEXTS..).zip(REFUSALS) {
+            to.push_string(text.to_bytes());
+            to.set_item(number);
+        }
+        push_close_of_lua(&mut to);
+        to.set_item(CLOSE);
+        push_weak(&mut to, c"v");
+        push_probe(&mut to, &self.0);
+        to.set_item(1);
+        to.set_item(CYCLE);
+        push_weak(&mut to, c"v");
+        to.set_item(BY_PLACE);
+        push_metatable(&mut to, lost_keeper);
+        set_block_metatable(&mut to, table - 1);
+        if !is_base {
+            to.push_copy(height + 1);
+            to.register(shared_key::<Threads>());
+        }
+        // SAFETY: the block of the sentinel, which lies on the stack. The keeper is known when all is there.
+        unsafe { (*sentinel).threads = Rc::into_raw(self.0.clone()) };
+        to.give(&mut keeper, if is_base { 1 } else { 2 });
+        to.drop_to(height);
+        let anchors = self.0.anchors();
+        anchors.keeper.set(Some(Keeper(keeper.state)));
+        anchors.vm.set(to.vm());
+        to.push_nil();
     }
 }
 
-/// Pushes a userdata with this in it and one user value.
-pub(super) unsafe fn push_block<T: Copy>(state: *mut lua_State, block: T) {
+/// Pushes a userdata with this in it and one user value. → where it is
+pub(super) fn push_block<T: Copy>(to: &mut Pusher<'_>, block: T) -> *mut T {
+    let place: *mut T = to.push_block(size_of::<T>(), 1).cast();
     // SAFETY: the block is large enough, and aligned for pointers.
-    unsafe {
-        let place: *mut T = ffi::lua_newuserdatauv(state, size_of::<T>(), 1).cast();
-        place.write(block);
-    }
+    unsafe { place.write(block) };
+    place
 }
 
 /// Pushes a metatable with this finalizer. Nobody else has it, so nobody can change it.
-pub(super) unsafe fn push_metatable(state: *mut lua_State, finalizer: ffi::lua_CFunction) {
-    // SAFETY: a pusher has made room for the userdata, whose block is as large and aligned as the value.
-    unsafe {
-        ffi::lua_createtable(state, 0, 1);
-        ffi::lua_pushcfunction(state, finalizer);
-        ffi::lua_setfield(state, -2, c"__gc".as_ptr());
-    }
+pub(super) fn push_metatable(to: &mut Pusher<'_>, finalizer: ffi::lua_CFunction) {
+    to.push_table(0, 1);
+    to.push_function(finalizer);
+    to.set_field(c"__gc");
+}
+
+/// Takes the table on top off, as the metatable of the userdata at `index`.
+pub(super) fn set_block_metatable(to: &mut Pusher<'_>, index: c_int) {
+    to.check_kind(index, Kind::Userdata);
+    to.check_kind(to.count(), Kind::Table);
+    // SAFETY: a userdata, and a table that is taken off.
+    unsafe { ffi::lua_setmetatable(to.state(), index) };
 }
 
 /// Pushes a table whose keys or values are weak.
-pub(super) unsafe fn push_weak(state: *mut lua_State, mode: &CStr) {
-    // SAFETY: there is room for table and function, which whoever pushes has asked for.
-    unsafe {
-        ffi::lua_createtable(state, 1, 0);
-        ffi::lua_createtable(state, 0, 1);
-        ffi::lua_pushstring(state, mode.as_ptr());
-        ffi::lua_setfield(state, -2, c"__mode".as_ptr());
-        ffi::lua_setmetatable(state, -2);
-    }
+pub(super) fn push_weak(to: &mut Pusher<'_>, mode: &'static CStr) {
+    to.push_table(1, 0);
+    to.push_table(0, 1);
+    to.push_string(mode.to_bytes());
+    to.set_field(c"__mode");
+    to.set_top_metatable();
 }
 
-/// Pushes a probe, whose metatable is on top.
-pub(super) unsafe fn push_probe(state: *mut lua_State, threads: &Rc<Threads>) {
-    // SAFETY: the pushers make room; the block refers to the coroutines when nothing more can raise.
-    unsafe {
-        push_block(state, Probe { threads: std::ptr::null() });
-        ffi::lua_pushvalue(state, -2);
-        ffi::lua_setmetatable(state, -2);
-        let probe: *mut Probe = ffi::lua_touserdata(state, -1).cast();
-        (*probe).threads = Rc::into_raw(threads.clone());
-    }
-}
-
-/// A probe's finalizer.
-unsafe extern "C-unwind" fn end_cycle(state: *mut lua_State) -> c_int {
-    // SAFETY: called by the collector alone, with a probe, since nobody else ever has its metatable.
-    unsafe {
-        let probe: *mut Probe = ffi::lua_touserdata(state, 1).cast();
-        let threads = std::mem::replace(&mut (*probe).threads, std::ptr::null());
-        if !threads.is_null() {
-            Rc::from_raw(threads).anchors().ended.set(true);
-        }
-        0
-    }
+/// Pushes a probe.
+fn push_probe(to: &mut Pusher<'_>, threads: &Rc<Threads>) {
+    object::push(to, || Some(Probe(threads.clone())));
 }
 
 /// Pushes the function `coroutine.close` if that is one of C, else false.
-pub(super) unsafe fn push_close_of_lua(state: *mut lua_State) {
-    // SAFETY: raw reads of what is a table.
-    unsafe {
-        let top = ffi::lua_gettop(state);
-        ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
-        ffi::lua_pushstring(state, c"coroutine".as_ptr());
-        if ffi::lua_rawget(state, top + 1) == ffi::LUA_TTABLE {
-            ffi::lua_pushstring(state, c"close".as_ptr());
-            ffi::lua_rawget(state, top + 2);
-        }
-        if ffi::lua_iscfunction(state, -1) == 0 {
-            ffi::lua_pushboolean(state, 0);
-        }
-        ffi::lua_replace(state, top + 1);
-        ffi::lua_settop(state, top + 1);
+fn push_close_of_lua(to: &mut Pusher<'_>) {
+    to.push_registry_field(c"_LOADED");
+    let libraries = to.count();
+    to.push_string(b"coroutine");
+    to.get_top(libraries);
+    to.push_string(b"close");
+    to.get_top(libraries + 1);
+    if to.c_function(libraries + 2).is_none() {
+        to.push_boolean(false);
     }
+    to.replace_with_top(libraries);
 }
 
 /// The sentinel's finalizer.
@@ -239,70 +227,47 @@ pub(super) struct Grow<'a> {
 impl Sealed for Grow<'_> {}
 
 impl Push for Grow<'_> {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise. A place is entered when the table has it.
-        unsafe {
-            ffi::luaL_checkstack(state, 10, std::ptr::null());
-            let anchors = self.threads.anchors();
-            if !anchors.are_of(to.vm()) || !push_table(anchors, state) {
-                ffi::luaL_error(state, c"the VM's coroutines are gone".as_ptr());
-            }
-            let table = ffi::lua_gettop(state);
-            for _ in 0..self.count {
-                match &mut self.coroutines {
-                    Some(entered) => {
-                        let co = self.threads.next_place();
-                        let thread = ffi::lua_newthread(state);
-                        self.hook.set(thread);
-                        ffi::lua_rawseti(state, table, place(co));
-                        self.threads.enter(co, thread);
-                        entered.push(co);
-                    }
-                    None => {
-                        let co = self.threads.last_place();
-                        ffi::lua_pushboolean(state, 0);
-                        ffi::lua_rawseti(state, table, place(co));
-                        self.threads.enter_free(co);
-                    }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.need(10, None);
+        let anchors = self.threads.anchors();
+        if !anchors.are_of(to.vm()) || !anchors.push_table(&mut to) {
+            gone().raise(&mut to);
+        }
+        for _ in 0..self.count {
+            match &mut self.coroutines {
+                // A place is entered when the table has it.
+                Some(entered) => {
+                    let co = self.threads.next_place();
+                    let mut thread = to.push_coroutine();
+                    self.hook.set(&mut thread);
+                    to.set_item(place(co));
+                    self.threads.enter(co, thread.state);
+                    entered.push(co);
+                }
+                None => {
+                    let co = self.threads.last_place();
+                    to.push_boolean(false);
+                    to.set_item(place(co));
+                    self.threads.enter_free(co);
                 }
             }
-            ffi::lua_pushnil(state);
         }
+        to.push_nil();
     }
 }
 
-/// Pushes the table itself, for what may take memory.
-pub(super) unsafe fn push_table(anchors: &Anchors, state: *mut lua_State) -> bool {
-    let Some(keeper) = anchors.keeper() else {
-        return false;
-    };
-    // SAFETY: as for `Anchors::get`. Nothing of Lua's runs until it is taken off again.
-    unsafe {
-        ffi::lua_pushvalue(keeper, TABLE);
-        ffi::lua_xmove(keeper, state, 1);
-    }
-    true
-}
-
-/// Makes spare objects for [`Anchors::begin_cycle`]; pushes nil.
+/// Makes spare objects for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
 pub(super) struct Renew(pub(super) Rc<Threads>);
 
 impl Sealed for Renew {}
 
 impl Push for Renew {
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's state; room is asked for here, and nothing is owned when that raises.
-        unsafe {
-            ffi::luaL_checkstack(state, 6, std::ptr::null());
-            push_metatable(state, end_cycle);
-            for number in SPARES..SPARES + MOST_SPARES {
-                push_probe(state, &self.0);
-                self.0.anchors().set(state, number);
-            }
-            ffi::lua_pushnil(state);
-            ffi::lua_replace(state, -2);
+    fn push(&mut self, mut to: Pusher<'_>) {
+        to.need(12, None);
+        for number in SPARES..SPARES + MOST_SPARES {
+            push_probe(&mut to, &self.0);
+            self.0.anchors().set(&mut to, number);
         }
+        to.push_nil();
     }
 }

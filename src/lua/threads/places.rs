@@ -4,13 +4,13 @@
 //! valid, which each method here stands on. What others do to a coroutine of which they have the value is found by its
 //! status, which is asked for before each use: they may have resumed or closed it.
 
-use super::anchors::{Anchors, Coroutine};
+use super::anchors::{Anchors, Coroutine, place};
 use crate::lua::fault::Fault;
 use crate::lua::stack::Stack;
+use crate::lua::state::State;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
 
@@ -26,8 +26,8 @@ impl Default for Identity {
     }
 }
 
-pub(super) fn identity(state: *mut lua_State) -> Identity {
-    Identity(state.addr())
+pub(super) fn identity(of: &State) -> Identity {
+    Identity(of.state.addr())
 }
 
 /// A stack cannot grow.
@@ -76,23 +76,23 @@ impl Threads {
         &self.anchors
     }
 
-    /// The state at a place.
+    /// The stack at a place.
     #[inline(always)]
-    pub(super) fn state(&self, co: Coroutine) -> *mut lua_State {
+    pub(super) fn state(&self, co: Coroutine) -> State {
         let state = self.places.borrow().states[co.number()];
         if state.is_null() || !self.anchors.exist() {
             self.no_state(state);
         }
-        state
+        // SAFETY: what has a place is anchored.
+        unsafe { State::new(state) }
     }
 
-    /// The state at a place, for values that go there from the stack of `stack` or back.
+    /// The same, for values that go there from another stack of the same VM or back.
     #[inline(always)]
-    pub(super) fn beside(&self, stack: &Stack, co: Coroutine) -> *mut lua_State {
-        let state = self.places.borrow().states[co.number()];
-        let is_other = state != stack.state && self.anchors.are_of(stack.vm());
-        if state.is_null() || !is_other {
-            self.no_state(state);
+    pub(super) fn beside(&self, stack: &Stack, co: Coroutine) -> State {
+        let state = self.state(co);
+        if state.state == stack.state || self.anchors.vm.get() != stack.vm() {
+            self.no_state(state.state);
         }
         state
     }
@@ -160,65 +160,46 @@ impl Threads {
     /// Which one it is.
     #[inline]
     pub(crate) fn identity(&self, co: Coroutine) -> Identity {
-        identity(self.places.borrow().states[co.number()])
+        Identity(self.places.borrow().states[co.number()].addr())
     }
 
     /// Pushes a coroutine. → its index
     pub(crate) fn push(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Fault> {
-        // SAFETY: the state is of the VM that the anchors are of, with room: `push_by` has asked for both.
-        self.push_by(stack, |state| unsafe { self.anchors.push(state, co) })
+        self.push_anchored(stack, place(co))
     }
 
-    pub(super) fn push_by(&self, stack: &mut Stack, push: impl FnOnce(*mut lua_State) -> bool) -> Result<c_int, Fault> {
+    /// Pushes what the anchors' table has at `number`. → its index
+    pub(super) fn push_anchored(&self, stack: &mut Stack, number: i64) -> Result<c_int, Fault> {
         stack.reserve(1)?;
-        match self.anchors.are_of(stack.vm()) && push(stack.state) {
+        match self.anchors.are_of(stack.vm()) && self.anchors.get(stack, number) {
             true => Ok(stack.count()),
             false => Err(gone()),
         }
     }
 
     /// Whether it is suspended by a yield.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_suspended(&self, co: Coroutine) -> bool {
-        // SAFETY: a plain field of a state that is valid.
-        unsafe { ffi::lua_status(self.state(co)) == ffi::LUA_YIELD }
+        self.state(co).status() == ffi::LUA_YIELD
     }
 
     /// How many of these are suspended, up to the first that is not.
     #[inline]
     pub(crate) fn count_suspended(&self, all: &[Coroutine]) -> usize {
-        assert!(self.anchors.exist(), "the VM's coroutines are gone");
-        let states = &self.places.borrow().states[..];
-        let mut count = 0;
-        while count < all.len() {
-            let state = states[all[count].0 as usize];
-            // SAFETY: `state` has given a thread that is anchored; what is read are plain fields.
-            if state.is_null() || unsafe { ffi::lua_status(state) != ffi::LUA_YIELD } {
-                break;
-            }
-            count += 1;
-        }
-        count
+        all.iter().take_while(|&&co| self.is_suspended(co)).count()
     }
 
     /// Whether it has not begun, and its stack holds a function and so many arguments.
     pub(crate) fn is_fresh(&self, co: Coroutine, arguments: c_int) -> bool {
         let state = self.state(co);
-        let mut frame = MaybeUninit::<ffi::lua_Debug>::uninit();
-        // SAFETY: as for `is_suspended`; `lua_getstack` writes the record only.
-        unsafe {
-            ffi::lua_status(state) == ffi::LUA_OK
-                && ffi::lua_gettop(state) == arguments + 1
-                && ffi::lua_getstack(state, 0, frame.as_mut_ptr()) == 0
-        }
+        state.status() == ffi::LUA_OK && state.count() == arguments + 1 && !state.is_active()
     }
 
     /// Whether it has returned or was never used, and its stack is empty: then a function can run on it.
     #[inline]
     pub(crate) fn is_unused(&self, co: Coroutine) -> bool {
         let state = self.state(co);
-        // SAFETY: plain fields of a state that is valid.
-        unsafe { ffi::lua_status(state) == ffi::LUA_OK && ffi::lua_gettop(state) == 0 }
+        state.status() == ffi::LUA_OK && state.count() == 0
     }
 }
 

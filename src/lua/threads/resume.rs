@@ -6,10 +6,12 @@
 //! function stay at their indexes, but `debug.setlocal` may have changed them.
 
 use super::anchors::Coroutine;
-use super::places::{Link, NOBODY, Threads, identity};
+use super::places::{Full, Link, NOBODY, Threads, identity};
 use super::status::{Status, status};
+use super::values::give;
 use crate::lua::call::Call;
 use crate::lua::stack::Stack;
+use crate::lua::state::State;
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 use std::ptr::null;
@@ -42,21 +44,38 @@ impl Threads {
     pub(crate) fn resume(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Resumed {
         call.wake_collector();
         let state = self.beside(call, co);
-        // SAFETY: the values are there, below them the function of one that has not begun. Any other case `lua_resume`
-        // refuses, with a text that it need not make, so that it does not raise.
-        unsafe {
-            let fresh = c_int::from(ffi::lua_status(state) != ffi::LUA_YIELD);
-            assert!((0..=ffi::lua_gettop(state) - fresh).contains(&count), "no such values");
-            // One that resumes another in the middle of a step goes on afterwards.
-            let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
-            self.set_running(state, null());
-            self.handed.set(identity(state));
-            let mut results = 0;
-            let status = ffi::lua_resume(state, call.state, count, &mut results);
-            self.set_running(outer.0, outer.1);
-            self.handed.set(NOBODY);
-            came_back(status, results)
-        }
+        // One that has not begun has its function below the values.
+        let below = c_int::from(state.status() != ffi::LUA_YIELD);
+        assert!(count >= 0 && count + below <= state.count(), "no such values");
+        self.run(call, &state, count)
+    }
+
+    /// Resumes a coroutine with the topmost `count` values of the step's stack; the first of them is the function of one that
+    /// has not begun. When its stack cannot take them, they stay.
+    #[inline(always)]
+    pub(crate) fn resume_with(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Result<Resumed, Full> {
+        call.wake_collector();
+        let mut state = self.beside(call, co);
+        let function = c_int::from(state.status() != ffi::LUA_YIELD);
+        assert!(count >= function, "no function");
+        give(call, &mut state, count)?;
+        Ok(self.run(call, &state, count - function))
+    }
+
+    /// Resumes a coroutine with the topmost `count` values of its stack, which are there.
+    #[inline(always)]
+    fn run(&self, call: &Call<'_>, state: &State, count: c_int) -> Resumed {
+        // One that resumes another in the middle of a step goes on afterwards.
+        let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
+        self.set_running(state.state, null());
+        self.handed.set(identity(state));
+        let mut results = 0;
+        // SAFETY: two stacks of one VM; so many values are there, as the two callers have seen, above a function if this
+        // has not begun. Lua refuses by the status to resume what cannot be.
+        let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
+        self.set_running(outer.0, outer.1);
+        self.handed.set(NOBODY);
+        came_back(status, results)
     }
 
     #[inline]
@@ -76,48 +95,44 @@ impl Threads {
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
     ) -> Result<Back, &'static str> {
         call.wake_collector();
-        let co = call.thread_at(index);
         assert!((0..=call.count()).contains(&count), "no such values");
-        // SAFETY: the value at the index keeps it, as that of Lua's own `resume` does. The link is taken off before its
-        // frame ends, as `lua_resume` does not raise: what it would refuse is refused before.
-        unsafe {
-            if co.is_null() {
-                return Err("cannot resume dead coroutine");
+        // The value at the index keeps it, as that of Lua's own `resume` does.
+        let Some(mut co) = call.coroutine_at(index) else {
+            return Err("cannot resume dead coroutine");
+        };
+        if co.status() != ffi::LUA_YIELD {
+            match status(&co) {
+                Status::Suspended if co.state != call.state => {}
+                Status::Dead => return Err("cannot resume dead coroutine"),
+                _ => return Err("cannot resume non-suspended coroutine"),
             }
-            if ffi::lua_status(co) != ffi::LUA_YIELD {
-                match status(co) {
-                    Status::Suspended if co != call.state => {}
-                    Status::Dead => return Err("cannot resume dead coroutine"),
-                    _ => return Err("cannot resume non-suspended coroutine"),
-                }
-            }
-            if ffi::lua_checkstack(co, count) == 0 {
-                return Err("too many arguments to resume");
-            }
-            ffi::lua_xmove(call.state, co, count);
-            let outer = self.running.load(Ordering::Relaxed);
-            let link = Link { up: self.links.load(Ordering::Relaxed), from: call.state, to: co };
-            self.set_running(co, &raw const link);
-            let mut results = 0;
-            let status = ffi::lua_resume(co, call.state, count, &mut results);
-            self.set_running(outer, link.up);
-            if status == ffi::LUA_YIELD && self.unwinding.get() {
-                return Ok(Back::Waits);
-            }
-            let (moved, back) = match came_back(status, results) {
-                Resumed::Failed => (1, Back::Failed),
-                _ => (results, Back::Values(results)),
-            };
-            if call.reserve(moved + 1).is_err() {
-                ffi::lua_settop(co, -moved - 1);
-                return Err("too many results to resume");
-            }
-            if status_first {
-                ffi::lua_pushboolean(call.state, (back != Back::Failed).into());
-            }
-            ffi::lua_xmove(co, call.state, moved);
-            Ok(back)
         }
+        if !co.has_room(count) {
+            return Err("too many arguments to resume");
+        }
+        call.give(&mut co, count);
+        let outer = self.running.load(Ordering::Relaxed);
+        // It is taken off before its frame ends: what `lua_resume` would refuse is refused before, so it does not raise.
+        let link = Link { up: self.links.load(Ordering::Relaxed), from: call.state, to: co.state };
+        self.set_running(co.state, &raw const link);
+        let (status, results) = co.resume(call, count);
+        self.set_running(outer, link.up);
+        if status == ffi::LUA_YIELD && self.unwinding.get() {
+            return Ok(Back::Waits);
+        }
+        let (moved, back) = match came_back(status, results) {
+            Resumed::Failed => (1, Back::Failed),
+            _ => (results, Back::Values(results)),
+        };
+        if call.reserve(moved + 1).is_err() {
+            co.pop(moved);
+            return Err("too many results to resume");
+        }
+        if status_first {
+            call.push_boolean(back != Back::Failed);
+        }
+        co.give(call, moved);
+        Ok(back)
     }
 
     /// The step's coroutine is about to yield, and nobody has resumed it.
@@ -129,7 +144,7 @@ impl Threads {
     /// Whether the step, which follows a yield, was resumed by `resume`, and not by another library.
     #[inline]
     pub(crate) fn take_handed(&self, stack: &Stack) -> bool {
-        let handed = self.handed.get() == identity(stack.state);
+        let handed = self.handed.get() == stack.running();
         self.handed.set(NOBODY);
         handed
     }

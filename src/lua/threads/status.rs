@@ -2,15 +2,14 @@
 
 use super::hook::Hook;
 use super::places::{Identity, identity};
+use crate::lua::coroutine::Running;
 use crate::lua::fault::Fault;
 use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::stack::Stack;
-use crate::lua::state::{Kind, at};
-use mlua::ffi::{self, lua_State};
+use crate::lua::state::{Kind, State};
+use mlua::ffi;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
-use std::ptr::null_mut;
 
 /// What a coroutine is doing, as Lua's library tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,38 +31,28 @@ impl Stack {
     /// The coroutine at `index`.
     #[inline]
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Identity> {
-        let thread = self.thread_at(index);
-        (!thread.is_null()).then(|| identity(thread))
-    }
-
-    #[inline]
-    pub(super) fn thread_at(&self, index: c_int) -> *mut lua_State {
-        self.coroutine_at(index).map_or(null_mut(), |thread| thread.state)
+        self.coroutine_at(index).map(|thread| identity(&thread))
     }
 
     /// The coroutine that the step runs in.
     #[inline]
     pub(crate) fn running(&self) -> Identity {
-        identity(self.state)
+        identity(self)
     }
 
     /// Pushes the coroutine that the step runs in. → its index
     #[inline]
     pub(crate) fn push_running(&mut self) -> Result<c_int, Fault> {
-        self.reserve(1)?;
-        self.push_thread();
-        Ok(self.count())
+        self.push(Running)
     }
 
     /// What the coroutine at `index` is doing; `None` when none is there.
     pub(crate) fn status(&self, index: c_int) -> Option<Status> {
-        let thread = self.thread_at(index);
-        match thread.is_null() {
-            true => None,
-            // SAFETY: the status of a thread is read, which the value at the index keeps alive meanwhile.
-            false if thread != self.state => Some(unsafe { status(thread) }),
-            false => Some(Status::Running),
-        }
+        let thread = self.coroutine_at(index)?;
+        Some(match thread.state == self.state {
+            true => Status::Running,
+            false => status(&thread),
+        })
     }
 
     /// Whether the coroutine at `index` ended by an error.
@@ -74,16 +63,12 @@ impl Stack {
 }
 
 /// What a coroutine that is not the step's own is doing.
-pub(super) unsafe fn status(thread: *mut lua_State) -> Status {
-    let mut frame = MaybeUninit::<ffi::lua_Debug>::uninit();
-    // SAFETY: reads plain fields; `lua_getstack` writes the record only.
-    unsafe {
-        match ffi::lua_status(thread) {
-            ffi::LUA_YIELD => Status::Suspended,
-            ffi::LUA_OK if ffi::lua_getstack(thread, 0, frame.as_mut_ptr()) != 0 => Status::Normal,
-            ffi::LUA_OK if ffi::lua_gettop(thread) != 0 => Status::Suspended,
-            _ => Status::Dead,
-        }
+pub(super) fn status(thread: &State) -> Status {
+    match thread.status() {
+        ffi::LUA_YIELD => Status::Suspended,
+        ffi::LUA_OK if thread.is_active() => Status::Normal,
+        ffi::LUA_OK if thread.count() != 0 => Status::Suspended,
+        _ => Status::Dead,
     }
 }
 
@@ -101,16 +86,12 @@ impl Sealed for NewThread {}
 
 impl Push for NewThread {
     const REFERS: bool = true;
-    fn push(&mut self, to: Pusher<'_>) {
-        let state = to.state();
-        // SAFETY: a pusher's promise; a new thread has room.
-        unsafe {
-            let thread = ffi::lua_newthread(state);
-            self.1.set(thread);
-            if let Some(index) = self.0 {
-                ffi::lua_pushvalue(state, at(index));
-                ffi::lua_xmove(state, thread, 1);
-            }
+    fn push(&mut self, mut to: Pusher<'_>) {
+        let mut thread = to.push_coroutine();
+        self.1.set(&mut thread);
+        if let Some(index) = self.0 {
+            to.push_copy(index);
+            to.give(&mut thread, 1);
         }
     }
 }
@@ -128,8 +109,8 @@ impl Push for ThreadTraceback {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
-        // Nothing is pushed on the other coroutine, whose stack may be full.
         match to.coroutine_at(self.of) {
+            // Nothing is pushed on the other coroutine, whose stack may be full.
             Some(thread) if to.kind(self.message) == Kind::String => to.trace(&thread, Some(self.message), 0),
             _ => to.push_copy(self.message),
         }

@@ -5,6 +5,7 @@ use super::places::{Full, Threads};
 use crate::lua::stack::Stack;
 use crate::lua::state::State;
 use crate::lua::values::Plain;
+use crate::lua::walk::Walk;
 use mlua::ffi;
 use std::ffi::c_int;
 
@@ -12,94 +13,91 @@ impl Threads {
     /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not begun.
     #[inline(always)]
     pub(crate) fn hand_over(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
-        let state = self.beside(stack, co);
-        assert!((0..=stack.count()).contains(&count), "no such values");
-        // SAFETY: the values are there, and there is room for them; both stacks are of one VM.
-        unsafe {
-            if ffi::lua_checkstack(state, count) == 0 {
-                return Err(Full);
-            }
-            ffi::lua_xmove(stack.state, state, count);
-        }
-        Ok(())
+        let mut to = self.beside(stack, co);
+        give(stack, &mut to, count)
     }
 
     /// Pushes a value to a coroutine that is suspended.
     #[inline]
     pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> Result<(), Full> {
-        let state = self.state(co);
-        // SAFETY: there is room, and such a value takes no memory.
-        unsafe {
-            if ffi::lua_checkstack(state, 1) == 0 {
-                return Err(Full);
-            }
-            value.push_plain(&mut State::new(state));
+        let mut state = self.state(co);
+        if !state.has_room(1) {
+            return Err(Full);
         }
+        value.push_plain(&mut state);
         Ok(())
     }
 
     /// Moves the topmost `count` values of one coroutine to another one.
     pub(crate) fn pass(&self, from: Coroutine, to: Coroutine, count: c_int) -> Result<(), Full> {
-        let (from, to) = (self.state(from), self.state(to));
-        // SAFETY: both are anchored, so that both live and are of one VM; there is room for so many values.
-        unsafe {
-            assert!(from != to && (0..=ffi::lua_gettop(from)).contains(&count));
-            if ffi::lua_checkstack(to, count) == 0 {
-                return Err(Full);
-            }
-            ffi::lua_xmove(from, to, count);
-        }
-        Ok(())
+        assert!(from != to);
+        give(&mut self.state(from), &mut self.state(to), count)
     }
 
     /// Moves the topmost `count` values of a coroutine to the step's stack. → the index of the first
     #[inline]
     pub(crate) fn take(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
-        let state = self.beside(stack, co);
+        let mut state = self.beside(stack, co);
         stack.reserve(count).map_err(|_| Full)?;
-        // SAFETY: moved are values that are there, counted just before; the step's stack has room for them.
-        unsafe {
-            assert!((0..=ffi::lua_gettop(state)).contains(&count), "no such values");
-            ffi::lua_xmove(state, stack.state, count);
-            Ok(ffi::lua_gettop(stack.state) - count + 1)
+        assert!((0..=state.count()).contains(&count), "no such values");
+        state.give(stack, count);
+        Ok(stack.count() - count + 1)
+    }
+
+    /// Has `read` read the topmost `count` values of a coroutine that has returned, the first of which has the index that it is
+    /// told, and what is in them; `None` when its stack is full.
+    #[inline]
+    pub(crate) fn walk<R>(
+        &self, stack: &mut Stack, co: Coroutine, count: c_int, read: impl FnOnce(&mut Walk, c_int) -> R,
+    ) -> Option<R> {
+        let mut state = self.beside(stack, co);
+        let top = state.count();
+        assert!((0..=top).contains(&count), "no such values");
+        // Lua keeps room for 20 values there.
+        if top > 10 && !state.has_room(10) {
+            return None;
         }
+        Some(stack.walk_in(state, 10, |walk| read(walk, top - count + 1)))
     }
 
     /// Drops the topmost `count` values of a coroutine.
     #[inline]
     pub(crate) fn drop_values(&self, co: Coroutine, count: c_int) {
-        let state = self.state(co);
-        // SAFETY: a coroutine's height shrinks, to none at the least; it does not run.
-        unsafe { ffi::lua_settop(state, (ffi::lua_gettop(state) - count.max(0)).max(0)) }
+        let mut state = self.state(co);
+        state.drop_to((state.count() - count).max(0));
     }
 
     /// Empties the stack of a coroutine that has returned or not begun. Any other is left as it is.
     #[inline]
     pub(crate) fn clear(&self, co: Coroutine) {
-        let state = self.state(co);
-        // SAFETY: nothing runs on it, so its stack holds only values that nobody closes.
-        unsafe {
-            if ffi::lua_status(state) == ffi::LUA_OK {
-                ffi::lua_settop(state, 0);
-            }
+        let mut state = self.state(co);
+        if state.status() == ffi::LUA_OK {
+            state.drop_to(0);
         }
     }
 
-    /// Pushes the first value in the frame that a suspended coroutine waits in. → its index
+    /// Pushes the first value in the frame that a suspended coroutine waits in; nil when there is none. → its index
     pub(crate) fn first_value(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Full> {
-        let state = self.beside(stack, co);
+        let mut state = self.beside(stack, co);
         stack.reserve(1).map_err(|_| Full)?;
-        // SAFETY: there is room on both stacks; a frame without values has no first one.
-        unsafe {
-            if ffi::lua_checkstack(state, 1) == 0 {
-                return Err(Full);
-            }
-            match ffi::lua_gettop(state) {
-                0 => ffi::lua_pushnil(state),
-                _ => ffi::lua_pushvalue(state, 1),
-            }
-            ffi::lua_xmove(state, stack.state, 1);
-            Ok(ffi::lua_gettop(stack.state))
+        if !state.has_room(1) {
+            return Err(Full);
         }
+        match state.count() {
+            0 => state.push_nil(),
+            _ => state.push_copy(1),
+        }
+        state.give(stack, 1);
+        Ok(stack.count())
+    }
+}
+
+/// Moves the topmost `count` values of a stack to another one of the same VM.
+#[inline(always)]
+pub(super) fn give(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
+    assert!((0..=from.count()).contains(&count), "no such values");
+    match to.has_room(count) {
+        true => Ok(from.give(to, count)),
+        false => Err(Full),
     }
 }

@@ -7,28 +7,22 @@ use crate::codec::http1::fields::{Fields, MAX_FIELDS, NO_FIELDS};
 use crate::codec::http1::response_head::Asked;
 use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
-use crate::http::client::responses::{Data, Found, ResponseHead, Responses};
-use crate::lua::{Call, Failure, Fault, Field, Function, Lent, Made, NewWith, Nil, Object, Source, Value, results};
+use crate::http::client::{Data, Found, ResponseHead, Responses};
+use crate::lua::{
+    Call, Failure, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, functions,
+    results,
+};
 use crate::stream::Stream;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ffi::CStr;
 use std::io;
 
 impl Object for Responses {
-    const NAME: &'static CStr = c"lio.http.answers";
+    const NAME: &'static str = "lio.http.answers";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"expect", Function::new(expect)),
-        (c"head", Function::new(head)),
-        (c"piece", Function::new(piece)),
-        (c"body", Function::new(body)),
-        (c"trailers", Function::new(trailers)),
-        (c"has_begun", Function::new(has_begun)),
-        (c"is_complete", Function::new(is_complete)),
-        (c"is_reusable", Function::new(is_reusable)),
-        (c"is_quiet", Function::new(is_quiet)),
-    ];
+    const METHODS: FunctionTable = functions! {
+        expect, head, piece, body, trailers, has_begun, is_complete, is_reusable, is_quiet,
+    };
 }
 
 /// The stream that they come from.
@@ -50,15 +44,8 @@ pub(crate) struct KeptHead {
 }
 
 impl Object for KeptHead {
-    const NAME: &'static CStr = c"lio.http.answer";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"reason", Function::new(reason)),
-        (c"version", Function::new(version)),
-        (c"field", Function::new(field)),
-        (c"field_all", Function::new(field_all)),
-        (c"fields", Function::new(fields)),
-        (c"list", Function::new(list)),
-    ];
+    const NAME: &'static str = "lio.http.answer";
+    const METHODS: FunctionTable = functions! { reason, version, field, field_all, fields, list };
 }
 
 impl Source for ResponseHead {
@@ -126,10 +113,7 @@ fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Strea
 
 /// `x:expect(is_head)`: a request goes out, HEAD or another.
 fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
-    let asked = match call.is_true(2) {
-        true => Asked::Head,
-        false => Asked::Other,
-    };
+    let asked = if call.is_true(2) { Asked::Head } else { Asked::Other };
     parts(call)?.0.expect(asked);
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::event::clock::unix_seconds;
 use crate::file::folder::Folder;
 use crate::file::{OpenFile, Refusal};
 use crate::http::files::{Choice, Validators, accepted, find_copy};
-use crate::lua::{Call, Fault, Function, New, Nil, Value, results};
+use crate::lua::{Call, Fault, Function, Maybe, New, Nil, Value, results};
 use std::hash::{BuildHasher, RandomState};
 
 type Selected<P> = (i64, Vec<u8>, Vec<u8>, P);
@@ -26,10 +26,7 @@ results! {
 pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     let head = request::head(call, 1)?;
     let facts = call.object::<OpenFile>(2)?.facts();
-    let coding = match call.is_none(3) {
-        true => None,
-        false => Some(call.utf8(3)?),
-    };
+    let coding = if call.is_none(3) { None } else { Some(call.utf8(3)?) };
     let known = Validators::of(facts, coding, unix_seconds());
     let choice = known.choose(head, facts.size);
     let (status, tag, date) = (choice.status().into(), known.tag().to_vec(), known.date().to_vec());
@@ -46,21 +43,12 @@ pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     })
 });
 
-results! {
-    /// A compressed copy and its coding, or nothing.
-    pub(super) enum Copied {
-        Found((New<OpenFile>, &'static str)),
-        None(()),
-    }
-}
+/// A compressed copy and its coding, or nothing.
+pub(super) type Copied = Maybe<(New<OpenFile>, &'static str)>;
 
-impl From<Option<(OpenFile, &'static str)>> for Copied {
-    fn from(found: Option<(OpenFile, &'static str)>) -> Self {
-        match found {
-            Some((copy, coding)) => Copied::Found((New::of(copy), coding)),
-            None => Copied::None(()),
-        }
-    }
+/// As Lua gets a copy that was found.
+pub(super) fn copied(found: Option<(OpenFile, &'static str)>) -> Copied {
+    Maybe(found.map(|(copy, coding)| (New::of(copy), coding)))
 }
 
 /// `http.compressed(folder, path, file, req)` → the copy beside `file`, whose path in the folder that is, and its
@@ -77,7 +65,7 @@ pub(crate) const COMPRESSED: Function = Function::new(|call: &mut Call<'_>| {
             find_copy(open, &path, &facts, accepted)
         }
     };
-    Ok::<_, Fault>(Copied::from(found))
+    Ok::<_, Fault>(copied(found))
 });
 
 /// `http.media_type(name)` → the value of `Content-Type` for a file of that name, and whether such files

@@ -9,8 +9,9 @@ use crate::codec::multipart::Limits;
 use crate::codec::multipart::form::{Form, Step};
 use crate::file::spool::Spool;
 use crate::http::server::{How, Intent, Read};
-use crate::lua::{Call, Failure, Fault, Function, Lender, Lent, New, Nil, Object, Value, results};
-use std::ffi::CStr;
+use crate::lua::{
+    Call, Failure, Fault, Function, FunctionTable, Lender, Lent, New, Nil, Object, Value, functions, results,
+};
 use std::io;
 use std::ops::Range;
 
@@ -37,17 +38,8 @@ impl Lender for Parser {
 }
 
 impl Object for Parser {
-    const NAME: &'static CStr = c"lio.http.multipart";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"feed", Function::new(feed)),
-        (c"finish", Function::new(finish)),
-        (c"pull", Function::new(pull)),
-        (c"next", Function::new(next)),
-        (c"peek", Function::new(peek)),
-        (c"piece", Function::new(piece)),
-        (c"text", Function::new(text)),
-        (c"store", Function::new(store)),
-    ];
+    const NAME: &'static str = "lio.http.multipart";
+    const METHODS: FunctionTable = functions! { feed, finish: FINISH, pull, next, peek, piece, text, store };
 }
 
 /// `"part"`, name, file name, headers.
@@ -122,9 +114,7 @@ fn finished(form: &mut Form) -> Reply {
 }
 
 /// `m:finish()`: the body is at its end → true; or nil, status, reason when the form is not.
-fn finish(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    Ok(finished(form(call)?))
-}
+const FINISH: Function = Function::on(|parser: &mut Parser| finished(&mut parser.form));
 
 /// `m:pull(S, id [, limit])`: takes the next piece of the body of a server's request → true; `false` would block; nil,
 /// status, reason when the body, or the form, is refused or ends early.

@@ -4,7 +4,7 @@ use super::transport::Plain;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{self, Inbox};
 use crate::http::server::{Clock, RequestId, Server};
-use crate::lua::{Call, Fault, Function, Lender, Values};
+use crate::lua::{Call, Fault, Lender};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -80,15 +80,6 @@ impl Machine {
 /// The machine of the server at argument 1.
 pub(super) fn machine<'c>(call: &'c Call<'_>) -> Result<&'c Machine, Fault> {
     Ok(&call.object::<Handle>(1)?.machine)
-}
-
-/// A method that gives what `ask` finds of the server at argument 1.
-pub(super) const fn of_server<F, R>(ask: F) -> Function
-where
-    F: Fn(&mut Server<Plain>) -> R + Copy + 'static,
-    R: Values,
-{
-    Function::new(move |call: &mut Call<'_>| Ok(ask(&mut machine(call)?.server.borrow_mut())))
 }
 
 /// The request that the argument at `index` names.

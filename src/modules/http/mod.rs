@@ -19,8 +19,7 @@ mod transport;
 
 use crate::codec::http1::status;
 use crate::codec::uri;
-use crate::lua::{Call, Function, Module, ModuleWith, Object, Value};
-use std::ffi::CStr;
+use crate::lua::{Call, Function, FunctionTable, Module, ModuleWith, Object, Value, functions};
 
 /// `http.escape(text)` → `text` percent-encoded, all but the unreserved characters (RFC 3986 section 2.3).
 const ESCAPE: Function = Function::new(|call: &mut Call<'_>| {
@@ -35,26 +34,12 @@ const REASON: Function = Function::new(|call: &mut Call<'_>| {
     Ok(status::reason(status))
 });
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"answers", client::NEW),
-    (c"body_of", read::BODY_OF),
-    (c"boundary", files::BOUNDARY),
-    (c"check_field", respond::CHECK_FIELD),
-    (c"compressed", files::COMPRESSED),
-    (c"escape", ESCAPE),
-    (c"kind", request::KIND),
-    (c"media_type", files::MEDIA_TYPE),
-    (c"multipart", form::NEW),
-    (c"pairs", pairs::PAIRS),
-    (c"reason", REASON),
-    (c"routes", routes::NEW),
-    (c"select", files::SELECT),
-    (c"serve", serve::SERVE),
-    (c"server", server::NEW),
-    (c"set_field", respond::SET_FIELD),
-    (c"site", site::NEW),
-    (c"spool", spool::NEW),
-];
+const FUNCTIONS: FunctionTable = functions! {
+    answers: client::NEW, body_of: read::BODY_OF, boundary: files::BOUNDARY, check_field: respond::CHECK_FIELD,
+    compressed: files::COMPRESSED, escape: ESCAPE, kind: request::KIND, media_type: files::MEDIA_TYPE,
+    multipart: form::NEW, pairs: pairs::PAIRS, reason: REASON, routes: routes::NEW, select: files::SELECT,
+    serve: serve::SERVE, server: server::NEW, set_field: respond::SET_FIELD, site: site::NEW, spool: spool::NEW,
+};
 
 /// Opens `lio.http`. `http.head` holds what requests can do, as functions.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {

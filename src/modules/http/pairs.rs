@@ -2,7 +2,7 @@
 
 use crate::codec::pairs::{Few, Pairs, Texts};
 use crate::codec::uri;
-use crate::lua::{Call, Decoded, Event, Events, Fault, Function, Nil, Table, results};
+use crate::lua::{Call, Decoded, Either, Event, Events, Fault, Function, Nil, Table, results};
 
 /// Pairs on their way to Lua, as a table by name; several values of one name are a list.
 #[derive(Clone, Copy)]
@@ -94,21 +94,14 @@ impl<T: Texts> Events for Named<T> {
     }
 }
 
-results! {
-    enum Found {
-        Pairs(Decoded<Named<Pairs>>),
-        TooMany(Nil),
-    }
-}
-
 /// `http.pairs(text [, most])` → table of a urlencoded form: as `req.query`; nil when it has more than `most` pairs.
 pub(crate) const PAIRS: Function = Function::new(|call: &mut Call<'_>| {
     let text = call.bytes(1)?;
     if !call.is_none(2) {
         let most = call.integer_in(2, 0..=i64::MAX, "number of pairs")? as usize;
         if uri::query_pairs(text).nth(most).is_some() {
-            return Ok::<_, Fault>(Found::TooMany(Nil));
+            return Ok::<_, Fault>(Either::Other(Nil));
         }
     }
-    Ok(Found::Pairs(named(Pairs::of_query(text))))
+    Ok(Either::One(named(Pairs::of_query(text))))
 });

@@ -15,11 +15,10 @@ use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::lua::{
-    Argument, Call, Closure, Decoded, Fault, Field, Function, Holder, Kind, Metatable, Next, Nil, Noted, Object,
-    Outcome, Part, Value, results, then, upvalue,
+    Argument, Call, Closure, Decoded, Fault, Field, Function, FunctionTable, Holder, Kind, Metatable, Next, Nil, Noted,
+    Object, Outcome, Part, Value, functions, results, then, upvalue,
 };
 use std::borrow::Cow;
-use std::ffi::CStr;
 
 /// A request's head; its bytes lie behind it.
 #[derive(Clone, Copy)]
@@ -39,28 +38,12 @@ pub(crate) const SERVER: Field<Request> = Field::new(2);
 pub(crate) const BODY: Field<Request> = Field::new(3);
 
 impl Object for Request {
-    const NAME: &'static CStr = c"lio.request";
+    const NAME: &'static str = "lio.request";
     const USER_VALUES: i32 = 3;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"method", Function::new(method)),
-        (c"target", Function::new(target)),
-        (c"raw_path", Function::new(raw_path)),
-        (c"path", Function::new(path)),
-        (c"raw_query", Function::new(raw_query)),
-        (c"query", Function::new(query)),
-        (c"host", Function::new(host)),
-        (c"version", Function::new(version)),
-        (c"field", Function::new(field)),
-        (c"field_all", Function::new(field_all)),
-        (c"fields", Function::new(fields)),
-        (c"cookies", Function::new(cookies)),
-        (c"upgrade", Function::new(upgrade)),
-        (c"params", Function::new(params)),
-        (c"matches", Function::new(matches)),
-        (c"route", Function::new(route)),
-        (c"owner", Function::new(owner)),
-        (c"whole_body", Function::new(whole_body)),
-    ];
+    const METHODS: FunctionTable = functions! {
+        method, target, raw_path, path, raw_query, query, host, version, field, field_all, fields, cookies, upgrade,
+        params, matches, route, owner, whole_body,
+    };
 }
 
 impl Request {
@@ -153,10 +136,7 @@ fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
     let raw = head.path();
     let mut decoded = Vec::new();
     let is_other = uri::needs_decode(raw, false) && uri::percent_decode(raw, false, &mut decoded).is_ok();
-    Ok(match is_other {
-        true => Text::Other(decoded),
-        false => text(head, Cow::Borrowed(raw)),
-    })
+    Ok(if is_other { Text::Other(decoded) } else { text(head, Cow::Borrowed(raw)) })
 }
 
 /// `head:query()` → decoded keys and values; repeated keys as lists, a key without `=` as `""`.
@@ -210,10 +190,7 @@ fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
 /// `head:upgrade()` → what the client offers to switch to, or nil.
 fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
-    Ok(match head.head.upgrade {
-        true => value(head, b"upgrade"),
-        false => Text::None(Nil),
-    })
+    Ok(if head.head.upgrade { value(head, b"upgrade") } else { Text::None(Nil) })
 }
 
 /// `head:params([routes, id])` → the parameters of a route by name, percent-decoded: of that one, or of its own.

@@ -4,14 +4,14 @@
 use super::machine::{Handle, machine, request};
 use super::transport::Plain;
 use crate::codec::http1::body::Framing;
-use crate::codec::http1::write::BadField;
+use crate::codec::http1::write::{BadField, check_field};
 use crate::file::OpenFile;
-use crate::http::server::draft::{Draft, FieldError};
-use crate::http::server::{Body, Count, Intent, Kind as BodyKind, RequestId, Responded, Response, Sending, Server};
-use crate::lua::{Call, Fault, Function, Kind, New, Nil, Stack, Values, results};
-use crate::modules::socket::endpoint::{Shown, shown};
+use crate::http::server::draft::Draft;
+use crate::http::server::{Body, Intent, Kind as BodyKind, RequestId, Responded, Response, Server};
+use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Stack, Values, results};
+use crate::modules::socket::endpoint::shown;
 use crate::socket::address::Side;
-use crate::stream::{Pool, Stream, Transport};
+use crate::stream::{Pool, Stream, queue};
 use std::cell::RefMut;
 
 /// The machine, for a call on the request at argument 2.
@@ -39,10 +39,7 @@ fn already() -> Fault {
 /// `S:touch(id [, special])` → whether the answer has begun: the handler sets something of it. With `special` it does
 /// something that only Lua knows how to conclude.
 pub(super) const TOUCH: Function = Function::new(|call: &mut Call<'_>| {
-    let intent = match call.is_true(3) {
-        true => Intent::Special,
-        false => Intent::Set,
-    };
+    let intent = if call.is_true(3) { Intent::Special } else { Intent::Set };
     let (mut server, id) = parts(call)?;
     Ok(!server.touch(id, intent))
 });
@@ -71,14 +68,14 @@ pub(crate) const SET_FIELD: Function = Function::new(|call: &mut Call<'_>| {
 /// `http.check_field(name, value)`: raises when either could not be sent, so that the error points to who set it.
 pub(crate) const CHECK_FIELD: Function = Function::new(|call: &mut Call<'_>| {
     let (name, value) = (call.bytes(1)?, call.bytes(2)?);
-    crate::codec::http1::write::check_field(name, value).map_err(|bad| Fault::message(problem(FieldError::Bad(bad))))
+    check_field(name, value).map_err(|bad| Fault::message(problem(bad)))
 });
 
-fn problem(error: FieldError) -> &'static str {
+fn problem(error: BadField) -> &'static str {
     match error {
-        FieldError::Bad(BadField::Name) => "the header name has characters that are not allowed",
-        FieldError::Bad(BadField::Value) => "the header value contains CR, LF or NUL",
-        FieldError::Forbidden => "Transfer-Encoding is set by the server itself",
+        BadField::Name => "the header name has characters that are not allowed",
+        BadField::Value => "the header value contains CR, LF or NUL",
+        BadField::Forbidden => "Transfer-Encoding is set by the server itself",
     }
 }
 
@@ -131,32 +128,19 @@ fn status(stack: &Stack) -> Result<u16, Fault> {
 
 /// The type of a body at argument 4; nil for none.
 fn kind(stack: &Stack) -> Result<BodyKind<'_>, Fault> {
-    match stack.is_none(4) {
-        true => Ok(BodyKind::None),
-        false => stack.bytes(4).map(BodyKind::Given),
-    }
-}
-
-results! {
-    enum Answered {
-        Whole(bool),
-        Part(i64),
-    }
+    if stack.is_none(4) { Ok(BodyKind::None) } else { stack.bytes(4).map(BodyKind::Given) }
 }
 
 /// `S:answer(id, status, kind, body)` → true when all of it is queued; else how many bytes of the body are gone, and the
 /// caller has to send the rest. Raises when the answer has begun.
 pub(super) const ANSWER: Function = Function::new(|call: &mut Call<'_>| {
-    let body = match call.is_none(5) {
-        true => Body::None,
-        false => Body::Bytes(call.bytes(5)?),
-    };
+    let body = if call.is_none(5) { Body::None } else { Body::Bytes(call.bytes(5)?) };
     let response = Response { status: status(call)?, kind: kind(call)?, body };
     let clock = machine(call)?.clock();
     let (mut server, id) = parts(call)?;
     match server.respond(id, response, clock) {
-        Responded::Done => Ok(Answered::Whole(true)),
-        Responded::Rest(taken) => Ok(Answered::Part(taken as i64)),
+        Responded::Done => Ok(Either::One(true)),
+        Responded::Rest(taken) => Ok(Either::Other(taken as i64)),
         Responded::Late => Err(already()),
     }
 });
@@ -192,10 +176,7 @@ pub(super) const CHUNK: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `S:finish(id [, trailers])` → as `chunk`: the body that was started is complete. `trailers`: field lines behind it.
 pub(super) const FINISH: Function = Function::new(|call: &mut Call<'_>| {
-    let trailers = match call.is_none(3) {
-        true => &[],
-        false => call.bytes(3)?,
-    };
+    let trailers = if call.is_none(3) { &[] } else { call.bytes(3)? };
     let (mut server, id) = parts(call)?;
     Ok(how_much(server.finish(id, trailers)))
 });
@@ -219,10 +200,10 @@ pub(super) const SEND: Function = Function::new(|call: &mut Call<'_>| {
     let mut taken = call.integer_in(4, 0..=data.len() as i64, "taken")? as usize;
     let (mut server, id) = parts(call)?;
     Ok(match server.send(id, data, &mut taken) {
-        Sending::All => Sent::All(true),
-        Sending::Pending => Sent::Part(taken as i64),
-        Sending::Closed => Sent::Failed((Nil, "closed")),
-        Sending::Short => Sent::Failed((Nil, "truncated")),
+        Some(queue::Sent::All) => Sent::All(true),
+        Some(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(taken as i64),
+        Some(queue::Sent::Short) => Sent::Failed((Nil, "truncated")),
+        None => Sent::Failed((Nil, "closed")),
     })
 });
 
@@ -239,12 +220,8 @@ pub(super) const PUSH_FILE: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `S:sent(id, gone)` → bytes of the answer behind its head, framing included; with `gone` only what the system took.
 pub(super) const SENT: Function = Function::new(|call: &mut Call<'_>| {
-    let count = match call.is_true(3) {
-        true => Count::Sent,
-        false => Count::Queued,
-    };
     let (server, id) = parts(call)?;
-    Ok(server.sent(id, count) as i64)
+    Ok(server.sent(id, !call.is_true(3)) as i64)
 });
 
 /// `S:is_answered(id)` → whether the answer has begun.
@@ -270,25 +247,17 @@ pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
     if let Some(source) = socket.source() {
         source.release(true);
     }
-    let mut stream = Stream::new(Transport::Plain(socket), &pool);
+    let mut stream = Stream::new(socket, &pool);
     stream.unread(&handed.input);
-    stream.queue().extend_from_slice(&handed.output);
+    if !handed.output.is_empty() {
+        stream.queue().append(|out| out.extend_from_slice(&handed.output));
+    }
     Ok(Some(New::of(stream)))
 });
-
-results! {
-    enum Address {
-        Known(Shown),
-        Unknown(()),
-    }
-}
 
 /// `S:address(id)` → ip, port, family of the peer; nothing once its connection is gone.
 pub(super) const ADDRESS: Function = Function::new(|call: &mut Call<'_>| {
     let (server, id) = parts(call)?;
     let address = server.transport(id).map(|found| found.socket().address(Side::Peer));
-    Ok(match address {
-        Some(Ok(address)) => Address::Known(shown(&address)),
-        _ => Address::Unknown(()),
-    })
+    Ok(Maybe(address.and_then(Result::ok).map(|address| shown(&address))))
 });

@@ -2,9 +2,8 @@
 
 use crate::http::router::routes::{RouteId, Routes, Takes};
 use crate::lua::object::Object;
-use crate::lua::{Call, Fault, Function, New, Nil, Value, results};
+use crate::lua::{Call, Fault, Function, FunctionTable, New, Value, functions};
 use std::cell::RefCell;
-use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The routes of an app, which its servers share.
@@ -12,14 +11,8 @@ use std::rc::Rc;
 pub(crate) struct AppRoutes(pub(crate) Rc<RefCell<Routes>>);
 
 impl Object for AppRoutes {
-    const NAME: &'static CStr = c"lio.http.routes";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"add", Function::new(add)),
-        (c"method", Function::new(method)),
-        (c"constraints", Function::new(constraints)),
-        (c"takes", Function::new(takes)),
-        (c"wrapped", Function::new(wrapped)),
-    ];
+    const NAME: &'static str = "lio.http.routes";
+    const METHODS: FunctionTable = functions! { add, method, constraints, takes, wrapped: WRAPPED };
 }
 
 /// `http.routes()` → an empty table of routes.
@@ -46,32 +39,22 @@ fn route<'c>(call: &'c Call<'_>) -> Result<(&'c RefCell<Routes>, RouteId), Fault
 fn method(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();
-    Ok(routes.route(id).map_or(Vec::new(), |route| route.method().to_vec()))
-}
-
-results! {
-    enum Constraints {
-        Some(Value),
-        None(Nil),
-    }
+    Ok(routes.route(id).map_or(Vec::new(), |route| route.method.to_vec()))
 }
 
 /// `routes:constraints(id)` → table of parameter name to Lua pattern, or nil when there is none.
-fn constraints(call: &mut Call<'_>) -> Result<Constraints, Fault> {
+fn constraints(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let (routes, id) = route(call)?;
     let routes = routes.borrow();
     let Some(route) = routes.route(id) else {
-        return Ok(Constraints::None(Nil));
+        return Ok(None);
     };
-    let named = route.names().iter().zip(route.constraints());
+    let named = route.pattern.names.iter().zip(&route.pattern.constraints);
     let found: Vec<_> = named
         .filter_map(|(name, pattern)| Some((name.clone(), pattern.clone()?)))
         .map(|(name, pattern)| (name.into_bytes(), Value::String(pattern.into_bytes())))
         .collect();
-    Ok(match found.is_empty() {
-        true => Constraints::None(Nil),
-        false => Constraints::Some(Value::Map(found)),
-    })
+    Ok((!found.is_empty()).then_some(Value::Map(found)))
 }
 
 /// `routes:takes(id, count)`: the handler of this route takes so many of request and response; what it does not take
@@ -88,7 +71,4 @@ fn takes(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `routes:wrapped()`: from now on there is middleware, so that handlers are chosen by Lua.
-fn wrapped(call: &mut Call<'_>) -> Result<(), Fault> {
-    call.object::<AppRoutes>(1)?.0.borrow_mut().wrap();
-    Ok(())
-}
+const WRAPPED: Function = Function::of(|routes: &AppRoutes| routes.0.borrow_mut().wrap());

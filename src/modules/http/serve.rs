@@ -9,11 +9,10 @@ use crate::http::server::{
     AT_ONCE, Body, End, Intent, Kind as BodyKind, Plan, RequestId, Responded, Response, Why, Work,
 };
 use crate::lua::{
-    Argument, Call, Fault, Function, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row, Stack, results,
-    then,
+    Argument, Call, Fault, Function, FunctionTable, Kind, MadeBy, Maker, Next, Nil, Object, Outcome, Pushing, Row,
+    Stack, functions, results, then,
 };
 use crate::modules::json;
-use std::ffi::CStr;
 use std::rc::Rc;
 
 /// Where the values of `serve` lie.
@@ -61,8 +60,8 @@ impl Run {
 }
 
 impl Object for Run {
-    const NAME: &'static CStr = c"lio.http.run";
-    const METHODS: &'static [(&'static CStr, Function)] = &[(c"abandon", Function::new(abandon))];
+    const NAME: &'static str = "lio.http.run";
+    const METHODS: FunctionTable = functions! { abandon };
 }
 
 /// The request that it works on, as Lua holds it.
@@ -320,10 +319,7 @@ fn conclude(call: &mut Call<'_>, id: RequestId, outcome: Outcome) -> Result<Act,
 }
 
 fn concluded(call: &mut Call<'_>, outcome: Outcome) -> Result<Act, Fault> {
-    let end = match call.is_true(outcome.first) {
-        true => End::Kept,
-        false => End::Cut,
-    };
+    let end = if call.is_true(outcome.first) { End::Kept } else { End::Cut };
     let (run, stack) = call.split::<Run>(at::RUN)?;
     match run.id {
         Some(id) => go_on(run, stack, id, end),

@@ -3,7 +3,7 @@
 //!
 //! Sockets of its connections have an inbox for their events, so that no Lua value stands for one.
 
-use super::machine::{Handle, Machine, machine, of_server};
+use super::machine::{Handle, Machine, machine};
 use super::routes::AppRoutes;
 use super::serve::Run;
 use super::transport::Plain;
@@ -12,12 +12,11 @@ use crate::codec::http1::head::Limits;
 use crate::event::clock::monotonic_nanos;
 use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
 use crate::http::server::{ConnectionId, Readiness, Server, Settings};
-use crate::lua::{Call, Failure, Fault, Field, Function, New, Object, results};
+use crate::lua::{Call, Failure, Fault, Field, Function, FunctionTable, New, Object, failed, functions};
 use crate::modules::selector::state::Selector;
 use crate::socket::{Moved, Socket};
 use crate::stream::Stream;
 use std::cell::{Cell, RefCell};
-use std::ffi::CStr;
 use std::io;
 use std::rc::Rc;
 
@@ -31,59 +30,27 @@ const LISTENING: u64 = 0;
 const LISTENER: Field<Handle> = Field::new(1);
 
 impl Object for Handle {
-    const NAME: &'static CStr = c"lio.http.server";
+    const NAME: &'static str = "lio.http.server";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"listen", Function::new(listen)),
-        (c"accept", Function::new(accept)),
-        (c"admit", Function::new(admit)),
-        (c"arrived", Function::new(arrived)),
-        (c"flush", Function::new(flush)),
-        (c"expire", Function::new(expire)),
-        (c"due", DUE),
-        (c"run", Function::new(run)),
-        (c"count", COUNT),
-        (c"is_full", IS_FULL),
-        (c"watch", WATCH),
-        (c"shed", Function::new(shed)),
-        (c"stop", STOP),
-        (c"settle", SETTLE),
-        (c"close", CLOSE),
-        (c"touch", respond::TOUCH),
-        (c"add_field", respond::ADD_FIELD),
-        (c"remove_field", respond::REMOVE_FIELD),
-        (c"get_field", respond::GET_FIELD),
-        (c"keep_fields", respond::KEEP_FIELDS),
-        (c"restore_fields", respond::RESTORE_FIELDS),
-        (c"clear_fields", respond::CLEAR_FIELDS),
-        (c"drop_body_fields", respond::DROP_BODY_FIELDS),
-        (c"answer", respond::ANSWER),
-        (c"start", respond::START),
-        (c"chunk", respond::CHUNK),
-        (c"finish", respond::FINISH),
-        (c"send", respond::SEND),
-        (c"push_file", respond::PUSH_FILE),
-        (c"queued", respond::QUEUED),
-        (c"sent", respond::SENT),
-        (c"is_answered", respond::IS_ANSWERED),
-        (c"is_head", respond::IS_HEAD),
-        (c"is_open", respond::IS_OPEN),
-        (c"close_after", respond::CLOSE_AFTER),
-        (c"hand_over", respond::HAND_OVER),
-        (c"address", respond::ADDRESS),
-        (c"body", read::BODY),
-        (c"piece", read::PIECE),
-        (c"trailers", read::TRAILERS),
-        (c"wait", read::WAIT),
-    ];
+    const METHODS: FunctionTable = functions! {
+        listen, accept, admit, arrived, flush, expire, due: DUE, run: RUN, count: COUNT, is_full: IS_FULL, watch: WATCH,
+        shed, stop: STOP, settle: SETTLE, close: CLOSE, touch: respond::TOUCH, add_field: respond::ADD_FIELD,
+        remove_field: respond::REMOVE_FIELD, get_field: respond::GET_FIELD, keep_fields: respond::KEEP_FIELDS,
+        restore_fields: respond::RESTORE_FIELDS, clear_fields: respond::CLEAR_FIELDS,
+        drop_body_fields: respond::DROP_BODY_FIELDS, answer: respond::ANSWER, start: respond::START,
+        chunk: respond::CHUNK, finish: respond::FINISH, send: respond::SEND, push_file: respond::PUSH_FILE,
+        queued: respond::QUEUED, sent: respond::SENT, is_answered: respond::IS_ANSWERED, is_head: respond::IS_HEAD,
+        is_open: respond::IS_OPEN, close_after: respond::CLOSE_AFTER, hand_over: respond::HAND_OVER,
+        address: respond::ADDRESS, body: read::BODY, piece: read::PIECE, trailers: read::TRAILERS, wait: read::WAIT,
+    };
 }
 
 impl Machine {
     /// Takes in what the listener has; with `beyond`, more than the server is to have.
-    fn accept(&self, listener: &Socket, beyond: Beyond) -> io::Result<Accepted> {
+    fn accept(&self, listener: &Socket, beyond: bool) -> io::Result<Accepted> {
         let mut server = self.server.borrow_mut();
         for count in 0..BATCH {
-            if beyond == Beyond::No && server.is_full() {
+            if !beyond && server.is_full() {
                 return Ok(Accepted::Some);
             }
             match listener.accept() {
@@ -109,12 +76,6 @@ impl Machine {
             registration.post_to(&self.inbox, id.number());
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beyond {
-    No,
-    Yes,
 }
 
 /// What accepting came to.
@@ -184,29 +145,16 @@ fn listen(call: &mut Call<'_>) -> Result<(), Fault> {
     call.set_field(1, LISTENER, 2)
 }
 
-results! {
-    enum Tried {
-        Done(bool),
-        Failed(Failure),
-    }
-}
-
 /// `S:accept([all])` → true when there may be more, or no room for them; false when nobody was there, the listener being
 /// armed; `nil, message, code` on failure. `all`: also where there is no room.
-fn accept(call: &mut Call<'_>) -> Result<Tried, Fault> {
-    let beyond = match call.is_true(2) {
-        true => Beyond::Yes,
-        false => Beyond::No,
-    };
+fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
+    let beyond = call.is_true(2);
     let listener = call.field(1, LISTENER)?;
     let Some(listener) = call.as_object::<Socket>(listener) else {
-        let failure = Failure::word("accept", "the listener is closed", "closed");
-        return Ok(Tried::Failed(failure));
+        return Err(Failure::word("accept", "the listener is closed", "closed").into());
     };
-    Ok(match machine(call)?.accept(listener, beyond) {
-        Ok(accepted) => Tried::Done(!matches!(accepted, Accepted::None)),
-        Err(error) => Tried::Failed(Failure::io("accept", &error)),
-    })
+    let accepted = machine(call)?.accept(listener, beyond).map_err(failed("accept"))?;
+    Ok(!matches!(accepted, Accepted::None))
 }
 
 /// `S:admit(c)`: serves a connection of the loop's, which reads as closed from then on.
@@ -261,7 +209,7 @@ fn arrived(call: &mut Call<'_>) -> Result<(bool, bool), Fault> {
 impl Machine {
     /// The listener has connections. → whether Lua has to look at it: there is no room, or a failure
     fn accept_some(&self, listener: &Socket) -> bool {
-        match self.accept(listener, Beyond::No) {
+        match self.accept(listener, false) {
             Ok(Accepted::All | Accepted::None) => false,
             Ok(Accepted::Some) => self.server.borrow().is_full() || listener.arm(READ).is_err(),
             Err(_) => true,
@@ -298,22 +246,19 @@ fn expire(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `S:due()` → how many connections have something to do, or more.
-const DUE: Function = of_server(|server| server.due() as i64);
+const DUE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().due() as i64);
 
 /// `S:run()` → what a task serves with.
-fn run(call: &mut Call<'_>) -> Result<New<Run>, Fault> {
-    let machine = call.object::<Handle>(1)?.machine.clone();
-    Ok(New::of(Run::new(machine)))
-}
+const RUN: Function = Function::of(|handle: &Handle| New::of(Run::new(handle.machine.clone())));
 
 /// `S:count()` → how many connections there are.
-const COUNT: Function = of_server(|server| server.count() as i64);
+const COUNT: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().count() as i64);
 
 /// `S:is_full()` → whether there are as many connections as may be.
-const IS_FULL: Function = of_server(|server| server.is_full());
+const IS_FULL: Function = Function::of(|handle: &Handle| handle.machine.server.borrow().is_full());
 
 /// `S:watch()`: Lua is told when the next connection leaves.
-const WATCH: Function = of_server(Server::watch);
+const WATCH: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().watch());
 
 /// `S:shed()`: closes a few connections that have had an answer and are idle for a while.
 fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -324,10 +269,10 @@ fn shed(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `S:stop()`: what has arrived is answered, and the last answer of a connection says that it closes.
-const STOP: Function = of_server(Server::stop);
+const STOP: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().stop());
 
 /// `S:settle()`: connections that are idle close, and others when they would fall idle.
-const SETTLE: Function = of_server(Server::settle_down);
+const SETTLE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().settle_down());
 
 /// `S:close()`: all connections close; tasks that wait on one are told.
-const CLOSE: Function = of_server(Server::close_all);
+const CLOSE: Function = Function::of(|handle: &Handle| handle.machine.server.borrow_mut().close_all());

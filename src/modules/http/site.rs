@@ -1,7 +1,7 @@
 //! A folder that is served, `http.site`: small files are answered in one call. lualib/lio/web/static.lua does the rest:
 //! directories, what is not there, several ranges, long files, and requests that middleware has a say in.
 
-use super::files::Copied;
+use super::files::{Copied, copied};
 use super::machine::{Handle, Machine};
 use super::request::{self, Request, SERVER};
 use crate::codec::uri;
@@ -10,19 +10,17 @@ use crate::file::OpenFile;
 use crate::file::folder::Folder;
 use crate::http::files::{Choice, Options, Representation, Site, accepted};
 use crate::http::server::{Body, Intent, Kind, RequestId, Responded, Response};
-use crate::lua::{Call, Fault, Field, Function, New, NewWith, Object, results};
+use crate::lua::{Call, Fault, Field, Function, FunctionTable, New, NewWith, Object, functions, results};
 use crate::modules::file::refused;
-use std::ffi::CStr;
 use std::rc::Rc;
 
 /// The parameter of the route that is the path below the prefix.
 const REST: &str = "rest";
 
 impl Object for Site {
-    const NAME: &'static CStr = c"lio.http.site";
+    const NAME: &'static str = "lio.http.site";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] =
-        &[(c"answer", Function::new(answer)), (c"compressed", Function::new(compressed))];
+    const METHODS: FunctionTable = functions! { answer, compressed };
 }
 
 const FOLDER: Field<Site> = Field::new(1);
@@ -152,5 +150,5 @@ fn compressed(call: &mut Call<'_>) -> Result<Copied, Fault> {
     let folder = call.field(1, FOLDER)?;
     let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
     let found = site.open_copy(folder, &path, &facts, accepted, monotonic_nanos());
-    Ok(Copied::from(found))
+    Ok(copied(found))
 }

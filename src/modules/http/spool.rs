@@ -1,9 +1,9 @@
 //! Temporary files for uploads, `http.spool`, as `lualib/lio/web/` and handlers use them.
 
 use crate::file::spool::Spool;
-use crate::lua::{Call, Failure, Fault, Function, New, Object, failed};
+use crate::lua::{Call, Failure, Fault, Function, FunctionTable, New, Object, failed, functions};
 use rustix::io::Errno;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -11,23 +11,13 @@ use std::path::Path;
 const READ_MOST: i64 = 1 << 20;
 
 impl Object for Spool {
-    const NAME: &'static CStr = c"lio.http.spool";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"write", Function::new(write)),
-        (c"read", Function::new(read)),
-        (c"size", Function::new(size)),
-        (c"path", Function::new(path)),
-        (c"link", Function::new(link)),
-        (c"close", Function::new(close)),
-    ];
+    const NAME: &'static str = "lio.http.spool";
+    const METHODS: FunctionTable = functions! { write, read, size: SIZE, path, link, close: CLOSE };
 }
 
 /// Raises when the file is closed.
 fn open(spool: &mut Spool) -> Result<&mut Spool, Fault> {
-    match spool.is_closed() {
-        true => Err(Fault::message("the file is already closed")),
-        false => Ok(spool),
-    }
+    if spool.is_closed() { Err(Fault::message("the file is already closed")) } else { Ok(spool) }
 }
 
 /// `http.spool(dir)` → an empty temporary file, in the file system of `dir` as soon as it is more than a little.
@@ -54,9 +44,7 @@ fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 }
 
 /// `file:size()` → bytes that were written.
-fn size(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(call.object::<Spool>(1)?.size() as i64)
-}
+const SIZE: Function = Function::of(|spool: &Spool| spool.size() as i64);
 
 /// `file:path()` → a path by which this process and its children can open the file until it is closed; or nil,
 /// message, code when it cannot be stored.
@@ -79,7 +67,4 @@ fn link(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `file:close()`: the file is gone, unless it was linked. Idempotent.
-fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    call.object_mut::<Spool>(1)?.close();
-    Ok(())
-}
+const CLOSE: Function = Function::on(Spool::close);

@@ -35,7 +35,6 @@ impl Plain {
 impl Sink for Plain {
     type File = Rc<OwnedFd>;
 
-    #[inline]
     fn send(&mut self, data: &[u8]) -> io::Result<Moved<usize>> {
         self.socket.send(data)
     }
@@ -60,9 +59,8 @@ impl Transport for Plain {
         self.socket.receive_into(room)
     }
 
-    #[inline]
     fn may_receive(&self) -> bool {
-        self.fresh || self.socket.source().is_some_and(|source| source.may_read())
+        self.fresh || self.socket.may_read()
     }
 
     fn has_unread(&self) -> bool {
@@ -80,7 +78,6 @@ impl Transport for Plain {
         })
     }
 
-    #[inline]
     fn is_watched(&self) -> bool {
         self.socket.source().is_some_and(|source| source.is_linked())
     }

@@ -2,18 +2,16 @@
 //! reads with it what `req:json()` gives.
 
 mod encode;
-mod failure;
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 
 use crate::codec::json::{self, Node, Nodes};
 use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, ModuleWith, Nil, SCRATCH, Scratched,
-    Table, Value, results, scratch,
+    Argument, Call, Decoded, Either, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind, ModuleWith, Nil,
+    SCRATCH, Scratched, Table, Value, functions, scratch,
 };
 use encode::{MARK, NULL, Order};
 use std::cell::Cell;
-use std::ffi::CStr;
 
 pub(crate) use encode::append;
 
@@ -41,18 +39,11 @@ fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault
     }
 }
 
-results! {
-    enum Text {
-        Short(Scratched),
-        Long(Vec<u8>),
-    }
-}
-
 /// `json.encode(value [, options])` → string; raises a string that names the place in the value.
 ///
 /// A table with the keys 1 to n is an array, one with string keys an object, an empty one `{}` unless
 /// `json.array` marked it. `options.sort` (true): keys in the order of their bytes.
-fn encode(call: &mut Call<'_>) -> Result<Text, Fault> {
+fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
         Some(sort) if call.is_true(sort) => Order::Sorted,
@@ -62,7 +53,7 @@ fn encode(call: &mut Call<'_>) -> Result<Text, Fault> {
     text.clear();
     encode::write(call, 1, &mut text, order).map_err(Fault::message)?;
     if text.len() > SCRATCH {
-        return Ok(Text::Long(text));
+        return Ok(Either::Other(text));
     }
     let size = scratch(text.len(), |bytes| {
         bytes.copy_from_slice(&text);
@@ -71,15 +62,10 @@ fn encode(call: &mut Call<'_>) -> Result<Text, Fault> {
     if text.capacity() <= KEPT {
         let _ = TEXT.try_with(|place| place.set(text));
     }
-    Ok(Text::Short(Scratched(size)))
+    Ok(Either::One(Scratched(size)))
 }
 
-results! {
-    enum Decoding {
-        Value(Decoded<Reader>),
-        Bad((Nil, String, &'static str)),
-    }
-}
+type Decoding = Either<Decoded<Reader>, (Nil, String, &'static str)>;
 
 /// Nodes as the values that they mean.
 struct Reader {
@@ -141,8 +127,8 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     };
     let mark = call.kept(&MARK)?;
     Ok(match json::parse(call.bytes(1)?) {
-        Ok(nodes) => Decoding::Value(Decoded(Reader { nodes, at: 0, bytes: 0, null, mark })),
-        Err(bad) => Decoding::Bad((Nil, bad.message, bad.code)),
+        Ok(nodes) => Either::One(Decoded(Reader { nodes, at: 0, bytes: 0, null, mark })),
+        Err(bad) => Either::Other((Nil, bad.message, bad.code)),
     })
 }
 
@@ -163,8 +149,7 @@ fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(table))
 }
 
-const FUNCTIONS: &[(&CStr, Function)] =
-    &[(c"encode", Function::new(encode)), (c"decode", Function::new(decode)), (c"array", Function::new(array))];
+const FUNCTIONS: FunctionTable = functions! { encode, decode, array };
 
 /// Opens `lio.json`: `encode`, `decode`, `array`, `array_mt`, `null`.
 pub(crate) const OPEN: Function = Function::new(open);

@@ -5,7 +5,7 @@ use super::hooks::HOOK;
 use crate::codec::pack::Value;
 use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
 use crate::ltask::service::Service;
-use crate::lua::{Argument, Call, Fault, Full, Light};
+use crate::lua::{Argument, Call, Coroutine, Fault, Full, Light};
 use crate::modules::pack;
 use crate::task::{Host, Reason, Tag, TaskId, Tasks};
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use std::rc::Rc;
 pub(super) struct Answers;
 
 impl Host for Answers {
-    fn finished(&self, call: &mut Call<'_>, results: Result<(i32, i32), Full>, tag: Tag) {
-        let packed = match results {
-            Ok((first, _)) => pack_all(call, first),
-            Err(Full) => Err("too many results".to_owned()),
+    fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32, tag: Tag) {
+        let packed = match pack::block_of(call, &tasks.threads, own, results) {
+            Some(payload) => Ok(payload),
+            None => pack_taken(call, tasks, own, results),
         };
         match packed {
             Ok(payload) => answer(call, tag, kind::RESPONSE, payload),
@@ -84,6 +84,16 @@ fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
     if let Some(service) = call.data::<Service>() {
         service.answer(Message { from: service.id, to: tag.from, session: tag.session, kind, payload });
     }
+}
+
+/// The results of a task as a payload, by way of the step's stack; the error is a message.
+#[cold]
+fn pack_taken(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
+    let height = call.count();
+    let taken = tasks.threads.take(call, own, results);
+    let packed = taken.map_err(|Full| "too many results".to_owned()).and_then(|first| pack_all(call, first));
+    call.drop_to(height);
+    packed
 }
 
 /// The values from `first` on as a payload; the error is a message.

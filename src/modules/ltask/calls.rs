@@ -144,9 +144,8 @@ fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) 
 /// Suspends the running task until its session is answered.
 #[inline]
 fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<Next, Fault> {
-    call.drop_to(0);
     begin_wait(call, tasks, way, session, reason)?;
-    Ok(Next::yields(0, then(resumed), 0))
+    Ok(Next::waits(then(resumed), 0))
 }
 
 #[inline]
@@ -172,7 +171,7 @@ fn is_interrupted(call: &mut Call<'_>) -> bool {
 fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     match is_interrupted(call) {
         true => raise(call),
-        false => Ok(Next::pushed(call.count())),
+        false => Ok(Next::rest(1)),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::ltask::message::{Message, ServiceId, kind};
 use crate::ltask::service::Service;
 use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then};
 use crate::modules::pack::Lent;
-use crate::task::{Ending, Tag, TaskId, Tasks, Token};
+use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -49,6 +49,7 @@ impl Turn {
 /// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
 pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     library_tasks(call, "loop")?;
+    call.drop_to(0);
     begin(call, LOOP)
 });
 
@@ -61,13 +62,13 @@ fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
     if tasks.is_none_or(|tasks| tasks.current().is_some()) {
         return Err(Fault::message("schedule_message: for the main function only"));
     }
+    call.drop_to(0);
     begin(call, SCHEDULE)
 }
 
-/// A batch begins.
-#[inline]
+/// A batch begins. The frame is empty.
+#[inline(always)]
 fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
-    call.drop_to(0);
     let service = service(call)?;
     service.library.handled = 0;
     let began = service.began;
@@ -85,7 +86,10 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
         let is_quiet = !tasks.has_ready() || run_ready(call, tasks)?;
         let service = service(call)?;
         let Some(message) = next_message(service, is_quiet) else {
-            return end_batch(call, tasks, owner);
+            return match may_wait(service, tasks) {
+                true => wait(service, tasks, owner),
+                false => end_batch(call, tasks, owner),
+            };
         };
         let (kind, from) = (message.kind, message.from);
         match kind {
@@ -147,10 +151,10 @@ fn unpacked(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     match head.kind {
         kind::RESPONSE => {
             library.current = None;
-            answer(call, &tasks, head, owner)
+            answer(call, &tasks, head, outcome.count, owner)
         }
         kind::ERROR => error_answer(call, head, owner),
-        kind => request(call, &tasks, kind == kind::REQUEST, head, owner),
+        kind => request(call, &tasks, kind == kind::REQUEST, head, outcome.count, owner),
     }
 }
 
@@ -162,8 +166,14 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     go_on(call, &tasks, outcome.kept)
 }
 
-/// No more messages now: I/O is looked after if more are there.
+/// Whether there is nothing left to do before the next slice: no I/O to be looked after, no end.
 #[inline]
+fn may_wait(service: &Service, tasks: &Tasks) -> bool {
+    let library = &service.library;
+    (!library.polls || service.batch.is_empty()) && (library.ended || !has_nothing_left(service, tasks))
+}
+
+/// No more messages now: I/O is looked after if more are there.
 fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     if service.library.polls && !service.batch.is_empty() {
@@ -183,24 +193,32 @@ fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 }
 
 /// The batch has ended.
-#[inline]
 fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     let service = match !service.library.ended && has_nothing_left(service, tasks) {
         true => end_unused(call)?,
         false => service,
     };
-    service.again = tasks.has_ready();
-    let statistics = &service.statistics;
-    statistics.coroutines.store(tasks.created(), Ordering::Relaxed);
+    wait(service, tasks, owner)
+}
+
+/// The slice has ended.
+#[inline]
+fn wait(service: &mut Service, tasks: &Tasks, owner: u32) -> Result<Turn, Fault> {
+    let (more, created) = tasks.at_rest();
+    service.again = more;
+    service.statistics.coroutines.store(created, Ordering::Relaxed);
     let ended = service.library.ended;
     match ended || owner == SCHEDULE {
         true => Turn::next(Next::returns(ended)),
-        false => Turn::next(Next::yields(0, then(resumed), owner)),
+        false => Turn::next(Next::waits(then(resumed), owner)),
     }
 }
 
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
+    if outcome.count > 0 {
+        call.drop_to(0);
+    }
     begin(call, outcome.kept)
 }
 
@@ -255,21 +273,18 @@ fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     Ok(is_quiet)
 }
 
-/// A task with the topmost `count` values: a function and its arguments.
-fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<TaskId, Fault> {
+/// Runs a task with the topmost `count` values: a function and its arguments.
+fn start_task(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<(), Fault> {
     let id = tasks.acquire(call)?;
-    if tasks.hand_over(call, id, count).is_err() {
-        tasks.release(id);
-        return Err(Fault::message("too many values in a message"));
-    }
-    Ok(id)
+    tasks.start(call, id, count, Tag::default()).map_err(|_| Fault::message("too many values in a message"))
 }
 
 /// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
 /// service's own handlers, not of the library's.
-fn request(call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, owner: u32) -> Result<Turn, Fault> {
+fn request(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, mut count: i32, owner: u32,
+) -> Result<Turn, Fault> {
     let tag = Tag { from: head.from, session: head.session };
-    let mut count = call.count();
     if count == 0 {
         count = call.push(Nil)?;
     }
@@ -340,22 +355,18 @@ fn start(
     if let Some(name) = stack.string(1) {
         service.library.set_name(id, name);
     }
-    stack.copy(handler, 1);
-    stack.drop_to(count);
-    if tasks.hand_over(stack, id, count).is_err() {
-        tasks.release(id);
+    stack.copy_down(handler, 1, count);
+    let head = service.library.current.take();
+    if tasks.start(call, id, count, tag).is_err() {
+        self::service(call)?.library.current = head;
         return Err(Fault::message("too many values in a message"));
     }
-    service.library.current = None;
-    tasks.start(call, id, count - 1, tag);
     go_on(call, tasks, owner)
 }
 
-/// An answer: whoever waits for the session goes on with the values.
-fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, owner: u32) -> Result<Turn, Fault> {
-    let count = call.count();
-    if let Some(id) = tasks.take_waiter(Token::Session(head.session)) {
-        wake(call, tasks, id, count, Ending::Returns, head)?;
+/// An answer of `count` values: the task that waits for its session goes on with them.
+fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner: u32) -> Result<Turn, Fault> {
+    if wake(call, tasks, count, Ending::Returns, head)? {
         return go_on(call, tasks, owner);
     }
     if service(call)?.library.was_given(head.session) {
@@ -372,18 +383,14 @@ fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, owner: u32) -> Res
     Turn::next(Next::call(count + 3, then(called), owner))
 }
 
-/// A task that waits goes on with the topmost `count` values.
+/// The task that waits for the session goes on with the topmost `count` values. → whether there was one
 #[inline]
-fn wake(
-    call: &mut Call<'_>, tasks: &Rc<Tasks>, id: TaskId, count: i32, ending: Ending, head: Head,
-) -> Result<(), Fault> {
-    if tasks.hand_over(call, id, count).is_err() {
-        tasks.put_back(id);
+fn wake(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head: Head) -> Result<bool, Fault> {
+    let woken = tasks.resume_waiter(call, Token::Session(head.session), count, ending);
+    if woken.is_err() {
         service(call)?.library.current = Some(head);
-        return Err(Fault::message("too many values in an answer"));
     }
-    tasks.resume_now(call, id, count, ending);
-    Ok(())
+    woken.map_err(|_| Fault::message("too many values in an answer"))
 }
 
 /// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
@@ -398,13 +405,12 @@ fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Faul
     let (key, nil) = (call.push(session)?, call.push(Nil)?);
     call.replace(timeouts, key, nil)?;
     call.drop_to(function);
-    let id = acquire(call, tasks, 1)?;
+    start_task(call, tasks, 1)?;
     call.drop_to(0);
-    tasks.start(call, id, 0, Tag::default());
     Ok(())
 }
 
-/// An error for whoever waits for the session: the library makes the error object.
+/// An error for the task that waits for the session: the library makes the error object.
 #[cold]
 fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
     let count = call.count();
@@ -423,10 +429,8 @@ fn refused(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
         call.push(Nil)?;
     }
     call.drop_to(outcome.first);
-    if let Some(head) = service(call)?.library.current.take()
-        && let Some(id) = tasks.take_waiter(Token::Session(head.session))
-    {
-        wake(call, &tasks, id, 1, Ending::Raises, head)?;
+    if let Some(head) = service(call)?.library.current.take() {
+        wake(call, &tasks, 1, Ending::Raises, head)?;
     }
     call.drop_to(0);
     go_on(call, &tasks, outcome.kept)
@@ -440,9 +444,7 @@ fn signal(call: &mut Call<'_>, tasks: &Rc<Tasks>, from: ServiceId) -> Result<(),
         return Ok(());
     }
     call.push(from)?;
-    let id = acquire(call, tasks, 2)?;
-    tasks.start(call, id, 1, Tag::default());
-    Ok(())
+    start_task(call, tasks, 2)
 }
 
 /// Nothing to do (G2), and no handler for that: the service sleeps until a message comes.

@@ -51,8 +51,8 @@ fn run(call: &mut Call<'_>, hooks: i32, count: i32) -> Result<Next, Fault> {
 }
 
 /// All that was returned.
-pub(super) fn results(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    Ok(Next::pushed(call.count() + 1 - outcome.first))
+pub(super) fn results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    Ok(Next::rest(outcome.first))
 }
 
 /// Calls a hook with the values of the call, as the last act.

@@ -249,7 +249,6 @@ fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
         return Err(Fault::message("mainthread_yield: this context cannot yield"));
     }
     service(call)?.again = true;
-    let resumed =
-        then(|call: &mut Call<'_>, outcome: Outcome| Ok(Next::<()>::pushed(call.count() + 1 - outcome.first)));
+    let resumed = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Next::<()>::rest(outcome.first)));
     Ok(Next::yields(0, resumed, 0))
 }

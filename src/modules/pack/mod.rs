@@ -8,8 +8,8 @@ use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, W
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
-    Argument, Call, Code, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, Light, Next, Outcome, Pusher,
-    Read, Returns, Table, Then, Values, Walk, results, then,
+    Argument, Call, Code, Coroutine, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, Light, Next, Outcome,
+    Pusher, Read, Returns, Table, Then, Threads, Values, Walk, results, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -67,34 +67,48 @@ thread_local! {
     static WRITER: Cell<Option<Box<Writer>>> = const { Cell::new(None) };
 }
 
+/// What `pack` writes, as a block.
+#[inline(always)]
+fn written(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
+    let kept = WRITER.try_with(Cell::take).ok().flatten();
+    let mut writer = kept.unwrap_or_default();
+    let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(Failure::Memory));
+    writer.clear();
+    // The place is gone only while the thread ends.
+    let _ = WRITER.try_with(|place| place.set(Some(writer)));
+    packed
+}
+
 /// The values from `first` on as a block; `None` if they have to be copied before, see [`copy`].
 pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, Fault> {
     let last = call.count();
-    let kept = WRITER.try_with(Cell::take).ok().flatten();
-    let mut writer = kept.unwrap_or_default();
     let mut later = 0;
     let packed = loop {
-        let writer = &mut *writer;
-        let mut packer = Packer { writer, later };
-        match call.walk(|values| packer.message(values, first, last)) {
-            Ok(()) => break Payload::copy(writer.bytes()).ok_or(Failure::Memory),
+        match written(|writer| call.walk(|values| Packer { writer, later }.message(values, first, last))) {
             Err(Failure::Name) => drop(call.create(Keep(&PAIRS, "__pairs"))?),
             Err(Failure::Deep) if later == 0 => later = call.create(List(Vec::new()))?,
-            Err(failure) => break Err(failure),
+            packed => break packed,
         }
-        writer.clear();
     };
     if later != 0 {
         call.drop_to(last);
     }
-    writer.clear();
-    // The place is gone only while the thread ends.
-    let _ = WRITER.try_with(|place| place.set(Some(writer)));
     match packed {
         Ok(payload) => Ok(Some(payload)),
         Err(Failure::Pairs) => Ok(None),
         Err(failure) => Err(explain(&failure)),
     }
+}
+
+/// The topmost `count` values of a coroutine that has returned as a block, if they can be packed where they are.
+pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, count: i32) -> Option<Payload> {
+    let packed = written(|writer| {
+        let packed = threads.walk(call, co, count, |values, first| {
+            Packer { writer, later: 0 }.message(values, first, first + count - 1)
+        });
+        packed.unwrap_or(Err(Failure::Stack))
+    });
+    packed.ok()
 }
 
 #[cold]
@@ -177,7 +191,7 @@ struct Packer<'w> {
 
 impl Packer<'_> {
     fn message(&mut self, values: &mut Walk, first: i32, last: i32) -> Packed {
-        for index in first..=last {
+        for index in first..last + 1 {
             self.value(values, index, 0)?;
         }
         let mut done = 0;

@@ -14,13 +14,13 @@ use rustix::io::Errno;
 /// `true`, or `nil, message, code`.
 pub(super) const SELECT_ADD: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
-    interest::add_level::<true>(call)
+    interest::register::<false, true>(call)
 });
 
 /// `s:event_mod(fd, events [, udata])` → `true`, or `nil, message, code` for a descriptor that is not registered.
 pub(super) const SELECT_MOD: Function = Function::new(|call: &mut Call<'_>| {
     reopen(call)?;
-    interest::event_mod(call)
+    interest::modify::<false>(call)
 });
 
 /// `s:event_del(fd)` → `true`, registered or not.
@@ -49,19 +49,16 @@ fn is_closed(call: &Call<'_>) -> Result<bool, Fault> {
 fn of_epoll<R>(
     call: &mut Call<'_>, name: &'static str, then: impl FnOnce(&mut Call<'_>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
-    match is_closed(call)? {
-        true => Err(failed(name)(Errno::BADF.into())),
-        false => then(call),
-    }
+    if is_closed(call)? { Err(failed(name)(Errno::BADF.into())) } else { then(call) }
 }
 
 /// `e:event_add(fd, events [, udata = fd])` → `true`, or `nil, message, code`.
 pub(super) const EPOLL_ADD: Function =
-    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_add", interest::epoll_add));
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_add", interest::register::<true, false>));
 
 /// `e:event_mod(fd, events [, udata])` → `true`, or `nil, message, code`.
 pub(super) const EPOLL_MOD: Function =
-    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_mod", interest::epoll_mod));
+    Function::new(|call: &mut Call<'_>| of_epoll(call, "event_mod", interest::modify::<true>));
 
 /// `e:event_del(fd)` → `true`, or `nil, message, code`.
 pub(super) const EPOLL_DEL: Function =

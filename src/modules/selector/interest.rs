@@ -6,7 +6,7 @@
 use super::super::descriptor::{Descriptor, with};
 use super::state::{OBJECTS, Selector, UDATA, open};
 use crate::event::{self, CLOSED, ERROR, HANG_UP, Mode, READ, Registration, WRITE};
-use crate::lua::{Call, Failure, Fault, Function, Kind, Next, failed};
+use crate::lua::{Call, Failure, Fault, Kind, Next, failed};
 use rustix::io::Errno;
 use std::io;
 use std::rc::Rc;
@@ -82,24 +82,24 @@ fn add(
     }
 }
 
-/// The mask at argument 3: `SELECT_READ`, `SELECT_WRITE`, both or 0.
-fn mask(call: &Call<'_>) -> Result<u8, Fault> {
-    Ok(call.integer_in(3, 0..=3, "events")? as u8)
+/// What argument 3 asks for: `SELECT_READ`, `SELECT_WRITE`, both or 0; or epoll(7)'s bits.
+fn mask<const EPOLL: bool>(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
+    if EPOLL { epoll_mask(call) } else { Ok((call.integer_in(3, 0..=3, "events")? as u8, Mode::Level)) }
 }
 
-/// Registers argument 2 for the events of argument 3, level-triggered, with argument 4 as udata; or replaces what is
-/// registered already.
-pub(super) fn add_level<const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
+/// `sel:event_add(fd, events [, udata = fd])`: registers a descriptor for `SELECT_READ`, `SELECT_WRITE`, both or 0,
+/// level-triggered. `sel:epoll_add(fd, mask [, udata])`: the same with epoll(7)'s event bits, for `bee.epoll`. `true`, or
+/// `nil, message, code`. With `REPLACES`, replaces what is registered already.
+pub(super) fn register<const EPOLL: bool, const REPLACES: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
+    if EPOLL {
+        mask::<EPOLL>(call)?;
+    }
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let asked = mask(call)?;
-        add(call, descriptor, asked, Mode::Level, REPLACES)
+        let (asked, mode) = mask::<EPOLL>(call)?;
+        add(call, descriptor, asked, mode, REPLACES)
     })
 }
-
-/// `sel:event_add(fd, events [, udata = fd])`: registers a descriptor for `SELECT_READ`, `SELECT_WRITE`,
-/// both or 0. `true`, or `nil, message, code`.
-pub(super) const EVENT_ADD: Function = Function::new(add_level::<false>);
 
 /// A selector and a registration of it.
 type Found = (Rc<event::Selector>, Rc<Registration>);
@@ -130,18 +130,16 @@ fn given(call: &Call<'_>) -> Option<i32> {
     (!call.is_none(4)).then_some(4)
 }
 
-/// `sel:event_mod(fd, events [, udata])`: changes what is asked for, and the udata when one is given.
-/// `true`, or `nil, message, code` for a descriptor that is not registered.
-pub(super) fn event_mod(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    mask(call)?;
+/// `sel:event_mod(fd, events [, udata])`, `sel:epoll_mod(fd, mask [, udata])`: changes what is asked for, and the udata when
+/// one is given. `true`, or `nil, message, code` for a descriptor that is not registered.
+pub(super) fn modify<const EPOLL: bool>(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
+    mask::<EPOLL>(call)?;
     open(call)?;
     with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let (asked, udata) = (mask(call)?, given(call));
-        change(call, descriptor, asked, Mode::Level, udata)
+        let ((asked, mode), udata) = (mask::<EPOLL>(call)?, given(call));
+        change(call, descriptor, asked, mode, udata)
     })
 }
-
-pub(super) const EVENT_MOD: Function = Function::new(event_mod);
 
 /// `sel:event_del(fd)`: forgets a descriptor. `true`, or `nil, message, code` when it is not registered.
 pub(super) fn event_del(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
@@ -165,8 +163,6 @@ pub(super) fn delete_any(call: &mut Call<'_>, descriptor: Option<Descriptor>) ->
     }
 }
 
-pub(super) const EVENT_DEL: Function = Function::new(event_del);
-
 const EPOLL_BITS: [(u8, i64); 5] = [(READ, 0x001), (WRITE, 0x004), (CLOSED, 0x2000), (HANG_UP, 0x010), (ERROR, 0x008)];
 const EPOLL_EDGE: i64 = 1 << 31;
 const EPOLL_ONCE: i64 = 1 << 30;
@@ -183,33 +179,9 @@ fn epoll_mask(call: &Call<'_>) -> Result<(u8, Mode), Fault> {
     Ok((EPOLL_BITS.into_iter().fold(0, ours), mode))
 }
 
-/// `sel:epoll_add(fd, mask [, udata])`: `event_add` with epoll(7)'s event bits, for `bee.epoll`.
-pub(super) fn epoll_add(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    open(call)?;
-    epoll_mask(call)?;
-    with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let (asked, mode) = epoll_mask(call)?;
-        add(call, descriptor, asked, mode, false)
-    })
-}
-
-pub(super) const EPOLL_ADD: Function = Function::new(epoll_add);
-
-/// `sel:epoll_mod(fd, mask [, udata])`: `event_mod` with epoll(7)'s event bits, for `bee.epoll`.
-pub(super) fn epoll_mod(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    epoll_mask(call)?;
-    open(call)?;
-    with(call, 4, |call: &mut Call<'_>, descriptor| {
-        let ((asked, mode), udata) = (epoll_mask(call)?, given(call));
-        change(call, descriptor, asked, mode, udata)
-    })
-}
-
-pub(super) const EPOLL_MOD: Function = Function::new(epoll_mod);
-
 /// `sel:arm(fd, events)`: asks for `events` in addition, for one delivery. What a loop uses for
 /// listeners and datagram sockets registered with 0. `true`, or `nil, message, code`.
-fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
+pub(super) fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
         let bits = call.integer_in(3, 1..=7, "events")? as u8;
@@ -220,11 +192,9 @@ fn arm(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     })
 }
 
-pub(super) const ARM: Function = Function::new(arm);
-
 /// `sel:set_udata(fd, udata)`: changes what the loop yields for a descriptor, and nothing else. `true`,
 /// or `nil, message, code`.
-fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
+pub(super) fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     open(call)?;
     call.any(3)?;
     with(call, 3, |call: &mut Call<'_>, descriptor| {
@@ -233,8 +203,6 @@ fn set_udata(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
         Ok(true)
     })
 }
-
-pub(super) const SET_UDATA: Function = Function::new(set_udata);
 
 /// What an event tells in the terms of its mode.
 pub(crate) fn events_for(bits: u8, mode: Mode) -> i64 {

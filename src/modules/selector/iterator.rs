@@ -8,10 +8,9 @@
 use super::interest::{events_for, sweep};
 use super::state::{GUARD, ITERATOR, Loop, Selector, THREAD, UDATA, open};
 use crate::lua::{
-    Argument, Call, Closure, Element, Fault, Field, Function, NewWith, Nil, Object, Running, Stack, Value, results,
-    upvalue,
+    Argument, Call, Closure, Either, Element, Fault, Field, Function, FunctionTable, Maybe, NewWith, Nil, Object,
+    Running, Stack, Value, functions, upvalue,
 };
-use std::ffi::CStr;
 use std::time::Duration;
 
 /// Lua closes it when a `for` over events is left in whatever way.
@@ -21,10 +20,9 @@ pub(crate) struct LoopGuard;
 pub(crate) const SELECTOR: Field<LoopGuard> = Field::new(1);
 
 impl Object for LoopGuard {
-    const NAME: &'static CStr = c"lio.selector loop";
+    const NAME: &'static str = "lio.selector loop";
     const USER_VALUES: i32 = 1;
-    const METHODS: &'static [(&'static CStr, Function)] = &[];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__close", Function::new(leave))];
+    const META: FunctionTable = functions! { __close = leave };
 }
 
 fn leave(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -84,13 +82,8 @@ impl Unit {
 /// The message of a wait that would never end.
 pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no timeout set";
 
-results! {
-    /// The iterator, as `for` takes it.
-    pub(crate) enum Waited {
-        Bare(Argument),
-        Guarded((Argument, Nil, Nil, Argument)),
-    }
-}
+/// The iterator, as `for` takes it; with a guard as the closing value.
+type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
 /// `for udata, events in sel:wait([timeout]) do`: blocks until something is ready, `timeout` seconds are
 /// over (fractions allowed; absent or negative: for ever; 0: poll), or the waker wakes; then yields each
@@ -128,14 +121,14 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     waited.map_err(|error| Fault::message(format_args!("wait: {error}")))?;
     let iterator = Argument(iterator(call)?);
     if !was_left {
-        return Ok(Waited::Bare(iterator));
+        return Ok(Either::One(iterator));
     }
     let mut guard = call.field(1, GUARD)?;
     if call.is_none(guard) {
         guard = call.create(NewWith::new(LoopGuard, [(SELECTOR, 1)]))?;
         call.set_field(1, GUARD, guard)?;
     }
-    Ok(Waited::Guarded((iterator, Nil, Nil, Argument(guard))))
+    Ok(Either::Other((iterator, Nil, Nil, Argument(guard))))
 }
 
 /// Pushes the iterator of the selector at 1, made at first use.
@@ -181,19 +174,10 @@ impl Selector {
     }
 }
 
-results! {
-    enum Yielded {
-        Event((Element, i64)),
-        None(()),
-    }
-}
-
 /// The iterator: upvalue 1 is the selector, upvalue 2 its udata list; both are nil once the selector is closed.
 const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let selector = call.as_object::<Selector>(upvalue(1));
-    let Some(event) = selector.and_then(|selector| selector.next(arguments, Loop::For)) else {
-        return Ok(Yielded::None(()));
-    };
-    Ok(Yielded::Event((Element(upvalue(2), event.place as i64), event.events)))
+    let event = selector.and_then(|selector| selector.next(arguments, Loop::For));
+    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.place as i64), event.events))))
 });

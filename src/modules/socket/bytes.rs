@@ -98,10 +98,7 @@ fn part<'d>(stack: &Stack, data: &'d [u8]) -> Result<&'d [u8], Fault> {
         to @ ..0 => length + to + 1,
         to => to.min(length),
     };
-    Ok(match from <= to {
-        true => &data[from as usize - 1..to as usize],
-        false => &[],
-    })
+    Ok(if from <= to { &data[from as usize - 1..to as usize] } else { &[] })
 }
 
 /// How many bytes were taken.

@@ -1,43 +1,25 @@
 //! Addresses as objects of Lua's, and as arguments.
 
 use super::reply::open;
-use crate::lua::{Call, Failure, Fault, Function, New, Object, Stack, failed, results};
+use crate::lua::{Call, Either, Failure, Fault, Function, FunctionTable, New, Object, Stack, failed, functions};
 use crate::socket::address::{self, Parts, Refusal};
 use socket2::{Domain, SockAddr};
-use std::ffi::CStr;
 
 /// An address as Lua holds it.
 pub(crate) struct Endpoint(pub(crate) SockAddr);
 
 impl Object for Endpoint {
-    const NAME: &'static CStr = c"lio.endpoint";
-    const METHODS: &'static [(&'static CStr, Function)] = &[(c"value", Function::new(value))];
-    const META: &'static [(&'static CStr, Function)] =
-        &[(c"__tostring", Function::new(to_string)), (c"__eq", Function::new(equal))];
+    const NAME: &'static str = "lio.endpoint";
+    const METHODS: FunctionTable = functions! { value: VALUE };
+    const META: FunctionTable = functions! { __tostring: TO_STRING, __eq = equal };
 }
 
 /// How Lua sees that there is no address.
 fn refused(refusal: Refusal) -> Fault {
-    let (call, message, code) = match refusal {
-        Refusal::PathIsEmpty => ("endpoint", "the unix path is empty", "EINVAL"),
-        Refusal::PathIsTooLong => {
-            let message = "the unix path is too long, 107 bytes are the most";
-            ("endpoint", message, "too long")
-        }
-        Refusal::PathHasNul => ("endpoint", "the unix path contains a NUL", "EINVAL"),
-        Refusal::OtherFamily => ("endpoint", "not an address of that family", "EINVAL"),
-        Refusal::NameIsUnknown => {
-            let message = "no address is known for that name";
-            ("resolve", message, "unresolved")
-        }
-        Refusal::NameHasOtherFamily => {
-            let message = "the name has no address of that family";
-            ("resolve", message, "unresolved")
-        }
-        Refusal::Path(error) => return failed("endpoint")(error),
-        Refusal::Name(error) => return failed("resolve")(error),
-    };
-    Failure::word(call, message, code).into()
+    match refusal {
+        Refusal::Word(call, message, code) => Failure::word(call, message, code).into(),
+        Refusal::System(call, error) => failed(call)(error),
+    }
 }
 
 /// Reads `endpoint`, `host, port` or `path` from argument `index` on, for the open socket at argument 1. A host that is no
@@ -92,33 +74,24 @@ fn family(stack: &Stack, index: i32) -> Result<Domain, Fault> {
     }
 }
 
-results! {
-    /// The parts of an address.
-    pub(crate) enum Shown {
-        Ip((Vec<u8>, i64, &'static str)),
-        Unix((Vec<u8>, &'static str, &'static str)),
-    }
-}
+/// The parts of an IP address, or of a unix one.
+pub(crate) type Shown = Either<(Vec<u8>, i64, &'static str), (Vec<u8>, &'static str, &'static str)>;
 
 /// An address as `endpoint:value()` gives it.
 pub(crate) fn shown(address: &SockAddr) -> Shown {
     let Parts { name, port, kind, family } = address::parts(address);
     match port {
-        Some(port) => Shown::Ip((name, port.into(), family)),
-        None => Shown::Unix((name, kind, family)),
+        Some(port) => Either::One((name, port.into(), family)),
+        None => Either::Other((name, kind, family)),
     }
 }
 
 /// `endpoint:value()` → ip, port, `"inet"` or `"inet6"`; for unix: path, `"path"`, `"abstract"` (the
 /// name then begins with NUL) or `"unnamed"`, `"unix"`.
-fn value(call: &mut Call<'_>) -> Result<Shown, Fault> {
-    Ok(shown(&call.object::<Endpoint>(1)?.0))
-}
+const VALUE: Function = Function::of(|endpoint: &Endpoint| shown(&endpoint.0));
 
 /// Address and port; for unix the path byte by byte, `@name` for an abstract one.
-fn to_string(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(address::text(&call.object::<Endpoint>(1)?.0))
-}
+const TO_STRING: Function = Function::of(|endpoint: &Endpoint| address::text(&endpoint.0));
 
 fn equal(call: &mut Call<'_>) -> Result<bool, Fault> {
     let left = call.as_object::<Endpoint>(1);

@@ -3,37 +3,20 @@
 use super::bytes;
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
-use crate::lua::{Call, Fault, Function, Kind, Light, New, Object, Stack, failed, results};
+use crate::lua::{Call, Either, Fault, FunctionTable, Kind, Light, New, Object, Stack, failed, functions};
 use crate::socket::address::Side;
 use crate::socket::option::{self, Value};
 use crate::socket::{Moved, Phase, Socket, resolve};
-use std::ffi::CStr;
 use std::io;
 use std::net::Shutdown;
 
 impl Object for Socket {
-    const NAME: &'static CStr = c"lio.socket";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"connect", Function::new(connect)),
-        (c"bind", Function::new(bind)),
-        (c"_bind_over", Function::new(bind_over)),
-        (c"listen", Function::new(listen)),
-        (c"accept", Function::new(accept)),
-        (c"recv", Function::new(bytes::recv)),
-        (c"send", Function::new(bytes::send)),
-        (c"sendv", Function::new(bytes::sendv)),
-        (c"recvfrom", Function::new(bytes::recvfrom)),
-        (c"sendto", Function::new(bytes::sendto)),
-        (c"shutdown", Function::new(shutdown)),
-        (c"status", Function::new(status)),
-        (c"info", Function::new(info)),
-        (c"option", Function::new(option)),
-        (c"handle", Function::new(handle)),
-        (c"detach", Function::new(detach)),
-        (c"close", Function::new(close)),
-    ];
-    const META: &'static [(&'static CStr, Function)] =
-        &[(c"__close", Function::new(close)), (c"__tostring", Function::new(to_string))];
+    const NAME: &'static str = "lio.socket";
+    const METHODS: FunctionTable = functions! {
+        connect, bind, _bind_over = bind_over, listen, accept, bytes::recv, bytes::send, bytes::sendv,
+        bytes::recvfrom, bytes::sendto, shutdown, status, info, option, handle, detach, close,
+    };
+    const META: FunctionTable = functions! { __close = close, __tostring = to_string };
     fn collected(&mut self) {
         self.close();
     }
@@ -121,13 +104,8 @@ fn info(call: &mut Call<'_>) -> Result<New<Endpoint>, Fault> {
     Ok(New::of(Endpoint(address)))
 }
 
-results! {
-    /// What an option is, or that it was set.
-    pub(crate) enum Setting {
-        Flag(bool),
-        Number(i64),
-    }
-}
+/// What an option is, or that it was set.
+pub(crate) type Setting = Either<bool, i64>;
 
 /// `s:option(name, value)` sets → `true`; `s:option(name)` gets → boolean or integer.
 fn option(call: &mut Call<'_>) -> Result<Setting, Fault> {
@@ -150,8 +128,8 @@ pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Faul
         option::get(socket, name)
     };
     Ok(match result.map_err(failed("option"))? {
-        Value::Flag(flag) => Setting::Flag(flag),
-        Value::Number(number) => Setting::Number(number),
+        Value::Flag(flag) => Either::One(flag),
+        Value::Number(number) => Either::Other(number),
     })
 }
 

@@ -7,10 +7,10 @@ pub(crate) mod endpoint;
 pub(crate) mod methods;
 mod reply;
 
-use crate::lua::{Call, Fault, Function, List, ModuleWith, New, Value, failed};
+use crate::lua::{Call, Fault, Function, FunctionTable, List, ModuleWith, New, Value, failed, functions};
 use crate::socket::{Protocol, Socket, Table, inherit, twin};
 use rustix::io::Errno;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
@@ -129,17 +129,10 @@ fn systemd(call: &mut Call<'_>) -> Result<List<New<Socket>>, Fault> {
 /// `lio.systemd`.
 pub(crate) const SYSTEMD: Function = Function::new(systemd);
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"create", Function::new(create)),
-    (c"pair", Function::new(pair)),
-    (c"fd", Function::new(fd)),
-    (c"_fd_of_any", Function::new(fd_of_any)),
-    (c"_identity", Function::new(identity)),
-    (c"_twin", Function::new(open_twin)),
-    (c"endpoint", Function::new(endpoint::endpoint)),
-    (c"gethostname", Function::new(gethostname)),
-    (c"chmod", Function::new(chmod)),
-];
+const FUNCTIONS: FunctionTable = functions! {
+    create, pair, fd, _fd_of_any = fd_of_any, _identity = identity, _twin = open_twin, endpoint::endpoint,
+    gethostname, chmod,
+};
 
 /// Opens `lio.socket`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| {

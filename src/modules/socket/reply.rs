@@ -7,10 +7,7 @@ use crate::socket::{Moved, Socket};
 #[inline]
 pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mut Stack), Fault> {
     let (socket, stack) = call.split::<Socket>(1)?;
-    match socket.is_closed() {
-        true => Err(Fault::message("socket is already closed")),
-        false => Ok((socket, stack)),
-    }
+    if socket.is_closed() { Err(Fault::message("socket is already closed")) } else { Ok((socket, stack)) }
 }
 
 /// What a call that may block came to: its results, or `false`.

@@ -5,7 +5,7 @@ use super::transfer::{Failed, Sent, Word};
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
 use crate::stream::Stream;
-use crate::stream::file::Turn;
+use crate::stream::queue;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -65,9 +65,9 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let used = with_file(call, 3, |stream, file| stream.send_file(file, offset, length, &mut sent))?;
     let part = sent as i64;
     Ok(match used {
-        Used::Done(Turn::Done) => Sent::Done(true),
-        Used::Done(Turn::Later) => Sent::Part(part),
-        Used::Done(Turn::Short) => Sent::Failed(Failed::by(shorter(), part)),
+        Used::Done(queue::Sent::All) => Sent::Done(true),
+        Used::Done(queue::Sent::Blocked | queue::Sent::Turn) => Sent::Part(part),
+        Used::Done(queue::Sent::Short) => Sent::Failed(Failed::by(shorter(), part)),
         Used::StreamIsClosed => Sent::Failed(Failed::word(Word::Closed, part)),
         Used::Failed(failure) => Sent::Failed(Failed::by(failure, part)),
     })

@@ -4,11 +4,11 @@
 //! [`REGISTER`] or [`ADOPT`] then registers it.
 
 use crate::event::{Mode, READ, Source};
-use crate::lua::{Argument, Call, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, results, then};
+use crate::lua::{Argument, Call, Either, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, then};
 use crate::modules::selector::interest::attach;
 use crate::modules::selector::state::Selector;
 use crate::socket::{Moved, Socket, Table};
-use crate::stream::{Pool, Stream, Transport};
+use crate::stream::{Pool, Stream};
 use std::rc::Rc;
 
 /// Registers `source`, that of the object at `index`, with the selector at 1, which yields that object for it.
@@ -42,30 +42,18 @@ const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
 
 /// Has `function` called with the selector at 1, a new stream and `number`; its results are the call's.
 fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
-    let returned = |call: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> {
-        Ok(Next::pushed(call.count() + 1 - outcome.first))
-    };
+    let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
     Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(stream), number))
 }
 
 type Made = (Function, Argument, New<Stream>, i64);
 
-results! {
-    /// What is to be done with a connection that was made.
-    // Mostly there is a stream.
-    #[allow(clippy::large_enum_variant)]
-    pub(super) enum Making {
-        Stream(Pushing<Made>),
-        Nobody(bool),
-    }
-}
+/// What is to be done with a connection that was made; false when no peer waits to be accepted.
+type Making = Either<Pushing<Made>, bool>;
 
 /// A misuse of a socket that is closed.
 fn open(call: &Call<'_>) -> Result<(), Fault> {
-    match call.object::<Socket>(2)?.is_closed() {
-        true => Err(Fault::argument(2, "socket is already closed")),
-        false => Ok(()),
-    }
+    if call.object::<Socket>(2)?.is_closed() { Err(Fault::argument(2, "socket is already closed")) } else { Ok(()) }
 }
 
 /// `stream.watch(selector, socket)`: registers a listener, a datagram socket or one that is connecting,
@@ -88,23 +76,23 @@ pub(super) fn new(call: &mut Call<'_>) -> Result<Making, Fault> {
     if let Some(source) = socket.source() {
         source.release(true);
     }
-    let stream = Stream::new(Transport::Plain(socket.take()), &pool);
-    Ok(Making::Stream(hand_to(REGISTER, stream, 0)))
+    let stream = Stream::new(socket.take(), &pool);
+    Ok(Either::One(hand_to(REGISTER, stream, 0)))
 }
 
-/// `stream.accept(selector, listener)` → a stream; `false` when nobody is there, the listener being
+/// `stream.accept(selector, listener)` → a stream; `false` when no peer waits, the listener being
 /// armed; `nil, message, code` on failure.
 pub(super) fn accept(call: &mut Call<'_>) -> Result<Making, Fault> {
     let pool = call.shared::<Pool>()?;
     let listener = call.object::<Socket>(2)?;
     Ok(match listener.accept().map_err(failed("accept"))? {
         Moved::Done(socket) => {
-            let stream = Stream::new(Transport::Plain(socket), &pool);
-            Making::Stream(hand_to(REGISTER, stream, 0))
+            let stream = Stream::new(socket, &pool);
+            Either::One(hand_to(REGISTER, stream, 0))
         }
         Moved::WouldBlock => {
             listener.arm(READ).map_err(failed("accept"))?;
-            Making::Nobody(false)
+            Either::Other(false)
         }
     })
 }
@@ -120,7 +108,7 @@ pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
     let (pool, table) = (call.shared::<Pool>()?, call.shared::<Table>()?);
     let stream = Stream::of_parcel(number as u64, &pool, &table);
     let stream = stream.ok_or_else(|| gone("adopt"))?;
-    Ok(Making::Stream(hand_to(ADOPT, stream, number)))
+    Ok(Either::One(hand_to(ADOPT, stream, number)))
 }
 
 /// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;

@@ -12,34 +12,22 @@ mod transfer;
 mod turns;
 
 use crate::event::{CLOSED, READ, WRITE};
-use crate::lua::{Call, Fault, Function, Light, Metatable, Methods, ModuleWith, Object, Value, failed};
+use crate::lua::{
+    Call, Fault, Function, FunctionTable, Metatable, Methods, ModuleWith, Object, Value, failed, functions,
+};
 use crate::modules::socket::endpoint::{Shown, shown};
 use crate::modules::socket::methods::{Setting, light, set_or_get, shut};
 use crate::socket::address::Side;
 use crate::stream::Stream;
-use std::ffi::CStr;
 
 impl Object for Stream {
-    const NAME: &'static CStr = c"lio.connection";
-    const METHODS: &'static [(&'static CStr, Function)] = &[
-        (c"take", transfer::TAKE),
-        (c"put", transfer::PUT),
-        (c"put_file", Function::new(file::put_file)),
-        (c"queue_file", Function::new(file::queue_file)),
-        (c"arm", Function::new(arm)),
-        (c"release", Function::new(release)),
-        (c"cut", Function::new(cut)),
-        (c"buffered", Function::new(buffered)),
-        (c"is_closed", Function::new(is_closed)),
-        (c"is_over", Function::new(is_over)),
-        (c"address", Function::new(address)),
-        (c"set_option", Function::new(set_option)),
-        (c"handle", Function::new(handle)),
-        (c"send_off", Function::new(send_off)),
-        (c"unread", Function::new(unread)),
-        (c"outlet", Function::new(outlet)),
-    ];
-    const META: &'static [(&'static CStr, Function)] = &[(c"__tostring", Function::new(to_string))];
+    const NAME: &'static str = "lio.connection";
+    const METHODS: FunctionTable = functions! {
+        take: transfer::TAKE, put: transfer::PUT, file::put_file, file::queue_file, arm, release, cut, buffered: BUFFERED,
+        is_closed: IS_CLOSED, is_over: IS_OVER, address, set_option, handle: HANDLE, send_off: SEND_OFF, unread,
+        outlet: OUTLET,
+    };
+    const META: FunctionTable = functions! { __tostring = to_string };
 }
 
 /// `s:arm(events)`: asks the loop for events once: 1 reading, 2 writing, 4 the peer's end. `true`, or
@@ -67,20 +55,14 @@ fn cut(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `s:buffered()` → how many bytes were read from the peer and not taken yet.
-fn buffered(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(call.object::<Stream>(1)?.buffered().len() as i64)
-}
+const BUFFERED: Function = Function::of(|stream: &Stream| stream.buffered().len() as i64);
 
 /// `s:is_closed()` → whether this side has closed it.
-fn is_closed(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(call.object::<Stream>(1)?.is_closed())
-}
+const IS_CLOSED: Function = Function::of(Stream::is_closed);
 
 /// `s:is_over()` → whether the peer has ended its side, or the connection failed, as far as the loop
 /// has heard. No system call.
-fn is_over(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(call.object::<Stream>(1)?.is_over())
-}
+const IS_OVER: Function = Function::of(Stream::is_over);
 
 /// `s:address("peer"|"socket")` → ip, port, family (page of `lio.socket`'s `endpoint:value()`), or
 /// `nil, message, code`.
@@ -101,16 +83,11 @@ fn set_option(call: &mut Call<'_>) -> Result<Setting, Fault> {
 }
 
 /// `s:handle()` → the descriptor as a lightuserdata.
-fn handle(call: &mut Call<'_>) -> Result<Light, Fault> {
-    Ok(light(call.object_mut::<Stream>(1)?.handle()))
-}
+const HANDLE: Function = Function::on(|stream: &mut Stream| light(stream.handle()));
 
 /// `s:send_off()` → the number under which any VM of the process can take the connection, with its
 /// buffers; this stream reads as closed then. nil when it is closed.
-fn send_off(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    let number = call.object_mut::<Stream>(1)?.send_off(0);
-    Ok(number.map(|number| number as i64))
-}
+const SEND_OFF: Function = Function::on(|stream: &mut Stream| stream.send_off(0).map(|number| number as i64));
 
 /// `s:unread(bytes)`: puts bytes before what is buffered.
 fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -124,10 +101,7 @@ fn unread(call: &mut Call<'_>) -> Result<(), Fault> {
 
 /// `s:outlet()` → the number under which other VMs of the process can write to the connection; nil while
 /// bytes are queued, or when it is closed.
-fn outlet(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    let number = call.object_mut::<Stream>(1)?.outlet();
-    Ok(number.map(|number| number as i64))
-}
+const OUTLET: Function = Function::on(|stream: &mut Stream| stream.outlet().map(|number| number as i64));
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     let stream = call.object::<Stream>(1)?;
@@ -137,22 +111,11 @@ fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     })
 }
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"new", Function::new(make::new)),
-    (c"accept", Function::new(make::accept)),
-    (c"watch", Function::new(make::watch)),
-    (c"register", make::REGISTER),
-    (c"adopt", Function::new(make::adopt)),
-    (c"take_back", Function::new(make::take_back)),
-    (c"pump", Function::new(pump::pump)),
-    (c"broadcast", Function::new(broadcast::broadcast)),
-    (c"waiting", Function::new(turns::waiting)),
-    (c"set_turn", Function::new(turns::set_turn)),
-    (c"has_turn", Function::new(turns::has_turn)),
-    (c"queue_up", Function::new(turns::queue_up)),
-    (c"limit", Function::new(turns::limit)),
-    (c"book", Function::new(turns::book)),
-];
+const FUNCTIONS: FunctionTable = functions! {
+    make::new, make::accept, make::watch, register: make::REGISTER, make::adopt, make::take_back, pump::pump,
+    broadcast::broadcast, turns::waiting, turns::set_turn, turns::has_turn, turns::queue_up, turns::limit,
+    turns::book,
+};
 
 /// Opens `lio.stream`. `net.lua` adds to the methods what waits, and `__close`, which wakes who waits.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {

@@ -2,7 +2,7 @@
 //! woken here, a whole batch in one call from Lua. What else there is goes to Lua, in order.
 
 use crate::event::READ;
-use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, NewWith, results, upvalue};
+use crate::lua::{Argument, Call, Closure, Fault, Function, Kind, Maybe, NewWith, upvalue};
 use crate::modules::selector::iterator::{Event, LoopGuard, SELECTOR};
 use crate::modules::selector::state::{Loop, Selector, UDATA};
 use crate::modules::task::{HANDLE, push_handle, tasks};
@@ -17,19 +17,9 @@ type Pumping = (Closure<(Argument, Argument)>, NewWith<LoopGuard, 1>);
 /// `for` over it. `wakes`: whether the userdata registered are what tasks of `lio.task` wait on.
 pub(super) fn pump(call: &mut Call<'_>) -> Result<Pumping, Fault> {
     call.object::<Selector>(1)?;
-    let handle = match call.is_true(2) {
-        true => push_handle(call)?,
-        false => call.push(false)?,
-    };
+    let handle = if call.is_true(2) { push_handle(call)? } else { call.push(false)? };
     let guard = NewWith::new(LoopGuard, [(SELECTOR, 1)]);
     Ok((Closure(NEXT, (Argument(handle), Argument(1))), guard))
-}
-
-results! {
-    enum Pumped {
-        Event((Argument, i64)),
-        None(()),
-    }
 }
 
 /// The iterator: upvalue 1 is the handle of the tasks, or false.
@@ -41,11 +31,11 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     };
     loop {
         let Some(event) = next(call, arguments, tasks.as_deref()) else {
-            return Ok(Pumped::None(()));
+            return Ok(Maybe(None));
         };
         let udata = call.entry(OVER, UDATA, event.place)?;
         if !call.is_none(udata) {
-            return Ok(Pumped::Event((Argument(udata), event.events)));
+            return Ok(Maybe(Some((Argument(udata), event.events))));
         }
         call.drop_to(udata - 1);
     }

@@ -13,7 +13,6 @@ use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
 use crate::task::{Denied, Reason, Token};
-use std::io;
 
 // The upvalues, after the tasks: of both functions, of `recv`, and of `send`.
 const IN_TURN: i32 = upvalue(2);
@@ -83,8 +82,9 @@ impl<P: Push + 'static> Returns for Failed<P> {
         match self.why {
             Why::Word(word) => (Nil, word.text(), self.part, word.text()).give(to),
             Why::System(failure) => {
-                let code = failure.code();
-                (Nil, failure.message(), self.part, code).give(to)
+                let (message, code) = (failure.message(), failure.code());
+                drop(failure);
+                (Nil, message, self.part, code).give(to)
             }
         }
     }
@@ -97,10 +97,6 @@ impl<P> Failed<P> {
     }
 
     #[cold]
-    fn system(call: &'static str, error: &io::Error, part: P) -> Self {
-        Self::by(Failure::io(call, error), part)
-    }
-
     pub(super) fn by(failure: Failure, part: P) -> Self {
         let why = Why::System(failure);
         Failed { why, part }
@@ -113,10 +109,7 @@ fn whole(stack: &Stack, index: i32, high: i64, what: &str) -> Result<usize, Faul
 }
 
 fn limit(stack: &Stack, index: i32) -> Result<usize, Fault> {
-    match stack.is_none(index) {
-        true => Ok(usize::MAX),
-        false => whole(stack, index, i64::MAX, "limit"),
-    }
+    if stack.is_none(index) { Ok(usize::MAX) } else { whole(stack, index, i64::MAX, "limit") }
 }
 
 /// What the arguments from the second on ask for.
@@ -194,7 +187,6 @@ fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
 pub(crate) const TAKE: Function = Function::new(take);
 
 /// The connection at argument 1, and the values of the call.
-#[inline]
 fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Stream, &'c mut Stack), Fault> {
     call.split::<Stream>(1).map_err(|fault| fault.in_call(name, 0))
 }
@@ -210,8 +202,8 @@ fn in_lua<R>(call: &mut Call<'_>, function: i32) -> Result<Next<R>, Fault> {
     Ok(Next::call(count, then(returned), 0))
 }
 
-fn returned(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    Ok(Next::pushed(call.count() + 1 - outcome.first))
+fn returned(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+    Ok(Next::rest(outcome.first))
 }
 
 /// `c:recv([form …])`, as `net.recv`: a string; `nil` at the end; `nil, message, partial, code`.
@@ -383,18 +375,11 @@ fn closed(_: &mut Call<'_>, _: Outcome) -> Result<Reply, Fault> {
 
 pub(crate) const RECV: Function = Function::new(recv);
 
-/// What became of strings that were to be sent.
-enum Put {
-    Done,
-    /// So many bytes are gone; the stream is armed.
-    Part(usize),
-    Failed(Failed<i64>),
-}
-
 results! {
     /// What a `send` comes to.
     pub(super) enum Sent {
         Done(bool),
+        /// So many bytes are gone; the stream is armed.
         Part(i64),
         Failed(Failed<i64>),
     }
@@ -403,7 +388,7 @@ results! {
 /// Sends what is queued and the strings from argument `first` on, of which `sent` bytes are gone. A misuse has the
 /// number that the caller of `net.send` counts, where the first is the second.
 #[inline]
-fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Put, Fault> {
+fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) -> Result<Sent, Fault> {
     let last = stack.count();
     let count = (last + 1 - first).max(0) as usize;
     let one: [&[u8]; 1];
@@ -423,21 +408,18 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
         &many[..]
     };
     if stream.is_closed() {
-        return Ok(Put::Failed(Failed::word(Word::Closed, sent as i64)));
+        return Ok(Sent::Failed(Failed::word(Word::Closed, sent as i64)));
     }
     // Nothing to add means that somebody only flushes, and may not come back.
-    let begun = match sent == 0 && count > 0 {
-        true => stream.begin_message(),
-        false => Ok(true),
-    };
+    let begun = if sent == 0 && count > 0 { stream.begin_message() } else { Ok(true) };
     let done = match begun {
         Ok(true) => stream.send(pieces, &mut sent),
         other => other,
     };
     Ok(match done {
-        Ok(true) => Put::Done,
-        Ok(false) => Put::Part(sent),
-        Err(error) => Put::Failed(Failed::system("send", &error, sent as i64)),
+        Ok(true) => Sent::Done(true),
+        Ok(false) => Sent::Part(sent as i64),
+        Err(error) => Sent::Failed(Failed::by(Failure::io("send", &error), sent as i64)),
     })
 }
 
@@ -447,12 +429,7 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
 fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
     let (stream, stack) = call.split::<Stream>(1)?;
     let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
-    let put = put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))?;
-    Ok(match put {
-        Put::Done => Sent::Done(true),
-        Put::Part(sent) => Sent::Part(sent as i64),
-        Put::Failed(failed) => Sent::Failed(failed),
-    })
+    put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
 }
 
 pub(crate) const PUT: Function = Function::new(put);
@@ -464,18 +441,17 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
         return in_lua(call, IN_TURN);
     }
     match put_strings(stream, stack, 2, 0).map_err(|fault| fault.in_call("send", 0))? {
-        Put::Done => Ok(Next::returns(Sent::Done(true))),
-        Put::Failed(failed) => Ok(Next::returns(Sent::Failed(failed))),
-        Put::Part(sent) => {
+        Sent::Part(sent) => {
             let count = call.count();
             call.push(Argument(REST))?;
             call.push(Argument(1))?;
-            call.push(sent as i64)?;
+            call.push(sent)?;
             for index in 2..=count {
                 call.push(Argument(index))?;
             }
             Ok(Next::call(count + 1, then(returned), 0))
         }
+        sent => Ok(Next::returns(sent)),
     }
 }
 

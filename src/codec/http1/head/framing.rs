@@ -23,13 +23,46 @@ pub(super) struct Facts {
 #[derive(Default)]
 struct Seen {
     host: Option<Span>,
-    length: Option<u64>,
-    coding: Coding,
-    is_close: bool,
-    is_keep_alive: bool,
-    is_upgrade: bool,
     has_upgrade: bool,
     expects: bool,
+    message: Message,
+}
+
+/// What the fields that requests and answers have in common say of the message.
+#[derive(Default)]
+pub(crate) struct Message {
+    pub(crate) length: Option<u64>,
+    pub(crate) coding: Coding,
+    pub(crate) is_close: bool,
+    pub(crate) is_keep_alive: bool,
+    is_upgrade: bool,
+}
+
+impl Message {
+    /// Notes a field.
+    ///
+    /// # Errors
+    /// 400 when it is malformed, or does not suit those before.
+    #[inline]
+    pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) -> Result<(), Reject> {
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for option in members(value) {
+                    self.is_close |= option.eq_ignore_ascii_case(b"close");
+                    self.is_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    self.is_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+                }
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                self.length = Some(read_length(value, self.length)?);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                self.coding = read_codings(value, self.coding)?;
+            }
+            _ => (),
+        }
+        Ok(())
+    }
 }
 
 /// The transfer codings so far, all lines joined.
@@ -59,18 +92,19 @@ pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts,
     if version == 11 && seen.host.is_none() {
         return Err(Reject::bad("Host is missing"));
     }
-    let framing = frame(&seen, version)?;
+    let message = &seen.message;
+    let framing = frame(message, version)?;
     let persists = match version {
         11 => true,
-        _ => seen.is_keep_alive,
+        _ => message.is_keep_alive,
     };
     Ok(Facts {
         host: seen.host,
         framing,
-        keep_alive: persists && !seen.is_close,
+        keep_alive: persists && !message.is_close,
         // A 1.0 client cannot mean either of these: RFC 9110 sections 7.8 and 10.1.1.
         expect_continue: seen.expects && version == 11 && framing != Framing::None,
-        upgrade: seen.is_upgrade && seen.has_upgrade && version == 11,
+        upgrade: message.is_upgrade && seen.has_upgrade && version == 11,
     })
 }
 
@@ -94,41 +128,18 @@ fn read(buf: &[u8], field: &Field, seen: &mut Seen) -> Result<(), Reject> {
             seen.expects = true;
         }
         7 if name.eq_ignore_ascii_case(b"upgrade") => seen.has_upgrade = true,
-        10 if name.eq_ignore_ascii_case(b"connection") => read_connection(value, seen),
-        14 if name.eq_ignore_ascii_case(b"content-length") => {
-            seen.length = Some(read_length(value, seen.length)?);
-        }
-        17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-            seen.coding = read_codings(value, seen.coding)?;
-        }
-        _ => (),
+        _ => return seen.message.note(name, value),
     }
     Ok(())
 }
 
 /// The members of a comma list, without the white space around them.
-pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
-    value.split(|&b| b == b',').map(move |member| {
-        let start = member.iter().position(|b| !is_blank(b));
-        let end = member.iter().rposition(|b| !is_blank(b));
-        match (start, end) {
-            (Some(start), Some(end)) => &member[start..=end],
-            _ => &[],
-        }
-    })
-}
-
-fn read_connection(value: &[u8], seen: &mut Seen) {
-    for option in members(value) {
-        seen.is_close |= option.eq_ignore_ascii_case(b"close");
-        seen.is_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-        seen.is_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
-    }
+fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(<[u8]>::trim_ascii)
 }
 
 /// A length is repeated by some proxies, in one line or several; equal values are one value.
-pub(crate) fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
+fn read_length(value: &[u8], mut before: Option<u64>) -> Result<u64, Reject> {
     for member in members(value) {
         let length = decimal(member).ok_or(Reject::bad("malformed Content-Length"))?;
         if before.is_some_and(|b| b != length) {
@@ -150,7 +161,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// Adds the codings of one line to those of the lines before.
-pub(crate) fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
+fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, Reject> {
     for member in members(value) {
         if matches!(coding, Coding::Chunked | Coding::ChunkedOverUnknown) {
             return Err(Reject::bad("chunked is not the last transfer coding"));
@@ -170,17 +181,17 @@ pub(crate) fn read_codings(value: &[u8], mut coding: Coding) -> Result<Coding, R
 }
 
 #[inline]
-fn frame(seen: &Seen, version: u8) -> Result<Framing, Reject> {
-    if seen.coding == Coding::Absent {
-        return Ok(seen.length.map_or(Framing::None, Framing::Length));
+fn frame(message: &Message, version: u8) -> Result<Framing, Reject> {
+    if message.coding == Coding::Absent {
+        return Ok(message.length.map_or(Framing::None, Framing::Length));
     }
     if version == 10 {
         return Err(Reject::bad("Transfer-Encoding in an HTTP/1.0 request"));
     }
-    if seen.length.is_some() {
+    if message.length.is_some() {
         return Err(Reject::bad("Content-Length with Transfer-Encoding"));
     }
-    match seen.coding {
+    match message.coding {
         Coding::Chunked => Ok(Framing::Chunked),
         _ => Err(Reject::new(501, "unknown transfer coding")),
     }

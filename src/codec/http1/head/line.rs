@@ -6,6 +6,7 @@
 
 use super::super::fields::{Span, is_token_byte};
 use super::super::status::Reject;
+use crate::codec::byte_table;
 use crate::codec::uri::find_byte;
 
 /// The standard methods (RFC 9110 section 9, RFC 5789), told apart case-sensitively.
@@ -67,17 +68,7 @@ pub(super) struct Line {
 
 /// Bytes that end a run of target bytes: controls, space and `#`, which no target may have
 /// (a fragment stays with the client).
-const NOT_IN_TARGET: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte <= 0x20 {
-        table[byte] = true;
-        byte += 1;
-    }
-    table[0x7f] = true;
-    table[b'#' as usize] = true;
-    table
-};
+const NOT_IN_TARGET: [bool; 256] = byte_table!(|b| matches!(b, 0..=0x20 | 0x7f | b'#'));
 
 /// Parses the request line at offset `start`; `None` when its end has not come yet. `limit` is
 /// the most bytes it may have, its CRLF not counted.
@@ -130,10 +121,7 @@ pub(super) fn parse(buf: &[u8], start: usize, limit: usize) -> Result<Option<Lin
 
 #[cold]
 fn unfinished(is_cut: bool) -> Result<Option<Line>, Reject> {
-    match is_cut {
-        true => Err(Reject::new(414, "request line too long")),
-        false => Ok(None),
-    }
+    if is_cut { Err(Reject::new(414, "request line too long")) } else { Ok(None) }
 }
 
 #[inline]

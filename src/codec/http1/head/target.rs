@@ -6,6 +6,7 @@
 use super::super::fields::Span;
 use super::super::status::Reject;
 use super::line::{Line, Method};
+use crate::codec::byte_table;
 use crate::codec::uri::find_byte;
 
 /// The form of a request target.
@@ -121,18 +122,9 @@ fn is_ip_literal(inside: &[u8]) -> bool {
 }
 
 /// Bytes of a registered name, escapes aside: unreserved characters and sub-delimiters.
-const IN_REG_NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(b, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'')
-            || matches!(b, b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=');
-        byte += 1;
-    }
-    table
-};
+const IN_REG_NAME: [bool; 256] = byte_table!(|b| b.is_ascii_alphanumeric()
+    || matches!(b, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'')
+    || matches!(b, b'(' | b')' | b'*' | b'+' | b',' | b';' | b'='));
 
 fn is_reg_name(host: &[u8]) -> bool {
     let mut rest = host;

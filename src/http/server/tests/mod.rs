@@ -14,6 +14,7 @@ use crate::codec::http1::body::{Incoming, Run};
 use crate::codec::http1::fields::NO_FIELDS;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::response_head::{self, Asked};
+use crate::stream::queue::Sent;
 use wire::{Pipe, Wire};
 
 const SECOND: u64 = 1_000_000_000;
@@ -175,7 +176,7 @@ impl Pair {
     fn answer(&mut self, id: RequestId, text: &[u8]) {
         let responded = self.server.respond(id, Response::text(text), self.clock);
         if let Responded::Rest(mut taken) = responded {
-            while self.server.send(id, text, &mut taken) == Sending::Pending {
+            while matches!(self.server.send(id, text, &mut taken), Some(Sent::Blocked | Sent::Turn)) {
                 let number = self.wires.iter().position(|(one, _)| one.slot() == id.slot());
                 self.wires[number.unwrap()].1.take(10_000);
             }

@@ -159,10 +159,7 @@ impl Transport for Pipe {
         let count = state.arrived.len().min(room.len());
         if count == 0 {
             state.readable = state.client_ended;
-            return Ok(match state.client_ended {
-                true => Moved::Done(0),
-                false => Moved::WouldBlock,
-            });
+            return Ok(if state.client_ended { Moved::Done(0) } else { Moved::WouldBlock });
         }
         room[..count].copy_from_slice(&state.arrived[..count]);
         state.arrived.drain(..count);

@@ -1,0 +1,27 @@
+//! Module `lio.panics`, in builds with the feature `panics` only: `make panics` puts a panic into each function that the
+//! library binds, in both hosts.
+
+use crate::lua::library::Library;
+use crate::lua::{Call, Fault, Function, Many, Module, panics};
+use std::ffi::CStr;
+
+/// `panics.after(n)`: the n-th function that is entered from now on panics; 0 switches it off.
+fn after(call: &mut Call<'_>) -> Result<(), Fault> {
+    panics::after(call.integer(1)?);
+    Ok(())
+}
+
+/// `panics.modules()` → the names of the native modules.
+fn modules<L: Library>(_: &mut Call<'_>) -> Result<Many<&'static str>, Fault> {
+    let names = L::NATIVES.iter().map(|(name, _)| *name);
+    Ok(Many(names.collect()))
+}
+
+/// Opens `lio.panics`.
+pub(crate) const fn open<L: Library>() -> Function {
+    Function::new(|_: &mut Call<'_>| {
+        Ok(Module(
+            const { &[(c"after" as &CStr, Function::new(after)), (c"modules" as &CStr, Function::new(modules::<L>))] },
+        ))
+    })
+}

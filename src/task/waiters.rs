@@ -1,0 +1,89 @@
+//! Which task waits on which token.
+
+use super::entry::TaskId;
+use super::token::Token;
+use rustc_hash::FxHashMap;
+
+/// Objects, which are waited on most, have a map of their own, whose keys are one word.
+#[derive(Default)]
+pub(super) struct Waiters {
+    objects: FxHashMap<usize, TaskId>,
+    /// Sessions have one too: each message is about one.
+    sessions: FxHashMap<i64, TaskId>,
+    others: FxHashMap<Token, TaskId>,
+}
+
+/// Where the waiter of a token is found.
+enum Place {
+    /// The address and the type in one: an empty userdata's address may be that of what lies behind it.
+    Object(usize),
+    Session(i64),
+    Other,
+}
+
+impl Token {
+    #[inline]
+    fn place(self) -> Place {
+        match self {
+            Token::Object(kind, address) => Place::Object(address << 4 | kind as usize & 15),
+            Token::Session(session) => Place::Session(session),
+            _ => Place::Other,
+        }
+    }
+}
+
+impl Waiters {
+    #[inline]
+    pub(super) fn get(&self, token: Token) -> Option<TaskId> {
+        match token.place() {
+            Place::Object(key) => self.objects.get(&key).copied(),
+            Place::Session(session) => self.sessions.get(&session).copied(),
+            Place::Other => self.others.get(&token).copied(),
+        }
+    }
+
+    /// Enters a waiter; returns the one that was there.
+    #[inline]
+    pub(super) fn insert(&mut self, token: Token, id: TaskId) -> Option<TaskId> {
+        match token.place() {
+            Place::Object(key) => self.objects.insert(key, id),
+            Place::Session(session) => self.sessions.insert(session, id),
+            Place::Other => self.others.insert(token, id),
+        }
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, token: Token) -> Option<TaskId> {
+        match token.place() {
+            Place::Object(key) => self.objects.remove(&key),
+            Place::Session(session) => self.sessions.remove(&session),
+            Place::Other => self.others.remove(&token),
+        }
+    }
+
+    /// How many wait on a session.
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lua::Kind;
+
+    #[test]
+    fn objects_of_different_types_at_one_address_are_two_tokens() {
+        let mut waiters = Waiters::default();
+        let address = 0x7fff_1234_5678;
+        let (table, userdata) = (Token::Object(Kind::Table, address), Token::Object(Kind::Userdata, address));
+        assert_eq!(waiters.insert(table, 1), None);
+        assert_eq!(waiters.insert(userdata, 2), None);
+        assert_eq!(waiters.insert(Token::Light(address), 3), None);
+        assert_eq!(waiters.insert(table, 4), Some(1));
+        assert_eq!(waiters.remove(userdata), Some(2));
+        assert_eq!(waiters.get(userdata), None);
+        assert_eq!(waiters.get(table), Some(4));
+        assert_eq!(waiters.get(Token::Light(address)), Some(3));
+    }
+}
