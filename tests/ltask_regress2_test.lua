@@ -339,6 +339,8 @@ kit.both("an error whose text closes the coroutine that makes it ends the servic
   root = [[
     local failing = raw.spawn "failing"
     raw.post(failing, 0, 1, "go")
+    local from, _, type = raw.next()
+    assert(from == failing and type == 4, "no signal of its death")
     raw.bury(failing)
   ]],
   err = _VERSION == "Lua 5.4" and "cannot close a running coroutine" or "error object is not a string",
