@@ -35,6 +35,8 @@ LIBRARY := $(MODULE_TARGET)/release/liblio$(if $(filter Darwin,$(shell uname -s)
 
 # 5.4 is the default feature set, unnamed: a `cargo run` by hand shares its files.
 VENDORED := --target-dir '$(BIN_TARGET)'$(if $(filter 5.5,$(LUA_VERSION)), --no-default-features --features $(FEATURE)$(,)vendored)
+# Rust's thread-locals do not survive an unload: dlclose(3) leaves the shared object where it is.
+SHARED := --crate-type cdylib$(if $(filter Linux,$(shell uname -s)), -- -C link-arg=-Wl$(,)-z$(,)nodelete)
 MODULE := --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE),module
 
 .PHONY: build module rock test suites checked sanitize panics loom test-long bench install lint tools clean help
@@ -44,7 +46,7 @@ build: ## the executable: target/release/lio
 	@echo 'built $(BIN)'
 
 module: ## the shared object for a stock Lua: build/lio.so, for Lua 5.5 build/lua5.5/lio.so
-	$(CARGO) build --release --lib $(MODULE)
+	$(CARGO) rustc --release --lib $(MODULE) $(SHARED)
 	@mkdir -p $(MODULES)
 	@# Renamed into place: a process that has the old one loaded keeps it, and two of these do not meet.
 	new=$(MODULES)/lio.so.$$$$; cp '$(LIBRARY)' $$new && mv -f $$new $(MODULES)/lio.so
@@ -100,7 +102,7 @@ PANICS := $(TARGET)/panics$(if $(filter 5.5,$(LUA_VERSION)),55)
 
 panics: tools $(filter $(TARGET)/%,$(STOCK)) ## a panic in each function that Lua gets, in both hosts
 	$(CARGO) build --bin lio --target-dir '$(BIN_TARGET)' --no-default-features --features $(FEATURE)$(,)vendored$(,)panics
-	$(CARGO) build --lib --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE)$(,)module$(,)panics
+	$(CARGO) rustc --lib --target-dir '$(MODULE_TARGET)' --no-default-features --features $(FEATURE)$(,)module$(,)panics $(SHARED)
 	@mkdir -p '$(PANICS)' && cp '$(MODULE_TARGET)/debug/$(notdir $(LIBRARY))' '$(PANICS)/lio.so' && ln -sf lio.so '$(PANICS)/ltask.so'
 	LUA_PATH="$$PWD/?.lua;;" LIO_HOST='$(BIN_TARGET)/debug/lio' '$(BIN_TARGET)/debug/lio' tests/panics.lua
 	LUA_PATH="$$PWD/?.lua;;" LUA_CPATH="$$PWD/$(PANICS)/?.so;;" LIO_HOST='$(STOCK)' '$(STOCK)' tests/panics.lua

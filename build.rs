@@ -9,12 +9,8 @@ use std::{env, fs};
 fn main() {
     println!("cargo:rerun-if-changed=lualib");
     println!("cargo:rerun-if-changed=build.rs");
-    // C modules that the executable loads find Lua's API in it; Rust's thread-locals do not survive an
-    // unload of the shared object.
+    // C modules that the executable loads find Lua's API in it.
     println!("cargo:rustc-link-arg-bins=-rdynamic");
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        println!("cargo:rustc-link-arg-cdylib=-Wl,-z,nodelete");
-    }
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("lualib");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);

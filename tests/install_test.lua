@@ -40,6 +40,21 @@ if lua == "5.4" then
     t.eq(stock(tree .. "/lib/lua/5.4"),
       { out = tree .. "/lib/lua/5.4/lio.so\tfunction\tfunction\n", err = "", code = 0 })
   end)
+
+  -- Its thread-locals would end with it, and threads may outlive the interpreter that loaded it.
+  t.test("the shared object stays in memory when the interpreter has closed it", function()
+    local program = t.write(t.tmp() .. "/closed.lua", [[
+      require "lio"
+      local libraries = debug.getregistry()._CLIBS
+      assert(#libraries > 0)
+      getmetatable(libraries).__gc(libraries)
+      local maps = io.open "/proc/self/maps"
+      io.write(maps and maps:read "a":find("/lio.so", 1, true) and "stays" or maps and "gone" or "stays")
+      io.stdout:flush()
+      os.exit(0, false)]])
+    t.eq(t.run(in_checkout .. "env LUA_PATH=none LUA_CPATH=build/?.so lua5.4 " .. program),
+      { out = "stays", err = "", code = 0 })
+  end)
 else
   -- LuaRocks needs the interpreter and headers of the Lua it installs for.
   t.test("make install for this Lua names its own folders", function()
