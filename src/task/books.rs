@@ -130,6 +130,18 @@ impl Books {
         self.task_mut(id).phase = Phase::Waiting { cycle, weak: false };
     }
 
+    /// A task whose token was taken out waits again, or is lost.
+    #[cold]
+    pub(super) fn not_woken(&mut self, id: TaskId) {
+        match self.is_suspended(id) {
+            true => {
+                self.hold(id);
+                self.put_back(id);
+            }
+            false => self.lose(id),
+        }
+    }
+
     /// Whether a task has not ended. One whose coroutine a program has closed or resumed ends here.
     #[inline]
     pub(super) fn is_living(&mut self, id: TaskId) -> bool {

@@ -74,9 +74,8 @@ impl Tasks {
 
     /// Puts false and a mark on a coroutine that is suspended in `resume`.
     fn refuse_resume(&self, front: Coroutine, why: Refusal) -> Option<i32> {
-        self.threads.hand_over_plain(front, false).ok()?;
-        self.threads.hand_over_plain(front, why.mark()).ok()?;
-        Some(2)
+        let told = self.threads.hand_over_plain(front, false) && self.threads.hand_over_plain(front, why.mark());
+        told.then_some(2)
     }
 
     /// The front yielded (not in a wait), returned or raised: its results, or the error, go to the next one outwards,
@@ -110,7 +109,9 @@ impl Tasks {
     }
 
     fn pass_up(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
-        self.threads.hand_over_plain(front, ok).ok()?;
+        if !self.threads.hand_over_plain(front, ok) {
+            return None;
+        }
         match self.threads.pass(child, front, count) {
             Ok(()) => Some(count + 1),
             Err(_) => {

@@ -89,29 +89,46 @@ impl Tasks {
         for _ in 0..queued {
             // Finalizers may end a task: not between here and its resume.
             call.wake_collector();
-            let turn = {
+            let (id, woken) = {
                 let books = &mut *self.books.borrow_mut();
                 // A finalizer may call this inside of a handler: then the queue is shorter.
                 let Some(id) = books.queue.pop_front() else { break };
-                let woken = match books.task(id).phase {
-                    Phase::Woken { values, raises } => Some((values, raises)),
-                    Phase::Yielded => Some((0, false)),
-                    _ => None,
-                };
-                match woken {
-                    Some((values, raises)) if books.is_suspended(id) => {
-                        (id, Some((self.set_running(books.task_mut(id), raises), values)))
-                    }
-                    _ => (id, None),
-                }
+                (id, self.set_woken(books.task_mut(id)))
             };
-            match turn {
-                (id, Some((front, values))) => self.run(call, id, front, values),
-                (id, None) => self.take_turn(call, id),
+            match woken {
+                Some((front, phase, values)) => self.go_on(call, id, front, phase, values),
+                None => self.take_turn(call, id),
             }
         }
         self.end_round();
         self.has_ready()
+    }
+
+    /// A task runs from now on that was simply woken, or gave way, if it is suspended still. → its coroutine, what phase it
+    /// was in, and how many values were handed over
+    #[inline(always)]
+    fn set_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
+        let phase = task.phase;
+        let (values, raises) = match phase {
+            Phase::Woken { values, raises } => (values, raises),
+            Phase::Yielded => (0, false),
+            _ => return None,
+        };
+        let is_whole = task.chain.is_empty() && task.untouched > 0;
+        is_whole.then(|| (self.set_running(task, raises), phase, values))
+    }
+
+    /// Resumes a task that was set running out of `phase`.
+    #[inline(always)]
+    fn go_on(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
+        match self.enter(id, front, || self.threads.resume_suspended(call, front, values)) {
+            Some(resumed) => self.settle(call, id, front, resumed),
+            // A program has closed or resumed its coroutine.
+            None => {
+                self.books.borrow_mut().task_mut(id).phase = phase;
+                self.take_turn(call, id);
+            }
+        }
     }
 
     /// The turn of a queued task that is not simply woken.
@@ -122,6 +139,8 @@ impl Tasks {
         };
         match phase {
             Phase::Ready { arguments } if living => self.resume(call, id, arguments, false),
+            Phase::Woken { values, raises } if living => self.resume(call, id, values, raises),
+            Phase::Yielded if living => self.resume(call, id, 0, false),
             Phase::Severed if living => match self.tell_front(id, Refusal::Closed) {
                 Some(values) => self.resume(call, id, values, false),
                 None => self.vanish(call, id),

@@ -58,13 +58,19 @@ impl Tasks {
     #[inline]
     pub(crate) fn wakeup_with(&self, token: Token, value: impl Plain) -> bool {
         let books = &mut *self.books.borrow_mut();
-        let Some(id) = books.take_waiter(token) else {
+        let Some(id) = books.waiting.remove(token) else {
             return false;
         };
-        let done = self.threads.hand_over_plain(books.task(id).front(), value).is_ok();
+        let task = books.task(id);
+        let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { books.is_suspended(id) };
+        // Where it has no chain, this finds whether it is suspended.
+        let done = is_whole && self.threads.hand_over_plain(books.task(id).front(), value);
         match done {
-            true => books.queue(id, Phase::Woken { values: 1, raises: false }),
-            false => books.put_back(id),
+            true => {
+                books.hold(id);
+                books.queue(id, Phase::Woken { values: 1, raises: false });
+            }
+            false => books.not_woken(id),
         }
         done
     }

@@ -50,6 +50,18 @@ impl Threads {
         self.run(call, &state, count)
     }
 
+    /// Resumes a coroutine that is suspended by a yield with the `count` values that were handed over; any other is left as
+    /// it is.
+    #[inline(always)]
+    pub(crate) fn resume_suspended(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Option<Resumed> {
+        let state = self.beside(call, co);
+        if state.status() != ffi::LUA_YIELD {
+            return None;
+        }
+        assert!((0..=state.count()).contains(&count), "no such values");
+        Some(self.run(call, &state, count))
+    }
+
     /// Resumes a coroutine with the topmost `count` values of the step's stack; the first of them is the function of one that
     /// has not begun. When its stack cannot take them, they stay.
     #[inline(always)]

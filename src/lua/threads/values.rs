@@ -17,15 +17,16 @@ impl Threads {
         give(stack, &mut to, count)
     }
 
-    /// Pushes a value to a coroutine that is suspended.
+    /// Pushes a value to a coroutine that is suspended by a yield, unless its stack has many. → whether it has it
     #[inline]
-    pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> Result<(), Full> {
+    pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
-        if !state.has_room(1) {
-            return Err(Full);
+        // A function that yields has room for 20 values.
+        let fits = state.status() == ffi::LUA_YIELD && (state.count() <= 10 || state.has_room(1));
+        if fits {
+            value.push_plain(&mut state);
         }
-        value.push_plain(&mut state);
-        Ok(())
+        fits
     }
 
     /// Moves the topmost `count` values of one coroutine to another one.
