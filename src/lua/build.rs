@@ -14,7 +14,7 @@ pub(crate) struct Module(pub(crate) FunctionTable);
 impl Sealed for Module {}
 impl Push for Module {
     fn push(&mut self, mut to: Pusher<'_>) {
-        to.push_functions(self.0);
+        to.push_functions(self.0, 4);
     }
 }
 

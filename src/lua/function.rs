@@ -95,9 +95,9 @@ pub(super) fn guarded(mut to: Pusher<'_>, f: impl FnOnce(Pusher<'_>) -> c_int) -
 }
 
 impl Pusher<'_> {
-    /// Pushes a new table with these functions, and room for some fields more.
-    pub(super) fn push_functions(&mut self, functions: FunctionTable) {
-        self.push_table(0, functions.len() as c_int + 4);
+    /// Pushes a new table with these functions, and room for `more` fields.
+    pub(super) fn push_functions(&mut self, functions: FunctionTable, more: usize) {
+        self.push_table(0, (functions.len() + more) as c_int);
         for (name, function) in functions {
             self.push_closure(function.0, 0);
             self.set_field(name);

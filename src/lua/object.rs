@@ -47,7 +47,8 @@ fn make_type<T: Object>(to: &mut Pusher<'_>) {
     to.push_string(T::NAME.as_bytes());
     to.set_field(c"__name");
     if !T::METHODS.is_empty() {
-        to.push_functions(T::METHODS);
+        // A table that is half empty has few chains: most methods are found at the first look.
+        to.push_functions(T::METHODS, T::METHODS.len() + 8);
         to.set_field(c"__index");
     }
     for (name, function) in T::META {
