@@ -6,8 +6,8 @@
 
 use crate::event::{Source, Target};
 use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Maybe, Next, Nil, Outcome, Returns, then};
+use crate::modules::stream::connection::Connection;
 use crate::socket::{Socket, Table};
-use crate::stream::Stream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
@@ -35,7 +35,7 @@ impl Descriptor {
 
 /// The socket of the socket or stream at `index`.
 fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
-    let stream = || Some(call.as_object::<Stream>(index)?.socket());
+    let stream = || Some(call.as_object::<Connection>(index)?.socket());
     call.as_object::<Socket>(index).or_else(stream)
 }
 

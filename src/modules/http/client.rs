@@ -12,6 +12,7 @@ use crate::lua::{
     Call, Failure, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, functions,
     results,
 };
+use crate::modules::stream::connection::Connection;
 use crate::stream::Stream;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -64,7 +65,7 @@ results! {
     /// What reading comes to.
     enum Reply {
         Head((i64, Made<ResponseHead, 0>)),
-        Lent(Lent<Stream>),
+        Lent(Lent<Connection>),
         Bytes(Vec<u8>),
         End(Nil),
         WouldBlock(bool),
@@ -95,7 +96,7 @@ fn reply<T>(found: io::Result<Found<T>>) -> Reply {
 /// `http.answers(stream, bytes, fields)` → the responses of a stream, with these limits of a header
 /// section: its bytes and its number of fields (256 at most).
 pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
-    call.object::<Stream>(1)?;
+    call.object::<Connection>(1)?;
     let bytes = call.integer_in(2, 1..=1 << 30, "header limit")? as usize;
     let fields = call.integer_in(3, 1..=MAX_FIELDS as i64, "fields limit")? as usize;
     Ok(NewWith::new(Responses::new((bytes, fields)), [(STREAM, 1)]))
@@ -105,8 +106,8 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
 fn parts<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Responses, &'c mut Stream, i32), Fault> {
     call.object::<Responses>(1)?;
     let index = call.field(1, STREAM)?;
-    match call.pair::<Responses, Stream>(1, index) {
-        Ok((responses, stream)) => Ok((responses, stream, index)),
+    match call.pair::<Responses, Connection>(1, index) {
+        Ok((responses, connection)) => Ok((responses, connection, index)),
         Err(_) => Err(Fault::message("the stream of the answers is gone")),
     }
 }

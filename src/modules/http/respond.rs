@@ -10,6 +10,7 @@ use crate::http::server::draft::Draft;
 use crate::http::server::{Body, Intent, Kind as BodyKind, RequestId, Responded, Response, Server};
 use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Stack, Values, results};
 use crate::modules::socket::endpoint::shown;
+use crate::modules::stream::connection::Connection;
 use crate::socket::address::Side;
 use crate::stream::{Pool, Stream, queue};
 use std::cell::RefMut;
@@ -252,7 +253,7 @@ pub(super) const HAND_OVER: Function = Function::new(|call: &mut Call<'_>| {
     if !handed.output.is_empty() {
         stream.queue().append(|out| out.extend_from_slice(&handed.output));
     }
-    Ok(Some(New::of(stream)))
+    Ok(Some(New::of(Connection::from(stream))))
 });
 
 /// `S:address(id)` → ip, port, family of the peer; nothing once its connection is gone.

@@ -14,8 +14,8 @@ use crate::event::{CLOSED, ERROR, HANG_UP, Mode, READ, WRITE};
 use crate::http::server::{ConnectionId, Readiness, Server, Settings};
 use crate::lua::{Call, Failure, Fault, Field, Function, FunctionTable, New, Object, failed, functions};
 use crate::modules::selector::state::Selector;
+use crate::modules::stream::connection::Connection;
 use crate::socket::{Moved, Socket};
-use crate::stream::Stream;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -160,10 +160,10 @@ fn accept(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `S:admit(c)`: serves a connection of the loop's, which reads as closed from then on.
 fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<Handle>(1)?;
-    let number = call.object::<Stream>(2)?.socket().number();
+    let number = call.object::<Connection>(2)?.socket().number();
     let machine = call.object::<Handle>(1)?.machine.clone();
     let registration = machine.selector.find(number);
-    let stream = call.object_mut::<Stream>(2)?;
+    let stream = call.object_mut::<Connection>(2)?;
     let (Some(registration), false) = (registration, stream.is_closed()) else {
         return Err(Fault::message("admit: the lio.connection is in no loop"));
     };

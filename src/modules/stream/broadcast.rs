@@ -1,7 +1,7 @@
 //! `stream.broadcast`: one message for many connections.
 
+use super::connection::Connection;
 use crate::lua::{Call, Fault, Nil, Value, results};
-use crate::stream::Stream;
 use crate::stream::broadcast::Told;
 
 type Places = (i64, Value, Value, Value);
@@ -26,7 +26,7 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     let top = call.count();
     for place in 1..=count {
         let index = call.element(1, place)?;
-        if call.as_object::<Stream>(index).is_none() {
+        if call.as_object::<Connection>(index).is_none() {
             let kind = call.type_name(index);
             let message = format!("connection expected at place {place}, got {kind}");
             return Ok(Broadcast::Misuse((Nil, message)));
@@ -37,7 +37,7 @@ pub(super) fn broadcast(call: &mut Call<'_>) -> Result<Broadcast, Fault> {
     let mut copy = None;
     for place in 1..=count {
         let index = call.element(1, place)?;
-        let (stream, stack) = call.split::<Stream>(index)?;
+        let (stream, stack) = call.split::<Connection>(index)?;
         let told = stream.tell(stack.bytes(2)?, &mut copy, most);
         call.drop_to(top);
         match told {

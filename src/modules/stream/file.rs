@@ -1,10 +1,10 @@
 //! Files on a connection: `put_file` is what `net.sendfile` is built on, `queue_file` what the web server sends small files
 //! with. The file is looked up for each call: whoever closes it meanwhile ends the transfer.
 
+use super::connection::Connection;
 use super::transfer::{Failed, Sent, Word};
 use crate::file::OpenFile;
 use crate::lua::{Call, Failure, Fault};
-use crate::stream::Stream;
 use crate::stream::queue;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,13 +20,13 @@ enum Used<R> {
 
 /// Runs `f` with the stream at argument 1 and the file at argument `index`: one of ours, or of `io.open`.
 fn with_file<R>(
-    call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Stream, BorrowedFd<'_>) -> io::Result<R>,
+    call: &mut Call<'_>, index: i32, f: impl FnOnce(&mut Connection, BorrowedFd<'_>) -> io::Result<R>,
 ) -> Result<Used<R>, Fault> {
     let (stream, file) = if call.as_object::<OpenFile>(index).is_some() {
-        let (stream, file) = call.pair::<Stream, OpenFile>(1, index)?;
+        let (stream, file) = call.pair::<Connection, OpenFile>(1, index)?;
         (stream, file.descriptor())
     } else {
-        let (stream, stack) = call.split::<Stream>(1)?;
+        let (stream, stack) = call.split::<Connection>(1)?;
         let Some(file) = stack.standard_file(index) else {
             return Err(Fault::expected(index, "file"));
         };
@@ -58,7 +58,7 @@ fn shorter() -> Failure {
 /// `sent` are gone already. `true` when all is taken by the system; the new `sent` when it would block, or
 /// when others have to get their turn, the stream being armed; `nil, message, sent, code` on failure.
 pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
-    call.object::<Stream>(1)?;
+    call.object::<Connection>(1)?;
     let mut sent = whole(call, 2, i64::MAX, "sent")?;
     let offset = whole(call, 4, i64::MAX, "offset")?;
     let length = whole(call, 5, i64::MAX, "length")?;
@@ -76,7 +76,7 @@ pub(super) fn put_file(call: &mut Call<'_>) -> Result<Sent, Fault> {
 /// `s:queue_file(file, offset, length)`: reads so many bytes (64 MiB at most) of the file behind what is
 /// queued. `true`, or `nil, message, code`; then nothing is queued.
 pub(super) fn queue_file(call: &mut Call<'_>) -> Result<bool, Fault> {
-    call.object::<Stream>(1)?;
+    call.object::<Connection>(1)?;
     let offset = whole(call, 3, i64::MAX, "offset")?;
     let length = whole(call, 4, 1 << 26, "length")? as usize;
     let used = with_file(call, 2, |stream, file| stream.queue_file(file, offset, length))?;

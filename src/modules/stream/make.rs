@@ -3,6 +3,7 @@
 //! A connection is registered for nothing, and asks for one event at a time. The first step of a call gives the object;
 //! [`REGISTER`] or [`ADOPT`] then registers it.
 
+use super::connection::Connection;
 use crate::event::{Mode, READ, Source};
 use crate::lua::{Argument, Call, Either, Failure, Fault, Function, New, Next, Outcome, Pushing, failed, then};
 use crate::modules::selector::interest::attach;
@@ -19,17 +20,18 @@ fn register(call: &mut Call<'_>, index: i32, source: Option<Rc<Source>>) -> Resu
 }
 
 /// Registers the stream at 2, on which `refused` is called when that fails. → the stream
-fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Stream)) -> Result<Argument, Fault> {
-    let source = call.object::<Stream>(2)?.socket().source().cloned();
+fn register_stream(call: &mut Call<'_>, refused: impl FnOnce(&mut Connection)) -> Result<Argument, Fault> {
+    let source = call.object::<Connection>(2)?.socket().source().cloned();
     let registered = register(call, 2, source);
     if registered.is_err() {
-        refused(call.object_mut::<Stream>(2)?);
+        refused(call.object_mut::<Connection>(2)?);
     }
     registered.map(|()| Argument(2))
 }
 
 /// (selector, stream) → the stream, registered. One that is refused is closed at once: nobody could wait on it.
-pub(super) const REGISTER: Function = Function::new(|call: &mut Call<'_>| register_stream(call, Stream::close));
+pub(super) const REGISTER: Function =
+    Function::new(|call: &mut Call<'_>| register_stream(call, |stream| stream.close()));
 
 /// (selector, stream, number) → the same of a stream that was sent off by that number. One that is refused is there for
 /// the sender to take back.
@@ -43,10 +45,10 @@ const ADOPT: Function = Function::new(|call: &mut Call<'_>| {
 /// Has `function` called with the selector at 1, a new stream and `number`; its results are the call's.
 fn hand_to(function: Function, stream: Stream, number: i64) -> Pushing<Made> {
     let returned = |_: &mut Call<'_>, outcome: Outcome| -> Result<Next, Fault> { Ok(Next::rest(outcome.first)) };
-    Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(stream), number))
+    Next::call(3, then(returned), 0).pushing((function, Argument(1), New::of(Connection::from(stream)), number))
 }
 
-type Made = (Function, Argument, New<Stream>, i64);
+type Made = (Function, Argument, New<Connection>, i64);
 
 /// What is to be done with a connection that was made; false when no peer waits to be accepted.
 type Making = Either<Pushing<Made>, bool>;
@@ -114,9 +116,9 @@ pub(super) fn adopt(call: &mut Call<'_>) -> Result<Making, Fault> {
 /// `stream.take_back(selector, s)`: a stream that was sent off is again what it was → `true`;
 /// `nil, message, code` when somebody has taken it.
 pub(super) fn take_back(call: &mut Call<'_>) -> Result<bool, Fault> {
-    if !call.object_mut::<Stream>(2)?.take_back() {
+    if !call.object_mut::<Connection>(2)?.take_back() {
         return Err(gone("take_back").into());
     }
-    register_stream(call, Stream::close)?;
+    register_stream(call, |stream| stream.close())?;
     Ok(true)
 }

@@ -3,16 +3,18 @@
 //! Invariant: `Stream::turns` tells who has a turn. It is `Here` from the wait of a `recv` of this file until that call
 //! ends, and the token of that wait is the stream itself.
 
+use super::connection::Connection;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
     Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push, Pusher, Returns,
     Stack, Then, identity_of, results, then, upvalue,
 };
-use crate::modules::task::{in_use, own_tasks, tasks};
+use crate::modules::task::{in_use, tasks};
 use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
-use crate::task::{Denied, Reason, Token};
+use crate::task::{Denied, Reason, Tasks, Token};
+use std::rc::Rc;
 
 // The upvalues, after the tasks: of both functions, of `recv`, and of `send`.
 const IN_TURN: i32 = upvalue(2);
@@ -23,7 +25,7 @@ const REST: i32 = upvalue(3);
 /// So many strings of one `put` are gathered on the stack.
 const FEW: usize = 8;
 
-impl Lender for Stream {
+impl Lender for Connection {
     fn lent(&self) -> &[u8] {
         Stream::lent(self)
     }
@@ -36,13 +38,13 @@ results! {
     /// What a `recv` comes to.
     enum Reply {
         /// What was asked for.
-        Bytes(Lent<Stream>),
+        Bytes(Lent<Connection>),
         /// The end.
         End(Nil),
         /// It would block.
         Blocked(bool),
         /// Nothing, or the part that came.
-        Failed(Failed<Option<Lent<Stream>>>),
+        Failed(Failed<Option<Lent<Connection>>>),
         /// Nothing is left: the call that this one runs in, as a finalizer, is handing it over.
         Overtaken(Failed<&'static str>),
     }
@@ -176,7 +178,7 @@ fn settle_loan(stream: &mut Stream, stack: &Stack) {
 /// `s:take([form …])` → a string; `false` would block, the stream is armed; `nil` at the end for the
 /// form without arguments; else `nil, message, partial, code`. The forms are those of `net.recv`.
 fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
-    let (stream, stack) = call.split::<Stream>(1)?;
+    let (stream, stack) = call.split::<Connection>(1)?;
     let form = form(stack)?;
     if stream.has_lent() {
         settle_loan(stream, stack);
@@ -187,8 +189,8 @@ fn take(call: &mut Call<'_>) -> Result<Reply, Fault> {
 pub(crate) const TAKE: Function = Function::new(take);
 
 /// The connection at argument 1, and the values of the call.
-fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Stream, &'c mut Stack), Fault> {
-    call.split::<Stream>(1).map_err(|fault| fault.in_call(name, 0))
+fn connection<'c>(call: &'c mut Call<'_>, name: &'static str) -> Result<(&'c mut Connection, &'c mut Stack), Fault> {
+    call.split::<Connection>(1).map_err(|fault| fault.in_call(name, 0))
 }
 
 /// Calls one of the functions of Lua's with the arguments of this call; its results are the call's.
@@ -234,8 +236,9 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
 }
 
 /// A turn to read that a `recv` of this file has.
-#[derive(Clone, Copy)]
 struct Turn {
+    /// Who is to wait; none when the connection does not know them yet.
+    tasks: Option<Rc<Tasks>>,
     /// What its wait is on.
     token: Token,
     /// Whether that ends after a while.
@@ -243,20 +246,37 @@ struct Turn {
 }
 
 impl Turn {
-    fn of(stream: &Stream) -> Turn {
-        Turn { token: Token::of_userdata(identity_of(stream)), is_limited: stream.turns.limit.is_some() }
+    fn of(connection: &Connection) -> Turn {
+        Turn {
+            tasks: connection.tasks.clone(),
+            token: Token::of_userdata(identity_of(connection)),
+            is_limited: connection.turns.limit.is_some(),
+        }
     }
 }
 
 /// The call has the turn to read from now on.
-fn take_turn(stream: &mut Stream) -> Turn {
-    stream.turns.reading = Reading::Here;
-    Turn::of(stream)
+fn take_turn(connection: &mut Connection) -> Turn {
+    connection.turns.reading = Reading::Here;
+    Turn::of(connection)
+}
+
+/// The tasks of the function, which the connection knows from now on.
+#[cold]
+fn introduce(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
+    let tasks = tasks(call)?;
+    connection(call, "recv")?.0.tasks = Some(tasks.clone());
+    Ok(tasks)
 }
 
 /// The running task, in `recv`, which has the turn, waits until the stream is ready.
 fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
-    match tasks(call)?.wait(call, turn.token, Reason::Other) {
+    let tasks = match turn.tasks {
+        Some(tasks) => tasks,
+        None => introduce(call)?,
+    };
+    tasks.check_open()?;
+    match tasks.wait(call, turn.token, Reason::Other) {
         Ok(()) => {}
         Err(Denied::InUse) => return end_turn(call, then(taken)),
         Err(Denied::Unreachable) => return end_turn(call, then(refused)),
@@ -271,7 +291,7 @@ fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
 /// Sets the timer of a limited turn to the nanosecond that `until` gives, or clears it.
 #[cold]
 fn set_alarm(call: &mut Call<'_>, until: impl FnOnce(Alarm) -> Option<u64>) -> Result<(), Fault> {
-    let limit = call.object::<Stream>(1)?.turns.limit;
+    let limit = call.object::<Connection>(1)?.turns.limit;
     if let Some(alarm) = limit
         && let Ok(timers) = call.object_mut::<Timers>(TIMERS)
     {
@@ -303,21 +323,23 @@ fn end_turn<R>(call: &mut Call<'_>, next: &'static Then) -> Result<Next<R>, Faul
 
 /// The rest of a `recv` that waited. Behind its arguments lies what the waker said.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> {
-    // Also where the turn was handed on, as after an interrupt.
-    if own_tasks(call)?.ends_with_error(call) {
-        return Err(Fault::value(call.count()));
-    }
     let ends = match call.string(outcome.first) {
         Some(b"timeout") => Some(Word::Timeout),
         Some(b"closed") => Some(Word::Closed),
         _ => None,
     };
+    let (stream, stack) = connection(call, "recv")?;
+    // Also where the turn was handed on, as after an interrupt.
+    if let Some(tasks) = &stream.tasks {
+        tasks.check_open()?;
+        if tasks.ends_with_error(stack) {
+            return Err(Fault::value(stack.count()));
+        }
+    }
     // What was asked for is read from the arguments, if there are any.
     if outcome.first > 2 {
-        call.drop_to(outcome.first - 1);
+        stack.drop_to(outcome.first - 1);
     }
-    let (stream, stack) = connection(call, "recv")?;
-    let turn = Turn::of(stream);
     let queued = stream.turns.reading == Reading::HereQueued;
     let reply = match (ends, queued) {
         (Some(word), false) => Reply::Failed(Failed::word(word, None)),
@@ -333,11 +355,13 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         (Some(_), true) => Reply::End(Nil),
     };
     if let Reply::Blocked(_) = reply {
+        let turn = Turn::of(stream);
         call.drop_to(outcome.first - 1);
         return wait(call, turn);
     }
+    let is_limited = stream.turns.limit.is_some();
     stream.turns.reading = Reading::Free;
-    if turn.is_limited {
+    if is_limited {
         set_alarm(call, |_| None)?;
     }
     if !queued {
@@ -427,7 +451,7 @@ fn put_strings(stream: &mut Stream, stack: &Stack, first: i32, mut sent: usize) 
 /// `true` when all is taken by the system; the new `sent` when it would block, or when others have to
 /// get their turn, the stream being armed; `nil, message, sent, code` on failure.
 fn put(call: &mut Call<'_>) -> Result<Sent, Fault> {
-    let (stream, stack) = call.split::<Stream>(1)?;
+    let (stream, stack) = call.split::<Connection>(1)?;
     let sent = stack.integer_in(2, 0..=i64::MAX, "sent")? as usize;
     put_strings(stream, stack, 3, sent).map_err(|fault| fault.shifted(-1))
 }

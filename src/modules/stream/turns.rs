@@ -2,11 +2,11 @@
 //! `stream.waiting` makes the `recv` and `send` of `transfer.rs`. A value that is no connection is ignored: datagram sockets
 //! and listeners have turns as well, in Lua's books alone.
 
+use super::connection::Connection;
 use super::transfer::{RECV, SEND};
 use crate::lua::{Argument, Call, Closure, Fault, Nil};
 use crate::modules::task::push_handle;
 use crate::modules::timer::nanos;
-use crate::stream::Stream;
 use crate::stream::turns::{Alarm, Reading, Turns};
 use crate::task::Tasks;
 
@@ -32,8 +32,8 @@ pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> 
 
 /// Changes the turns of the value at 1, of which Lua's books have, or had, an entry.
 fn change(call: &mut Call<'_>, change: impl FnOnce(&mut Turns)) {
-    if call.as_object::<Stream>(1).is_some()
-        && let Ok(stream) = call.object_mut::<Stream>(1)
+    if call.as_object::<Connection>(1).is_some()
+        && let Ok(stream) = call.object_mut::<Connection>(1)
     {
         stream.turns.booked = true;
         change(&mut stream.turns);
@@ -59,7 +59,7 @@ pub(super) fn set_turn(call: &mut Call<'_>) -> Result<(), Fault> {
 
 /// `stream.has_turn(x)` → whether a `recv` of `transfer.rs` has the turn to read.
 pub(super) fn has_turn(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let stream = call.as_object::<Stream>(1);
+    let stream = call.as_object::<Connection>(1);
     Ok(stream.is_some_and(|stream| stream.turns.is_here()))
 }
 
