@@ -3,6 +3,8 @@
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
+local k = require "tests.netkit"
+local loop = require "lio.loop"
 local task = require "lio.task"
 local theirs = require "lio.coroutine"
 
@@ -125,6 +127,27 @@ t.test("a woken coroutine that somebody else resumes is passed over", function()
   t.eq(got, { 1, 2, n = 2 })
   run_all()
   t.eq(task.count(), 0)
+end)
+
+t.test("a woken coroutine that somebody else closes is passed over", function()
+  local co = task.fork(function() task.wait "closed" end)
+  run_all()
+  task.wakeup "closed"
+  coroutine.close(co)
+  run_all()
+  t.eq(task.count(), 0)
+end)
+
+-- The event of a connection finds a waiter that is none any more.
+k.pair_test("what comes for a recv in a coroutine that somebody else closed is there for the next one", function(a, b)
+  local before = task.count()
+  local reader = loop.fork(function() a:recv() end)
+  k.settle()
+  coroutine.close(reader)
+  t.ok(b:send "hello")
+  k.settle()
+  t.eq(task.count(), before)
+  t.eq(a:recv(), "hello")
 end)
 
 t.test("a finalizer that runs after the core is gone gets an error", function()
