@@ -5,7 +5,7 @@ use super::hooks::HOOK;
 use crate::codec::pack::Value;
 use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
 use crate::ltask::service::Service;
-use crate::lua::{Argument, Call, Coroutine, Fault, Full, Light};
+use crate::lua::{Argument, Call, Coroutine, Fault, Full, Function, Light};
 use crate::modules::pack;
 use crate::task::{Host, Reason, Tag, TaskId, Tasks};
 use std::rc::Rc;
@@ -109,7 +109,7 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
-    let result = call.push(pack::PACK)?;
+    let result = call.push(Function::new(pack::pack))?;
     for index in first..=last {
         call.push(Argument(index))?;
     }

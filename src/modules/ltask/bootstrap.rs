@@ -10,11 +10,10 @@ use crate::ltask::prestart::Prestart;
 use crate::ltask::service::{Service, System};
 use crate::ltask::system::Preparation;
 use crate::ltask::{crash, foreign, lifecycle, run, worker};
-use crate::lua::{Call, Fault, Function, Kind, Light, Module, results};
+use crate::lua::{Call, Fault, Function, FunctionTable, Kind, Light, Module, functions, results};
 use crate::modules::pack;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,30 +30,11 @@ impl<E: Environment> Bootstrap<E> {
     /// Opens `ltask.bootstrap`.
     pub(crate) const OPEN: Function = Function::new(open::<E>);
 
-    const FUNCTIONS: &'static [(&'static CStr, Function)] = &[
-        (c"init", Function::new(init::<E>)),
-        (c"deinit", Function::new(deinit)),
-        (c"init_timer", NOTHING),
-        (c"init_socket", NOTHING),
-        (c"init_root", Function::new(init_root)),
-        (c"pushlog", Function::new(pushlog)),
-        (c"poplog", Function::new(poplog)),
-        (c"boot_failure", Function::new(boot_failure)),
-        (c"new_service", Function::new(new_service)),
-        (c"new_thread", Function::new(new_thread)),
-        (c"preinit", Function::new(preinit)),
-        (c"new_service_preinit", Function::new(new_service_preinit)),
-        (c"post_message", Function::new(post_message)),
-        (c"run", Function::new(run_system)),
-        (c"wait", Function::new(wait)),
-        (c"mainthread_wait", Function::new(mainthread_wait)),
-        (c"external_sender", Function::new(external_sender)),
-        (c"log_sender", Function::new(log_sender)),
-        pack::FUNCTIONS[0],
-        pack::FUNCTIONS[1],
-        pack::FUNCTIONS[2],
-        pack::FUNCTIONS[3],
-    ];
+    const FUNCTIONS: FunctionTable = functions! {
+        init = init::<E>, deinit, init_timer: NOTHING, init_socket: NOTHING, init_root, pushlog, poplog, boot_failure,
+        new_service, new_thread, preinit, new_service_preinit, post_message, run = run_system, wait, mainthread_wait,
+        external_sender, log_sender, pack::pack, pack::unpack, pack::unpack_remove, pack::remove,
+    };
 }
 
 fn open<E: Environment>(call: &mut Call<'_>) -> Result<Module, Fault> {

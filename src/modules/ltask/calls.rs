@@ -5,34 +5,21 @@ use super::arguments::{kind, service, service_id, ticks};
 use super::hooks::HOOK;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
-use crate::lua::{Argument, Call, Entry, Fault, Function, Kept, Kind, Next, Nil, Outcome, Stack, results, then};
+use crate::lua::{
+    Argument, Call, Entry, Fault, FunctionTable, Kept, Kind, Next, Nil, Outcome, Stack, functions, results, then,
+};
 use crate::modules::pack;
 use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token, Way};
-use std::ffi::CStr;
 use std::rc::Rc;
 
 /// What `ltask` has of these in a service with our library.
-pub(super) const PUBLIC: &[(&CStr, Function)] = &[
-    (c"call", Function::new(call_service)),
-    (c"syscall", Function::new(syscall)),
-    (c"send", Function::new(send)),
-    (c"send_direct", Function::new(send)),
-    (c"sleep", Function::new(sleep)),
-    (c"timeout", Function::new(timeout)),
-    (c"on_full", Function::new(on_full)),
-    (c"no_response", Function::new(no_response)),
-];
+pub(super) const PUBLIC: FunctionTable = functions! {
+    call = call_service, syscall, send, send_direct = send, sleep, timeout, on_full, no_response,
+};
 
 /// What only the library itself uses.
-pub(super) const PRIVATE: &[(&CStr, Function)] = &[
-    (c"post", Function::new(post)),
-    (c"request", Function::new(request)),
-    (c"await", Function::new(wait_session)),
-    (c"fail_calls", Function::new(fail_calls)),
-    (c"new_session", Function::new(new_session)),
-    (c"current", Function::new(current)),
-    (c"pending", Function::new(pending)),
-];
+pub(super) const PRIVATE: FunctionTable =
+    functions! { post, request, await = wait_session, fail_calls, new_session, current, pending };
 
 /// Functions of timers that have not fired, by session.
 pub(super) static TIMEOUTS: Kept = Kept::new();

@@ -10,41 +10,18 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
 use crate::lua::library as files;
-use crate::lua::{Call, Chunk, Entry, Fault, Function, Lazy, List, Many, Next, Value, results};
+use crate::lua::{
+    Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Many, Next, Value, functions, results,
+};
 use crate::modules::pack;
-use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"setup", Function::new(library::setup)),
-    (c"loop", LOOP_FUNCTION),
-    (c"schedule", SCHEDULE_FUNCTION),
-    (c"serve", Function::new(serve)),
-    (c"is_request", Function::new(library::is_request)),
-    (c"requests", Function::new(library::requests)),
-    (c"recover", RECOVER),
-    (c"system_calls", Function::new(system::system_calls)),
-    (c"require_now", Function::new(library::require_now)),
-    (c"generation", Function::new(library::generation)),
-    (c"finish", Function::new(finish)),
-    (c"fail_boot", Function::new(fail_boot)),
-    (c"log", Function::new(log)),
-    (c"log_reader", Function::new(log_reader)),
-    (c"held_reader", Function::new(held_reader)),
-    (c"poplog", Function::new(poplog)),
-    (c"stat", Function::new(stat)),
-    (c"idle_wait", Function::new(idle_wait)),
-    (c"is_idle", Function::new(is_idle)),
-    (c"poll_handler", Function::new(handlers::poll_handler)),
-    (c"watch", Function::new(library::watch)),
-    (c"services", Function::new(services)),
-    (c"main_chunk", Function::new(main_chunk)),
-    (c"embedded", Function::new(embedded)),
-    (c"chunk", Function::new(chunk)),
-    (c"bytes", Function::new(bytes)),
-    (c"report_overload", Function::new(report_overload)),
-    (c"was_endless", Function::new(was_endless)),
-];
+const FUNCTIONS: FunctionTable = functions! {
+    library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, serve, library::is_request, library::requests,
+    recover: RECOVER, system::system_calls, library::require_now, library::generation, finish, fail_boot, log, log_reader,
+    held_reader, poplog, stat, idle_wait, is_idle, handlers::poll_handler, library::watch, services, main_chunk, embedded,
+    chunk, bytes, report_overload, was_endless,
+};
 
 /// Opens `ltask.core`. Its functions come into the table as they are used.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));

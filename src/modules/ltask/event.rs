@@ -3,20 +3,12 @@
 use super::arguments::service;
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
-use crate::lua::{Call, Fault, Function, Light};
+use crate::lua::{Call, Fault, Function, FunctionTable, Light, functions};
 use crate::socket::Table;
-use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[(c"eventinit", EVENTINIT), (c"eventreset", EVENTRESET)];
-
-/// `ltask.eventinit()` → wait function, descriptor (lightuserdata). Once per service. The service moves
-/// to a thread of its own, and gets an IDLE message whenever its mailbox is empty.
-pub(super) const EVENTINIT: Function = Function::new(eventinit);
-
-/// `ltask.eventreset()` → a new descriptor in the place of the old one, which is closed.
-pub(super) const EVENTRESET: Function = Function::new(eventreset);
+pub(super) const FUNCTIONS: FunctionTable = functions! { eventinit, eventreset };
 
 /// Lends the service's descriptor to its VM.
 fn lend(call: &mut Call<'_>, event: &Event) -> Result<Light, Fault> {
@@ -33,7 +25,9 @@ fn open(service: &mut Service) -> Result<Arc<Event>, Fault> {
     Ok(event)
 }
 
-fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
+/// `ltask.eventinit()` → wait function, descriptor (lightuserdata). Once per service. The service moves
+/// to a thread of its own, and gets an IDLE message whenever its mailbox is empty.
+pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     let service = service(call)?;
     if service.has_descriptor {
         return Err(Fault::message("eventinit: this service has its descriptor already"));
@@ -54,7 +48,8 @@ fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>), Fault> {
     Ok((WAIT, Some(lend(call, &event)?)))
 }
 
-fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
+/// `ltask.eventreset()` → a new descriptor in the place of the old one, which is closed.
+pub(super) fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     let service = service(call)?;
     if !service.has_descriptor {
         return Err(Fault::message("eventreset: this service has no descriptor; see eventinit"));

@@ -2,20 +2,14 @@
 
 use super::arguments::{message, service};
 use super::event;
-use super::time::TIMER_SLEEP;
+use super::time::timer_sleep;
 use crate::ltask::message::{SYSTEM, kind};
-use crate::lua::{Call, Fault, Function, List, Module};
-use std::ffi::CStr;
+use crate::lua::{Call, Fault, Function, FunctionTable, List, Module, functions};
 use std::sync::atomic::Ordering;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"send", Function::new(send)),
-    (c"scheduling", Function::new(scheduling)),
-    (c"timer_update", Function::new(timer_update)),
-    (c"sleep", TIMER_SLEEP),
-    (c"eventinit", event::EVENTINIT),
-    (c"eventreset", event::EVENTRESET),
-];
+const FUNCTIONS: FunctionTable = functions! {
+    send, scheduling, timer_update, sleep = timer_sleep, event::eventinit, event::eventreset,
+};
 
 /// Opens `ltask.exclusive`.
 pub(crate) const OPEN: Function = Function::new(open);

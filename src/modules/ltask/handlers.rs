@@ -3,7 +3,7 @@
 use super::answers::without_limit;
 use super::arguments::service;
 use crate::lua::library::compiled;
-use crate::lua::{Argument, Call, Chunk, Fault, Function, Functions, Keep, Kept, Kind, List, Next, Nil, Outcome, then};
+use crate::lua::{Argument, Call, Chunk, Fault, Functions, Keep, Kept, Kind, List, Next, Nil, Outcome, then};
 
 /// The handlers of requests.
 pub(super) static REQUESTS: Kept = Kept::new();
@@ -57,9 +57,7 @@ pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault
 
 /// `ltask.quit()`: runs the handler `quit`, if there is one, then ends the service. Requests that it has not
 /// answered get an error.
-pub(super) const QUIT: Function = Function::new(quit);
-
-fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
+pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     let handlers = call.kept(&REQUESTS)?;
     let handler = call.raw_field(handlers, "quit")?;
     if call.kind(handler) != Kind::Function {

@@ -8,34 +8,17 @@ use crate::ltask::message::{Payload, receipt};
 use crate::ltask::scheduler::worker_number;
 use crate::ltask::service::Receipt;
 use crate::lua::{
-    Argument, Call, Entry, Fault, Function, Kind, Light, List, MainTraceback, Next, Outcome, results, then,
+    Argument, Call, Entry, Fault, FunctionTable, Kind, Light, List, MainTraceback, Next, Outcome, functions, results,
+    then,
 };
 use crate::memory::KIND_NAMES;
-use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"send_message", Function::new(send_message)),
-    (c"send_message_direct", Function::new(send_message_direct)),
-    (c"message_receipt", Function::new(message_receipt)),
-    (c"recv_message", Function::new(recv_message)),
-    (c"self", Function::new(self_id)),
-    (c"label", Function::new(label)),
-    (c"worker_id", Function::new(worker_id)),
-    (c"worker_bind", Function::new(worker_bind)),
-    (c"pushlog", Function::new(pushlog)),
-    (c"poplog", Function::new(poplog)),
-    (c"get_pushlog", Function::new(get_pushlog)),
-    (c"mem_limit", Function::new(mem_limit)),
-    (c"mem_count", Function::new(mem_count)),
-    (c"touch_service", Function::new(touch_service)),
-    (c"backtrace", Function::new(backtrace)),
-    (c"debuglog", Function::new(debuglog)),
-    (c"is_exclusive", Function::new(is_exclusive)),
-    (c"mainthread_enter", Function::new(mainthread_enter)),
-    (c"mainthread_leave", Function::new(mainthread_leave)),
-    (c"mainthread_yield", Function::new(mainthread_yield)),
-];
+pub(super) const FUNCTIONS: FunctionTable = functions! {
+    send_message, send_message_direct, message_receipt, recv_message, self = self_id, label, worker_id, worker_bind, pushlog,
+    poplog, get_pushlog, mem_limit, mem_count, touch_service, backtrace, debuglog, is_exclusive, mainthread_enter,
+    mainthread_leave, mainthread_yield,
+};
 
 /// `ltask.send_message(to, session, type [, pointer, size])`: takes the message; what became of it says
 /// `message_receipt`, at once. A second one before that raises.

@@ -38,11 +38,10 @@ mod time;
 
 pub(crate) use service::OPEN;
 
-use crate::lua::{Function, Stack};
-use std::ffi::CStr;
+use crate::lua::{Function, FunctionTable, Stack};
 
 /// The function of these lists whose name is at 2.
-fn find(stack: &Stack, lists: &[&[(&CStr, Function)]]) -> Option<Function> {
+fn find(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
     let name = stack.string(2)?;
     let mut entries = lists.iter().copied().flatten();
     let found = entries.find(|(known, _)| known.to_bytes() == name);

@@ -5,16 +5,12 @@ use crate::ltask::lifecycle;
 use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{ROOT, ServiceId};
 use crate::ltask::service::System;
-use crate::lua::{Call, Chunk, Fault, Function, List, Module, Stack, results};
-use std::ffi::{CStr, CString};
+use crate::lua::{Call, Chunk, Fault, Function, FunctionTable, List, Module, Stack, functions, results};
+use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"init_service", Function::new(init_service)),
-    (c"close_service", Function::new(close_service)),
-    (c"set_exit_code", Function::new(set_exit_code)),
-];
+const FUNCTIONS: FunctionTable = functions! { init_service, close_service, set_exit_code };
 
 /// Opens `ltask.root`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {

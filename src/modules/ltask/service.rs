@@ -13,25 +13,23 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::service::Service;
 use crate::lua::{
-    Argument, Call, Entry, Fault, Function, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT, results, then,
+    Argument, Call, Entry, Fault, Function, FunctionTable, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT,
+    functions, results, then,
 };
 use crate::modules::{coroutine, pack};
 use crate::task::Tasks;
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-const PUBLIC: &[(&CStr, Function)] = &[
-    (c"dispatch", Function::new(handlers::dispatch_table)),
-    (c"schedule_message", SCHEDULE_FUNCTION),
-    (c"idle_handler", Function::new(handlers::idle_handler)),
-    (c"quit", handlers::QUIT),
-];
+const PUBLIC: FunctionTable = functions! {
+    dispatch = handlers::dispatch_table, schedule_message: SCHEDULE_FUNCTION, handlers::idle_handler, handlers::quit,
+};
 
 /// What of the task core is `ltask`'s as well.
 const TASK: [&CStr; 5] = [c"fork", c"wait", c"wakeup", c"interrupt", c"running"];
 
 /// All that `ltask` has in any service.
-const LISTS: &[&[(&CStr, Function)]] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
+const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
 
 /// Opens `ltask`. Its functions come into the table as they are used: most services use few.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));

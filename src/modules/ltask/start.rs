@@ -5,7 +5,7 @@ use super::arguments::service;
 use super::handlers::add_handlers;
 use crate::file::reload;
 use crate::lua::library::embedded;
-use crate::lua::{Argument, Call, Chunk, Entry, Fault, Function, Kind, Next, Outcome, Stack, then};
+use crate::lua::{Argument, Call, Chunk, Entry, Fault, Kind, Next, Outcome, Stack, then};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,9 +13,7 @@ use std::path::Path;
 /// The system message `init`. Argument: a table with `name`, `args` (a list, with `n` or without), and where
 /// the service's file is found: `source` and `chunkname`, or `service_path`; also `lua_path`, `lua_cpath`,
 /// `preload` (Lua text), `generation`. Runs the file; the table that it returns are the request handlers.
-pub(super) const INIT: Function = Function::new(init);
-
-fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
+pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
     if call.kind(1) != Kind::Table {
         return Err(Fault::expected(1, "table"));
     }

@@ -1,6 +1,6 @@
 //! Messages to the service library itself: `ltask.syscall`.
 
-use super::handlers::{QUIT, new_table};
+use super::handlers::{new_table, quit};
 use super::{hooks, start};
 use crate::lua::{Argument, Call, Fault, Function, Keep, Kept, Kind};
 
@@ -26,8 +26,8 @@ pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
     }
     call.drop_to(height);
     let handler = match call.string(1) {
-        Some(b"init") => start::INIT,
-        Some(b"quit") => QUIT,
+        Some(b"init") => Function::new(start::init),
+        Some(b"quit") => Function::new(quit),
         Some(b"inspect") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "inspect")),
         Some(b"tasks") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "tasks")),
         Some(b"watch") => Function::new(|call: &mut Call<'_>| hooks::call_named(call, "watch")),

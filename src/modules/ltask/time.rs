@@ -4,22 +4,11 @@ use super::arguments::{service, ticks};
 use crate::event::clock::{monotonic, monotonic_nanos};
 use crate::ltask::log::centiseconds;
 use crate::ltask::scheduler::worker_number;
-use crate::lua::{Argument, Call, Fault, Function, Kind, Nil};
-use std::ffi::CStr;
+use crate::lua::{Argument, Call, Fault, FunctionTable, Kind, Nil, functions};
 use std::time::Duration;
 
-pub(super) const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"timer_add", Function::new(timer_add)),
-    (c"timer_update", Function::new(timer_update)),
-    (c"timer_sleep", TIMER_SLEEP),
-    (c"now", Function::new(now)),
-    (c"walltime", Function::new(walltime)),
-    (c"counter", Function::new(counter)),
-    (c"cpucost", Function::new(cpucost)),
-];
-
-/// Sleeps for the milliseconds of argument 1; the system's end cuts it short.
-pub(super) const TIMER_SLEEP: Function = Function::new(timer_sleep);
+pub(super) const FUNCTIONS: FunctionTable =
+    functions! { timer_add, timer_update, timer_sleep, now, walltime, counter, cpucost };
 
 /// `ltask.timer_add(session, centiseconds)`: after that time a RESPONSE with that session arrives.
 fn timer_add(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -41,7 +30,8 @@ fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(1))
 }
 
-fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
+/// Sleeps for the milliseconds of argument 1; the system's end cuts it short.
+pub(super) fn timer_sleep(call: &mut Call<'_>) -> Result<(), Fault> {
     let millis = call.number(1)?;
     if millis.is_nan() {
         return Err(Fault::argument(1, "time is not a number"));

@@ -8,26 +8,17 @@ use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, W
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
-    Argument, Call, Code, Coroutine, Decoded, Event, Events, Fault, Function, Keep, Kept, Kind, Light, Next, Outcome,
-    Pusher, Read, Returns, Table, Then, Threads, Values, Walk, results, then,
+    Argument, Call, Code, Coroutine, Decoded, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind, Light,
+    Next, Outcome, Pusher, Read, Returns, Table, Then, Threads, Values, Walk, functions, results, then,
 };
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 
 /// `pack`, `unpack`, `unpack_remove` and `remove`.
-pub(crate) const FUNCTIONS: &[(&CStr, Function)] = &[
-    (c"pack", PACK),
-    (c"unpack", Function::new(unpack)),
-    (c"unpack_remove", Function::new(unpack_remove)),
-    (c"remove", Function::new(remove)),
-];
-
-/// `pack(...)` → pointer, size. The block is the caller's; none for no values.
-pub(crate) const PACK: Function = Function::new(pack);
+pub(crate) const FUNCTIONS: FunctionTable = functions! { pack, unpack, unpack_remove, remove };
 
 /// The string `__pairs`.
 static PAIRS: Kept = Kept::new();
@@ -422,7 +413,8 @@ impl Unpacked {
     }
 }
 
-fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
+/// `pack(...)` → pointer, size. The block is the caller's; none for no values.
+pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     packed(call, 1, |_, payload| Ok(Next::returns(given(payload))))
 }
 
@@ -449,7 +441,7 @@ fn named(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
 
 /// `unpack(pointer, size)` or `unpack(string)` → the values. Does not free. A string holds no light userdata and
 /// no function.
-fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
+pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     if let Some(bytes) = call.string(1) {
         return match Unpacked::short(bytes, Origin::Text) {
             Some(short) => Ok(short),
@@ -466,7 +458,7 @@ fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
 }
 
 /// `unpack_remove(pointer, size)` → the values. Frees, even when it raises.
-fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
+pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     Ok(match named(call)? {
         Some((address, size)) => Unpacked::of(Payload::adopt(address, size)),
         None => Unpacked::None(()),
@@ -474,7 +466,7 @@ fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
 }
 
 /// `remove(pointer, size)`: frees; nil is fine.
-fn remove(call: &mut Call<'_>) -> Result<(), Fault> {
+pub(crate) fn remove(call: &mut Call<'_>) -> Result<(), Fault> {
     match call.light(1) {
         Some(Light(address)) => drop(Payload::adopt(address, 0)),
         None if call.is_none(1) => {}
