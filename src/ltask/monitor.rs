@@ -5,7 +5,7 @@ use super::sync::lock;
 use super::timers::Timers;
 use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// See the file's head.
@@ -51,18 +51,9 @@ impl Monitor {
     /// Sleeps until the first timer is due, `next_sample`, or a wake-up. Returns whether the thread was dormant.
     pub(super) fn sleep(&self, next_sample: u64) -> bool {
         let until = self.timers.plan(next_sample);
-        let mut woken = lock(&self.woken);
-        while !*woken {
-            let now = monotonic_nanos();
-            if now >= until {
-                break;
-            }
-            let limit = Duration::from_nanos(until - now).min(Duration::from_secs(3600));
-            woken = match self.wakeup.wait_timeout(woken, limit) {
-                Ok((guard, _)) => guard,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
+        let limit = Duration::from_nanos(until.saturating_sub(monotonic_nanos()));
+        let waited = self.wakeup.wait_timeout_while(lock(&self.woken), limit, |woken| !*woken);
+        let (mut woken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *woken = false;
         self.dormant.swap(false, Ordering::SeqCst)
     }

@@ -43,9 +43,7 @@ impl Prestart {
 
     /// Stops the thread; the VM is service `id` now.
     pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<Body, String> {
-        let Some((mut service, outcome)) = self.stop() else {
-            return Err("preinit: the thread has panicked".into());
-        };
+        let (mut service, outcome) = self.stop().ok_or("preinit: the thread has panicked")?;
         if outcome != Outcome::Yielded {
             return Err(format!("preinit: the main function of {label} has ended already"));
         }

@@ -167,20 +167,15 @@ impl<B> Registry<B> {
 
 impl Places {
     fn next(&mut self, bits: u32) -> Option<ServiceId> {
-        if self.freed.len() >= REST {
-            let (place, generation) = self.freed.pop_front()?;
-            return Some(generation << bits | place);
-        }
         while self.taken.contains(&self.fresh) {
             self.fresh += 1;
         }
-        let place = self.fresh;
-        if place >> bits != 0 {
+        if self.freed.len() >= REST || self.fresh >> bits != 0 {
             let (place, generation) = self.freed.pop_front()?;
             return Some(generation << bits | place);
         }
         self.fresh += 1;
-        Some(place)
+        Some(self.fresh - 1)
     }
 
     fn reserve(&mut self, wanted: ServiceId, bits: u32) -> Option<ServiceId> {
