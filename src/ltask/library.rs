@@ -48,6 +48,7 @@ pub(crate) struct Head {
 }
 
 /// See the file's head.
+#[derive(Default)]
 pub(crate) struct Library {
     /// The VM's tasks; none in a service with another library.
     tasks: Option<Own<Rc<Tasks>>>,
@@ -75,32 +76,10 @@ pub(crate) struct Library {
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
     pub(crate) polls: bool,
-    /// Which form some functions have: 1 or 2.
-    pub(crate) generation: u8,
+    /// Whether some functions have the form of the first generation.
+    pub(crate) is_first_generation: bool,
     /// The service ends when its present messages are done.
     pub(crate) ended: bool,
-}
-
-impl Default for Library {
-    fn default() -> Self {
-        Library {
-            tasks: None,
-            session: 0,
-            current: None,
-            reading: Vec::new(),
-            handled: 0,
-            names: Vec::new(),
-            outbox: HashMap::new(),
-            wait_when_full: false,
-            starting: false,
-            serves: false,
-            end_waits: 0,
-            rounds: 0,
-            polls: false,
-            generation: 2,
-            ended: false,
-        }
-    }
 }
 
 impl Library {

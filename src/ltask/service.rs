@@ -270,6 +270,13 @@ impl Service {
         self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
+    /// Blocks until its event wakes it, if it has one.
+    pub(crate) fn wait(&self) {
+        if let Some(event) = &self.event {
+            event.wait(None);
+        }
+    }
+
     /// How much there is for the next slice, which counts as begun: unread messages, an unread receipt.
     pub(crate) fn unread(&mut self) -> usize {
         let again = std::mem::take(&mut self.again) || self.receipt.is_some();

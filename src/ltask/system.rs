@@ -3,7 +3,7 @@
 //! Posting is here: it knows nothing of threads but whom to wake. Births and deaths are in `lifecycle.rs`,
 //! the threads in `run.rs`.
 
-use super::config::{Config, Full, STAND_INS};
+use super::config::{Config, STAND_INS};
 use super::event::Event;
 use super::log::{Log, Pushed, Repetition};
 use super::mailbox::{Refusal, Wake};
@@ -106,11 +106,6 @@ impl<B> System<B> {
             config,
             preparation,
         }))
-    }
-
-    /// Whether a request to a full mailbox waits unless the service says otherwise.
-    pub(crate) fn waits_when_full(&self) -> bool {
-        self.config.full == Full::Wait
     }
 
     /// Posts a message. One that is refused comes back; when that is for want of room, `sender` (if not

@@ -120,6 +120,17 @@ tuple!(5: A B C D E);
 tuple!(6: A B C D E F);
 tuple!(7: A B C D E F G);
 
+/// Values, and others behind them, if there are any.
+pub(crate) struct Extended<V, M>(pub(crate) V, pub(crate) Option<M>);
+
+impl<V: Values, M: Values> Values for Extended<V, M> {
+    #[inline(always)]
+    fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
+        let count = self.0.push_all(to.again());
+        count + self.1.as_mut().map_or(0, |more| more.push_all(to))
+    }
+}
+
 /// Any number of values.
 pub(crate) struct Many<T>(pub(crate) Vec<T>);
 

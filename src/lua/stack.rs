@@ -125,6 +125,14 @@ impl Stack {
         self.to_number(index).ok_or_else(|| Fault::expected(index, "number"))
     }
 
+    /// A value of this kind, which the error calls `what`.
+    pub(crate) fn expect(&self, index: c_int, kind: Kind, what: &'static str) -> Result<(), Fault> {
+        match self.kind(index) == kind {
+            true => Ok(()),
+            false => Err(Fault::expected(index, what)),
+        }
+    }
+
     /// Any value at all, nil as well.
     pub(crate) fn any(&self, index: c_int) -> Result<(), Fault> {
         match self.kind(index) {

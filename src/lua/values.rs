@@ -9,6 +9,7 @@ use super::stack::Stack;
 use super::state::{Kind, State};
 use mlua::ffi;
 use std::ffi::c_int;
+use std::ops::RangeInclusive;
 use std::ptr::without_provenance_mut;
 
 /// A value that can be pushed without memory of Lua's.
@@ -65,6 +66,14 @@ impl Stack {
         Ok(self.count())
     }
 
+    /// Pushes copies of the values at these indexes.
+    pub(crate) fn push_copies(&mut self, indexes: RangeInclusive<c_int>) -> Result<(), Fault> {
+        for index in indexes {
+            self.push(Argument(index))?;
+        }
+        Ok(())
+    }
+
     /// Pushes the `number`th element of the table at `index`, see [`Element`]. → its index
     #[inline]
     pub(crate) fn element(&mut self, index: c_int, number: i64) -> Result<c_int, Fault> {
@@ -102,9 +111,7 @@ impl Stack {
     pub(crate) fn pairs(
         &mut self, index: c_int, mut visit: impl FnMut(&mut Self, c_int, c_int) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        if self.kind(index) != Kind::Table {
-            return Err(Fault::expected(index, "table"));
-        }
+        self.expect(index, Kind::Table, "table")?;
         self.reserve(3)?;
         let top = self.count();
         self.push_nil();
@@ -123,9 +130,7 @@ impl Stack {
     /// Gives the table at `index` the table at `metatable` as its metatable.
     pub(crate) fn set_metatable(&mut self, index: c_int, metatable: c_int) -> Result<(), Fault> {
         for index in [index, metatable] {
-            if self.kind(index) != Kind::Table {
-                return Err(Fault::expected(index, "table"));
-            }
+            self.expect(index, Kind::Table, "table")?;
         }
         self.reserve(1)?;
         self.push_copy(metatable);

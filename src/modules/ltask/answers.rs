@@ -1,7 +1,7 @@
 //! How the tasks of requests end: their results become answers, their errors too, or entries of the log.
 
 use super::arguments::service;
-use super::hooks::HOOK;
+use super::hooks;
 use crate::codec::pack::Value;
 use crate::ltask::message::{Message, Payload, ROOT, ServiceId, kind};
 use crate::ltask::service::Service;
@@ -110,18 +110,18 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
     let result = call.push(Function::new(pack::pack))?;
-    for index in first..=last {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(first..=last)?;
     if tasks(call)?.threads.call(call, last - first + 1)? {
         let Light(address) = call.light(result).unwrap_or(Light(0));
         let size = call.integer(result + 1).unwrap_or(0);
         return Ok(Ok(Payload::adopt(address, size as usize)));
     }
-    Ok(Err(match call.string(result) {
-        Some(text) => String::from_utf8_lossy(text).into_owned(),
-        None => "error in a __pairs metamethod".to_owned(),
-    }))
+    Ok(Err(text_at(call, result, "error in a __pairs metamethod")))
+}
+
+/// The string at `index`; `other` when it is none.
+fn text_at(call: &Call<'_>, index: i32, other: &'static str) -> String {
+    call.string(index).map_or(other.into(), String::from_utf8_lossy).into_owned()
 }
 
 fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
@@ -145,25 +145,18 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;
     if !ok {
-        return Err(match call.string(result) {
-            Some(text) => String::from_utf8_lossy(text).into_owned(),
-            None => "error while an error was described".to_owned(),
-        });
+        return Err(text_at(call, result, "error while an error was described"));
     }
     if tag.session == 0 {
         return Ok(None);
     }
     call.drop_to(result);
-    Ok(Some(match pack_all(call, result) {
-        Ok(payload) => payload,
-        Err(text) => of_text(text.as_bytes()),
-    }))
+    Ok(Some(pack_all(call, result).unwrap_or_else(|text| of_text(text.as_bytes()))))
 }
 
 /// → the index of what the hook has returned or raised, and whether it returned
 fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
-    let result = call.push(HOOK)?;
-    call.create("failed")?;
+    let result = hooks::push(call, "failed")?;
     call.push(Argument(co))?;
     call.push(Argument(error))?;
     call.push(tag.from)?;
@@ -172,8 +165,7 @@ fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32
 }
 
 fn forgotten(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
-    call.push(HOOK)?;
-    call.create("forgotten")?;
+    hooks::push(call, "forgotten")?;
     call.create(name.to_vec())?;
     call.push(from)?;
     tasks(call)?.threads.call(call, 3)

@@ -3,7 +3,7 @@
 use crate::ltask::log::Entry;
 use crate::ltask::message::{Message, Payload, ServiceId};
 use crate::ltask::service::Service;
-use crate::lua::{Call, Fault, Light, Stack, results};
+use crate::lua::{Call, Extended, Fault, Function, Light, Maybe, Returns, Stack};
 
 /// The service that calls; an error outside of one.
 #[inline]
@@ -17,6 +17,15 @@ pub(super) fn service<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fau
 #[cold]
 fn outside() -> Fault {
     Fault::message("this works inside a service only")
+}
+
+/// A function that only gives what `act` does with the service that calls.
+pub(super) const fn on_service<F, R>(act: F) -> Function
+where
+    F: Fn(&mut Service) -> R + Copy + 'static,
+    R: Returns,
+{
+    Function::new(move |call: &mut Call<'_>| Ok(act(service(call)?)))
 }
 
 /// A service's number at `index`.
@@ -61,53 +70,26 @@ pub(super) fn message(stack: &Stack, from: ServiceId) -> Result<Message, Fault> 
     Ok(Message { from, to, session, kind, payload: Payload::adopt(address, size) })
 }
 
-/// A payload as Lua has it, which it belongs to from then on: pointer and size; `None` when there is nothing.
-pub(super) fn given(payload: Payload) -> Option<(Light, i64)> {
+/// Values, and behind them pointer and size of a payload, if there is one.
+pub(super) type Given<V> = Extended<V, (Light, i64)>;
+
+/// The values, and a payload as Lua has it, which it belongs to from then on.
+pub(super) fn given<V>(values: V, payload: Payload) -> Given<V> {
     let (address, size) = payload.give();
-    (address != 0).then_some((Light(address), size as i64))
+    Extended(values, (address != 0).then_some((Light(address), size as i64)))
 }
 
-results! {
-    /// An entry of the log: time in centiseconds, service, pointer and size of its payload.
-    pub(super) enum LogEntry {
-        None(()),
-        Empty((i64, i64)),
-        Whole((i64, i64, Light, i64)),
-    }
+/// An entry of the log: time in centiseconds, service, pointer and size of its payload.
+pub(super) fn log_entry(entry: Option<Entry>) -> Maybe<Given<(i64, ServiceId)>> {
+    Maybe(entry.map(|entry| given((entry.time as i64, entry.service), entry.payload)))
 }
 
-impl LogEntry {
-    pub(super) fn of(entry: Option<Entry>) -> LogEntry {
-        let Some(entry) = entry else {
-            return LogEntry::None(());
-        };
-        let (time, service) = (entry.time as i64, entry.service.into());
-        match given(entry.payload) {
-            Some((pointer, size)) => LogEntry::Whole((time, service, pointer, size)),
-            None => LogEntry::Empty((time, service)),
-        }
-    }
-}
+/// The same, with the label of the service behind its number.
+pub(super) type LabelledEntry = Maybe<Given<(i64, ServiceId, Option<String>)>>;
 
-results! {
-    /// The same, with the label of the service behind its number.
-    pub(super) enum LabelledEntry {
-        None(()),
-        Empty((i64, i64, Option<String>)),
-        Whole((i64, i64, Option<String>, Light, i64)),
-    }
-}
-
-impl LabelledEntry {
-    pub(super) fn of(entry: Option<Entry>) -> LabelledEntry {
-        let label = entry.as_ref().and_then(|entry| entry.statistics.as_ref());
-        let label = label.map(|statistics| statistics.label());
-        match LogEntry::of(entry) {
-            LogEntry::None(()) => LabelledEntry::None(()),
-            LogEntry::Empty((time, service)) => LabelledEntry::Empty((time, service, label)),
-            LogEntry::Whole((time, service, pointer, size)) => {
-                LabelledEntry::Whole((time, service, label, pointer, size))
-            }
-        }
-    }
+pub(super) fn labelled_entry(entry: Option<Entry>) -> LabelledEntry {
+    Maybe(entry.map(|entry| {
+        let label = entry.statistics.map(|statistics| statistics.label());
+        given((entry.time as i64, entry.service, label), entry.payload)
+    }))
 }

@@ -1,6 +1,6 @@
 //! Module `ltask.bootstrap`: builds a system, runs it, and takes it down, in the VM that starts it.
 
-use super::arguments::{LabelledEntry, block, kind, service_id};
+use super::arguments::{LabelledEntry, block, kind, labelled_entry, service_id};
 use super::config;
 use super::root::{Source, affinity};
 use crate::ltask::log::Repetition;
@@ -10,7 +10,7 @@ use crate::ltask::prestart::Prestart;
 use crate::ltask::service::{Service, System};
 use crate::ltask::system::Preparation;
 use crate::ltask::{crash, foreign, lifecycle, run, worker};
-use crate::lua::{Call, Fault, Function, FunctionTable, Kind, Light, Module, functions, results};
+use crate::lua::{Call, Either, Fault, Function, FunctionTable, Kind, Light, Module, Stack, functions};
 use crate::modules::pack;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -137,7 +137,7 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `bootstrap.poplog()` → centiseconds since the epoch, id, label, pointer, size; nothing when the log is
 /// empty.
 fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
-    Ok(LabelledEntry::of(system(call)?.log.pop_last()))
+    Ok(labelled_entry(system(call)?.log.pop_last()))
 }
 
 /// `bootstrap.boot_failure()` → why `ltask.start`'s root could not start the system; nil when it could.
@@ -145,17 +145,10 @@ fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
     Ok(system(call)?.boot_failure())
 }
 
-results! {
-    enum Made {
-        Service(u32),
-        No((bool, String)),
-    }
-}
-
 /// `bootstrap.new_service(label, source, id)` (G1: `source` is Lua text or `@file`; raises) or
 /// `new_service(label, source, chunkname, id [, worker])` (G2: false and a message). Returns the id. An
 /// id of 0 or nil is the next one.
-fn new_service(call: &mut Call<'_>) -> Result<Made, Fault> {
+fn new_service(call: &mut Call<'_>) -> Result<Either<ServiceId, (bool, String)>, Fault> {
     let system = system(call)?;
     let label = call.utf8(1)?;
     let is_new = call.kind(3) == Kind::String;
@@ -166,17 +159,14 @@ fn new_service(call: &mut Call<'_>) -> Result<Made, Fault> {
         false => Affinity::Any,
     };
     match make(&system, wanted, label, &source, affinity) {
-        Ok(id) => Ok(Made::Service(id)),
-        Err(message) if is_new => Ok(Made::No((false, message))),
+        Ok(id) => Ok(Either::One(id)),
+        Err(message) if is_new => Ok(Either::Other((false, message))),
         Err(message) => Err(Fault::message(message)),
     }
 }
 
 fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
-    match call.is_none(index) {
-        true => Ok(0),
-        false => service_id(call, index),
-    }
+    Ok(call.optional(index, service_id)?.unwrap_or(0))
 }
 
 /// Opens a place and makes the service; the error is a message.
@@ -228,9 +218,7 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     let (system, present) = (system(call)?, Present::of(call)?);
     let label = call.utf8(1)?;
     let wanted = wanted_id(call, 2)?;
-    let Some(name) = call.light(3) else {
-        return Err(Fault::expected(3, "light userdata"));
-    };
+    let name = call.light(3).ok_or_else(|| Fault::expected(3, "light userdata"))?;
     let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_place(wanted)))?;
     let prestart = present.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
     let prestart = prestart.ok_or_else(|| "preinit: there is no such VM".to_owned());
@@ -247,22 +235,14 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
 /// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: takes the block. Raises
 /// `push message failed`.
 fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
-    if call.kind(1) != Kind::Table {
-        return Err(Fault::expected(1, "table"));
-    }
+    call.expect(1, Kind::Table, "table")?;
     call.drop_to(1);
     let index = call.raw_field(1, "from")?;
-    let from = match call.is_none(index) {
-        true => SYSTEM,
-        false => service_id(call, index)?,
-    };
+    let from = call.optional(index, service_id)?.unwrap_or(SYSTEM);
     let index = needed(call, "to")?;
     let to = service_id(call, index)?;
     let index = call.raw_field(1, "session")?;
-    let session = match call.is_none(index) {
-        true => 0,
-        false => call.integer(index)?,
-    };
+    let session = call.optional(index, Stack::integer)?.unwrap_or(0);
     let index = needed(call, "type")?;
     let kind = kind(call, index, "type")?;
     let index = call.raw_field(1, "message")?;
@@ -291,16 +271,9 @@ fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(code.into())
 }
 
-results! {
-    enum Run {
-        Ended(i64),
-        Context(Light),
-    }
-}
-
 /// `bootstrap.run()` → exit code, when root has ended (G1). `bootstrap.run(mainthread)` → context for
 /// `wait`, at once (G2).
-fn run_system(call: &mut Call<'_>) -> Result<Run, Fault> {
+fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
     let (system, running) = owned(call)?;
     if running || system.is_quitting() {
@@ -309,8 +282,8 @@ fn run_system(call: &mut Call<'_>) -> Result<Run, Fault> {
     Present::of(call)?.set_running(true);
     run::start(&system);
     Ok(match at_once {
-        true => Run::Context(foreign::context(&system)),
-        false => Run::Ended(finish(call)?),
+        true => Either::Other(foreign::context(&system)),
+        false => Either::One(finish(call)?),
     })
 }
 
@@ -327,25 +300,20 @@ fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
 fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     let no_wait = call.is_true(1);
     let system = system(call)?;
-    Ok(main_slice(&system, no_wait, || call.hook() != 0))
-}
-
-/// Waits for a service that wants this thread, and runs its slice. A signal ends the wait: `interrupted`
-/// says whether the system is to end then.
-fn main_slice(system: &Arc<System>, no_wait: bool, interrupted: impl Fn() -> bool) -> bool {
     let id = loop {
         if let Some(id) = system.scheduler.next_of_main() {
             break id;
         }
         if no_wait || system.is_quitting() {
-            return false;
+            return Ok(false);
         }
-        if !system.scheduler.main_event.wait_once() && interrupted() {
+        // A signal ends the wait, and the system if it has set a hook.
+        if !system.scheduler.main_event.wait_once() && call.hook() != 0 {
             system.quit();
         }
     };
-    worker::main_slice(system, id);
-    true
+    worker::main_slice(&system, id);
+    Ok(true)
 }
 
 /// `bootstrap.external_sender(context)` → function pointer `int (void *queue, void *message)`, and `queue`.

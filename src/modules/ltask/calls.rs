@@ -1,12 +1,13 @@
 //! The calls of a service that post messages and wait for answers. Packing and posting are one step, and the coroutine
 //! that waits is resumed by the dispatcher itself.
 
-use super::arguments::{kind, service, service_id, ticks};
-use super::hooks::HOOK;
+use super::arguments::{kind, on_service, service, service_id, ticks};
+use super::hooks;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
 use crate::lua::{
-    Argument, Call, Entry, Fault, FunctionTable, Kept, Kind, Next, Nil, Outcome, Stack, functions, results, then,
+    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kept, Kind, Maybe, Next, Nil, Outcome, Stack,
+    functions, then,
 };
 use crate::modules::pack;
 use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token, Way};
@@ -14,12 +15,13 @@ use std::rc::Rc;
 
 /// What `ltask` has of these in a service with our library.
 pub(super) const PUBLIC: FunctionTable = functions! {
-    call = call_service, syscall, send, send_direct = send, sleep, timeout, on_full, no_response,
+    call = call_service, syscall, send, send_direct = send, sleep, timeout, on_full, no_response: NO_RESPONSE,
 };
 
 /// What only the library itself uses.
-pub(super) const PRIVATE: FunctionTable =
-    functions! { post, request, await = wait_session, fail_calls, new_session, current, pending };
+pub(super) const PRIVATE: FunctionTable = functions! {
+    post, request, await = wait_session, fail_calls, new_session: NEW_SESSION, current: CURRENT, pending: PENDING,
+};
 
 /// Functions of timers that have not fired, by session.
 pub(super) static TIMEOUTS: Kept = Kept::new();
@@ -165,8 +167,7 @@ fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
 #[cold]
 fn raise(call: &mut Call<'_>) -> Result<Next, Fault> {
     let error = call.count();
-    call.push(HOOK)?;
-    call.create("raised")?;
+    hooks::push(call, "raised")?;
     call.push(Argument(error))?;
     Ok(Next::call(2, then(raised), 0))
 }
@@ -175,12 +176,8 @@ fn raised(_: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     Err(Fault::value(outcome.first))
 }
 
-results! {
-    enum Sent {
-        Yes(bool),
-        No((bool, String)),
-    }
-}
+/// True, or false and a message.
+type Sent = Either<bool, (bool, String)>;
 
 /// `ltask.send(addr, …)` → true; false and a message when the service is dead. Raises when its mailbox is
 /// full, or waits, if the service wants that.
@@ -197,10 +194,10 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
         let ticket = way.as_ref().map_or(0, |_| service.library.next_session());
         let message = Message { from: service.id, to, session: 0, kind: kind::REQUEST, payload };
         match service.deliver_or_queue(message, ticket, way.is_some()) {
-            Posted::Done => Ok(Next::returns(Sent::Yes(true))),
+            Posted::Done => Ok(Next::returns(Either::One(true))),
             Posted::Missing => {
                 let text = refusal(to, Posted::Missing);
-                Ok(Next::returns(Sent::No((false, text))))
+                Ok(Next::returns(Either::Other((false, text))))
             }
             Posted::Full => refused(call, to, Posted::Full),
             Posted::Queued => {
@@ -221,8 +218,8 @@ fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
         return Err(Fault::value(top));
     }
     Ok(match call.is_true(top) {
-        true => Sent::Yes(true),
-        false => Sent::No((false, refusal(service_id(call, 1)?, Posted::Missing))),
+        true => Either::One(true),
+        false => Either::Other((false, refusal(service_id(call, 1)?, Posted::Missing))),
     })
 }
 
@@ -243,12 +240,8 @@ fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     })
 }
 
-results! {
-    enum Asked {
-        Session(i64),
-        Refused((Nil, String)),
-    }
-}
+/// A session, or nil and a message.
+type Asked = Either<i64, (Nil, String)>;
 
 /// `core.request(addr, …)` → the session that will be answered: a call that does not wait. nil and a
 /// message when it was refused.
@@ -258,8 +251,8 @@ fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
         let to = receiver(call)?;
         let asked = ask(service(call)?, to, kind::REQUEST, payload);
         Ok(Next::returns(match asked {
-            Ok(session) => Asked::Session(session),
-            Err(posted) => Asked::Refused((Nil, refusal(to, posted))),
+            Ok(session) => Either::One(session),
+            Err(posted) => Either::Other((Nil, refusal(to, posted))),
         }))
     })
 }
@@ -268,10 +261,7 @@ fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
 /// raises its error.
 fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     let session = call.integer(1)?;
-    let reason = match call.is_none(2) {
-        true => Reason::Other,
-        false => Reason::Call(service_id(call, 2)?),
-    };
+    let reason = call.optional(2, service_id)?.map_or(Reason::Other, Reason::Call);
     let tasks = library_tasks(call, "await")?;
     match tasks.way(call) {
         Some(way) => wait(call, &tasks, way, session, reason),
@@ -283,9 +273,7 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
 /// raises that error. Answers that still come are dropped.
 fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     let addr = service_id(call, 1)?;
-    if call.kind(2) != Kind::String {
-        return Err(Fault::expected(2, "string"));
-    }
+    call.expect(2, Kind::String, "string")?;
     let tasks = library_tasks(call, "fail_calls")?;
     let (mut failed, mut next) = (0, 0);
     while let Some((id, session)) = tasks.next_call_to(next, addr) {
@@ -299,9 +287,7 @@ fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
 }
 
 /// `core.new_session()` → a number that no message of this service has had.
-fn new_session(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(service(call)?.library.next_session())
-}
+const NEW_SESSION: Function = on_service(|service| service.library.next_session());
 
 /// `ltask.sleep(centiseconds)`: 0 lets the messages go first that are there now.
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
@@ -319,9 +305,7 @@ fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
 /// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.
 fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
-    if call.kind(2) != Kind::Function {
-        return Err(Fault::expected(2, "function"));
-    }
+    call.expect(2, Kind::Function, "function")?;
     let session = service(call)?.library.next_session();
     let timeouts = call.kept(&TIMEOUTS)?;
     let key = call.push(session)?;
@@ -333,13 +317,11 @@ fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `ltask.on_full(what)` → the previous: `"wait"` or `"error"`; what becomes of this service's requests to
 /// full mailboxes.
 fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
-    let wanted = match call.is_none(1) {
-        true => None,
-        false => match call.bytes(1)? {
-            b"wait" => Some(true),
-            b"error" => Some(false),
-            _ => return Err(Fault::argument(1, "'wait' or 'error' expected")),
-        },
+    let wanted = match call.optional(1, Stack::bytes)? {
+        None => None,
+        Some(b"wait") => Some(true),
+        Some(b"error") => Some(false),
+        Some(_) => return Err(Fault::argument(1, "'wait' or 'error' expected")),
     };
     let waits = &mut service(call)?.library.wait_when_full;
     let before = std::mem::replace(waits, wanted.unwrap_or(*waits));
@@ -348,38 +330,25 @@ fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
 
 /// `core.pending()` → how many coroutines wait for an answer or a timer; how many timers of this service are
 /// set.
-fn pending(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
-    let service = service(call)?;
+const PENDING: Function = on_service(|service| {
     let sessions = service.library.tasks().map_or(0, |tasks| tasks.sessions());
     let timers = service.system().monitor.timers.count_of(service.id);
-    Ok((sessions as i64, timers as i64))
-}
-
-results! {
-    enum Current {
-        Nothing(()),
-        Request((u32, i64)),
-    }
-}
+    (sessions as i64, timers as i64)
+});
 
 /// `core.current()` → from, session of the request that the running coroutine answers; nothing in others.
-fn current(call: &mut Call<'_>) -> Result<Current, Fault> {
-    let Some(tasks) = service(call)?.library.tasks() else {
-        return Ok(Current::Nothing(()));
-    };
-    Ok(match tasks.current().map(|id| tasks.tag(id)) {
-        Some(tag) => Current::Request((tag.from, tag.session)),
-        None => Current::Nothing(()),
-    })
-}
+const CURRENT: Function = on_service(|service| {
+    let tasks = service.library.tasks();
+    let tag = tasks.and_then(|tasks| tasks.current().map(|id| tasks.tag(id)));
+    Maybe(tag.map(|tag| (tag.from, tag.session)))
+});
 
 /// `ltask.no_response()`: the running request will not be answered by its function's return.
-fn no_response(call: &mut Call<'_>) -> Result<(), Fault> {
-    if let Some(tasks) = service(call)?.library.tasks()
+const NO_RESPONSE: Function = on_service(|service| {
+    if let Some(tasks) = service.library.tasks()
         && let Some(id) = tasks.current()
     {
         let tag = tasks.tag(id);
         tasks.set_tag(id, Tag { session: 0, ..tag });
     }
-    Ok(())
-}
+});

@@ -46,14 +46,11 @@ impl Fields<'_, '_> {
     /// A string; `false` is none, as people write it.
     fn string(&mut self, name: &'static str) -> Result<Option<String>, Fault> {
         let field = self.get(name)?;
-        match self.0.kind(field) {
-            Kind::String => {}
-            Kind::Nil => return Ok(None),
-            Kind::Boolean if !self.0.is_true(field) => return Ok(None),
-            _ => return Err(self.wrong(name, "string", field)),
+        match self.0.string(field) {
+            Some(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
+            None if !self.0.is_true(field) => Ok(None),
+            None => Err(self.wrong(name, "string", field)),
         }
-        let text = self.0.string(field).unwrap_or_default();
-        Ok(Some(String::from_utf8_lossy(text).into_owned()))
     }
 
     fn watchdog(&mut self, default: Duration) -> Result<Duration, Fault> {
@@ -64,9 +61,7 @@ impl Fields<'_, '_> {
             Kind::Boolean if !self.0.is_true(field) => Duration::ZERO,
             Kind::Number => match self.0.number(field)? {
                 seconds if (0.0..1e9).contains(&seconds) => Duration::from_secs_f64(seconds),
-                _ => {
-                    return Err(Fault::message("config.watchdog: seconds, 0 or more, expected"));
-                }
+                _ => return Err(Fault::message("config.watchdog: seconds, 0 or more, expected")),
             },
             _ => return Err(self.wrong(name, "number", field)),
         };
@@ -87,9 +82,7 @@ impl Fields<'_, '_> {
 
 /// Reads the table at 1, and writes the values in force back.
 pub(super) fn read(call: &mut Call<'_>) -> Result<Config, Fault> {
-    if call.kind(1) != Kind::Table {
-        return Err(Fault::expected(1, "table"));
-    }
+    call.expect(1, Kind::Table, "table")?;
     let default = Config::default();
     let mut fields = Fields(call);
     let most = 1 << 24;

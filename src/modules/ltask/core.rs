@@ -1,6 +1,6 @@
 //! Module `ltask.core`: what our service library needs beside its public names.
 
-use super::arguments::{LabelledEntry, block, service, service_id};
+use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::calls;
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
 use super::recover::{RECOVER, serve};
@@ -10,17 +10,16 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
 use crate::lua::library as files;
-use crate::lua::{
-    Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Many, Next, Value, functions, results,
-};
+use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Many, Maybe, Next, Value, functions};
 use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
 
 const FUNCTIONS: FunctionTable = functions! {
     library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, serve, library::is_request, library::requests,
-    recover: RECOVER, system::system_calls, library::require_now, library::generation, finish, fail_boot, log, log_reader,
-    held_reader, poplog, stat, idle_wait, is_idle, handlers::poll_handler, library::watch, services, main_chunk, embedded,
-    chunk, bytes, report_overload, was_endless,
+    recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION, finish: FINISH,
+    fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat, idle_wait: IDLE_WAIT,
+    is_idle: IS_IDLE, handlers::poll_handler, library::watch, services: SERVICES, main_chunk, embedded, chunk, bytes,
+    report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
 };
 
 /// Opens `ltask.core`. Its functions come into the table as they are used.
@@ -32,10 +31,7 @@ fn index(call: &mut Call<'_>) -> Result<Option<Entry<Function>>, Fault> {
 }
 
 /// `core.finish()`: the main loop returns as soon as the present message is done.
-fn finish(call: &mut Call<'_>) -> Result<(), Fault> {
-    service(call)?.library.ended = true;
-    Ok(())
-}
+const FINISH: Function = on_service(|service| service.library.ended = true);
 
 /// `core.fail_boot(reason)`: the system cannot start; `ltask.start` raises that. For root.
 fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -55,24 +51,14 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
 }
 
 /// `core.log_reader()`: this service gets the system message `log_ready` when the log is no longer empty.
-fn log_reader(call: &mut Call<'_>) -> Result<(), Fault> {
-    let service = service(call)?;
-    service.system().log.set_reader(service.id);
-    Ok(())
-}
+const LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
 /// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own has
 /// not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
-fn held_reader(call: &mut Call<'_>) -> Result<(), Fault> {
-    let service = service(call)?;
-    service.system().set_held_reader(service.id);
-    Ok(())
-}
+const HELD_READER: Function = on_service(|service| service.system().set_held_reader(service.id));
 
 /// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
-fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
-    Ok(LabelledEntry::of(service(call)?.system().log.pop()))
-}
+const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
 /// `core.stat(id)` → label, messages, queue, queue_max, cpu seconds, memory, memory_max, resumes,
 /// coroutines; nothing when there is no such service.
@@ -101,21 +87,16 @@ fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
 
 /// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
 /// are unread.
-fn report_overload(call: &mut Call<'_>) -> Result<(), Fault> {
-    service(call)?.overload = OVERLOAD;
-    Ok(())
-}
+const REPORT_OVERLOAD: Function = on_service(|service| service.overload = OVERLOAD);
 
 /// `core.was_endless()` → whether the watchdog has reported a slice of this service since the last call.
-fn was_endless(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(service(call)?.statistics.endless.swap(false, Relaxed))
-}
+const WAS_ENDLESS: Function = on_service(|service| service.statistics.endless.swap(false, Relaxed));
 
 /// `core.services()` → list of the living services' ids.
-fn services(call: &mut Call<'_>) -> Result<List<u32>, Fault> {
-    let slots = service(call)?.system().registry.all();
-    Ok(List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() })
-}
+const SERVICES: Function = on_service(|service| {
+    let slots = service.system().registry.all();
+    List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() }
+});
 
 /// `core.main_chunk()` → the service library's main function, precompiled.
 fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
@@ -131,19 +112,12 @@ fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
     }
 }
 
-results! {
-    enum Embedded {
-        None(()),
-        File((&'static [u8], &'static [u8])),
-    }
-}
+type Text = &'static [u8];
 
 /// `core.embedded(module)` → text and chunk name of an embedded Lua file; nothing when there is none.
-fn embedded(call: &mut Call<'_>) -> Result<Embedded, Fault> {
-    Ok(match files::embedded(call.bytes(1)?) {
-        Some(file) => Embedded::File((file.text, file.chunk.to_bytes())),
-        None => Embedded::None(()),
-    })
+fn embedded(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
+    let file = files::embedded(call.bytes(1)?);
+    Ok(Maybe(file.map(|file| (file.text, file.chunk.to_bytes()))))
 }
 
 /// `core.bytes(pointer, size)` → the bytes of a packed message as a string, which `ltask.unpack` reads; empty for
@@ -158,17 +132,11 @@ fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 
 /// `core.is_idle()` → whether there is no message, and no coroutine that could run: then the next message
 /// wakes the thread.
-fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
-    Ok(service(call)?.is_idle())
-}
+const IS_IDLE: Function = on_service(|service| service.is_idle());
 
 /// `core.idle_wait()`: blocks until a message comes; for a service with a thread of its own (G1).
-fn idle_wait(call: &mut Call<'_>) -> Result<(), Fault> {
-    let service = service(call)?;
-    if service.is_idle()
-        && let Some(event) = service.event.clone()
-    {
-        event.wait(None);
+const IDLE_WAIT: Function = on_service(|service| {
+    if service.is_idle() {
+        service.wait();
     }
-    Ok(())
-}
+});

@@ -7,7 +7,7 @@
 use super::arguments::service;
 use super::calls::{TIMEOUTS, library_tasks};
 use super::handlers::{IDLE, POLL, REQUESTS, is_unused};
-use super::hooks::HOOK;
+use super::hooks;
 use super::system::{SYSTEM_CALLS, push_system_call};
 use crate::event::clock::monotonic_nanos;
 use crate::ltask::library::Head;
@@ -102,7 +102,8 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
                 if call.kind(handler) == Kind::Function {
                     return Turn::next(Next::call(0, then(called), owner));
                 }
-                idle(call)?;
+                // Nothing to do (G2): the service sleeps until a message comes.
+                self::service(call)?.wait();
             }
             _ => {}
         }
@@ -332,14 +333,11 @@ fn fallback(
         return start(call, tasks, count, handler, tag, owner);
     }
     // The service has no handler of that name: the caller gets an error, or the log.
-    call.push(HOOK)?;
-    call.create("unknown")?;
+    hooks::push(call, "unknown")?;
     call.push(Argument(1))?;
     call.push(tag.from)?;
     call.push(tag.session)?;
-    for index in 2..=count {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(2..=count)?;
     Turn::next(Next::call(count + 3, then(called), owner))
 }
 
@@ -373,13 +371,10 @@ fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner:
         fire(call, tasks, head.session)?;
         return go_on(call, tasks, owner);
     }
-    call.push(HOOK)?;
-    call.create("strange_answer")?;
+    hooks::push(call, "strange_answer")?;
     call.push(head.from)?;
     call.push(head.session)?;
-    for index in 1..=count {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(1..=count)?;
     Turn::next(Next::call(count + 3, then(called), owner))
 }
 
@@ -414,12 +409,9 @@ fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Faul
 #[cold]
 fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
     let count = call.count();
-    call.push(HOOK)?;
-    call.create("refused")?;
+    hooks::push(call, "refused")?;
     call.push(head.from)?;
-    for index in 1..=count {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(1..=count)?;
     Turn::next(Next::call(count + 2, then(refused), owner))
 }
 
@@ -445,12 +437,4 @@ fn signal(call: &mut Call<'_>, tasks: &Rc<Tasks>, from: ServiceId) -> Result<(),
     }
     call.push(from)?;
     start_task(call, tasks, 2)
-}
-
-/// Nothing to do (G2), and no handler for that: the service sleeps until a message comes.
-fn idle(call: &mut Call<'_>) -> Result<(), Fault> {
-    if let Some(event) = service(call)?.event.clone() {
-        event.wait(None);
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Event descriptors of module `ltask`: for services that block in a selector of their own.
 
-use super::arguments::service;
+use super::arguments::{on_service, service};
 use crate::ltask::event::Event;
 use crate::ltask::service::Service;
 use crate::lua::{Call, Fault, Function, FunctionTable, Light, functions};
@@ -64,9 +64,7 @@ pub(super) fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
 }
 
 /// The wait function: blocks until the descriptor is readable, takes that, and returns true.
-const WAIT: Function = Function::new(|call: &mut Call<'_>| {
-    if let Some(event) = service(call)?.event.clone() {
-        event.wait(None);
-    }
-    Ok(true)
+const WAIT: Function = on_service(|service| {
+    service.wait();
+    true
 });

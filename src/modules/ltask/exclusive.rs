@@ -1,7 +1,8 @@
 //! Module `ltask.exclusive` (G1): for services that have a thread of their own by configuration.
 
-use super::arguments::{message, service};
+use super::arguments::{message, on_service, service};
 use super::event;
+use super::handlers::new_table;
 use super::time::timer_sleep;
 use crate::ltask::message::{SYSTEM, kind};
 use crate::lua::{Call, Fault, Function, FunctionTable, List, Module, functions};
@@ -55,13 +56,10 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
 
 /// `exclusive.scheduling()` → a function that delivers what was queued now.
 fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
-    Ok(Function::new(|call: &mut Call<'_>| {
-        service(call)?.flush_sending();
-        Ok(())
-    }))
+    Ok(on_service(|service| service.flush_sending()))
 }
 
 /// `exclusive.timer_update([blocked])` → an empty list: timers are delivered without help.
 fn timer_update(_: &mut Call<'_>) -> Result<List<i64>, Fault> {
-    Ok(List { items: Vec::new(), named: Vec::new() })
+    Ok(new_table())
 }

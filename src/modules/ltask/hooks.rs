@@ -7,8 +7,13 @@ pub(super) static REQUIRE: Kept = Kept::new();
 /// The table `hooks` of `ltask.more`.
 static HOOKS: Kept = Kept::new();
 
-/// `(name, …)` → what the function of that name returns.
-pub(super) const HOOK: Function = Function::new(hook);
+/// Pushes the beginning of a call of the hook `name`, whose first argument is the name: others may follow. → the index of
+/// what it will return
+pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
+    let index = call.push(Function::new(hook))?;
+    call.create(name)?;
+    Ok(index)
+}
 
 /// Loads a module by Lua's own `require`.
 pub(super) fn require<R>(
@@ -19,6 +24,7 @@ pub(super) fn require<R>(
     Ok(Next::call(1, next, kept))
 }
 
+/// `(name, …)` → what the function of that name returns.
 fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     let hooks = call.kept(&HOOKS)?;
@@ -44,9 +50,7 @@ fn found(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 /// Calls the function of the table at `hooks` that the first of `count` values names, with the others.
 fn run(call: &mut Call<'_>, hooks: i32, count: i32) -> Result<Next, Fault> {
     call.get(hooks, 1)?;
-    for index in 2..=count {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(2..=count)?;
     Ok(Next::call(count - 1, then(results), 0))
 }
 
@@ -58,10 +62,7 @@ pub(super) fn results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault>
 /// Calls a hook with the values of the call, as the last act.
 pub(super) fn call_named(call: &mut Call<'_>, name: &'static str) -> Result<Next, Fault> {
     let count = call.count();
-    call.push(HOOK)?;
-    call.create(name)?;
-    for index in 1..=count {
-        call.push(Argument(index))?;
-    }
+    push(call, name)?;
+    call.push_copies(1..=count)?;
     Ok(Next::call(count + 1, then(results), 0))
 }

@@ -1,23 +1,25 @@
 //! Module `ltask`: what a service library stands on. Messages are pointer and size here.
 
-use super::arguments::{LogEntry, block, given, message, service, service_id};
+use super::arguments::{Given, block, given, log_entry, message, on_service, service, service_id};
+use super::handlers::new_table;
+use super::hooks;
 use crate::ltask::foreign;
 use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::Affinity;
-use crate::ltask::message::{Payload, receipt};
+use crate::ltask::message::{Payload, ServiceId, receipt};
 use crate::ltask::scheduler::worker_number;
 use crate::ltask::service::Receipt;
 use crate::lua::{
-    Argument, Call, Entry, Fault, FunctionTable, Kind, Light, List, MainTraceback, Next, Outcome, functions, results,
-    then,
+    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kind, MainTraceback, Maybe, Next, functions, then,
 };
 use crate::memory::KIND_NAMES;
 use std::sync::atomic::Ordering;
 
 pub(super) const FUNCTIONS: FunctionTable = functions! {
-    send_message, send_message_direct, message_receipt, recv_message, self = self_id, label, worker_id, worker_bind, pushlog,
-    poplog, get_pushlog, mem_limit, mem_count, touch_service, backtrace, debuglog, is_exclusive, mainthread_enter,
-    mainthread_leave, mainthread_yield,
+    send_message, send_message_direct, message_receipt, recv_message: RECV_MESSAGE, self: SELF, label: LABEL,
+    worker_id: WORKER_ID, worker_bind, pushlog, poplog: POPLOG, get_pushlog: GET_PUSHLOG, mem_limit, mem_count,
+    touch_service, backtrace, debuglog, is_exclusive, mainthread_enter, mainthread_leave: MAINTHREAD_LEAVE,
+    mainthread_yield,
 };
 
 /// `ltask.send_message(to, session, type [, pointer, size])`: takes the message; what became of it says
@@ -41,27 +43,17 @@ fn send_message(call: &mut Call<'_>) -> Result<(), Fault> {
 /// new service. Raises when there is none.
 fn message_receipt(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let receipt = service(call)?.receipt.take();
-    receipt.map_or_else(|| Err(Fault::message("No receipt")), |receipt| Ok(receipt.into()))
+    receipt.map(shown).ok_or_else(|| Fault::message("No receipt"))
 }
 
-results! {
-    enum Receipts {
-        Kind(i64),
-        New((i64, u32)),
-        Returned((i64, Light, i64)),
-    }
-}
+/// The kind of a receipt: with a message that came back, or with the number of a new service.
+type Receipts = Either<Given<i64>, (i64, ServiceId)>;
 
-impl From<Receipt> for Receipts {
-    fn from(receipt: Receipt) -> Receipts {
-        match receipt {
-            Receipt::Done => Receipts::Kind(receipt::DONE),
-            Receipt::New(id) => Receipts::New((receipt::RESPONSE, id)),
-            Receipt::Returned(kind, message) => match given(message.payload) {
-                Some((pointer, size)) => Receipts::Returned((kind, pointer, size)),
-                None => Receipts::Kind(kind),
-            },
-        }
+fn shown(receipt: Receipt) -> Receipts {
+    match receipt {
+        Receipt::Done => Either::One(given(receipt::DONE, Payload::EMPTY)),
+        Receipt::New(id) => Either::Other((receipt::RESPONSE, id)),
+        Receipt::Returned(kind, message) => Either::One(given(kind, message.payload)),
     }
 }
 
@@ -70,44 +62,25 @@ impl From<Receipt> for Receipts {
 fn send_message_direct(call: &mut Call<'_>) -> Result<Receipts, Fault> {
     let from = service(call)?.id;
     let message = message(call, from)?;
-    Ok(service(call)?.post(message).into())
-}
-
-results! {
-    enum Received {
-        Nothing(()),
-        Empty((u32, i64, i64)),
-        Whole((u32, i64, i64, Light, i64)),
-    }
+    Ok(shown(service(call)?.post(message)))
 }
 
 /// `ltask.recv_message()` → from, session, type [, pointer, size]; nothing when the mailbox is empty.
-fn recv_message(call: &mut Call<'_>) -> Result<Received, Fault> {
-    let Some(message) = service(call)?.receive() else {
-        return Ok(Received::Nothing(()));
-    };
-    let (from, session, kind) = (message.from, message.session, message.kind.into());
-    Ok(match given(message.payload) {
-        Some((pointer, size)) => Received::Whole((from, session, kind, pointer, size)),
-        None => Received::Empty((from, session, kind)),
-    })
-}
+const RECV_MESSAGE: Function = on_service(|service| {
+    Maybe(service.receive().map(|message| {
+        let kind: i64 = message.kind.into();
+        given((message.from, message.session, kind), message.payload)
+    }))
+});
 
 /// `ltask.self()` → this service's number.
-fn self_id(call: &mut Call<'_>) -> Result<u32, Fault> {
-    Ok(service(call)?.id)
-}
+const SELF: Function = on_service(|service| service.id);
 
 /// `ltask.label()` → this service's label.
-fn label(call: &mut Call<'_>) -> Result<String, Fault> {
-    Ok(service(call)?.statistics.label())
-}
+const LABEL: Function = on_service(|service| service.statistics.label());
 
 /// `ltask.worker_id()` → number of the worker that runs this service, from 0; nil on a thread of its own.
-fn worker_id(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
-    service(call)?;
-    Ok(worker_number().map(|number| number as i64))
-}
+const WORKER_ID: Function = on_service(|_| worker_number().map(|number| number as i64));
 
 /// `ltask.worker_bind([n])`: keeps the service on worker n (from 0), from its next slice on; nil frees it.
 fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -128,25 +101,18 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `ltask.poplog()` → centiseconds since the epoch, id, pointer, size; nothing when the log is empty.
-fn poplog(call: &mut Call<'_>) -> Result<LogEntry, Fault> {
-    Ok(LogEntry::of(service(call)?.system().log.pop()))
-}
+const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop()));
 
 /// `ltask.get_pushlog()` → function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and
 /// `log`. For C code of any thread; `data` is a block of `malloc` and is taken.
-fn get_pushlog(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
-    Ok(foreign::log_of_services(service(call)?.system()))
-}
+const GET_PUSHLOG: Function = on_service(|service| foreign::log_of_services(service.system()));
 
 /// `ltask.mem_limit(bytes)` → the previous limit of this service's VM; 0 is none.
 fn mem_limit(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
     service(call)?;
-    let wanted = match call.is_none(1) {
-        true => None,
-        false => Some(call.integer_in(1, 0..=i64::MAX, "limit")? as usize),
-    };
+    let wanted = call.optional(1, |stack, index| stack.integer_in(index, 0..=i64::MAX, "limit"))?;
     Ok(call.memory().map(|memory| match wanted {
-        Some(bytes) => memory.set_limit(bytes) as i64,
+        Some(bytes) => memory.set_limit(bytes as usize) as i64,
         None => memory.limit() as i64,
     }))
 }
@@ -161,7 +127,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     };
     let table = match call.kind(1) {
         Kind::Table => 1,
-        _ => call.create(List::<i64> { items: Vec::new(), named: Vec::new() })?,
+        _ => call.create(new_table())?,
     };
     // The first is no object, the last two are Lua's own.
     let objects = KIND_NAMES.iter().zip(counts).skip(1).take(5);
@@ -197,10 +163,7 @@ fn debuglog(call: &mut Call<'_>) -> Result<(), Fault> {
 
 /// `ltask.is_exclusive([id])` → whether the service has a thread of its own by configuration (G1).
 fn is_exclusive(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let asked = match call.is_none(1) {
-        true => None,
-        false => Some(service_id(call, 1)?),
-    };
+    let asked = call.optional(1, service_id)?;
     let service = service(call)?;
     let statistics = match asked {
         None => Some(service.statistics.clone()),
@@ -220,10 +183,7 @@ fn mainthread_enter(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// `ltask.mainthread_leave()`: the next slice runs on a worker again.
-fn mainthread_leave(call: &mut Call<'_>) -> Result<(), Fault> {
-    service(call)?.affinity = Affinity::Any;
-    Ok(())
-}
+const MAINTHREAD_LEAVE: Function = on_service(|service| service.affinity = Affinity::Any);
 
 /// `ltask.mainthread_yield()`: ends this slice; the next one comes without a message. In the main function.
 fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
@@ -232,6 +192,5 @@ fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
         return Err(Fault::message("mainthread_yield: this context cannot yield"));
     }
     service(call)?.again = true;
-    let resumed = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Next::<()>::rest(outcome.first)));
-    Ok(Next::yields(0, resumed, 0))
+    Ok(Next::yields(0, then(hooks::results), 0))
 }

@@ -3,9 +3,9 @@
 use super::answers::without_limit;
 use super::arguments::service;
 use super::calls::library_tasks;
-use super::hooks::HOOK;
-use crate::ltask::message::kind;
-use crate::lua::{Argument, Call, Fault, Function, Next, Outcome, TO_TEXT, results, then};
+use super::hooks;
+use crate::ltask::message::{ServiceId, kind};
+use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, TO_TEXT, then};
 use crate::task::{Ending, Token};
 
 /// `core.serve(ok, ended)` → ended: of the protected main loop. An error in it is answered or logged, and
@@ -24,20 +24,13 @@ pub(super) fn serve(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// Has the library answer or log the error at 2.
 fn call_hook(call: &mut Call<'_>) -> Result<bool, Fault> {
-    call.push(HOOK)?;
-    call.create("recover")?;
+    hooks::push(call, "recover")?;
     call.push(Argument(2))?;
     library_tasks(call, "serve")?.threads.call(call, 2)
 }
 
-results! {
-    /// What `recover` gives.
-    enum Recovered {
-        Nothing(()),
-        Request((u32, i64)),
-        Woken(bool),
-    }
-}
+/// What `recover` gives: a request, or that an answer went on.
+type Recovered = Maybe<Either<(ServiceId, i64), bool>>;
 
 /// `core.recover(err)` → from, session of the request that was at hand when the loop raised `err`, if it was
 /// one: it has no coroutine, and is to be answered. An answer that could not be read: who waits for it gets
@@ -52,19 +45,14 @@ pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
 fn recover(call: &mut Call<'_>, outcome: Outcome) -> Result<Recovered, Fault> {
     call.drop_to(outcome.first);
     let service = service(call)?;
-    let (Some(head), tasks) = (service.library.current.take(), service.library.tasks().cloned()) else {
-        return Ok(Recovered::Nothing(()));
+    let (head, tasks) = (service.library.current.take(), service.library.tasks().cloned());
+    let Some(head) = head.filter(|head| head.session != 0) else {
+        return Ok(Maybe(None));
     };
-    if head.session == 0 {
-        return Ok(Recovered::Nothing(()));
-    }
     if matches!(head.kind, kind::REQUEST | kind::SYSTEM) {
-        return Ok(Recovered::Request((head.from, head.session)));
+        return Ok(Maybe(Some(Either::One((head.from, head.session)))));
     }
     let token = Token::Session(head.session);
     let woken = tasks.map(|tasks| tasks.wakeup(call, token, 1, Ending::Raises));
-    Ok(match woken {
-        Some(Ok(true)) => Recovered::Woken(true),
-        _ => Recovered::Nothing(()),
-    })
+    Ok(Maybe(matches!(woken, Some(Ok(true))).then_some(Either::Other(true))))
 }

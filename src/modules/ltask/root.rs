@@ -5,7 +5,7 @@ use crate::ltask::lifecycle;
 use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{ROOT, ServiceId};
 use crate::ltask::service::System;
-use crate::lua::{Call, Chunk, Fault, Function, FunctionTable, List, Module, Stack, functions, results};
+use crate::lua::{Call, Chunk, Either, Fault, Function, FunctionTable, List, Module, Stack, functions};
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,23 +60,14 @@ fn terminated(bytes: &[u8]) -> CString {
 
 /// A worker's number at `index`, or any.
 pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affinity, Fault> {
-    if stack.is_none(index) {
-        return Ok(Affinity::Any);
-    }
-    let number = stack.integer_in(index, 0..=workers as i64 - 1, "worker")?;
-    Ok(Affinity::Worker(number as usize))
-}
-
-results! {
-    enum Started {
-        Yes(bool),
-        No((bool, String)),
-    }
+    let range = 0..=workers as i64 - 1;
+    let number = stack.optional(index, |stack, index| stack.integer_in(index, range, "worker"))?;
+    Ok(number.map_or(Affinity::Any, |number| Affinity::Worker(number as usize)))
 }
 
 /// `root.init_service(id, label, source [, chunkname [, worker]])` → true, or false and a message; with
 /// three arguments (G1) it raises instead, and a source `@file` is a file.
-fn init_service(call: &mut Call<'_>) -> Result<Started, Fault> {
+fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fault> {
     let system = root(call)?;
     let id = service_id(call, 1)?;
     let label = call.utf8(2)?;
@@ -84,9 +75,9 @@ fn init_service(call: &mut Call<'_>) -> Result<Started, Fault> {
     let source = Source::read(call, 3, (!is_old).then_some(4))?;
     let affinity = affinity(call, 5, system.config.worker)?;
     match make(&system, id, label, &source, affinity) {
-        Ok(()) => Ok(Started::Yes(true)),
+        Ok(()) => Ok(Either::One(true)),
         Err(message) if is_old => Err(Fault::message(message)),
-        Err(message) => Ok(Started::No((false, message))),
+        Err(message) => Ok(Either::Other((false, message))),
     }
 }
 

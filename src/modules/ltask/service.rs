@@ -2,19 +2,20 @@
 //! come into the tables as they are used, `print`, `require`, and where the rest is found.
 
 use super::answers::Answers;
-use super::arguments::service;
+use super::arguments::{on_service, service};
 use super::calls::{self, TIMEOUTS, library_tasks};
 use super::dispatch::SCHEDULE_FUNCTION;
 use super::handlers::{self, REQUESTS, new_table};
 use super::hooks::{self, REQUIRE};
 use super::{event, find, messages, time};
 use crate::codec::pack::Value as Packed;
+use crate::ltask::config::Full;
 use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::service::Service;
 use crate::lua::{
-    Argument, Call, Entry, Fault, Function, FunctionTable, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT,
-    functions, results, then,
+    Argument, Call, Either, Entry, Fault, Function, FunctionTable, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT,
+    functions, then,
 };
 use crate::modules::{coroutine, pack};
 use crate::task::Tasks;
@@ -34,46 +35,39 @@ const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::F
 /// Opens `ltask`. Its functions come into the table as they are used: most services use few.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
 
-results! {
-    /// What `__index` of `ltask` gives.
-    enum Indexed {
-        Function(Option<Entry<Function>>),
-        Next(Next<Option<Entry<Argument>>>),
-    }
-}
+/// What `__index` of `ltask` gives: a function that it knows, or what a call finds.
+type Indexed = Either<Option<Entry<Function>>, Next<Option<Entry<Argument>>>>;
 
 /// `__index` of `ltask`: its own functions, and in a service with our library that one's.
 fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
-    let known = |function| Ok(Indexed::Function(Some(Entry(1, 2, function))));
+    let known = |function| Ok(Either::One(Some(Entry(1, 2, function))));
     if let Some(function) = find(call, LISTS) {
         return known(function);
     }
     let tasks = call.data::<Service>().map(|service| service.library.tasks().is_some());
     let Some(name) = call.string(2) else {
-        return Ok(Indexed::Function(None));
+        return Ok(Either::One(None));
     };
     match (tasks, name) {
         (None, b"start") => {
             let globals = call.loaded("_G")?;
             call.raw_field(globals, "require")?;
             call.create("ltask.start")?;
-            return Ok(Indexed::Next(Next::call(1, then(keep), 0)));
+            return Ok(Either::Other(Next::call(1, then(keep), 0)));
         }
-        (None | Some(false), _) | (_, b"signal_handler" | b"on_idle") => {
-            return Ok(Indexed::Function(None));
-        }
+        (None | Some(false), _) | (_, b"signal_handler" | b"on_idle") => return Ok(Either::One(None)),
         _ => {}
     }
     if let Some(function) = find(call, &[calls::PUBLIC, PUBLIC]) {
         return known(function);
     }
     if !TASK.iter().any(|known| known.to_bytes() == name) {
-        return Ok(Indexed::Next(hooks::require(call, "ltask.more", then(field), 0)?));
+        return Ok(Either::Other(hooks::require(call, "ltask.more", then(field), 0)?));
     }
     call.push(INDEX)?;
     call.loaded("lio.task")?;
     call.push(Argument(2))?;
-    Ok(Indexed::Next(Next::call(2, then(keep), 0)))
+    Ok(Either::Other(Next::call(2, then(keep), 0)))
 }
 
 /// What the module that was loaded has under the name at 2.
@@ -122,7 +116,7 @@ fn set_tasks(call: &mut Call<'_>, _: Outcome) -> Result<bool, Fault> {
     let service = service(call)?;
     service.library.set_tasks(tasks);
     service.library.starting = true;
-    service.library.wait_when_full = service.system().waits_when_full();
+    service.library.wait_when_full = service.system().config.full == Full::Wait;
     Ok(service.statistics.exclusive.load(Ordering::Relaxed))
 }
 
@@ -133,17 +127,14 @@ pub(super) fn requests(call: &mut Call<'_>) -> Result<i64, Fault> {
 
 /// `core.is_request(co)` → whether the coroutine answers a request.
 pub(super) fn is_request(call: &mut Call<'_>) -> Result<bool, Fault> {
-    let Some(co) = call.coroutine(1) else {
-        return Err(Fault::expected(1, "thread"));
-    };
+    let co = call.coroutine(1).ok_or_else(|| Fault::expected(1, "thread"))?;
     let tasks = library_tasks(call, "is_request")?;
     Ok(tasks.task_of(co).is_some_and(|id| tasks.tag(id).from != 0))
 }
 
 /// `core.generation()` → the one that the system is configured for.
-pub(super) fn generation(call: &mut Call<'_>) -> Result<i64, Fault> {
-    Ok(service(call)?.library.generation.into())
-}
+pub(super) const GENERATION: Function =
+    on_service(|service| if service.library.is_first_generation { 1i64 } else { 2 });
 
 /// `core.watch(n)`: `n` more of the service's tasks wait for its own end, and do not keep it alive.
 pub(super) fn watch(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -157,17 +148,13 @@ pub(super) fn watch(call: &mut Call<'_>) -> Result<(), Fault> {
 pub(super) fn require_now(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     call.kept(&REQUIRE)?;
-    for index in 1..=count {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(1..=count)?;
     Ok(Next::call_whole(count, then(hooks::results), 0))
 }
 
 /// `require` of a service: what is not loaded yet is loaded by a coroutine that may wait.
 fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
-    let Some(name) = call.string(1) else {
-        return Err(Fault::expected(1, "string"));
-    };
+    let name = call.string(1).ok_or_else(|| Fault::expected(1, "string"))?;
     // What is built in does not wait.
     let name = name.to_vec();
     let loaded = call.loaded_libraries()?;

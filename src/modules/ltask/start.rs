@@ -14,28 +14,22 @@ use std::path::Path;
 /// the service's file is found: `source` and `chunkname`, or `service_path`; also `lua_path`, `lua_cpath`,
 /// `preload` (Lua text), `generation`. Runs the file; the table that it returns are the request handlers.
 pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
-    if call.kind(1) != Kind::Table {
-        return Err(Fault::expected(1, "table"));
-    }
+    call.expect(1, Kind::Table, "table")?;
     set_path(call, "lua_path", "path")?;
     set_path(call, "lua_cpath", "cpath")?;
     let field = call.raw_field(1, "generation")?;
     if call.kind(field) == Kind::Number {
         let generation = call.whole(field).unwrap_or(0);
-        service(call)?.library.generation = generation.clamp(1, 2) as u8;
+        service(call)?.library.is_first_generation = generation <= 1;
     }
     let preload = call.raw_field(1, "preload")?;
     if call.kind(preload) == Kind::String {
         let text = owned(call, preload);
         call.create(Chunk::Text(&text, c"=preload"))?;
         call.start_collector();
-        return Ok(Next::call(0, then(run_file), 0));
+        // What is to be loaded before the service's file.
+        return Ok(Next::call(0, then(|call: &mut Call<'_>, _: Outcome| find_file(call)), 0));
     }
-    find_file(call)
-}
-
-/// What is to be loaded before the service's file has run.
-fn run_file(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     find_file(call)
 }
 
@@ -81,9 +75,7 @@ fn find_file(call: &mut Call<'_>) -> Result<Next, Fault> {
         let main = call.create(Chunk::Text(&text, &shown))?;
         return run(call, main);
     }
-    if call.kind(name) != Kind::String {
-        return Err(Fault::expected(name, "string"));
-    }
+    call.expect(name, Kind::String, "string")?;
     let bytes = owned(call, name);
     if bytes.contains(&0) {
         return Err(Fault::message("a service's name with a zero byte"));
@@ -135,10 +127,7 @@ fn run(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
 /// Tries each template of the service path, at `path`. → the index of the chunk
 fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fault> {
     let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
-    let templates = owned(call, path);
-    if call.kind(path) != Kind::String {
-        return Ok(None);
-    }
+    let Some(templates) = call.string(path).map(<[u8]>::to_vec) else { return Ok(None) };
     for template in templates.split(|&byte| byte == b';') {
         let parts: Vec<_> = template.split(|&byte| byte == b'?').collect();
         let file = CString::new(parts.join(&name[..])).unwrap_or_default();
@@ -161,8 +150,5 @@ fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fa
 fn built_in(call: &mut Call<'_>, name: &[u8]) -> Result<Option<i32>, Fault> {
     let ours = [b"ltask.", name].concat();
     let file = embedded(&ours).or_else(|| embedded(&[name, b".service"].concat()));
-    match file {
-        Some(file) => Ok(Some(call.create(Chunk::Text(file.text, file.chunk))?)),
-        None => Ok(None),
-    }
+    file.map(|file| call.create(Chunk::Text(file.text, file.chunk))).transpose()
 }

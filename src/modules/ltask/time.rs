@@ -1,14 +1,14 @@
 //! Clocks and timers of module `ltask`.
 
-use super::arguments::{service, ticks};
+use super::arguments::{on_service, service, ticks};
 use crate::event::clock::{monotonic, monotonic_nanos};
 use crate::ltask::log::centiseconds;
 use crate::ltask::scheduler::worker_number;
-use crate::lua::{Argument, Call, Fault, FunctionTable, Kind, Nil, functions};
+use crate::lua::{Argument, Call, Fault, Function, FunctionTable, Kind, Nil, functions};
 use std::time::Duration;
 
 pub(super) const FUNCTIONS: FunctionTable =
-    functions! { timer_add, timer_update, timer_sleep, now, walltime, counter, cpucost };
+    functions! { timer_add, timer_update, timer_sleep, now, walltime, counter, cpucost: CPUCOST };
 
 /// `ltask.timer_add(session, centiseconds)`: after that time a RESPONSE with that session arrives.
 fn timer_add(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -19,9 +19,7 @@ fn timer_add(call: &mut Call<'_>) -> Result<(), Fault> {
 
 /// `ltask.timer_update(t)` → `t`, emptied: timers are delivered without help.
 fn timer_update(call: &mut Call<'_>) -> Result<Argument, Fault> {
-    if call.kind(1) != Kind::Table {
-        return Err(Fault::expected(1, "table"));
-    }
+    call.expect(1, Kind::Table, "table")?;
     for number in (1..=call.raw_length(1) as i64).rev() {
         let (key, value) = (call.push(number)?, call.push(Nil)?);
         call.replace(1, key, value)?;
@@ -58,11 +56,10 @@ fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
 }
 
 /// `ltask.cpucost()` → seconds that this service has run.
-fn cpucost(call: &mut Call<'_>) -> Result<f64, Fault> {
-    let service = service(call)?;
+const CPUCOST: Function = on_service(|service| {
     let mut busy = service.statistics.busy();
     if worker_number().is_some() {
         busy += monotonic_nanos() - service.began;
     }
-    Ok(busy as f64 / 1e9)
-}
+    busy as f64 / 1e9
+});

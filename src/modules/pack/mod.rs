@@ -128,9 +128,7 @@ pub(crate) fn copy<R>(call: &mut Call<'_>, first: i32, next: &'static Then, kept
     }
     call.push(Function::new(pairs_of))?;
     call.push(Function::new(refusal))?;
-    for index in first..=last {
-        call.push(Argument(index))?;
-    }
+    call.push_copies(first..=last)?;
     Ok(Next::call_whole(last - first + 3, next, kept))
 }
 
