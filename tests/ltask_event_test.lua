@@ -79,6 +79,29 @@ kit.both("a burst of messages wakes a blocked service once or twice, not once pe
   out = { "true" },
 })
 
+-- A service that found a message at the end of a slice, and not in its wait, had its descriptor written twice for one.
+kit.both("no wait of a blocked service costs its senders two system calls", {
+  services = { blocker = blocker },
+  main = [[
+    local function writes()
+      local file <close> = io.open "/proc/self/io"
+      return file and tonumber(file:read "a":match "syscw: (%d+)") or 0
+    end
+    local a = ltask.spawn "blocker"
+    local before, written = ltask.call(a, "waits"), 0
+    for _ = 1, 100 do
+      -- It has gone back into its wait.
+      ltask.sleep(1)
+      written = written - writes()
+      for i = 1, 1000 do ltask.send(a, "ping", i) end
+      written = written + writes()
+    end
+    local waits = ltask.call(a, "waits") - before
+    say(written <= waits or ("%d writes for %d waits"):format(written, waits))
+  ]],
+  out = { "true" },
+})
+
 -- What it had read of a burst lay there, unhandled, until the next message came.
 kit.both("an exclusive service blocks only when every message of a burst is handled", {
   services = { own = [[

@@ -53,7 +53,7 @@ fn run_slices(system: &Arc<System>, mut service: Body, progress: &Progress) {
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let again = std::mem::take(&mut service.again);
-        if !again && service.batch.is_empty() && !service.refill() && !exclusive {
+        if !again && service.batch.is_empty() && !service.find_more() && !exclusive {
             let id = service.id;
             service.batch.push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
         }

@@ -15,6 +15,7 @@ use crate::lua::Vm;
 use crate::task::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A service with its VM, as it moves between threads.
 pub(crate) type Body = Vm<Service>;
@@ -160,15 +161,22 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether there is a reason to ask for more: on a worker that takes a lock, and the end of the slice takes it again.
+    /// Whether there is a reason to ask for more now. The end of a slice asks again: on a worker that takes the mailbox's
+    /// lock, and on a thread of its own it has the next message wake that.
     #[inline(always)]
     fn may_find_more(&self) -> bool {
         let has_arrived = self.seat.as_ref().is_some_and(|seat| seat.mailbox.has_arrived());
-        has_arrived || self.event.is_some() || self.overload != 0
+        has_arrived || self.overload != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Takes what has arrived; whether there is something to read now.
-    fn find_more(&mut self) -> bool {
+    /// Whether the service may wait for its event in the middle of a slice: without our library, or when it is resumed again
+    /// and again.
+    fn may_block_in_slice(&self) -> bool {
+        self.library.tasks().is_none() || self.statistics.exclusive.load(Ordering::Relaxed)
+    }
+
+    /// Takes what has arrived; whether there is something to read now. If not, senders that were refused may send.
+    pub(super) fn find_more(&mut self) -> bool {
         let has_more = self.refill();
         if !has_more {
             self.system.notify_if_refused(self.id);
