@@ -24,9 +24,7 @@ static LOG: Mutex<Option<CrashLog>> = Mutex::new(None);
 
 /// Opens the crash log, if the system is configured to have one. The error is a message.
 pub(crate) fn install(system: &Arc<System>) -> Result<(), String> {
-    let Some(path) = &system.config.crashlog else {
-        return Ok(());
-    };
+    let Some(path) = &system.config.crashlog else { return Ok(()) };
     let file = File::create(path).map_err(|error| format!("crashlog {path}: {error}"))?;
     let mut log = lock(&LOG);
     if log.is_none() {

@@ -50,9 +50,7 @@ pub(crate) fn install(system: &System, mut service: Body, affinity: Affinity) {
 pub(crate) fn retire(system: &System, mut service: Body) {
     let id = service.id;
     let failed = service.failed && !system.is_quitting();
-    let Some(slot) = system.registry.get(id) else {
-        return;
-    };
+    let Some(slot) = system.registry.get(id) else { return };
     service.dead = true;
     for message in std::mem::take(&mut service.sending) {
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
@@ -107,9 +105,7 @@ fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
 /// Root closes a service: one that is dead already, or one that is not running, which dies now. One that
 /// runs at this moment dies when its slice ends, with a signal. Returns the requests that died with it.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
-    let Some(slot) = system.registry.get(id) else {
-        return Vec::new();
-    };
+    let Some(slot) = system.registry.get(id) else { return Vec::new() };
     if slot.mailbox.is_dead(id) {
         return take_unanswered(system, id);
     }
@@ -136,9 +132,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
 
 /// Marks a running service: it ends with its slice.
 fn condemn(system: &System, id: ServiceId) {
-    let Some(slot) = system.registry.get(id) else {
-        return;
-    };
+    let Some(slot) = system.registry.get(id) else { return };
     if slot.mailbox.is_alive(id)
         && let Some(statistics) = slot.statistics()
     {

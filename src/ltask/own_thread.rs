@@ -27,9 +27,7 @@ pub(super) fn start(system: &Arc<System>, service: Body) {
     let place = Arc::new(Mutex::new(Some(service)));
     let taken = place.clone();
     let started = threads::spawn(system, name, true, move |system| {
-        let Some(service) = lock(&taken).take() else {
-            return;
-        };
+        let Some(service) = lock(&taken).take() else { return };
         let progress = Progress::with_clock(thread_clock::own());
         service.statistics.own_clock(progress.clock);
         lock(&system.own_progress).push(progress.clone());

@@ -144,9 +144,7 @@ impl<B> Registry<B> {
 
     /// Frees the place of a dead service. False when it is not dead.
     pub(crate) fn free(&self, id: ServiceId) -> bool {
-        let Some(slot) = self.get(id) else {
-            return false;
-        };
+        let Some(slot) = self.get(id) else { return false };
         if !slot.mailbox.free(id) {
             return false;
         }

@@ -241,9 +241,7 @@ impl Service {
 
     /// Takes what has arrived; whether there is something to read now.
     pub(crate) fn refill(&mut self) -> bool {
-        let Some(seat) = &self.seat else {
-            return false;
-        };
+        let Some(seat) = &self.seat else { return false };
         let unread = seat.mailbox.refill(&mut self.batch);
         self.check_level();
         unread > 0
@@ -295,9 +293,7 @@ impl Service {
     pub(crate) fn flush_sending(&mut self) {
         let mut full: Vec<ServiceId> = Vec::new();
         for _ in 0..self.sending.len() {
-            let Some(message) = self.sending.pop_front() else {
-                return;
-            };
+            let Some(message) = self.sending.pop_front() else { return };
             if full.contains(&message.to) {
                 self.sending.push_back(message);
                 continue;
@@ -335,9 +331,7 @@ impl Service {
     /// Delivers what waited for room at `to` (`full = "wait"`), in order, as far as there is some; tasks that waited for it go
     /// on.
     fn flush_outbox(&mut self, to: ServiceId) {
-        let Some(mut queue) = self.library.outbox.remove(&to) else {
-            return;
-        };
+        let Some(mut queue) = self.library.outbox.remove(&to) else { return };
         while let Some(waiting) = queue.pop_front() {
             let (ticket, session) = (waiting.ticket, waiting.message.session);
             match self.system.post(waiting.message, self.id) {

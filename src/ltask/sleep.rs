@@ -60,9 +60,7 @@ impl Sleepers {
             return;
         }
         let mut asleep = lock(&self.asleep);
-        let Some(at) = asleep.iter().position(|&other| other == worker) else {
-            return;
-        };
+        let Some(at) = asleep.iter().position(|&other| other == worker) else { return };
         asleep.remove(at);
         self.unpark(worker, asleep.len());
     }

@@ -112,9 +112,7 @@ impl<B> System<B> {
     /// 0) gets a ROOM message as soon as there is some.
     pub(crate) fn post(&self, message: Message, sender: ServiceId) -> Result<(), (Message, Refusal)> {
         let to = message.to;
-        let Some(slot) = self.registry.get(to) else {
-            return Err((message, Refusal::Missing));
-        };
+        let Some(slot) = self.registry.get(to) else { return Err((message, Refusal::Missing)) };
         let bounded = message.is_bounded();
         let wake = slot.mailbox.push(to, message, bounded, sender)?;
         self.wake(to, wake);
@@ -132,9 +130,7 @@ impl<B> System<B> {
 
     /// Sends ROOM to the services whose messages service `id` had no room for.
     pub(crate) fn notify_room(&self, id: ServiceId) {
-        let Some(slot) = self.registry.get(id) else {
-            return;
-        };
+        let Some(slot) = self.registry.get(id) else { return };
         for waiting in slot.mailbox.room() {
             self.send_room(id, waiting);
         }
@@ -173,9 +169,7 @@ impl<B> System<B> {
 
     /// Wakes a service that waits on its event descriptor. False when there is none of that number.
     pub(crate) fn wake_thread(&self, id: ServiceId) -> bool {
-        let Some(slot) = self.registry.get(id) else {
-            return false;
-        };
+        let Some(slot) = self.registry.get(id) else { return false };
         if let Some(event) = slot.mailbox.waker(id) {
             event.wake();
         }

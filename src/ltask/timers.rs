@@ -70,9 +70,7 @@ impl Timers {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         let slot = Queue::slot(id);
-        let Some(&Some(entry)) = inner.entries.get(slot) else {
-            return;
-        };
+        let Some(&Some(entry)) = inner.entries.get(slot) else { return };
         if entry.id == id && entry.service == service {
             inner.entries[slot] = None;
             inner.queue.free(id);
@@ -97,9 +95,7 @@ impl Timers {
         let mut inner = lock(&self.inner);
         let mut slot = inner.heads.remove(&service).unwrap_or(NONE);
         while slot != NONE {
-            let Some(entry) = inner.entries[slot].take() else {
-                return;
-            };
+            let Some(entry) = inner.entries[slot].take() else { return };
             inner.queue.free(entry.id);
             slot = entry.after;
         }
@@ -113,12 +109,8 @@ impl Timers {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
         while out.len() < most {
-            let Some((id, _)) = inner.queue.expire(now) else {
-                return;
-            };
-            let Some(entry) = inner.entries[Queue::slot(id)].take() else {
-                continue;
-            };
+            let Some((id, _)) = inner.queue.expire(now) else { return };
+            let Some(entry) = inner.entries[Queue::slot(id)].take() else { continue };
             inner.unchain(entry);
             out.push(Due { service: entry.service, session: entry.session });
         }

@@ -99,9 +99,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
     /// The next item, which `depth` tables are around: 0 outside of all.
     #[inline(always)]
     pub(crate) fn next(&mut self, depth: u32) -> Result<Item<'_>> {
-        let Some(&tag) = self.bytes.as_ref().get(self.at) else {
-            return self.end(depth);
-        };
+        let Some(&tag) = self.bytes.as_ref().get(self.at) else { return self.end(depth) };
         self.at += 1;
         if tag < INTEGER_END {
             return Ok(Item::Integer(i64::from(tag) - INTEGER_BIAS));

@@ -53,9 +53,7 @@ impl Host for Answers {
     }
 
     fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
-        let Some(service) = call.data::<Service>() else {
-            return;
-        };
+        let Some(service) = call.data::<Service>() else { return };
         if service.dead {
             return;
         }

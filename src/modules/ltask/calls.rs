@@ -293,9 +293,7 @@ const NEW_SESSION: Function = on_service(|service| service.library.next_session(
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let ticks = ticks(call, 1)?;
     let tasks = library_tasks(call, "sleep")?;
-    let Some(way) = tasks.way(call) else {
-        return tasks.refuse(call, "sleep");
-    };
+    let Some(way) = tasks.way(call) else { return tasks.refuse(call, "sleep") };
     let service = service(call)?;
     let session = service.library.next_session();
     let timer = service.set_timer(session, ticks);

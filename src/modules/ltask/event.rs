@@ -39,9 +39,7 @@ pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>)
     };
     service.has_descriptor = true;
     service.detach = !exclusive;
-    let Some(event) = event else {
-        return Ok((WAIT, None));
-    };
+    let Some(event) = event else { return Ok((WAIT, None)) };
     if exclusive {
         event.wake();
     }
@@ -56,9 +54,7 @@ pub(super) fn eventreset(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
     }
     let event = open(service)?;
     let (id, system) = (service.id, service.system());
-    let Some(slot) = system.registry.get(id) else {
-        return Ok(None);
-    };
+    let Some(slot) = system.registry.get(id) else { return Ok(None) };
     slot.mailbox.replace_waker(id, event.clone());
     Ok(Some(lend(call, &event)?))
 }

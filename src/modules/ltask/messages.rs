@@ -122,9 +122,7 @@ fn mem_limit(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
 fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     service(call)?;
     let counted = call.memory().map(|memory| (memory.counts(), memory.used()));
-    let Some((counts, used)) = counted else {
-        return Ok(None);
-    };
+    let Some((counts, used)) = counted else { return Ok(None) };
     let table = match call.kind(1) {
         Kind::Table => 1,
         _ => call.create(new_table())?,

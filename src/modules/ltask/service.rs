@@ -45,9 +45,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
         return known(function);
     }
     let tasks = call.data::<Service>().map(|service| service.library.tasks().is_some());
-    let Some(name) = call.string(2) else {
-        return Ok(Either::One(None));
-    };
+    let Some(name) = call.string(2) else { return Ok(Either::One(None)) };
     match (tasks, name) {
         (None, b"start") => {
             let globals = call.loaded("_G")?;
