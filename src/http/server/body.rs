@@ -6,7 +6,6 @@ use super::{RequestId, Server, Transport};
 use crate::codec::http1::body::Run;
 use crate::codec::http1::status::Reject;
 use crate::codec::http1::write;
-use std::io;
 
 /// How much of a body is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +29,7 @@ pub(crate) enum Read {
     Truncated,
     /// The framing is broken, or the body is over the limit.
     Refused(Reject),
-    Failed(io::ErrorKind),
+    Failed,
     /// The request is over.
     Late,
 }
@@ -45,26 +44,18 @@ impl<T: Transport> Server<T> {
         self.take_head(id);
         let slot = id.slot();
         loop {
-            match self.read_there(slot, limit, how, out) {
+            let failure = match self.read_there(slot, limit, how, out) {
                 Ok(Some(read)) => return read,
-                Ok(None) => {}
-                Err(reject) => {
-                    self.close_behind(slot);
-                    return Read::Refused(reject);
-                }
-            }
-            match self.fill(slot) {
-                Filled::Some => {}
-                Filled::WouldBlock => return Read::Pending,
-                Filled::End => {
-                    self.close_behind(slot);
-                    return Read::Truncated;
-                }
-                Filled::Failed(kind) => {
-                    self.close_behind(slot);
-                    return Read::Failed(kind);
-                }
-            }
+                Ok(None) => match self.fill(slot) {
+                    Filled::Some => continue,
+                    Filled::WouldBlock => return Read::Pending,
+                    Filled::End => Read::Truncated,
+                    Filled::Failed => Read::Failed,
+                },
+                Err(reject) => Read::Refused(reject),
+            };
+            self.close_behind(slot);
+            return failure;
         }
     }
 
@@ -79,7 +70,9 @@ impl<T: Transport> Server<T> {
 
     /// Reads what is there; `None` when that is not enough.
     fn read_there(&mut self, slot: usize, limit: u64, how: How, out: &mut Vec<u8>) -> Result<Option<Read>, Reject> {
-        self.check(slot, limit)?;
+        if let Some(handling) = self.connections[slot].handling() {
+            handling.body.check(limit)?;
+        }
         self.invite(slot);
         let connection = &mut self.connections[slot];
         let State::Handling(handling) = &mut connection.state else {
@@ -101,10 +94,9 @@ impl<T: Transport> Server<T> {
                 Run::Data { data, consume } => {
                     let has_none = handling.has_rare().is_none_or(|rare| rare.collected.is_empty());
                     let is_whole = handling.body.is_done() && has_none;
-                    match how == How::Whole && !is_whole {
-                        true => handling.rare().collected.extend_from_slice(&bytes[data]),
-                        false => out.extend_from_slice(&bytes[data]),
-                    }
+                    let is_part = how == How::Whole && !is_whole;
+                    let to = if is_part { &mut handling.rare().collected } else { &mut *out };
+                    to.extend_from_slice(&bytes[data]);
                     self.landing.consume(slot, &mut connection.input, consume);
                     if how == How::Piece || is_whole {
                         return Ok(Some(Read::Data));
@@ -130,13 +122,6 @@ impl<T: Transport> Server<T> {
             };
             self.landing.consume(slot, &mut connection.input, consume);
             return Ok(None);
-        }
-    }
-
-    fn check(&mut self, slot: usize, limit: u64) -> Result<(), Reject> {
-        match self.connections[slot].handling() {
-            Some(handling) => handling.body.check(limit),
-            None => Ok(()),
         }
     }
 

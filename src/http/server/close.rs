@@ -37,8 +37,7 @@ impl<T: Transport> Server<T> {
             return;
         };
         if handling.head_left > 0 {
-            let count = handling.head_left as usize;
-            self.landing.consume(slot, &mut connection.input, count);
+            self.landing.consume(slot, &mut connection.input, handling.head_left as usize);
         }
         if how == End::Cut || !matches!(handling.answer, Answer::Whole) {
             connection.next = NextRequest::None;
@@ -76,10 +75,9 @@ impl<T: Transport> Server<T> {
             return self.remove(slot);
         };
         let waits = handling.waits();
-        let why = Why::Closed;
         if waits.read.is_some() || waits.write.is_some() || waits.end {
             handling.rare().waits = Waits::default();
-            self.told.push_back(Work::Resume { id, why });
+            self.told.push_back(Work::Resume { id, why: Why::Closed });
         }
         connection.transport.close();
         self.fail(slot);
@@ -133,7 +131,7 @@ impl<T: Transport> Server<T> {
             match self.fill(slot) {
                 Filled::Some => {}
                 Filled::WouldBlock => return,
-                Filled::End | Filled::Failed(_) => return self.close(slot),
+                Filled::End | Filled::Failed => return self.close(slot),
             }
         }
     }

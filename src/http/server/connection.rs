@@ -240,10 +240,8 @@ impl Handling {
         let body = Incoming::new(head.framing);
         let expects = if head.expect_continue && !body.is_done() { Expects::Continue } else { Expects::Nothing };
         // What follows CONNECT is no request, whatever the answer to it is.
-        let next = match head.keep_alive && head.method_id != Method::Connect {
-            true => NextRequest::Follows,
-            false => NextRequest::None,
-        };
+        let may_follow = head.keep_alive && head.method_id != Method::Connect;
+        let next = if may_follow { NextRequest::Follows } else { NextRequest::None };
         Handling {
             head_left: head.head_len as u32,
             route,
@@ -268,7 +266,7 @@ impl Handling {
 
     /// What tasks of its handler wait for.
     pub(super) fn waits(&self) -> Waits {
-        self.rare.as_ref().map_or_else(Waits::default, |rare| rare.waits)
+        self.rare.as_ref().map(|rare| rare.waits).unwrap_or_default()
     }
 
     /// The client is not waited for any more.

@@ -43,8 +43,7 @@ impl Draft {
     /// # Errors
     /// For one that cannot be sent; then nothing has changed.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
-        let role = check(name, value)?;
-        self.append(name, value, role);
+        self.append(name, value, check(name, value)?);
         Ok(())
     }
 

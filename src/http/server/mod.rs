@@ -153,13 +153,6 @@ impl<T: Transport> Server<T> {
         self.connections.len()
     }
 
-    /// The slot of a request's connection, while the request is the latest one of it.
-    #[inline]
-    fn slot_of(&self, id: RequestId) -> Option<usize> {
-        let connection = self.connections.get(id.slot())?;
-        (connection.current == id.stamp()).then_some(id.slot())
-    }
-
     /// The connection of a request that a handler works on.
     fn in_work(&mut self, id: RequestId) -> Option<&mut Connection<T>> {
         in_work(&mut self.connections, id)

@@ -2,7 +2,7 @@
 
 use super::connection::{Client, Handling, State};
 use super::settings::{Clock, DISCARD_MOST};
-use super::{RequestId, Server, Transport};
+use super::{RequestId, Server, Transport, in_work};
 use crate::codec::http1::body::Run;
 use crate::codec::http1::head::Progress;
 use crate::codec::http1::request::RequestHead;
@@ -51,8 +51,7 @@ impl<T: Transport> Server<T> {
             }
             Ok(None) => {
                 if !matches!(connection.state, State::Head { .. }) {
-                    let (progress, since) = (first, clock.now);
-                    connection.state = State::Head { progress, since };
+                    connection.state = State::Head { progress: first, since: clock.now };
                 }
                 Look::More
             }
@@ -109,15 +108,11 @@ impl<T: Transport> Server<T> {
 
     /// The head of a request that is still where it was read; `None` when it was taken.
     pub(crate) fn head(&mut self, id: RequestId) -> Option<RequestHead<'_>> {
-        let slot = self.slot_of(id)?;
-        let connection = &mut self.connections[slot];
-        let State::Handling(handling) = &connection.state else {
-            return None;
-        };
-        if handling.head_left == 0 {
+        let connection = in_work(&mut self.connections, id)?;
+        if connection.handling()?.head_left == 0 {
             return None;
         }
-        let bytes = self.landing.bytes(slot, &connection.input);
+        let bytes = self.landing.bytes(id.slot(), &connection.input);
         if self.parsed != Some(id) {
             let limits = &self.settings.head;
             self.parser.parse(bytes, limits, &mut Progress::default()).ok()??;
@@ -129,13 +124,9 @@ impl<T: Transport> Server<T> {
 
     /// The head of a request was copied, and is dropped here.
     pub(crate) fn take_head(&mut self, id: RequestId) {
-        let Some(connection) = self.connections.get_mut(id.slot()) else {
-            return;
-        };
-        if connection.current != id.stamp() {
-            return;
-        }
-        if let State::Handling(handling) = &mut connection.state {
+        if let Some(connection) = in_work(&mut self.connections, id)
+            && let Some(handling) = connection.handling()
+        {
             let count = std::mem::take(&mut handling.head_left) as usize;
             self.landing.consume(id.slot(), &mut connection.input, count);
         }

@@ -257,10 +257,8 @@ impl<T: Transport> Server<T> {
         let slot = id.slot();
         let bodied = write::body_allowed(status) && !write::body_is_empty(status);
         let kind = kind.name().filter(|_| bodied);
-        let framing = self.write_head(slot, status, draft, clock, |seen| {
-            let framing = Framing::of_pieces(status, is_head, version, seen.length);
-            (framing, kind)
-        });
+        let frame = |seen: &Seen| (Framing::of_pieces(status, is_head, version, seen.length), kind);
+        let framing = self.write_head(slot, status, draft, clock, frame);
         let pieces = if is_head || !bodied { Framing::None } else { framing };
         let connection = &mut self.connections[slot];
         connection.body_from = Some(connection.sent + connection.queued() as u64);
@@ -279,9 +277,7 @@ impl<T: Transport> Server<T> {
         match pieces {
             Framing::None => {}
             Framing::Chunked => self.append(id.slot(), |out| write::chunk(out, data)),
-            Framing::Length(_) | Framing::UntilClose => {
-                self.append(id.slot(), |out| out.extend_from_slice(data));
-            }
+            Framing::Length(_) | Framing::UntilClose => self.append(id.slot(), |out| out.extend_from_slice(data)),
         }
         self.queued(id)
     }

@@ -142,10 +142,10 @@ impl<T: Transport> Server<T> {
     /// Bytes of the latest answer of a request's connection behind its head, framing included; without `queued` only
     /// those that the peer was sent. 0 once the next request is dispatched.
     pub(crate) fn sent(&self, id: RequestId, queued: bool) -> u64 {
-        let Some(slot) = self.slot_of(id) else {
+        let connection = self.connections.get(id.slot());
+        let Some(connection) = connection.filter(|connection| connection.current == id.stamp()) else {
             return 0;
         };
-        let connection = &self.connections[slot];
         let waiting = if queued { connection.queued() as u64 } else { 0 };
         let end = connection.sent + waiting;
         end.saturating_sub(connection.body_from.unwrap_or(end))

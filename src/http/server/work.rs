@@ -50,7 +50,7 @@ pub(super) enum Filled {
     Some,
     End,
     WouldBlock,
-    Failed(std::io::ErrorKind),
+    Failed,
 }
 
 impl<T: Transport> Server<T> {
@@ -67,14 +67,7 @@ impl<T: Transport> Server<T> {
         {
             return work;
         }
-        loop {
-            let slot = match self.current.take() {
-                Some(slot) => slot,
-                None => match self.due.pop_front() {
-                    Some(slot) => slot,
-                    None => break,
-                },
-            };
+        while let Some(slot) = self.current.take().or_else(|| self.due.pop_front()) {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
@@ -122,18 +115,15 @@ impl<T: Transport> Server<T> {
             waits = handling.waits();
             if waits.read.is_some() && (events.read || events.over) {
                 handling.end_read_wait(clock.now);
-                let why = Why::Readable;
-                self.told.push_back(Work::Resume { id, why });
+                self.told.push_back(Work::Resume { id, why: Why::Readable });
             }
             if waits.end && events.over {
                 handling.rare().waits.end = false;
-                let why = Why::PeerEnded;
-                self.told.push_back(Work::Resume { id, why });
+                self.told.push_back(Work::Resume { id, why: Why::PeerEnded });
             }
             if waits.write.is_some() && (events.write || events.over) {
                 handling.rare().waits.write = None;
-                let why = Why::Writable;
-                self.told.push_back(Work::Resume { id, why });
+                self.told.push_back(Work::Resume { id, why: Why::Writable });
             }
         }
         // Nobody waits, and what is queued goes on.
@@ -204,12 +194,7 @@ impl<T: Transport> Server<T> {
                     self.rest(slot, clock);
                     return None;
                 }
-                Filled::End => {
-                    self.connections[slot].peer = Peer::Ended;
-                    self.close(slot);
-                    return None;
-                }
-                Filled::Failed(_) => {
+                Filled::End | Filled::Failed => {
                     self.close(slot);
                     return None;
                 }
@@ -225,7 +210,7 @@ impl<T: Transport> Server<T> {
         match connection.peer {
             Peer::Open => {}
             Peer::Ended => return Filled::End,
-            Peer::Failed => return Filled::Failed(std::io::ErrorKind::NotConnected),
+            Peer::Failed => return Filled::Failed,
         }
         if connection.reads < READS && connection.transport.may_receive() {
             connection.reads += 1;
@@ -242,14 +227,11 @@ impl<T: Transport> Server<T> {
                 }
                 Ok(Moved::Done(_)) => return Filled::Some,
                 Ok(Moved::WouldBlock) => {}
-                Err(error) => return Filled::Failed(error.kind()),
+                Err(_) => return Filled::Failed,
             }
         }
         connection.reads = 0;
-        match connection.transport.arm(Interest::Read) {
-            Ok(()) => Filled::WouldBlock,
-            Err(error) => Filled::Failed(error.kind()),
-        }
+        if connection.transport.arm(Interest::Read).is_ok() { Filled::WouldBlock } else { Filled::Failed }
     }
 
     /// Nothing is to be done for the connection until it has events, which it is armed for.

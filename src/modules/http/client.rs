@@ -9,14 +9,13 @@ use crate::codec::http1::section;
 use crate::codec::http1::status::Reject;
 use crate::http::client::{Data, Found, ResponseHead, Responses};
 use crate::lua::{
-    Call, Failure, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, functions,
+    Call, Fault, Field, Function, FunctionTable, Lent, Made, NewWith, Nil, Object, Source, Value, failed, functions,
     results,
 };
 use crate::modules::stream::connection::Connection;
 use crate::stream::Stream;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io;
 
 impl Object for Responses {
     const NAME: &'static str = "lio.http.answers";
@@ -56,8 +55,7 @@ impl Source for ResponseHead {
     }
     fn make(&mut self, bytes: &mut [u8]) -> Option<KeptHead> {
         bytes.copy_from_slice(&self.bytes);
-        let version = self.version;
-        Some(KeptHead { version })
+        Some(KeptHead { version: self.version })
     }
 }
 
@@ -70,25 +68,17 @@ results! {
         End(Nil),
         WouldBlock(bool),
         Refused((Nil, &'static str, &'static str)),
-        Failed((Nil, String, &'static str)),
     }
 }
 
 /// What is no data: `false`, `nil`, or `nil, message, code`.
-fn reply<T>(found: io::Result<Found<T>>) -> Reply {
+fn reply<T>(found: Found<T>) -> Reply {
     let (message, code) = match found {
-        Ok(Found::There(_) | Found::End) => return Reply::End(Nil),
-        Ok(Found::WouldBlock) => return Reply::WouldBlock(false),
-        Ok(Found::Truncated) => ("the connection ended within the answer", "truncated"),
-        Ok(Found::Refused(Reject { status, reason })) => match status {
-            413 | 431 => (reason, "too long"),
-            _ => (reason, "protocol"),
-        },
-        Err(error) => {
-            let failure = Failure::io("recv", &error);
-            let code = failure.code();
-            return Reply::Failed((Nil, failure.message(), code));
-        }
+        Found::There(_) | Found::End => return Reply::End(Nil),
+        Found::WouldBlock => return Reply::WouldBlock(false),
+        Found::Truncated => ("the connection ended within the answer", "truncated"),
+        Found::Refused(Reject { status: 413 | 431, reason }) => (reason, "too long"),
+        Found::Refused(Reject { reason, .. }) => (reason, "protocol"),
     };
     Reply::Refused((Nil, message, code))
 }
@@ -124,11 +114,9 @@ fn expect(call: &mut Call<'_>) -> Result<(), Fault> {
 fn head(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let table = call.shared::<Table>()?;
     let (responses, stream, _) = parts(call)?;
-    Ok(match responses.head(stream, &mut table.0.borrow_mut()) {
-        Ok(Found::There(source)) => {
-            let fields = [];
-            Reply::Head((source.status.into(), Made { source, fields }))
-        }
+    let found = responses.head(stream, &mut table.0.borrow_mut());
+    Ok(match found.map_err(failed("recv"))? {
+        Found::There(source) => Reply::Head((source.status.into(), Made { source, fields: [] })),
         other => reply(other),
     })
 }
@@ -145,8 +133,8 @@ fn lend(stream: &mut Stream, index: i32, Data { data, consume }: Data) -> Reply 
 fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
-    Ok(match responses.piece(stream, limit) {
-        Ok(Found::There(data)) => lend(stream, index, data),
+    Ok(match responses.piece(stream, limit).map_err(failed("recv"))? {
+        Found::There(data) => lend(stream, index, data),
         other => reply(other),
     })
 }
@@ -155,9 +143,9 @@ fn piece(call: &mut Call<'_>) -> Result<Reply, Fault> {
 fn body(call: &mut Call<'_>) -> Result<Reply, Fault> {
     let limit = limit(call, 2, NO_LIMIT)?;
     let (responses, stream, index) = parts(call)?;
-    Ok(match responses.whole(stream, limit) {
-        Ok(Found::There(data)) => lend(stream, index, data),
-        Ok(Found::End) => Reply::Bytes(responses.take_collected()),
+    Ok(match responses.whole(stream, limit).map_err(failed("recv"))? {
+        Found::There(data) => lend(stream, index, data),
+        Found::End => Reply::Bytes(responses.take_collected()),
         other => reply(other),
     })
 }
@@ -206,10 +194,7 @@ fn reason(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
 
 /// `head:version()` → `"1.0"` or `"1.1"`.
 fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
-    Ok(match call.object::<KeptHead>(1)?.version {
-        10 => "1.0",
-        _ => "1.1",
-    })
+    Ok(if call.object::<KeptHead>(1)?.version == 10 { "1.0" } else { "1.1" })
 }
 
 /// `head:field(name)` → the value, several joined by `, `, or nil. Case-blind.

@@ -7,18 +7,8 @@ use crate::event::clock::unix_seconds;
 use crate::file::folder::Folder;
 use crate::file::{OpenFile, Refusal};
 use crate::http::files::{Choice, Validators, accepted, find_copy};
-use crate::lua::{Call, Fault, Function, Maybe, New, Nil, Value, results};
+use crate::lua::{Call, Either, Fault, Function, Maybe, New, Value};
 use std::hash::{BuildHasher, RandomState};
-
-type Selected<P> = (i64, Vec<u8>, Vec<u8>, P);
-
-results! {
-    enum Selection {
-        Whole(Selected<Nil>),
-        Part((i64, Vec<u8>, Vec<u8>, i64, i64)),
-        Parts(Selected<Value>),
-    }
-}
 
 /// `http.select(req, file, coding)` → status, tag, date: how the request is answered with the file, 200,
 /// 206, 304, 412 or 416; its `ETag`, which names the coding of its bytes, and its `Last-Modified`. For 206 also the
@@ -29,18 +19,16 @@ pub(crate) const SELECT: Function = Function::new(|call: &mut Call<'_>| {
     let coding = if call.is_none(3) { None } else { Some(call.utf8(3)?) };
     let known = Validators::of(facts, coding, unix_seconds());
     let choice = known.choose(head, facts.size);
-    let (status, tag, date) = (choice.status().into(), known.tag().to_vec(), known.date().to_vec());
+    let (status, tag, date) = (i64::from(choice.status()), known.tag().to_vec(), known.date().to_vec());
     let Choice::Parts(parts) = choice else {
-        return Ok::<_, Fault>(Selection::Whole((status, tag, date, Nil)));
+        return Ok::<_, Fault>(Either::Other((status, tag, date, None)));
     };
-    Ok(match parts[..] {
-        [part] => Selection::Part((status, tag, date, part.first as i64, part.length as i64)),
-        _ => {
-            let numbers = parts.iter().flat_map(|part| [part.first, part.length]);
-            let numbers = numbers.map(|number| Value::Integer(number as i64));
-            Selection::Parts((status, tag, date, Value::List(numbers.collect())))
-        }
-    })
+    if let [part] = parts[..] {
+        return Ok(Either::One((status, tag, date, part.first as i64, part.length as i64)));
+    }
+    let numbers = parts.iter().flat_map(|part| [part.first, part.length]);
+    let numbers = numbers.map(|number| Value::Integer(number as i64));
+    Ok(Either::Other((status, tag, date, Some(Value::List(numbers.collect())))))
 });
 
 /// A compressed copy and its coding, or nothing.

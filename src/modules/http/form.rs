@@ -134,10 +134,7 @@ fn pull(call: &mut Call<'_>) -> Result<Reply, Fault> {
         Read::End => finished(&mut parser.form),
         Read::Refused(reject) => reject.into(),
         Read::Truncated | Read::Late => Reject::bad("closed").into(),
-        Read::Failed(kind) => {
-            let failure = Failure::io("recv", &io::Error::from(kind));
-            Reject::bad(failure.code()).into()
-        }
+        Read::Failed => Reject::bad("failed").into(),
     })
 }
 

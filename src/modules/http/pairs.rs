@@ -2,7 +2,7 @@
 
 use crate::codec::pairs::{Few, Pairs, Texts};
 use crate::codec::uri;
-use crate::lua::{Call, Decoded, Either, Event, Events, Fault, Function, Nil, Table, results};
+use crate::lua::{Call, Decoded, Either, Event, Events, Fault, Function, Nil, Table};
 
 /// Pairs on their way to Lua, as a table by name; several values of one name are a list.
 #[derive(Clone, Copy)]
@@ -28,19 +28,12 @@ pub(super) fn named<T: Texts>(pairs: T) -> Decoded<Named<T>> {
     Decoded(Named { pairs, index: 0, place: Place::Begin })
 }
 
-results! {
-    /// The parameters of a route.
-    pub(super) enum Parameters {
-        Few(Decoded<Named<Few>>),
-        Many(Decoded<Named<Pairs>>),
-    }
-}
+/// The parameters of a route.
+pub(super) type Parameters = Either<Decoded<Named<Few>>, Decoded<Named<Pairs>>>;
 
-impl Parameters {
-    /// Those of a path that has none.
-    pub(super) fn none() -> Self {
-        Parameters::Many(named(Pairs::default()))
-    }
+/// Those of a path that has none.
+pub(super) fn no_parameters() -> Parameters {
+    Either::Other(named(Pairs::default()))
 }
 
 impl<T: Texts> Named<T> {
@@ -58,11 +51,8 @@ impl<T: Texts> Events for Named<T> {
         match self.place {
             Place::Begin => {
                 self.place = Place::Name;
-                Event::Table(Table {
-                    pairs: true,
-                    room: (0, self.pairs.len().try_into().unwrap_or(0)),
-                    ..Table::default()
-                })
+                let room = (0, self.pairs.len().try_into().unwrap_or(0));
+                Event::Table(Table { pairs: true, room, ..Table::default() })
             }
             Place::Name if self.index == self.pairs.len() => {
                 self.place = Place::End;
@@ -83,10 +73,7 @@ impl<T: Texts> Events for Named<T> {
                 }
             },
             Place::List(left) => {
-                self.place = match left {
-                    1 => Place::Name,
-                    left => Place::List(left - 1),
-                };
+                self.place = if left == 1 { Place::Name } else { Place::List(left - 1) };
                 self.value()
             }
             Place::End => Event::End,

@@ -7,8 +7,7 @@ use super::machine::{Handle, machine, request};
 use super::request::{BODY as KEPT, Request, SERVER};
 use crate::codec::http1::section;
 use crate::http::server::{How, Intent, Interest, Read, RequestId};
-use crate::lua::{Argument, Call, Failure, Fault, Function, Kind, Lent, Nil, Stored, results};
-use std::io;
+use crate::lua::{Argument, Call, Fault, Function, Kind, Lent, Nil, Stored, results};
 
 results! {
     /// What reading comes to.
@@ -39,10 +38,7 @@ fn read(call: &mut Call<'_>, index: i32, id: RequestId, limit: u64, how: How) ->
         Read::Pending => Reply::Pending(false),
         Read::Truncated => Reply::Refused((Nil, 400, "closed")),
         Read::Refused(reject) => Reply::Refused((Nil, reject.status.into(), reject.reason)),
-        Read::Failed(kind) => {
-            let code = Failure::io("recv", &io::Error::from(kind)).code();
-            Reply::Refused((Nil, 400, code))
-        }
+        Read::Failed => Reply::Refused((Nil, 400, "failed")),
     })
 }
 

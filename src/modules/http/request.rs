@@ -6,7 +6,7 @@
 
 use super::fields::{strings, table};
 use super::machine::Handle;
-use super::pairs::{Named, Parameters, named};
+use super::pairs::{Named, Parameters, named, no_parameters};
 use super::routes::AppRoutes;
 use crate::codec::http1::head::Head;
 use crate::codec::http1::request::RequestHead;
@@ -15,8 +15,8 @@ use crate::codec::pairs::{Few, Pairs};
 use crate::codec::{cookie, uri};
 use crate::http::router::routes::{RouteId, Routes};
 use crate::lua::{
-    Argument, Call, Closure, Decoded, Fault, Field, Function, FunctionTable, Holder, Kind, Metatable, Next, Nil, Noted,
-    Object, Outcome, Part, Value, functions, results, then, upvalue,
+    Argument, Call, Closure, Decoded, Either, Fault, Field, Function, FunctionTable, Holder, Kind, Metatable, Next,
+    Noted, Object, Outcome, Part, Value, functions, then, upvalue,
 };
 use std::borrow::Cow;
 
@@ -60,8 +60,7 @@ impl Request {
 
     /// Its head, `bytes` being those behind it.
     pub(crate) fn read<'b>(&'b self, bytes: &'b [u8]) -> RequestHead<'b> {
-        let head = &self.head;
-        RequestHead { head, bytes }
+        RequestHead { head: &self.head, bytes }
     }
 }
 
@@ -77,15 +76,8 @@ pub(crate) fn is_known(call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
     Ok(!call.is_none(known))
 }
 
-results! {
-    /// A text of a request.
-    enum Text {
-        /// As it was sent.
-        Sent(Part<Request>),
-        Other(Vec<u8>),
-        None(Nil),
-    }
-}
+/// A text of a request, as it was sent or not; or nil.
+type Text = Either<Option<Part<Request>>, Vec<u8>>;
 
 /// What `find` finds in the head of the request at argument 1.
 fn sent(
@@ -125,8 +117,8 @@ fn raw_path(call: &mut Call<'_>) -> Result<Text, Fault> {
 fn text(head: RequestHead<'_>, text: Cow<'_, [u8]>) -> Text {
     let bytes = head.bytes.as_ptr_range();
     match text {
-        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => Text::Sent(Part::of(1, head.bytes, text)),
-        text => Text::Other(text.into_owned()),
+        Cow::Borrowed(text) if bytes.contains(&text.as_ptr()) => Either::One(Some(Part::of(1, head.bytes, text))),
+        text => Either::Other(text.into_owned()),
     }
 }
 
@@ -136,7 +128,7 @@ fn path(call: &mut Call<'_>) -> Result<Text, Fault> {
     let raw = head.path();
     let mut decoded = Vec::new();
     let is_other = uri::needs_decode(raw, false) && uri::percent_decode(raw, false, &mut decoded).is_ok();
-    Ok(if is_other { Text::Other(decoded) } else { text(head, Cow::Borrowed(raw)) })
+    Ok(if is_other { Either::Other(decoded) } else { text(head, Cow::Borrowed(raw)) })
 }
 
 /// `head:query()` → decoded keys and values; repeated keys as lists, a key without `=` as `""`.
@@ -147,18 +139,12 @@ fn query(call: &mut Call<'_>) -> Result<Decoded<Named<Pairs>>, Fault> {
 
 /// `head:version()` → `"1.0"` or `"1.1"`.
 fn version(call: &mut Call<'_>) -> Result<&'static str, Fault> {
-    Ok(match head(call, 1)?.head.version {
-        10 => "1.0",
-        _ => "1.1",
-    })
+    Ok(if head(call, 1)?.head.version == 10 { "1.0" } else { "1.1" })
 }
 
 /// The value of a field, several joined by `, ` (cookies by `; `), or nil.
 fn value(head: RequestHead<'_>, name: &[u8]) -> Text {
-    match head.joined(name) {
-        Some(value) => text(head, value),
-        None => Text::None(Nil),
-    }
+    head.joined(name).map_or(Either::One(None), |value| text(head, value))
 }
 
 /// `head:field(name)` → the value, several joined by `, ` (cookies by `; `), or nil. Case-blind.
@@ -190,7 +176,7 @@ fn cookies(call: &mut Call<'_>) -> Result<Value, Fault> {
 /// `head:upgrade()` → what the client offers to switch to, or nil.
 fn upgrade(call: &mut Call<'_>) -> Result<Text, Fault> {
     let head = head(call, 1)?;
-    Ok(if head.head.upgrade { value(head, b"upgrade") } else { Text::None(Nil) })
+    Ok(if head.head.upgrade { value(head, b"upgrade") } else { Either::One(None) })
 }
 
 /// `head:params([routes, id])` → the parameters of a route by name, percent-decoded: of that one, or of its own.
@@ -202,7 +188,7 @@ fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
         let path = head(call, 1)?.route_path();
         return Ok(match call.as_object::<Handle>(server) {
             Some(handle) => parameters(&handle.machine.server.borrow().routes(), path, id),
-            None => Parameters::none(),
+            None => no_parameters(),
         });
     }
     let path = request.read(bytes).route_path();
@@ -215,17 +201,17 @@ fn params(call: &mut Call<'_>) -> Result<Parameters, Fault> {
 fn parameters(routes: &Routes, path: &[u8], id: Option<RouteId>) -> Parameters {
     let mut scratch = Vec::new();
     let Some((id, path)) = id.zip(uri::normal_path(path, &mut scratch)) else {
-        return Parameters::none();
+        return no_parameters();
     };
     let found = routes.with_values(path, id, |values| {
         let values = values.iter().enumerate();
         let all = values.filter_map(|(index, value)| Some((routes.name_of(id, index)?, *value)));
         match Few::of(all.clone()) {
-            Some(few) => Parameters::Few(named(few)),
-            None => Parameters::Many(named(Pairs::of_parameters(all))),
+            Some(few) => Either::One(named(few)),
+            None => Either::Other(named(Pairs::of_parameters(all))),
         }
     });
-    found.unwrap_or_else(Parameters::none)
+    found.unwrap_or_else(no_parameters)
 }
 
 /// `head:matches(routes)` → list of the ids of all routes whose pattern matches, whatever their method
@@ -310,8 +296,7 @@ const NEW_INDEX: Function = Function::new(|call: &mut Call<'_>| {
 
 /// Stores a value under the key at argument 2 in what is known of the request at argument 1.
 fn note(value: Argument) -> Noted<Argument, Argument> {
-    let (table, key) = (Holder::field(1, KNOWN), Argument(2));
-    Noted { table, key, value }
+    Noted { table: Holder::field(1, KNOWN), key: Argument(2), value }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::codec::http1::body::Framing;
 use crate::codec::http1::write::{BadField, check_field};
 use crate::file::OpenFile;
 use crate::http::server::draft::Draft;
-use crate::http::server::{Body, Intent, Kind as BodyKind, RequestId, Responded, Response, Server};
+use crate::http::server::{Body, Intent, Kind as BodyKind, Queued, RequestId, Responded, Response, Server};
 use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Stack, Values, results};
 use crate::modules::socket::endpoint::shown;
 use crate::modules::stream::connection::Connection;
@@ -162,9 +162,7 @@ pub(super) const START: Function = Function::new(|call: &mut Call<'_>| {
 });
 
 /// Bytes that are queued, and whether the peer takes no more.
-type HowMuch = (i64, bool);
-
-fn how_much(queued: Option<crate::http::server::Queued>) -> HowMuch {
+fn how_much(queued: Option<Queued>) -> (i64, bool) {
     queued.map_or((0, true), |queued| (queued.bytes as i64, queued.failed))
 }
 

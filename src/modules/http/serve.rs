@@ -102,25 +102,23 @@ fn make_response(id: RequestId, request: i32) -> MakeResponse {
     }
 }
 
-type OneArgument = Pushing<(MakeRequest, Nil, Argument, Argument)>;
-type TwoArguments = Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument)>;
-type Choosing = Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument, Argument, i64)>;
-
 results! {
     /// What `serve` does next.
     pub(crate) enum Act {
         Plain(Next),
-        One(OneArgument),
-        Two(TwoArguments),
-        Choose(Choosing),
+        One(Pushing<(MakeRequest, Nil, Argument, Argument)>),
+        Two(Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument)>),
+        Choose(Pushing<(MakeRequest, MakeResponse, Argument, Argument, Argument, Argument, i64)>),
     }
 }
 
 /// `http.serve(run, …)`, see [`at`]: serves what is due. Runs in a task: handlers may wait.
-pub(crate) const SERVE: Function = Function::new(|call: &mut Call<'_>| {
+pub(crate) const SERVE: Function = Function::new(serve);
+
+fn serve(call: &mut Call<'_>) -> Result<Act, Fault> {
     let (run, stack) = call.split::<Run>(at::RUN)?;
     next_work(run, stack)
-});
+}
 
 /// Takes the next thing that is to be done.
 fn next_work(run: &mut Run, stack: &mut Stack) -> Result<Act, Fault> {
@@ -197,16 +195,13 @@ fn chosen(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 fn tell(stack: &mut Stack, resumed: Option<(RequestId, Why)>) -> Result<Act, Fault> {
     stack.push(Argument(at::TELL))?;
     stack.push(Argument(at::SERVING))?;
-    let told = then(|call: &mut Call<'_>, _| {
-        let (run, stack) = call.split::<Run>(at::RUN)?;
-        next_work(run, stack)
-    });
+    let mut arguments = 1;
     if let Some((id, why)) = resumed {
         stack.push(id.number() as i64)?;
         stack.push(why as i64)?;
-        return Ok(Act::Plain(Next::call(3, told, 0)));
+        arguments = 3;
     }
-    Ok(Act::Plain(Next::call(1, told, 0)))
+    Ok(Act::Plain(Next::call(arguments, then(|call, _| serve(call)), 0)))
 }
 
 /// A handler of a route has returned, or raised.

@@ -57,10 +57,7 @@ impl Machine {
                 Ok(Moved::Done(socket)) => self.take_in(&mut server, socket),
                 Ok(Moved::WouldBlock) => {
                     listener.arm(READ)?;
-                    return Ok(match count {
-                        0 => Accepted::None,
-                        _ => Accepted::All,
-                    });
+                    return Ok(if count == 0 { Accepted::None } else { Accepted::All });
                 }
                 Err(error) if count == 0 => return Err(error),
                 Err(_) => return Ok(Accepted::Some),
@@ -169,8 +166,7 @@ fn admit(call: &mut Call<'_>) -> Result<(), Fault> {
     };
     let (socket, input, output) = stream.part();
     let mut server = machine.server.borrow_mut();
-    let id = server.adopt(Plain::new(socket), &input, &output);
-    if let Some(id) = id {
+    if let Some(id) = server.adopt(Plain::new(socket), &input, &output) {
         registration.post_to(&machine.inbox, id.number());
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::file::OpenFile;
 use crate::file::folder::Folder;
 use crate::http::files::{Choice, Options, Representation, Site, accepted};
 use crate::http::server::{Body, Intent, Kind, RequestId, Responded, Response};
-use crate::lua::{Call, Fault, Field, Function, FunctionTable, New, NewWith, Object, functions, results};
+use crate::lua::{Call, Either, Fault, Field, Function, FunctionTable, Maybe, New, NewWith, Object, functions};
 use crate::modules::file::refused;
 use std::rc::Rc;
 
@@ -45,30 +45,21 @@ pub(crate) const NEW: Function = Function::new(|call: &mut Call<'_>| {
     Ok::<_, Fault>(NewWith::new(site, [(FOLDER, 1)]))
 });
 
-results! {
-    /// What became of a request.
-    enum Answered {
-        /// The answer is queued.
-        Done(bool),
-        /// It is Lua's, with what was opened.
-        Opened(New<OpenFile>),
-        /// It is Lua's from the beginning.
-        Pass(()),
-    }
-}
+/// What became of a request: whether the answer is queued; or it is Lua's, with what was opened, or from the beginning.
+type Answered = Maybe<Either<bool, New<OpenFile>>>;
 
-/// What an answer is made for.
-struct Asked {
-    machine: Rc<Machine>,
-    id: RequestId,
-    path: Vec<u8>,
+/// Where an answer is given, to which request, and the path that it asks for.
+type Asked = (Rc<Machine>, RequestId, Vec<u8>);
+
+fn opened(file: OpenFile) -> Answered {
+    Maybe(Some(Either::Other(New::of(file))))
 }
 
 /// `site:answer(req)` → true when the answer is queued; a file or directory that was opened, which the caller
 /// answers with; `nil, message, code` when it cannot be opened; nil when the caller has to look from the beginning.
 fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
-    let Some(Asked { machine, id, path }) = asked(call)? else {
-        return Ok(Answered::Pass(()));
+    let Some((machine, id, path)) = asked(call)? else {
+        return Ok(Maybe(None));
     };
     let clock = machine.clock();
     let accepted = accepted(request::head(call, 2)?);
@@ -76,7 +67,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     let (site, folder) = call.pair::<Site, Folder>(1, folder)?;
     let found = match site.find(folder, path, accepted, clock) {
         Ok(found) => found,
-        Err(Ok(directory)) => return Ok(Answered::Opened(New::of(directory))),
+        Err(Ok(directory)) => return Ok(opened(directory)),
         Err(Err(refusal)) => return Err(refused(refusal)),
     };
     let validators = found.validators(clock.unix);
@@ -86,7 +77,7 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
     };
     let mut server = machine.server.borrow_mut();
     let Some(draft) = server.draft(id) else {
-        return Ok(Answered::Pass(()));
+        return Ok(Maybe(None));
     };
     let mut can_be_sent = true;
     call.object::<Site>(1)?.each_field(&found, &validators, &choice, |name, value| {
@@ -96,23 +87,14 @@ fn answer(call: &mut Call<'_>) -> Result<Answered, Fault> {
         draft.forget();
         return Ok(pass(found));
     }
-    let response = Response {
-        status: choice.status(),
-        kind: Kind::None,
-        body: match choice {
-            Choice::NotModified => Body::None,
-            _ => Body::Shared(content),
-        },
-    };
-    Ok(Answered::Done(server.respond(id, response, clock) == Responded::Done))
+    let body = if choice == Choice::NotModified { Body::None } else { Body::Shared(content) };
+    let response = Response { status: choice.status(), kind: Kind::None, body };
+    Ok(Maybe(Some(Either::One(server.respond(id, response, clock) == Responded::Done))))
 }
 
 /// Lua answers.
 fn pass(found: Representation) -> Answered {
-    match found.into_original() {
-        Some(file) => Answered::Opened(New::of(file)),
-        None => Answered::Pass(()),
-    }
+    found.into_original().map_or(Maybe(None), opened)
 }
 
 /// What the request at argument 2 asks of the site at 1; `None` when that is not so simple. Middleware, or a handler that
@@ -133,13 +115,11 @@ fn asked(call: &mut Call<'_>) -> Result<Option<Asked>, Fault> {
         let routes = server.routes();
         let mut scratch = Vec::new();
         let path = uri::normal_path(request.read(bytes).route_path(), &mut scratch);
-        let rest = path.zip(request.route()).and_then(|(path, route)| match routes.is_wrapped() {
-            true => None,
-            false => routes.value_of(path, route, REST),
-        });
+        let route = request.route().filter(|_| !routes.is_wrapped());
+        let rest = path.zip(route).and_then(|(path, route)| routes.value_of(path, route, REST));
         plain.zip(rest.and_then(|rest| site.path(rest)))
     };
-    Ok(path.map(|(id, path)| Asked { machine, id, path }))
+    Ok(path.map(|(id, path)| (machine, id, path)))
 }
 
 /// `site:compressed(path, file, req)` → as `http.compressed`; that there is none is remembered for a moment.
