@@ -8,37 +8,27 @@ const CODINGS: [&str; 2] = ["br", "gzip"];
 /// A weight in thousandths: `0`, `0.5`, `1.000`; `None` when it is none.
 fn weight(text: &[u8]) -> Option<u16> {
     let (whole, fraction) = match text {
-        [whole @ (b'0' | b'1')] => (*whole, &[][..]),
-        [whole @ (b'0' | b'1'), b'.', fraction @ ..] => (*whole, fraction),
+        [whole @ (b'0' | b'1')] => (whole, &[][..]),
+        [whole @ (b'0' | b'1'), b'.', fraction @ ..] => (whole, fraction),
         _ => return None,
     };
     if fraction.len() > 3 || !fraction.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let mut parts = 0;
-    for place in 0..3 {
-        let digit = fraction.get(place).map_or(0, |digit| digit - b'0');
-        parts = parts * 10 + u16::from(digit);
-    }
-    match (whole, parts) {
-        (b'1', 0) => Some(1000),
-        (b'1', _) => None,
-        _ => Some(parts),
-    }
+    let digits = [whole].into_iter().chain(fraction).chain(b"000").take(4);
+    let weight = digits.fold(0, |weight, digit| weight * 10 + u16::from(digit - b'0'));
+    (weight <= 1000).then_some(weight)
 }
 
 /// One element: a coding and its weight.
 fn element(text: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = text.split(|&byte| byte == b';');
     let name = parts.next()?.trim_ascii();
-    let Some(parameter) = parts.next() else {
-        return Some((name, 1000));
-    };
-    let parameter = parameter.trim_ascii();
-    let [b'q' | b'Q', b'=', value @ ..] = parameter else {
-        return None;
-    };
-    weight(value).map(|weight| (name, weight))
+    match parts.next().map(<[u8]>::trim_ascii) {
+        None => Some((name, 1000)),
+        Some([b'q' | b'Q', b'=', value @ ..]) => Some((name, weight(value)?)),
+        Some(_) => None,
+    }
 }
 
 /// The codings that a client takes, best first; those that it likes less than the plain bytes are left out.
@@ -50,8 +40,7 @@ pub(crate) fn accepted(field: &[u8]) -> [Option<&'static str>; 2] {
             name if name.eq_ignore_ascii_case(b"identity") => identity = Some(weight),
             name if name.eq_ignore_ascii_case(b"x-gzip") => named[1] = named[1].or(Some(weight)),
             name => {
-                let known = CODINGS.iter().position(|coding| name.eq_ignore_ascii_case(coding.as_bytes()));
-                if let Some(at) = known {
+                if let Some(at) = CODINGS.iter().position(|coding| name.eq_ignore_ascii_case(coding.as_bytes())) {
                     named[at] = Some(weight);
                 }
             }

@@ -91,28 +91,19 @@ fn date(field: &[u8]) -> Option<u64> {
 pub(crate) fn judge(conditions: &Conditions<'_>, known: &Validators<'_>) -> Verdict {
     let strong = |field| lists(field, known.tag, Comparison::Strong);
     let weak = |field| lists(field, known.tag, Comparison::Weak);
-    match conditions.if_match {
+    let has_failed = match conditions.if_match {
         // What cannot be read does not match: the client wants certainty.
-        Some(field) if strong(field) != Some(true) => return Verdict::Failed,
-        Some(_) => {}
-        None => {
-            let since = conditions.if_unmodified_since.and_then(date);
-            if since.is_some_and(|since| known.modified > since) {
-                return Verdict::Failed;
-            }
-        }
+        Some(field) => strong(field) != Some(true),
+        None => conditions.if_unmodified_since.and_then(date).is_some_and(|since| known.modified > since),
+    };
+    if has_failed {
+        return Verdict::Failed;
     }
-    match conditions.if_none_match {
-        Some(field) if weak(field) == Some(true) => return Verdict::NotModified,
-        Some(_) => {}
-        None => {
-            let since = conditions.if_modified_since.and_then(date);
-            if since.is_some_and(|since| known.modified <= since) {
-                return Verdict::NotModified;
-            }
-        }
-    }
-    Verdict::Send
+    let is_known = match conditions.if_none_match {
+        Some(field) => weak(field) == Some(true),
+        None => conditions.if_modified_since.and_then(date).is_some_and(|since| known.modified <= since),
+    };
+    if is_known { Verdict::NotModified } else { Verdict::Send }
 }
 
 /// Whether `Range` counts: no `If-Range`, or one that names exactly what is there (section 13.1.5).

@@ -29,26 +29,17 @@ fn common(end: &[u8]) -> Option<&'static str> {
 
 /// The media type for a file of this name; bytes when nothing is known.
 pub(crate) fn of(name: &[u8]) -> &'static str {
-    let name = match memchr::memrchr(b'/', name) {
-        Some(slash) => &name[slash + 1..],
-        None => name,
-    };
-    let unknown = "application/octet-stream";
-    let Some(dot) = memchr::memrchr(b'.', name) else {
-        return unknown;
-    };
-    if let Some(kind) = common(&name[dot + 1..]) {
-        return kind;
-    }
-    let Ok(end) = std::str::from_utf8(&name[dot + 1..]) else {
-        return unknown;
-    };
-    let own = OWN.iter().find(|(own, _)| own.eq_ignore_ascii_case(end));
-    if let Some((_, kind)) = own {
-        return kind;
-    }
-    let known = mime_guess::from_ext(end).first_raw();
-    known.unwrap_or(unknown)
+    known(name).unwrap_or("application/octet-stream")
+}
+
+fn known(name: &[u8]) -> Option<&'static str> {
+    let name = memchr::memrchr(b'/', name).map_or(name, |slash| &name[slash + 1..]);
+    let end = &name[memchr::memrchr(b'.', name)? + 1..];
+    common(end).or_else(|| {
+        let end = std::str::from_utf8(end).ok()?;
+        let own = OWN.iter().find(|(own, _)| own.eq_ignore_ascii_case(end));
+        own.map(|(_, kind)| *kind).or_else(|| mime_guess::from_ext(end).first_raw())
+    })
 }
 
 /// Whether its parameter `charset` is to be told: the bytes are text.
@@ -62,14 +53,11 @@ pub(crate) fn is_compressible(kind: &str) -> bool {
     let plain = [
         "application/json",
         "application/javascript",
-        "application/manifest+json",
         "application/wasm",
         "application/xml",
         "application/octet-stream",
         "image/bmp",
         "image/x-icon",
-        "font/ttf",
-        "font/otf",
     ];
     is_text(kind)
         || plain.contains(&kind)

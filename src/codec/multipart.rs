@@ -85,13 +85,13 @@ impl Part {
 /// The state of one body.
 pub(crate) struct Multipart {
     state: State,
+    /// Of the parts, how many may still come.
     limits: Limits,
     /// Finds CRLF, two dashes and the boundary.
     delimiter: Finder<'static>,
     /// What was fed and is not done with begins at `start`.
     buffer: Vec<u8>,
     start: usize,
-    parts: u64,
     part: Part,
 }
 
@@ -107,7 +107,6 @@ impl Multipart {
             // The first boundary stands at the start of a line, as which a body's start counts.
             buffer: b"\r\n".to_vec(),
             start: 0,
-            parts: 0,
             part: Part::default(),
         })
     }
@@ -155,21 +154,17 @@ impl Multipart {
         loop {
             match self.state {
                 State::Preamble => match self.content() {
-                    Event::Data(_) => {}
-                    Event::PartEnd => {}
+                    Event::Data(_) | Event::PartEnd => {}
                     other => return Ok(other),
                 },
                 State::Data => return Ok(self.content()),
-                State::Begin => match self.shared_boundary() {
-                    Some(Event::PartEnd) => return Ok(Event::PartEnd),
-                    Some(other) => return Ok(other),
-                    None => {}
-                },
-                State::Headers { searched } => {
-                    if !self.headers(searched)? {
-                        return Ok(Event::Hungry);
+                State::Begin => {
+                    if let Some(event) = self.shared_boundary() {
+                        return Ok(event);
                     }
-                    return Ok(Event::Part);
+                }
+                State::Headers { searched } => {
+                    return Ok(if self.headers(searched)? { Event::Part } else { Event::Hungry });
                 }
                 State::Epilogue => {
                     self.start = self.buffer.len();
@@ -244,20 +239,16 @@ impl Multipart {
             (State::Boundary { padding: 0 }, [b'-']) => return Ok(false),
             (State::Boundary { padding: 0 }, [b'-', b'-', ..]) => (State::Last { padding: 0 }, 2),
             (State::Boundary { padding }, [b' ' | b'\t', ..]) if padding < MAX_PADDING => {
-                let padding = padding + 1;
-                (State::Boundary { padding }, 1)
+                (State::Boundary { padding: padding + 1 }, 1)
             }
             (State::Boundary { .. }, [b'\r', ..]) => (State::BoundaryFeed, 1),
             (State::BoundaryFeed, [b'\n', ..]) => {
-                self.parts += 1;
-                if self.parts > self.limits.parts {
-                    return Err(Reject::new(413, "the form has too many parts"));
-                }
+                let left = self.limits.parts.checked_sub(1);
+                self.limits.parts = left.ok_or(Reject::new(413, "the form has too many parts"))?;
                 (State::Headers { searched: 0 }, 1)
             }
             (State::Last { padding }, [b' ' | b'\t', ..]) if padding < MAX_PADDING => {
-                let padding = padding + 1;
-                (State::Last { padding }, 1)
+                (State::Last { padding: padding + 1 }, 1)
             }
             (State::Last { .. }, [b'\r', ..]) => (State::LastFeed, 1),
             (State::LastFeed, [b'\n', ..]) => (State::Epilogue, 1),

@@ -32,13 +32,10 @@ impl Pairs {
         let mut all = Pairs::default();
         all.text.reserve(query.len());
         for (name, value) in uri::query_pairs(query) {
-            let begin = all.text.len();
-            all.decode(name, true);
-            let value_begin = all.text.len();
-            all.decode(value.unwrap_or_default(), true);
-            all.note(begin, value_begin);
+            all.add(name, value.unwrap_or_default(), true);
         }
-        all.group();
+        let text = &all.text;
+        all.pairs.sort_by(|one, other| text[one.name..one.value].cmp(&text[other.name..other.value]));
         all
     }
 
@@ -46,13 +43,18 @@ impl Pairs {
     pub(crate) fn of_parameters<'p>(parameters: impl Iterator<Item = (&'p str, &'p [u8])>) -> Pairs {
         let mut all = Pairs::default();
         for (name, value) in parameters {
-            let begin = all.text.len();
-            all.text.extend_from_slice(name.as_bytes());
-            let value_begin = all.text.len();
-            all.decode(value, false);
-            all.note(begin, value_begin);
+            // Names have no escapes.
+            all.add(name.as_bytes(), value, false);
         }
         all
+    }
+
+    fn add(&mut self, name: &[u8], value: &[u8], plus_is_space: bool) {
+        let begin = self.text.len();
+        self.decode(name, plus_is_space);
+        let value_begin = self.text.len();
+        self.decode(value, plus_is_space);
+        self.pairs.push(Pair { name: begin, value: value_begin, end: self.text.len() });
     }
 
     fn decode(&mut self, raw: &[u8], plus_is_space: bool) {
@@ -62,16 +64,6 @@ impl Pairs {
             self.text.truncate(begin);
             self.text.extend_from_slice(raw);
         }
-    }
-
-    fn note(&mut self, name: usize, value: usize) {
-        let end = self.text.len();
-        self.pairs.push(Pair { name, value, end });
-    }
-
-    fn group(&mut self) {
-        let text = &self.text;
-        self.pairs.sort_by(|one, other| text[one.name..one.value].cmp(&text[other.name..other.value]));
     }
 }
 

@@ -57,20 +57,13 @@ pub(crate) fn percent_decode(bytes: &[u8], plus_is_space: bool, out: &mut Vec<u8
     out.reserve(bytes.len());
     let mut rest = bytes;
     while let [first, behind @ ..] = rest {
-        rest = match first {
-            b'%' => {
-                out.push(escaped(rest)?);
-                &rest[3..]
-            }
-            b'+' if plus_is_space => {
-                out.push(b' ');
-                behind
-            }
-            other => {
-                out.push(*other);
-                behind
-            }
+        let (byte, behind) = match first {
+            b'%' => (escaped(rest)?, &rest[3..]),
+            b'+' if plus_is_space => (b' ', behind),
+            other => (*other, behind),
         };
+        out.push(byte);
+        rest = behind;
     }
     Ok(())
 }
@@ -119,21 +112,19 @@ pub(crate) fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), BadEsc
     out.reserve(raw.len());
     let mut rest = raw;
     while let [first, behind @ ..] = rest {
-        if *first != b'%' {
-            match first {
-                0x21..=0x7e => out.push(*first),
-                _ => push_escape(*first, out),
+        let (byte, stays, behind) = match first {
+            b'%' => {
+                let byte = escaped(rest)?;
+                (byte, is_unreserved(byte), &rest[3..])
             }
-            rest = behind;
-            continue;
-        }
-        let byte = escaped(rest)?;
-        if is_unreserved(byte) {
+            byte => (*byte, byte.is_ascii_graphic(), behind),
+        };
+        if stays {
             out.push(byte)
         } else {
             push_escape(byte, out)
         }
-        rest = &rest[3..];
+        rest = behind;
     }
     Ok(())
 }

@@ -77,9 +77,7 @@ impl Incoming {
     /// 400 for framing that is malformed, 431 for trailers that are too long.
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Run, Reject> {
         let run = match &mut self.rest {
-            Rest::Done => {
-                return Ok(Run::End { consume: 0, trailers: 0..0 });
-            }
+            Rest::Done => return Ok(Run::End { consume: 0, trailers: 0..0 }),
             Rest::Broken(reject) => return Err(**reject),
             Rest::Chunked(_) => return self.next_of_chunks(bytes),
             Rest::UntilClose => bytes.len(),
@@ -103,13 +101,8 @@ impl Incoming {
         let Rest::Chunked(decoder) = &mut self.rest else {
             return Ok(Run::More { consume: 0 });
         };
-        let step = match decoder.next(bytes) {
-            Ok(step) => step,
-            Err(reject) => {
-                self.rest = Rest::Broken(Box::new(reject));
-                return Err(reject);
-            }
-        };
+        let step = decoder.next(bytes);
+        let step = step.inspect_err(|reject| self.rest = Rest::Broken(Box::new(*reject)))?;
         let consume = step.consumed;
         if let Some(data) = step.data {
             self.received += data.len() as u64;
@@ -119,8 +112,7 @@ impl Incoming {
             return Ok(Run::More { consume });
         }
         self.rest = Rest::Done;
-        let trailers = step.trailers.unwrap_or_default();
-        Ok(Run::End { consume, trailers })
+        Ok(Run::End { consume, trailers: step.trailers.unwrap_or_default() })
     }
 
     /// The peer has ended its side, and all that it sent was handed over before. → whether the body is complete

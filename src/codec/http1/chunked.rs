@@ -148,9 +148,7 @@ impl Chunked {
             match self.state {
                 State::Data { left } => return Ok(self.data(buf, at, left)),
                 State::Trailers { searched } => return self.trailer(buf, at, searched),
-                State::Done => {
-                    return Ok(Step { consumed: at, done: true, ..Step::default() });
-                }
+                State::Done => return Ok(Step { consumed: at, done: true, ..Step::default() }),
                 _ => (),
             }
             let Some(&byte) = buf.get(at) else {
@@ -184,14 +182,8 @@ impl Chunked {
                 Ok(State::Size { value: (value << 4) | digit, digits: digits + 1 })
             }
             (State::Size { digits: 0, .. }, _) => Err(Reject::bad("malformed chunk size")),
-            (State::Size { value, .. }, b'\r') => {
-                self.announce(value)?;
-                Ok(State::SizeFeed { value })
-            }
-            (State::Extension { value, place, .. }, b'\r') if place.is_whole() => {
-                self.announce(value)?;
-                Ok(State::SizeFeed { value })
-            }
+            (State::Size { value, .. }, b'\r') => self.announce(value),
+            (State::Extension { value, place, .. }, b'\r') if place.is_whole() => self.announce(value),
             (State::Size { value, .. }, b';') => self.extension(value, 0, Place::Start),
             (State::Size { value, .. }, b' ' | b'\t') => Ok(State::BeforeExtension { value, length: 1 }),
             (State::BeforeExtension { value, length }, b';') => self.extension(value, length, Place::Start),
@@ -221,11 +213,11 @@ impl Chunked {
         Ok(State::Extension { value, length: length + 1, place })
     }
 
-    /// Adds a size to the total, which stays within Lua's integers.
-    fn announce(&mut self, size: u64) -> Result<(), Reject> {
-        let total = self.total.checked_add(size);
+    /// The state behind a chunk line. Its size adds to the total, which stays within Lua's integers.
+    fn announce(&mut self, value: u64) -> Result<State, Reject> {
+        let total = self.total.checked_add(value);
         self.total = total.filter(|&t| t <= i64::MAX as u64).ok_or(Reject::bad("chunk size too large"))?;
-        Ok(())
+        Ok(State::SizeFeed { value })
     }
 
     /// The trailer section stays in the buffer until it is complete: it is small, and the caller

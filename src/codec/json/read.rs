@@ -1,7 +1,6 @@
 //! A text to nodes, one behind the other.
 
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::error::Category;
 use std::fmt;
 
 /// Why a text is not JSON.
@@ -42,16 +41,10 @@ pub(crate) fn parse(text: &[u8]) -> Result<Nodes, Bad> {
     let mut nodes = Nodes::default();
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read = nodes.deserialize(&mut reader).and_then(|()| reader.end());
-    match read {
-        Ok(()) => Ok(nodes),
-        Err(error) => Err(Bad {
-            message: format!("json: {error}"),
-            code: match error.classify() {
-                Category::Eof => "truncated",
-                _ => "invalid",
-            },
-        }),
-    }
+    read.map(|()| nodes).map_err(|error| Bad {
+        message: format!("json: {error}"),
+        code: if error.is_eof() { "truncated" } else { "invalid" },
+    })
 }
 
 impl Nodes {

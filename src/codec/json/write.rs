@@ -19,45 +19,22 @@ pub(crate) fn put_float(text: &mut Vec<u8>, value: f64) {
 /// Appends a string in quotation marks.
 #[inline]
 pub(crate) fn put_string(text: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotUtf8> {
-    text.reserve(bytes.len() + 2);
-    text.push(b'"');
-    match bytes.iter().position(|byte| !PLAIN[usize::from(*byte)]) {
-        None => text.extend_from_slice(bytes),
-        Some(plain) => {
-            if let Err(error) = std::str::from_utf8(&bytes[plain..]) {
-                return Err(NotUtf8(plain + error.valid_up_to() + 1));
-            }
-            escape(text, bytes);
-        }
+    if bytes.iter().all(|byte| PLAIN[usize::from(*byte)]) {
+        text.reserve(bytes.len() + 2);
+        text.push(b'"');
+        text.extend_from_slice(bytes);
+        text.push(b'"');
+        return Ok(());
     }
-    text.push(b'"');
-    Ok(())
+    put_other_string(text, bytes)
 }
 
 /// Section 7: quotation mark, backslash and control characters are escaped, nothing else is.
-fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\') {
-        text.extend_from_slice(&rest[..at]);
-        let byte = rest[at];
-        let short = match byte {
-            0x08 => b'b',
-            0x09 => b't',
-            0x0a => b'n',
-            0x0c => b'f',
-            0x0d => b'r',
-            b'"' | b'\\' => byte,
-            _ => b'u',
-        };
-        text.extend_from_slice(&[b'\\', short]);
-        if short == b'u' {
-            let digits = b"0123456789abcdef";
-            let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
-            text.extend_from_slice(&[b'0', b'0', digits[high], digits[low]]);
-        }
-        rest = &rest[at + 1..];
-    }
-    text.extend_from_slice(rest);
+fn put_other_string(text: &mut Vec<u8>, bytes: &[u8]) -> Result<(), NotUtf8> {
+    let string = std::str::from_utf8(bytes).map_err(|error| NotUtf8(error.valid_up_to() + 1))?;
+    // A vector takes all.
+    let _ = serde_json::to_writer(text, string);
+    Ok(())
 }
 
 /// The bytes that stand for themselves and are ASCII.

@@ -27,11 +27,6 @@ struct Parameter<'a> {
     quoted: bool,
 }
 
-/// The parameters behind a first word.
-struct Parameters<'a> {
-    rest: &'a [u8],
-}
-
 const MALFORMED: Reject = Reject::bad("malformed header parameter");
 
 fn skip_space(text: &[u8]) -> &[u8] {
@@ -57,51 +52,39 @@ fn take_quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
     }
 }
 
-impl<'a> Parameters<'a> {
-    fn next(&mut self) -> Result<Option<Parameter<'a>>, Reject> {
-        let text = skip_space(self.rest);
-        let [b';', behind @ ..] = text else {
-            return match text {
-                [] => Ok(None),
-                _ => Err(MALFORMED),
-            };
-        };
-        let text = skip_space(behind);
-        if text.is_empty() {
-            self.rest = text;
-            return Ok(None);
-        }
-        let (name, behind) = take_token(text);
-        let [b'=', behind @ ..] = behind else {
-            return Err(MALFORMED);
-        };
-        if name.is_empty() {
-            return Err(MALFORMED);
-        }
-        let (value, rest, quoted) = match behind {
-            [b'"', inside @ ..] => {
-                let (value, rest) = take_quoted(inside)?;
-                (value, rest, true)
-            }
-            _ => {
-                let (value, rest) = take_token(behind);
-                (value, rest, false)
-            }
-        };
-        if value.is_empty() && !quoted {
-            return Err(MALFORMED);
-        }
-        self.rest = rest;
-        Ok(Some(Parameter { name, value, quoted }))
+/// The parameter at the start of `text`, which is what stands behind a first word or another parameter; and what follows.
+fn take_parameter(text: &[u8]) -> Result<Option<(Parameter<'_>, &[u8])>, Reject> {
+    let text = match skip_space(text) {
+        [] => return Ok(None),
+        [b';', behind @ ..] => skip_space(behind),
+        _ => return Err(MALFORMED),
+    };
+    if text.is_empty() {
+        return Ok(None);
     }
+    let (name, behind) = take_token(text);
+    let [b'=', behind @ ..] = behind else {
+        return Err(MALFORMED);
+    };
+    let quoted = behind.first() == Some(&b'"');
+    let (value, rest) = if quoted { take_quoted(&behind[1..])? } else { take_token(behind) };
+    if name.is_empty() || value.is_empty() && !quoted {
+        return Err(MALFORMED);
+    }
+    Ok(Some((Parameter { name, value, quoted }, rest)))
 }
 
-/// Stores the value of a parameter that may come once.
-fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Reject> {
-    match place.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Reject::bad("a header parameter is there twice")),
+/// The parameters with these names, each of which may come once, behind a first word.
+fn parameters<'a, const N: usize>(mut text: &'a [u8], names: [&[u8]; N]) -> Result<[Option<Parameter<'a>>; N], Reject> {
+    let mut found = [const { None }; N];
+    while let Some((parameter, rest)) = take_parameter(text)? {
+        text = rest;
+        let place = names.iter().position(|name| parameter.name.eq_ignore_ascii_case(name));
+        if place.is_some_and(|place| found[place].replace(parameter).is_some()) {
+            return Err(Reject::bad("a header parameter is there twice"));
+        }
     }
+    Ok(found)
 }
 
 /// Whether `boundary` is one (RFC 2046 section 5.1.1).
@@ -120,14 +103,7 @@ pub(crate) fn boundary(content_type: &[u8]) -> Result<Cow<'_, [u8]>, Reject> {
     if !kind.eq_ignore_ascii_case(b"multipart/form-data") {
         return Err(Reject::new(415, "expected a multipart form"));
     }
-    let mut parameters = Parameters { rest };
-    let mut found = None;
-    while let Some(parameter) = parameters.next()? {
-        if parameter.name.eq_ignore_ascii_case(b"boundary") {
-            once(&mut found, parameter)?;
-        }
-    }
-    let Some(Parameter { value, quoted, .. }) = found else {
+    let [Some(Parameter { value, quoted, .. })] = parameters(rest, [b"boundary"])? else {
         return Err(Reject::bad("the form's boundary is missing"));
     };
     let value = if quoted && value.contains(&b'\\') { Cow::Owned(unquote(value)) } else { Cow::Borrowed(value) };
@@ -176,10 +152,7 @@ fn extended_text(value: &[u8]) -> Result<Vec<u8>, Reject> {
     let mut bytes = Vec::new();
     uri::percent_decode(text, false, &mut bytes).map_err(|_| BAD)?;
     if charset.eq_ignore_ascii_case(b"utf-8") {
-        return match std::str::from_utf8(&bytes) {
-            Ok(_) => Ok(bytes),
-            Err(_) => Err(BAD),
-        };
+        return String::from_utf8(bytes).map(String::into_bytes).map_err(|_| BAD);
     }
     if charset.eq_ignore_ascii_case(b"iso-8859-1") {
         let text: String = bytes.into_iter().map(char::from).collect();
@@ -198,18 +171,7 @@ pub(crate) fn disposition(value: &[u8]) -> Result<Disposition, Reject> {
     if !kind.eq_ignore_ascii_case(b"form-data") {
         return Err(Reject::bad("a part that is not form-data"));
     }
-    let mut parameters = Parameters { rest };
-    let (mut name, mut plain, mut extended) = (None, None, None);
-    while let Some(parameter) = parameters.next()? {
-        let key = parameter.name;
-        if key.eq_ignore_ascii_case(b"name") {
-            once(&mut name, parameter)?;
-        } else if key.eq_ignore_ascii_case(b"filename") {
-            once(&mut plain, parameter)?;
-        } else if key.eq_ignore_ascii_case(b"filename*") {
-            once(&mut extended, parameter)?;
-        }
-    }
+    let [name, plain, extended] = parameters(rest, [b"name", b"filename", b"filename*"])?;
     let text = |parameter: Parameter<'_>| match parameter.quoted {
         true => form_text(parameter.value),
         false => parameter.value.to_vec(),

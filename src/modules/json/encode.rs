@@ -2,7 +2,9 @@
 
 use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// The metatable that marks arrays: one in each VM, so that a table that was marked before the module was loaded again is
 /// still known.
@@ -54,22 +56,12 @@ struct Encoder<'t> {
     order: Order,
 }
 
-/// One field of an object that is to be sorted: its key, and where its text begins and ends.
-struct Field {
-    key: Vec<u8>,
-    begin: usize,
-    end: usize,
-}
-
 impl Encoder<'_> {
     /// Writes the value at `index`, which `depth` tables enclose.
     fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
         match values.read(index) {
             Read::String(bytes) => self.string(bytes),
-            Read::Integer(integer) => {
-                put_integer(self.text, integer);
-                Ok(())
-            }
+            Read::Integer(integer) => Ok(put_integer(self.text, integer)),
             Read::Table => self.table(values, index, depth),
             Read::Other(kind) => self.other(values, index, kind),
         }
@@ -78,10 +70,7 @@ impl Encoder<'_> {
     fn other(&mut self, values: &Walk, index: i32, kind: Kind) -> Written {
         match kind {
             Kind::Number => match values.number(index) {
-                Ok(number) if number.is_finite() => {
-                    put_float(self.text, number);
-                    Ok(())
-                }
+                Ok(number) if number.is_finite() => Ok(put_float(self.text, number)),
                 Ok(number) if !number.is_nan() => fail("cannot encode infinity"),
                 _ => fail("cannot encode NaN"),
             },
@@ -129,7 +118,7 @@ impl Encoder<'_> {
     /// Writes an object, of which a first pair was found.
     fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> Written {
         let begin = self.text.len();
-        let mut fields = Vec::new();
+        let mut fields = BTreeMap::new();
         self.text.push(b'{');
         let (key, value) = (pairs.key(), pairs.value());
         loop {
@@ -147,11 +136,7 @@ impl Encoder<'_> {
                 return Err(failure.inside(Step::Field(name.to_vec())));
             }
             if self.order == Order::Sorted {
-                fields.push(Field {
-                    key: values.string(key).unwrap_or_default().to_vec(),
-                    begin: from,
-                    end: self.text.len(),
-                });
+                fields.insert(values.string(key).unwrap_or_default().to_vec(), from..self.text.len());
             }
             if !pairs.next() {
                 break;
@@ -164,15 +149,14 @@ impl Encoder<'_> {
         self.literal(b"}")
     }
 
-    /// Puts the fields that were written from `begin` on in the order of their keys.
-    fn sort(&mut self, begin: usize, mut fields: Vec<Field>) {
-        fields.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    /// Puts the fields that were written from `begin` on in the order of their keys; `fields` says where each one is.
+    fn sort(&mut self, begin: usize, fields: BTreeMap<Vec<u8>, Range<usize>>) {
         let found = self.text.split_off(begin);
-        for (count, field) in fields.iter().enumerate() {
+        for (count, field) in fields.into_values().enumerate() {
             if count > 0 {
                 self.text.push(b',');
             }
-            self.text.extend_from_slice(&found[field.begin - begin..field.end - begin]);
+            self.text.extend_from_slice(&found[field.start - begin..field.end - begin]);
         }
     }
 

@@ -96,12 +96,10 @@ impl Events for Reader {
                 self.bytes += size;
                 Event::String(&rest[..size])
             }
-            Node::Array(count) => Event::Table(Table {
-                items: count as u64,
-                room: (hint(count), 0),
-                metatable: self.mark,
-                ..Table::default()
-            }),
+            Node::Array(count) => {
+                let (items, room) = (count as u64, (hint(count), 0));
+                Event::Table(Table { items, room, metatable: self.mark, ..Table::default() })
+            }
             Node::Object(count) => Event::Table(Table { pairs: true, room: (0, hint(count)), ..Table::default() }),
             Node::End => Event::Nil,
         }
@@ -152,9 +150,7 @@ fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
 const FUNCTIONS: FunctionTable = functions! { encode, decode, array };
 
 /// Opens `lio.json`: `encode`, `decode`, `array`, `array_mt`, `null`.
-pub(crate) const OPEN: Function = Function::new(open);
-
-fn open(call: &mut Call<'_>) -> Result<ModuleWith, Fault> {
+pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     let mut mark = call.kept(&MARK)?;
     if call.kind(mark) != Kind::Table {
         let name = ("__name", Value::Name("lio.json.array"));
@@ -167,4 +163,4 @@ fn open(call: &mut Call<'_>) -> Result<ModuleWith, Fault> {
         functions: FUNCTIONS,
         values: vec![("array_mt", Value::Argument(mark)), ("null", Value::Argument(null))],
     })
-}
+});

@@ -94,10 +94,7 @@ pub(super) fn decide(buf: &[u8], fields: &[Field], version: u8) -> Result<Facts,
     }
     let message = &seen.message;
     let framing = frame(message, version)?;
-    let persists = match version {
-        11 => true,
-        _ => message.is_keep_alive,
-    };
+    let persists = version == 11 || message.is_keep_alive;
     Ok(Facts {
         host: seen.host,
         framing,
