@@ -4,30 +4,13 @@
 //! RESOLVE_BENEATH), so nobody can swap a link in between; where it cannot, the path is resolved by name
 //! and compared. Links that stay inside the folder are followed either way.
 
-use super::{INSPECT, QUIET, Refusal};
+use super::Refusal;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// What a path is opened for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
-    Read,
-    /// Only to see what it is.
-    Inspect,
-}
-
-impl Aim {
-    fn flags(self) -> OFlags {
-        match self {
-            Aim::Read => QUIET,
-            Aim::Inspect => INSPECT,
-        }
-    }
-}
 
 /// Whether a relative path may be looked up at all: not absolute, without a `..`, NUL or backslash.
 /// Whoever writes those does not mean a file of the folder; a backslash separates elsewhere.
@@ -39,27 +22,27 @@ pub(crate) fn check(path: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Opens a [`check`]ed path below the folder `root`, whose path is `name`; `""` is the folder itself.
-/// `EXDEV` when a link leads out of it.
-pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], aim: Aim) -> Result<OwnedFd, Errno> {
-    match by_kernel(root, path, aim) {
+/// `EXDEV` when a link leads out of it. `flags`: [`super::QUIET`] to read it, [`super::INSPECT`] only to see what it is.
+pub(super) fn open(root: BorrowedFd<'_>, name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    match by_kernel(root, path, flags) {
         // A link with an absolute target may still end inside.
         Err(Errno::XDEV) => {
             let (_, inside) = resolve(name, path)?;
-            by_kernel(root, inside.as_os_str().as_bytes(), aim)
+            by_kernel(root, inside.as_os_str().as_bytes(), flags)
         }
         // The kernel, or what guards it, does not know openat2.
-        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG) => by_name(name, path, aim),
+        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG) => by_name(name, path, flags),
         result => result,
     }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn by_kernel(root: BorrowedFd<'_>, path: &[u8], aim: Aim) -> Result<OwnedFd, Errno> {
+fn by_kernel(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path: &[u8] = if path.is_empty() { b"." } else { path };
     let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
     // A rename meanwhile makes the kernel unsure, which is told by EAGAIN.
     for _ in 0..16 {
-        match fs::openat2(root, path, aim.flags(), Mode::empty(), resolve) {
+        match fs::openat2(root, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             opened => return opened,
         }
@@ -68,7 +51,7 @@ fn by_kernel(root: BorrowedFd<'_>, path: &[u8], aim: Aim) -> Result<OwnedFd, Err
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn by_kernel(_: BorrowedFd<'_>, _: &[u8], _: Aim) -> Result<OwnedFd, Errno> {
+fn by_kernel(_: BorrowedFd<'_>, _: &[u8], _: OFlags) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
@@ -78,15 +61,12 @@ fn resolve(name: &Path, path: &[u8]) -> Result<(PathBuf, PathBuf), Errno> {
         |path: &Path| path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOENT));
     let root = canonical(name)?;
     let target = canonical(&root.join(OsStr::from_bytes(path)))?;
-    match target.strip_prefix(&root) {
-        Ok(inside) => Ok((root, inside.to_path_buf())),
-        Err(_) => Err(Errno::XDEV),
-    }
+    let inside = target.strip_prefix(&root).map_err(|_| Errno::XDEV)?.to_path_buf();
+    Ok((root, inside))
 }
 
 /// The same without the kernel's help: whoever can change the folder meanwhile can cheat it.
-pub(super) fn by_name(name: &Path, path: &[u8], aim: Aim) -> Result<OwnedFd, Errno> {
+pub(super) fn by_name(name: &Path, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let (root, inside) = resolve(name, path)?;
-    let flags = aim.flags() | OFlags::NOFOLLOW;
-    fs::open(root.join(inside), flags, Mode::empty())
+    fs::open(root.join(inside), flags | OFlags::NOFOLLOW, Mode::empty())
 }

@@ -1,8 +1,8 @@
 //! A folder that is served. It keeps a descriptor, so that opening a file below it is one system call, and
 //! checks once a second whether its path still leads there: a deployment that swaps a link is noticed.
 
-use super::beneath::{self, Aim};
-use super::{Facts, INSPECT, Kind, OpenFile, Refusal};
+use super::beneath;
+use super::{Facts, INSPECT, Kind, OpenFile, QUIET, Refusal};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -76,36 +76,37 @@ impl Folder {
         Ok(())
     }
 
-    fn open_for(&mut self, path: &[u8], aim: Aim) -> Result<OwnedFd, Refusal> {
+    /// The folder's descriptor, to look for this path below it.
+    fn root_for(&mut self, path: &[u8]) -> Result<&OwnedFd, Refusal> {
         beneath::check(path)?;
         if self.checked.elapsed() >= TRUSTED {
             self.follow_path()?;
         }
+        self.root.as_ref().ok_or(CLOSED)
+    }
+
+    fn open_for(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Refusal> {
+        self.root_for(path)?;
         let root = self.root.as_ref().ok_or(CLOSED)?;
-        Ok(beneath::open(root.as_fd(), &self.path, path, aim)?)
+        Ok(beneath::open(root.as_fd(), &self.path, path, flags)?)
     }
 
     /// Opens a file or directory below the folder; `""` is the folder itself.
     pub(crate) fn open_beneath(&mut self, path: &[u8]) -> Result<OpenFile, Refusal> {
-        OpenFile::adopt(self.open_for(path, Aim::Read)?)
+        OpenFile::adopt(self.open_for(path, QUIET)?)
     }
 
     /// What is known now of what a path below the folder leads to, maybe outside of it: only to be compared with the facts of
     /// a file that was opened by this path.
     pub(crate) fn look_up(&mut self, path: &[u8]) -> Result<Facts, Refusal> {
-        beneath::check(path)?;
-        if self.checked.elapsed() >= TRUSTED {
-            self.follow_path()?;
-        }
-        let root = self.root.as_ref().ok_or(CLOSED)?;
-        Ok(Facts::from_status(&fs::statat(root, path, AtFlags::empty())?))
+        Ok(Facts::from_status(&fs::statat(self.root_for(path)?, path, AtFlags::empty())?))
     }
 
     /// What is in the directory `path`, `most` entries at most, directories first, then by name. A link has the facts of
     /// what it leads to; what could not be served is left out. The flag: whether there is more.
     pub(crate) fn list(&mut self, path: &[u8], most: usize) -> Result<(Vec<Entry>, bool), Refusal> {
         let mut entries = Vec::new();
-        let mut directory = Dir::new(self.open_for(path, Aim::Read)?)?;
+        let mut directory = Dir::new(self.open_for(path, QUIET)?)?;
         let more = loop {
             let Some(entry) = directory.read().transpose()? else {
                 break false;
@@ -142,7 +143,7 @@ impl Folder {
             full.push(b'/');
         }
         full.extend_from_slice(name);
-        let facts = Facts::of(self.open_for(&full, Aim::Inspect).ok()?).ok()?;
+        let facts = Facts::of(self.open_for(&full, INSPECT).ok()?).ok()?;
         matches!(facts.kind, Kind::File | Kind::Directory).then_some(facts)
     }
 }

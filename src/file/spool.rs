@@ -29,9 +29,8 @@ pub(crate) struct Spool {
 
 enum Content {
     Memory(Vec<u8>),
-    Nameless(File),
-    /// The name is to be removed.
-    Named(File, PathBuf),
+    /// A file, and its name if it has one, which is to be removed.
+    Disk(File, Option<PathBuf>),
     Closed,
 }
 
@@ -66,19 +65,16 @@ fn path_of_descriptor(file: &File) -> PathBuf {
 }
 
 fn open_named(dir: &Path) -> io::Result<(File, PathBuf)> {
-    let mut attempts = 0;
-    loop {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    for _ in 0..=ATTEMPTS {
         let name = fresh_name(dir);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
         match options.open(&name) {
-            Ok(file) => return Ok((file, name)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => {
-                attempts += 1;
-            }
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((opened?, name)),
         }
     }
+    Err(Errno::EXIST.into())
 }
 
 impl Spool {
@@ -90,22 +86,19 @@ impl Spool {
     /// The file on disk, made when there is none yet, and its path.
     fn on_disk(&mut self) -> io::Result<&mut File> {
         if let Content::Memory(memory) = &self.content {
-            let written;
-            self.content = match open_nameless(&self.dir) {
-                Some(mut file) => {
-                    written = file.write_all(memory);
-                    Content::Nameless(file)
-                }
+            let (mut file, name) = match open_nameless(&self.dir) {
+                Some(file) => (file, None),
                 None => {
-                    let (mut file, name) = open_named(&self.dir)?;
-                    written = file.write_all(memory);
-                    Content::Named(file, name)
+                    let (file, name) = open_named(&self.dir)?;
+                    (file, Some(name))
                 }
             };
+            let written = file.write_all(memory);
+            self.content = Content::Disk(file, name);
             written?;
         }
         match &mut self.content {
-            Content::Nameless(file) | Content::Named(file, _) => Ok(file),
+            Content::Disk(file, _) => Ok(file),
             Content::Memory(_) | Content::Closed => Err(Errno::BADF.into()),
         }
     }
@@ -130,7 +123,7 @@ impl Spool {
                 let rest = &memory[from..];
                 Ok(rest[..most.min(rest.len())].to_vec())
             }
-            Content::Nameless(file) | Content::Named(file, _) => {
+            Content::Disk(file, _) => {
                 let mut bytes = Vec::new();
                 read_at(file.as_fd(), &mut bytes, most, offset)?;
                 Ok(bytes)
@@ -148,8 +141,8 @@ impl Spool {
     pub(crate) fn path(&mut self) -> io::Result<PathBuf> {
         self.on_disk()?;
         Ok(match &self.content {
-            Content::Named(_, name) => name.clone(),
-            Content::Nameless(file) => path_of_descriptor(file),
+            Content::Disk(_, Some(name)) => name.clone(),
+            Content::Disk(file, None) => path_of_descriptor(file),
             Content::Memory(_) | Content::Closed => PathBuf::new(),
         })
     }
@@ -177,7 +170,7 @@ impl Spool {
 
     /// The file is gone, unless it was linked. Idempotent.
     pub(crate) fn close(&mut self) {
-        if let Content::Named(_, name) = std::mem::replace(&mut self.content, Content::Closed) {
+        if let Content::Disk(_, Some(name)) = std::mem::replace(&mut self.content, Content::Closed) {
             // Somebody else may have removed it.
             let _ = fs::unlink(name);
         }
@@ -234,7 +227,7 @@ mod tests {
         let dir = folder("named");
         let (file, name) = open_named(&dir).expect("create");
         let mut spool = Spool::new(&dir);
-        spool.content = Content::Named(file, name);
+        spool.content = Content::Disk(file, Some(name));
         check_one(spool, &dir);
     }
 

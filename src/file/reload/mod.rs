@@ -72,14 +72,11 @@ pub(crate) fn misses(path: &[u8]) {
 
 fn report(path: &[u8], fingerprint: impl FnOnce(&Path) -> Fingerprint) {
     let Some(mut link) = link() else { return };
-    let path = Path::new(OsStr::from_bytes(path));
-    let Ok(path) = std::path::absolute(path) else {
-        return;
-    };
+    let Ok(path) = std::path::absolute(OsStr::from_bytes(path)) else { return };
     if link.reported.contains(&path) {
         return;
     }
-    let mut text = fingerprint(&path).encode().to_vec();
+    let mut text = fingerprint(&path).encode();
     text.extend_from_slice(path.as_os_str().as_bytes());
     let _ = wire::send(&link.socket, wire::LOADS, &text, None);
     link.reported.insert(path);
