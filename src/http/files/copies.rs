@@ -11,12 +11,12 @@ use std::collections::HashMap;
 const ABSENT_FOR: u64 = 2_000_000_000;
 const ABSENT_MOST: usize = 1000;
 
-/// The codings that the client of a request takes, the one that it likes best first.
-pub(crate) fn accepted(request: RequestHead<'_>) -> [Option<&'static str>; 2] {
-    match request.joined(b"accept-encoding") {
-        Some(field) => accept_encoding::accepted(&field),
-        None => [None; 2],
-    }
+/// The codings that a client takes, the one that it likes best first.
+pub(crate) type Accepted = [Option<&'static str>; 2];
+
+/// Those of the client of a request.
+pub(crate) fn accepted(request: RequestHead<'_>) -> Accepted {
+    request.joined(b"accept-encoding").map_or([None; 2], |field| accept_encoding::accepted(&field))
 }
 
 /// The path of a copy.
@@ -32,8 +32,7 @@ pub(super) fn is_copy(facts: &Facts, original: &Facts) -> bool {
 
 /// The copy that the client likes best, and its coding.
 pub(crate) fn find_copy(
-    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>, path: &[u8], original: &Facts,
-    accepted: [Option<&'static str>; 2],
+    mut open: impl FnMut(&[u8]) -> Result<OpenFile, Refusal>, path: &[u8], original: &Facts, accepted: Accepted,
 ) -> Option<(OpenFile, &'static str)> {
     accepted.into_iter().flatten().find_map(|coding| {
         let copy = open(&path_of(path, coding)).ok()?;

@@ -2,7 +2,7 @@
 //! validators are of one moment.
 
 use super::cache::Cache;
-use super::copies::{Absent, find_copy, is_copy, path_of};
+use super::copies::{Absent, Accepted, find_copy, is_copy, path_of};
 use super::validators::{Choice, Validators};
 use crate::codec::{media, uri};
 use crate::file::folder::Folder;
@@ -70,15 +70,13 @@ impl Site {
     /// # Errors
     /// What hinders the opening of the file. A directory is given as its error.
     pub(crate) fn find(
-        &mut self, folder: &mut Folder, path: Vec<u8>, accepted: [Option<&'static str>; 2], clock: Clock,
+        &mut self, folder: &mut Folder, path: Vec<u8>, accepted: Accepted, clock: Clock,
     ) -> Result<Representation, Result<OpenFile, Refusal>> {
         let (facts, content) = self.get(folder, &path).map_err(Err)?;
-        match content {
-            Some(Content::File(directory)) if facts.kind != Kind::File => {
-                return Err(Ok(directory));
-            }
-            _ => {}
-        }
+        let content = match content {
+            Some(Content::File(directory)) if facts.kind != Kind::File => return Err(Ok(directory)),
+            content => content,
+        };
         let kind = media::of(&path);
         let varies = self.options.precompressed && media::is_compressible(kind);
         if varies && let Some((path, facts, content, coding)) = self.find_copy(folder, &path, &facts, accepted, clock) {
@@ -98,9 +96,7 @@ impl Site {
     fn get(&mut self, folder: &mut Folder, path: &[u8]) -> Result<(Facts, Option<Content>), Refusal> {
         if let Some(known) = self.cache.facts(path) {
             match folder.look_up(path) {
-                Ok(facts) if facts == *known => {
-                    return Ok((facts, self.cache.content(path).map(Content::Bytes)));
-                }
+                Ok(facts) if facts == *known => return Ok((facts, self.cache.content(path).map(Content::Bytes))),
                 _ => self.cache.remove(path),
             }
         }
@@ -110,8 +106,7 @@ impl Site {
 
     /// The compressed copy of a file that the client likes best: its path, facts, content and coding.
     fn find_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: [Option<&'static str>; 2],
-        clock: Clock,
+        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, clock: Clock,
     ) -> Option<(Vec<u8>, Facts, Content, &'static str)> {
         if accepted == [None; 2] || self.absent.has(path, clock.now) {
             return None;
@@ -135,7 +130,7 @@ impl Site {
 
     /// The compressed copy of a file that the client likes best, opened, and its coding; `now` in nanoseconds.
     pub(crate) fn open_copy(
-        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: [Option<&'static str>; 2], now: u64,
+        &mut self, folder: &mut Folder, path: &[u8], original: &Facts, accepted: Accepted, now: u64,
     ) -> Option<(OpenFile, &'static str)> {
         if accepted == [None; 2] || self.absent.has(path, now) {
             return None;
@@ -161,9 +156,7 @@ impl Site {
             Choice::Failed | Choice::Unsatisfiable => return None,
         };
         let file = match &found.content {
-            Content::Bytes(bytes) => {
-                return Some(bytes.slice(first as usize..(first + length) as usize));
-            }
+            Content::Bytes(bytes) => return Some(bytes.slice(first as usize..(first + length) as usize)),
             Content::File(file) => file,
         };
         if self.cache.takes(&found.facts, clock.unix) {

@@ -103,21 +103,11 @@ impl Validators {
         if !request.has_conditions() {
             return Choice::Whole;
         }
-        let values = |name: &'static [u8]| request.joined(name);
-        let [matches, none, since, unmodified, if_range] = [
-            values(b"if-match"),
-            values(b"if-none-match"),
-            values(b"if-modified-since"),
-            values(b"if-unmodified-since"),
-            values(b"if-range"),
-        ];
-        let conditions = Conditions {
-            if_match: matches.as_deref(),
-            if_none_match: none.as_deref(),
-            if_modified_since: since.as_deref(),
-            if_unmodified_since: unmodified.as_deref(),
-            if_range: if_range.as_deref(),
-        };
+        let names = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"];
+        let values = names.map(|name| request.joined(name.as_bytes()));
+        let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range] =
+            values.each_ref().map(Option::as_deref);
+        let conditions = Conditions { if_match, if_none_match, if_modified_since, if_unmodified_since, if_range };
         let known = Known { tag: self.tag(), modified: self.modified, now: self.now };
         match conditional::judge(&conditions, &known) {
             Verdict::NotModified => return Choice::NotModified,
@@ -125,7 +115,7 @@ impl Validators {
             Verdict::Send => {}
         }
         // Ranges are defined for GET alone (RFC 9110 section 14.2).
-        let asked = values(b"range").filter(|_| request.method() == Method::Get);
+        let asked = request.joined(b"range").filter(|_| request.method() == Method::Get);
         let Some(asked) = asked.filter(|_| conditional::allows_range(&conditions, &known)) else {
             return Choice::Whole;
         };

@@ -31,17 +31,12 @@ pub(crate) struct Pattern {
 
 /// Takes a pattern apart; see `Router::add`.
 pub(super) fn parse(text: &str) -> Result<Pattern, String> {
-    let fail = |what: &str| Err(format!("route pattern '{text}' {what}"));
-    let Some(mut rest) = text.strip_prefix('/') else {
-        return fail("must begin with '/'");
-    };
+    let error = |what: &str| format!("route pattern '{text}' {what}");
+    let fail = |what: &str| Err(error(what));
+    let mut rest = text.strip_prefix('/').ok_or_else(|| error("must begin with '/'"))?;
     let mut pattern = Pattern { segments: Vec::new(), names: Vec::new(), constraints: Vec::new() };
     loop {
-        let parsed = parse_segment(rest);
-        let parsed = match parsed {
-            Ok(parsed) => parsed,
-            Err(what) => return fail(&what),
-        };
+        let parsed = parse_segment(rest).map_err(|what| error(&what))?;
         if let Some(name) = parsed.name {
             if pattern.names.contains(&name) {
                 return fail(&format!("has the parameter '{name}' twice"));
@@ -110,10 +105,7 @@ fn constraint_end(text: &str) -> Option<usize> {
 }
 
 fn parse_literal(rest: &str) -> Result<Parsed<'_>, String> {
-    let (text, behind) = match rest.split_once('/') {
-        Some((text, behind)) => (text, Some(behind)),
-        None => (rest, None),
-    };
+    let (text, behind) = rest.split_once('/').map_or((rest, None), |(text, behind)| (text, Some(behind)));
     let mut normal = Vec::new();
     uri::normalize_path(text.as_bytes(), &mut normal).map_err(|_| format!("has a malformed escape in '{text}'"))?;
     Ok(Parsed {
