@@ -5,8 +5,8 @@
 use super::report::report;
 use crate::lua::library::embedded;
 use crate::lua::{
-    Argument, Call, Chunk, Fault, Function, Keep, Kept, Kind, Many, Maybe, Next, Outcome, Pushing, Traceback, Vm,
-    results, then,
+    Argument, Call, Chunk, Either, Fault, Function, Keep, Kept, Kind, Many, Maybe, Next, Outcome, Pushing, Traceback,
+    Vm, then,
 };
 use crate::modules::PROGRAM;
 use std::collections::VecDeque;
@@ -113,24 +113,16 @@ fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u
     if outcome.ok {
         return run_next(call);
     }
-    let message = call.string(outcome.first);
-    report(match message {
-        Some(message) => String::from_utf8_lossy(message),
-        None => "(error object is not a string)".into(),
-    });
+    let message = call.string(outcome.first).map(String::from_utf8_lossy);
+    report(message.unwrap_or("(error object is not a string)".into()));
     if let Some(script) = call.data::<Script>() {
         script.failed = true;
     }
     Ok(Maybe(None))
 }
 
-results! {
-    enum Shown {
-        Text(Traceback),
-        Ask(Next),
-        Itself(Argument),
-    }
-}
+/// What a message handler makes of an error: a text with a traceback, or what the error says of itself.
+type Shown = Either<Traceback, Next<Argument>>;
 
 static TOSTRING: Kept = Kept::new();
 
@@ -138,7 +130,7 @@ static TOSTRING: Kept = Kept::new();
 fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;
-        return Ok(Shown::Text(Traceback { message: 1, level: 1 }));
+        return Ok(Either::One(Traceback { message: 1, level: 1 }));
     }
     call.create(Keep(&TOSTRING, "__tostring"))?;
     let shows = call.metafield(1, &TOSTRING)?;
@@ -147,15 +139,15 @@ fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
     }
     call.push(Argument(1))?;
     let shown = |call: &mut Call<'_>, outcome: Outcome| match call.string(outcome.first) {
-        Some(_) => Ok(Shown::Itself(Argument(outcome.first))),
+        Some(_) => Ok(Either::Other(Next::returns(Argument(outcome.first)))),
         None => describe(call),
     };
-    Ok(Shown::Ask(Next::call(1, then(shown), 0)))
+    Ok(Either::Other(Next::call(1, then(shown), 0)))
 }
 
 /// An error value that cannot be shown.
 fn describe(call: &mut Call<'_>) -> Result<Shown, Fault> {
     let name = call.type_name(1);
     let message = call.create(format!("(error object is a {name} value)"))?;
-    Ok(Shown::Text(Traceback { message, level: 1 }))
+    Ok(Either::One(Traceback { message, level: 1 }))
 }

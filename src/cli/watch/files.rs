@@ -14,6 +14,7 @@ use std::sync::mpsc::Sender;
 const LINKS: usize = 16;
 
 /// The files of the newest process; those of the one before as long as it may have to go on.
+#[derive(Default)]
 pub(super) struct Files {
     files: HashMap<PathBuf, Fingerprint>,
     before: HashMap<PathBuf, Fingerprint>,
@@ -32,8 +33,7 @@ impl Files {
             }
         };
         let watcher = notify::recommended_watcher(told).ok();
-        let mut files =
-            Files { files: HashMap::new(), before: HashMap::new(), folders: HashMap::new(), polls: false, watcher };
+        let mut files = Files { watcher, ..Files::default() };
         if files.watcher.is_none() {
             files.fall_back();
         }

@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// A change is acted upon when nothing has happened for so long, or at the latest after that.
@@ -102,14 +102,7 @@ impl Supervisor {
         while !(self.ending && self.children.is_empty()) {
             let event = match self.next_deadline() {
                 None => self.events.recv().ok(),
-                Some(due) => {
-                    let left = due.saturating_duration_since(Instant::now());
-                    match self.events.recv_timeout(left) {
-                        Ok(event) => Some(event),
-                        Err(RecvTimeoutError::Timeout) => None,
-                        Err(RecvTimeoutError::Disconnected) => break,
-                    }
-                }
+                Some(due) => self.events.recv_timeout(due.saturating_duration_since(Instant::now())).ok(),
             };
             match event {
                 Some(Event::Message(number, frame)) => self.message(number, frame),
@@ -405,10 +398,7 @@ fn has_terminal() -> bool {
 /// The changed files for a message.
 fn describe(changed: &[PathBuf]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    let short = |path: &PathBuf| {
-        let short = path.strip_prefix(&here).unwrap_or(path);
-        short.display().to_string()
-    };
+    let short = |path: &PathBuf| path.strip_prefix(&here).unwrap_or(path).display().to_string();
     match changed {
         [] => String::new(),
         [one] => format!("{} changed", short(one)),
