@@ -188,6 +188,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
 
     /// Posts a message for service `id`; the capacity holds for `bounded` ones. A refused one comes back; when there was
     /// no room, `sender` (if not 0) is noted and will be told of room.
+    #[inline]
     pub(crate) fn push(&self, id: u32, message: M, bounded: bool, sender: u32) -> Result<Wake<W>, (M, Refusal)> {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -222,6 +223,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
 
     /// Ready → Running: the body, and in `batch` (which may hold unread ones) what has arrived. None
     /// when the entry in the ready queue is out of date.
+    #[inline]
     pub(crate) fn begin(&self, id: u32, fill: impl FnOnce(&mut B) -> &mut VecDeque<M>) -> Option<B> {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Ready {
@@ -253,6 +255,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         batch.len()
     }
 
+    #[inline]
     fn transfer(&self, inner: &mut Inner<M, B, W>, batch: &mut VecDeque<M>) {
         if batch.is_empty() {
             std::mem::swap(&mut inner.queue, batch);

@@ -191,6 +191,7 @@ impl<B: AsRef<[u8]>> Reader<B> {
         Ok(Item::String(&rest[..length as usize]))
     }
 
+    #[inline]
     fn integer(&mut self, tag: u8) -> Result<i64> {
         Ok(match tag {
             0..INTEGER_END => i64::from(tag) - INTEGER_BIAS,
