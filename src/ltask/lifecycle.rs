@@ -111,7 +111,14 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     }
     let mut left = Vec::new();
     let Some((service, refused)) = slot.mailbox.seize(id, &mut left) else {
-        condemn(system, id);
+        if slot.mailbox.is_alive(id)
+            && let Some(statistics) = slot.statistics()
+        {
+            // It ends with its slice, which may have ended just now: this brings another one.
+            statistics.condemned.store(true, Ordering::SeqCst);
+            system.send_room(SYSTEM, id);
+            system.wake_thread(id);
+        }
         return Vec::new();
     };
     system.monitor.timers.forget(id);
@@ -127,18 +134,5 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
             take_unanswered(system, id)
         }
         None => requests(&left).collect(),
-    }
-}
-
-/// Marks a running service: it ends with its slice.
-fn condemn(system: &System, id: ServiceId) {
-    let Some(slot) = system.registry.get(id) else { return };
-    if slot.mailbox.is_alive(id)
-        && let Some(statistics) = slot.statistics()
-    {
-        statistics.condemned.store(true, Ordering::SeqCst);
-        // Its slice may have ended just now: this brings another one.
-        system.send_room(SYSTEM, id);
-        system.wake_thread(id);
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn start(system: &Arc<System>, service: Body) {
     let started = threads::spawn(system, name, true, move |system| {
         let Some(service) = lock(&taken).take() else { return };
         let progress = Progress::with_clock(thread_clock::own());
-        service.statistics.own_clock(progress.clock);
+        service.statistics.clock.store(progress.clock, Ordering::Relaxed);
         lock(&system.own_progress).push(progress.clone());
         progress.enter_own(&system.monitor);
         system.monitor.end_dormancy();

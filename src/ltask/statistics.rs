@@ -12,7 +12,7 @@ pub(crate) struct Statistics {
     /// Nanoseconds that its slices on workers took.
     busy: AtomicU64,
     /// The CPU clock of the thread of its own (clockid_t), 0 when it has none.
-    clock: AtomicI32,
+    pub(super) clock: AtomicI32,
     pub(crate) resumes: AtomicU64,
     pub(crate) memory: AtomicUsize,
     pub(crate) memory_most: AtomicUsize,
@@ -38,11 +38,6 @@ impl Statistics {
     pub(crate) fn busy(&self) -> u64 {
         let busy = self.busy.load(Ordering::Relaxed);
         busy + super::thread_clock::nanos(self.clock.load(Ordering::Relaxed))
-    }
-
-    /// The calling thread is the service's own from now on.
-    pub(crate) fn own_clock(&self, clock: i32) {
-        self.clock.store(clock, Ordering::Relaxed);
     }
 
     /// Adds a slice of so many nanoseconds, and what the VM holds now and held at most, in bytes.

@@ -15,7 +15,6 @@ use crate::modules::pack;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where systems are built.
@@ -71,10 +70,6 @@ impl Drop for Owner {
 }
 
 impl Present {
-    fn of(call: &mut Call<'_>) -> Result<Rc<Present>, Fault> {
-        call.shared()
-    }
-
     fn set_running(&self, running: bool) {
         if let Some(owner) = &mut *self.0.borrow_mut() {
             owner.running = running;
@@ -84,7 +79,7 @@ impl Present {
 
 /// The system that `init` made and `deinit` has not ended, and whether it runs.
 fn owned(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
-    match &*Present::of(call)?.0.borrow() {
+    match &*call.shared::<Present>()?.0.borrow() {
         Some(owner) => Ok((owner.system.clone(), owner.running)),
         None => Err(Fault::message("no system: call bootstrap.init first")),
     }
@@ -96,7 +91,7 @@ fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
 
 /// `bootstrap.init(config)`: makes a system; the values in force are written back into the table.
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
-    let present = Present::of(call)?;
+    let present = call.shared::<Present>()?;
     if present.0.borrow().is_some() {
         return Err(Fault::message("init: there is a system already; see bootstrap.deinit"));
     }
@@ -113,7 +108,7 @@ fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
         system.quit();
         finish(call)?;
     }
-    let owner = Present::of(call)?.0.take();
+    let owner = call.shared::<Present>()?.0.take();
     drop(owner);
     Ok(())
 }
@@ -204,7 +199,7 @@ fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;
     let prestart = Prestart::start(&system, source.chunk()).map_err(Fault::message)?;
-    let present = Present::of(call)?;
+    let present = call.shared::<Present>()?;
     let mut owner = present.0.borrow_mut();
     let prestarts = &mut owner.as_mut().expect("it was there just now").prestarts;
     let name = prestarts.keys().max().map_or(1, |most| most + 1);
@@ -215,7 +210,7 @@ fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
 /// `bootstrap.new_service_preinit(label, id, p)` → id: the VM of `preinit` becomes that service, and its
 /// main function is resumed with nothing from now on.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
-    let (system, present) = (system(call)?, Present::of(call)?);
+    let (system, present) = (system(call)?, call.shared::<Present>()?);
     let label = call.utf8(1)?;
     let wanted = wanted_id(call, 2)?;
     let name = call.light(3).ok_or_else(|| Fault::expected(3, "light userdata"))?;
@@ -267,7 +262,7 @@ fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
 fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
     let system = system(call)?;
     let code = run::wait(&system, || call.hook() != 0);
-    Present::of(call)?.set_running(false);
+    call.shared::<Present>()?.set_running(false);
     Ok(code.into())
 }
 
@@ -279,7 +274,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     if running || system.is_quitting() {
         return Err(Fault::message("run: the system runs already, or has ended"));
     }
-    Present::of(call)?.set_running(true);
+    call.shared::<Present>()?.set_running(true);
     run::start(&system);
     Ok(match at_once {
         true => Either::Other(foreign::context(&system)),
