@@ -2,7 +2,6 @@
 
 use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
 use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -118,7 +117,7 @@ impl Encoder<'_> {
     /// Writes an object, of which a first pair was found.
     fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> Written {
         let begin = self.text.len();
-        let mut fields = BTreeMap::new();
+        let mut fields = Vec::new();
         self.text.push(b'{');
         let (key, value) = (pairs.key(), pairs.value());
         loop {
@@ -136,7 +135,7 @@ impl Encoder<'_> {
                 return Err(failure.inside(Step::Field(name.to_vec())));
             }
             if self.order == Order::Sorted {
-                fields.insert(values.string(key).unwrap_or_default().to_vec(), from..self.text.len());
+                fields.push((values.string(key).unwrap_or_default().to_vec(), from..self.text.len()));
             }
             if !pairs.next() {
                 break;
@@ -150,9 +149,10 @@ impl Encoder<'_> {
     }
 
     /// Puts the fields that were written from `begin` on in the order of their keys; `fields` says where each one is.
-    fn sort(&mut self, begin: usize, fields: BTreeMap<Vec<u8>, Range<usize>>) {
+    fn sort(&mut self, begin: usize, mut fields: Vec<(Vec<u8>, Range<usize>)>) {
+        fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let found = self.text.split_off(begin);
-        for (count, field) in fields.into_values().enumerate() {
+        for (count, (_, field)) in fields.into_iter().enumerate() {
             if count > 0 {
                 self.text.push(b',');
             }
