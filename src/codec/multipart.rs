@@ -263,13 +263,9 @@ impl Multipart {
     /// CRLF begins.
     fn headers(&mut self, searched: usize) -> Result<bool, Reject> {
         let text = &self.buffer[self.start..];
-        let is_due = text.len() > self.limits.headers || fields::is_worth_parsing(text, searched);
-        let section = match is_due {
-            true => fields::parse_section(text, 0, self.limits.headers, MAX_PART_FIELDS, &mut self.part.fields)
-                .map_err(of_part)?,
-            false => Section::Partial,
-        };
-        let Section::Complete { end, count } = section else {
+        let (limit, found) = (self.limits.headers, &mut self.part.fields);
+        let section = fields::parse_grown(text, searched, limit, MAX_PART_FIELDS, found);
+        let Section::Complete { end, count } = section.map_err(of_part)? else {
             self.state = State::Headers { searched: text.len() };
             return Ok(false);
         };

@@ -224,12 +224,8 @@ impl Chunked {
     /// gets it in one piece.
     fn trailer(&mut self, buf: &[u8], at: usize, searched: usize) -> Result<Step, Reject> {
         let text = &buf[at..];
-        let is_due = text.len() > MAX_TRAILERS || fields::is_worth_parsing(text, searched);
         let mut found = [Field::default(); MAX_TRAILER_FIELDS];
-        let section = match is_due {
-            true => fields::parse_section(text, 0, MAX_TRAILERS, MAX_TRAILER_FIELDS, &mut found)?,
-            false => Section::Partial,
-        };
+        let section = fields::parse_grown(text, searched, MAX_TRAILERS, MAX_TRAILER_FIELDS, &mut found)?;
         let Section::Complete { end, .. } = section else {
             self.state = State::Trailers { searched: text.len() };
             return Ok(Step { consumed: at, ..Step::default() });

@@ -121,6 +121,14 @@ pub(crate) fn parse_section(
     Ok(section)
 }
 
+/// As [`parse_section`] of a section that is all of `text`, whose first `searched` bytes brought nothing worth a parse.
+pub(crate) fn parse_grown(
+    text: &[u8], searched: usize, limit: usize, max: usize, out: &mut [Field],
+) -> Result<Section, Reject> {
+    let is_due = text.len() > limit || is_worth_parsing(text, searched);
+    if is_due { parse_section(text, 0, limit, max, out) } else { Ok(Section::Partial) }
+}
+
 const BARE_LF: Reject = Reject::bad("line feed without carriage return");
 
 /// The second attempt, for sections with more fields than usual: the big table costs more to

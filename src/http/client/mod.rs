@@ -180,9 +180,7 @@ impl Responses {
             // A chunk's size may have been among what was read.
             self.body.check(limit)?;
             match run {
-                Run::Data { data, consume } => {
-                    return Ok(Some(Found::There(Data { data, consume })));
-                }
+                Run::Data { data, consume } => return Ok(Some(Found::There(Data { data, consume }))),
                 Run::End { consume, trailers } => {
                     // More than the blank line.
                     if trailers.len() > 2 {
