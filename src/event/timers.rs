@@ -71,9 +71,7 @@ impl Queue {
     pub(crate) fn set(&mut self, id: Id, due: u64) -> bool {
         self.counter += 1;
         let order = self.counter;
-        let Some(timer) = self.timer(id) else {
-            return false;
-        };
+        let Some(timer) = self.timer(id) else { return false };
         timer.due = due;
         timer.order = order;
         if timer.entry.is_some_and(|(entered, _)| entered <= due) {
@@ -120,9 +118,7 @@ impl Queue {
     fn sweep(&mut self) {
         let timers = &mut self.timers;
         self.heap.retain(|Reverse(entry)| {
-            let Some(timer) = timers.get_mut(entry.slot) else {
-                return false;
-            };
+            let Some(timer) = timers.get_mut(entry.slot) else { return false };
             let current = timer.entry.is_some_and(|(_, stamp)| stamp == entry.stamp);
             if current && timer.due == NEVER {
                 timer.entry = None;

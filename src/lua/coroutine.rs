@@ -38,9 +38,7 @@ impl Stack {
         if !self.is_active(thread) {
             return false;
         }
-        let Some(mut thread) = self.coroutine_at(thread) else {
-            return false;
-        };
+        let Some(mut thread) = self.coroutine_at(thread) else { return false };
         if !thread.has_room(1) {
             return false;
         }

@@ -27,9 +27,7 @@ impl Threads {
     /// next inner one.
     pub(crate) fn frame(&self, stack: &mut Stack, depth: usize, level: c_int) -> Result<Option<Frame>, Fault> {
         stack.reserve(1)?;
-        let Some(thread) = self.outwards(stack, depth) else {
-            return Ok(None);
-        };
+        let Some(thread) = self.outwards(stack, depth) else { return Ok(None) };
         let mut record = MaybeUninit::<ffi::lua_Debug>::zeroed();
         let frame = record.as_mut_ptr();
         // SAFETY: the coroutine is on the C stack. The calls fill the record, whose texts are those of the frame; there is

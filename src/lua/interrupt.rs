@@ -124,9 +124,7 @@ extern "C" fn on_signal(_: c_int) {
     // any time by the thread that runs the VM.
     unsafe {
         let home = &*home;
-        let hook @ Some(_) = home.on_interrupt.get().copied() else {
-            return;
-        };
+        let hook @ Some(_) = home.on_interrupt.get().copied() else { return };
         State::new(home.main.get()).set_hook(hook);
         if let Some(threads) = threads(home) {
             threads.for_each_running(false, |state| State::new(state).set_hook(hook));
@@ -166,9 +164,7 @@ where
     // the error. The values below are those of the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((home, main)) = home::of(&to).and_then(|home| Some((home, home.main()?))) else {
-            return;
-        };
+        let Some((home, main)) = home::of(&to).and_then(|home| Some((home, home.main()?))) else { return };
         to.set_hook(None);
         main.set_hook(None);
         let top = to.count();

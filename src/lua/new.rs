@@ -135,9 +135,7 @@ impl<T: Lender> Push for Lent<T> {
     const REFERS: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        let Some(object) = to.find::<T>(self.0) else {
-            return to.push_nil();
-        };
+        let Some(object) = to.find::<T>(self.0) else { return to.push_nil() };
         // SAFETY: Lua copies the bytes before a finalizer can run, and does not look at them again.
         to.push_string(unsafe { (*object).lent() });
         if to.find::<T>(self.0) == Some(object) {

@@ -119,9 +119,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
     // `debug.getmetatable` and call it on anything: hence the test.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((slot, _)) = to.slot::<T>(1) else {
-            return 0;
-        };
+        let Some((slot, _)) = to.slot::<T>(1) else { return 0 };
         (*slot).key = std::ptr::null();
         caught(&mut to, || {
             #[cfg(feature = "panics")]

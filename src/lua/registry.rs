@@ -17,9 +17,7 @@ impl Object for Place {
 
 /// The store's finalizer. When the VM closes, nobody else drops what a memory error has left here.
 fn close(call: &mut Call<'_>) -> Result<(), Fault> {
-    let Ok(&Place(store)) = call.object::<Place>(1) else {
-        return Ok(());
-    };
+    let Ok(&Place(store)) = call.object::<Place>(1) else { return Ok(()) };
     store.close();
     if call.is_called_by_nobody()? {
         store.leave(0);

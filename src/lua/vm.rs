@@ -177,9 +177,7 @@ impl<T: Send + 'static> Vm<T> {
 
     /// Sets the main function of a service. The error is a message.
     pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
-        let Some(mut main) = self.main() else {
-            return Err("the VM has no main function".into());
-        };
+        let Some(mut main) = self.main() else { return Err("the VM has no main function".into()) };
         // The chunk lives until the function has returned, which is before this does.
         main.push_function(push_value::<Chunk<'_>>);
         main.push_light((&raw const chunk).cast_mut().cast());
@@ -241,9 +239,7 @@ impl<T: Send + 'static> Vm<T> {
     /// Resumes the main function, with `argument` if there is one. What it yields is dropped.
     #[inline(always)]
     pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<Slice, Broken> {
-        let Some(mut main) = self.main() else {
-            return Ok(Slice::Returned);
-        };
+        let Some(mut main) = self.main() else { return Ok(Slice::Returned) };
         let base = self.base();
         let _running = interrupt::Running::enter(self.home());
         self.guarded(|| {
@@ -450,9 +446,7 @@ const NEW_COROUTINE: Function = Function::native(|mut to| {
 
 /// The message of the failed coroutine at 1, with its traceback.
 const DESCRIBE: Function = Function::native(|mut to| {
-    let Some(mut failed) = to.coroutine_at(1) else {
-        return 0;
-    };
+    let Some(mut failed) = to.coroutine_at(1) else { return 0 };
     to.take_top(&mut failed);
     to.push_text(2);
     to.trace(&failed, Some(3), 0);

@@ -114,9 +114,7 @@ const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
 /// Fetches the value's method of this number.
 fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault> {
-    let Some(name) = METHODS.get(number as usize) else {
-        return Ok(Next::returns(Maybe(None)));
-    };
+    let Some(name) = METHODS.get(number as usize) else { return Ok(Next::returns(Maybe(None))) };
     call.push(INDEX)?;
     call.push(Argument(1))?;
     call.create(*name)?;

@@ -125,9 +125,7 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     if !tasks.can_wait(call) {
         return refused(call, &tasks);
     }
-    let Some(token) = tasks.token(call, 1) else {
-        return Err(Fault::message("wait: the token is not a number"));
-    };
+    let Some(token) = tasks.token(call, 1) else { return Err(Fault::message("wait: the token is not a number")) };
     match tasks.wait(call, token, Reason::Other) {
         Ok(()) => Ok(Next::yields(0, then(waited), 0)),
         Err(Denied::InUse) => Err(in_use()),
@@ -158,9 +156,7 @@ fn waited(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 /// `task.wakeup(token, …)` → true; nil when no task waits on the token. The values are what `wait` returns.
 fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
-    let Some(token) = tasks.token(call, 1) else {
-        return Ok(None);
-    };
+    let Some(token) = tasks.token(call, 1) else { return Ok(None) };
     let count = call.count() - 1;
     match tasks.wakeup(call, token, count, Ending::Returns) {
         Ok(woken) => Ok(woken.then_some(true)),
@@ -171,9 +167,7 @@ fn wakeup(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
 /// `task.interrupt(token, err)` → true; nil when no task waits. The wait raises `err`.
 fn interrupt(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let tasks = tasks(call)?;
-    let Some(token) = tasks.token(call, 1) else {
-        return Ok(None);
-    };
+    let Some(token) = tasks.token(call, 1) else { return Ok(None) };
     call.drop_to(2);
     if call.count() < 2 {
         call.push(Nil)?;
@@ -326,9 +320,7 @@ results! {
 /// "answer" and the service asked, "timer", "session", and the session. nil for any other.
 fn look(call: &mut Call<'_>) -> Result<Look, Fault> {
     let tasks = tasks(call)?;
-    let Some(id) = living(call, &tasks) else {
-        return Ok(Look::Nothing(Nil));
-    };
+    let Some(id) = living(call, &tasks) else { return Ok(Look::Nothing(Nil)) };
     let report = tasks.inspect(call, id)?;
     let (age, status, list) = (report.age, report.status, list_of(report.coroutines));
     Ok(match report.waits {
@@ -380,9 +372,7 @@ fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
 
 /// `__index` of that table.
 fn index(call: &mut Call<'_>) -> Result<Option<Entry<Closure<(Argument,)>>>, Fault> {
-    let Some(name) = call.string(2) else {
-        return Ok(None);
-    };
+    let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
     Ok(entry.map(|&(_, function)| Entry(1, 2, Closure(function, (Argument(HANDLE),)))))
 }

@@ -95,9 +95,7 @@ fn next(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
 
 /// `timers:expire()` → value and id of the next timer that is due, or nothing.
 fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
-    let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else {
-        return Ok(Maybe(None));
-    };
+    let Some((id, freed)) = queue(call)?.expire(monotonic_nanos()) else { return Ok(Maybe(None)) };
     let place = Queue::slot(id) + 1;
     let value = call.entry(1, VALUES, place)?;
     if freed {

@@ -21,9 +21,7 @@ pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
 
 /// `lio.waker(handle)` → a waker of another VM's selector, or `nil, message, code` when that is gone.
 pub(super) const OF_HANDLE: Function = Function::new(|call: &mut Call<'_>| {
-    let Some(Light(handle)) = call.light(1) else {
-        return Err(Fault::expected(1, "userdata"));
-    };
+    let Some(Light(handle)) = call.light(1) else { return Err(Fault::expected(1, "userdata")) };
     let gone = || Failure::word("waker", "its selector is gone", "closed");
     Ok(New::of(Waker(of_handle(handle).ok_or_else(gone)?)))
 });

@@ -69,9 +69,7 @@ impl Outlet {
     /// How many bytes the system took; `None` when the socket is gone.
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let number = lock(&self.0);
-        let Some(open) = *number else {
-            return Ok(None);
-        };
+        let Some(open) = *number else { return Ok(None) };
         // The socket does not close it while the lock is held.
         let sent = adopt::borrowed(open, |socket| {
             retry_on_intr(|| match pieces {

@@ -119,9 +119,7 @@ pub(crate) fn is_stale(path: &Path) -> io::Result<bool> {
 
 /// Removes the file of a unix socket to which no socket belongs any more. False when `address` is none such.
 pub(crate) fn remove_stale(address: &SockAddr) -> io::Result<bool> {
-    let Some(path) = address.as_pathname() else {
-        return Ok(false);
-    };
+    let Some(path) = address.as_pathname() else { return Ok(false) };
     if !is_stale(path).unwrap_or(false) {
         return Ok(false);
     }

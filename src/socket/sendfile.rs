@@ -34,9 +34,7 @@ impl Socket {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn send_by_kernel(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> rustix::io::Result<usize> {
-        let Ok(socket) = self.raw() else {
-            return Err(Errno::BADF);
-        };
+        let Ok(socket) = self.raw() else { return Err(Errno::BADF) };
         if i64::try_from(offset).is_err() {
             return Ok(0);
         }
@@ -97,9 +95,7 @@ mod tests {
 
     fn received(socket: &Socket, count: usize) -> Vec<u8> {
         let mut room = vec![0; count];
-        let Ok(Moved::Done(got)) = socket.receive_into(&mut room) else {
-            return Vec::new();
-        };
+        let Ok(Moved::Done(got)) = socket.receive_into(&mut room) else { return Vec::new() };
         room.truncate(got);
         room
     }

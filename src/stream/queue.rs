@@ -200,9 +200,7 @@ impl<F: Clone> Queue<F> {
                 return Ok(Sent::All);
             }
             let asked = data.len();
-            let Moved::Done(moved) = to.send(data)? else {
-                return Ok(Sent::Blocked);
-            };
+            let Moved::Done(moved) = to.send(data)? else { return Ok(Sent::Blocked) };
             *count += moved as u64;
             self.queued -= moved;
             if moved < asked {
@@ -228,9 +226,7 @@ impl<F: Clone> Queue<F> {
                     return Ok(Sent::Turn);
                 }
                 let want = (*left).min(turn);
-                let Moved::Done(moved) = to.send_file(file, *offset, want as usize)? else {
-                    return Ok(Sent::Blocked);
-                };
+                let Moved::Done(moved) = to.send_file(file, *offset, want as usize)? else { return Ok(Sent::Blocked) };
                 if moved == 0 {
                     return Ok(Sent::Short);
                 }
@@ -252,9 +248,7 @@ impl<F: Clone> Queue<F> {
                 return Ok(Sent::All);
             }
             let (moved, asked) = self.send_once(to, borrowed, *taken, more)?;
-            let Moved::Done(moved) = moved else {
-                return Ok(Sent::Blocked);
-            };
+            let Moved::Done(moved) = moved else { return Ok(Sent::Blocked) };
             *count += moved as u64;
             let of_queue = moved.min(self.queued);
             self.took(of_queue);

@@ -103,9 +103,7 @@ impl Stream {
     /// Is again what it was before it was sent off; false when somebody has taken that.
     pub(crate) fn take_back(&mut self) -> bool {
         let number = std::mem::take(&mut self.parcel);
-        let Some(parcel) = take(number) else {
-            return false;
-        };
+        let Some(parcel) = take(number) else { return false };
         self.socket.restore(parcel.socket);
         self.unpack(parcel.data);
         true

@@ -265,9 +265,7 @@ impl Books {
 
     /// A coroutine runs although it was not resumed from here. If it was a task's, it is no more, nor are those inside.
     pub(super) fn taken_over(&mut self, co: Identity) {
-        let Some(&id) = self.by_thread.get(&co) else {
-            return;
-        };
+        let Some(&id) = self.by_thread.get(&co) else { return };
         let place = self.place_of(id, co);
         if let Some(place) = place {
             self.task_mut(id).untouched = place as u32;

@@ -36,12 +36,8 @@ impl Tasks {
     }
 
     fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: Errors) -> Result<Ended, Fault> {
-        let Some(own) = call.coroutine(index) else {
-            return Ok(Ended::NoTask);
-        };
-        let Some(id) = self.living(own) else {
-            return Ok(Ended::NoTask);
-        };
+        let Some(own) = call.coroutine(index) else { return Ok(Ended::NoTask) };
+        let Some(id) = self.living(own) else { return Ok(Ended::NoTask) };
         if !self.is_idle(id) {
             return Ok(Ended::Running);
         }
@@ -101,9 +97,7 @@ impl Tasks {
     /// the error is pushed
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
-        let Some(id) = member else {
-            return self.threads.close(call, index);
-        };
+        let Some(id) = member else { return self.threads.close(call, index) };
         match self.end_task(call, index, Errors::Caller)? {
             Ended::Yes => Ok(true),
             Ended::Raised => Ok(false),

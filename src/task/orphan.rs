@@ -31,9 +31,7 @@ impl Tasks {
         books.cycle += 1;
         for id in 0..books.tasks.len() as TaskId {
             let task = books.task(id);
-            let Phase::Waiting { cycle, weak: false } = task.phase else {
-                continue;
-            };
+            let Phase::Waiting { cycle, weak: false } = task.phase else { continue };
             if cycle >= ended || !task.token.is_collectable() || !books.is_living(id) {
                 continue;
             }
@@ -71,9 +69,7 @@ impl Tasks {
     fn queue_orphan(&self, own: Coroutine) {
         let books = &mut *self.books.borrow_mut();
         let is_it = |task: &Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
-        let Some(id) = books.tasks.iter().position(is_it) else {
-            return;
-        };
+        let Some(id) = books.tasks.iter().position(is_it) else { return };
         let id = id as TaskId;
         if books.is_living(id) {
             books.end_wait(id);

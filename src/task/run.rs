@@ -66,9 +66,7 @@ impl Tasks {
     ) -> Result<bool, Full> {
         let (id, front) = {
             let books = &mut *self.books.borrow_mut();
-            let Some(id) = books.take_waiter(token) else {
-                return Ok(false);
-            };
+            let Some(id) = books.take_waiter(token) else { return Ok(false) };
             (id, self.set_running(books.task_mut(id), ending == Ending::Raises))
         };
         match self.enter(id, front, || self.threads.resume_with(call, front, count)) {

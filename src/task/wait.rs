@@ -114,9 +114,7 @@ impl Tasks {
         if !self.is_resumed_here(stack) {
             return false;
         }
-        let Some(id) = self.current() else {
-            return false;
-        };
+        let Some(id) = self.current() else { return false };
         let books = &mut *self.books.borrow_mut();
         let phase = &mut books.task_mut(id).phase;
         let raises = *phase == Phase::Running { raises: true };

@@ -43,9 +43,7 @@ impl Tasks {
     /// Wakes the task that waits on the token with the topmost `count` values of the step's stack. → whether one did
     #[inline]
     pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
-        let Some(id) = self.take_waiter(token) else {
-            return Ok(false);
-        };
+        let Some(id) = self.take_waiter(token) else { return Ok(false) };
         if let Err(full) = self.hand_over(stack, id, count) {
             self.put_back(id);
             return Err(full);
@@ -58,9 +56,7 @@ impl Tasks {
     #[inline]
     pub(crate) fn wakeup_with(&self, token: Token, value: impl Plain) -> bool {
         let books = &mut *self.books.borrow_mut();
-        let Some(id) = books.waiting.remove(token) else {
-            return false;
-        };
+        let Some(id) = books.waiting.remove(token) else { return false };
         let task = books.task(id);
         let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { books.is_suspended(id) };
         // Where it has no chain, this finds whether it is suspended.

@@ -121,9 +121,7 @@ impl Anchors {
 
     /// Pushes what the table has at `number` to a stack of this VM; false, with nothing pushed, when there is no table.
     pub(super) fn get(&self, to: &mut State, number: i64) -> bool {
-        let Some(mut keeper) = self.keeper() else {
-            return false;
-        };
+        let Some(mut keeper) = self.keeper() else { return false };
         keeper.push_element(TABLE, number);
         keeper.give(to, 1);
         true
@@ -143,9 +141,7 @@ impl Anchors {
 
     /// Pushes the table itself, for what may take memory, as `get`. Nothing of Lua's runs until it is taken off again.
     pub(super) fn push_table(&self, to: &mut State) -> bool {
-        let Some(mut keeper) = self.keeper() else {
-            return false;
-        };
+        let Some(mut keeper) = self.keeper() else { return false };
         keeper.push_copy(TABLE);
         keeper.give(to, 1);
         true
@@ -153,9 +149,7 @@ impl Anchors {
 
     /// Anchors a coroutine of this VM that runs or resumes another, at a place that the table has. → whether there was room
     pub(super) fn anchor(&self, thread: &mut State, co: Coroutine) -> bool {
-        let Some(mut keeper) = self.keeper().filter(|_| thread.has_room(1)) else {
-            return false;
-        };
+        let Some(mut keeper) = self.keeper().filter(|_| thread.has_room(1)) else { return false };
         thread.push_thread();
         thread.give(&mut keeper, 1);
         put(&mut keeper, place(co));
@@ -196,9 +190,7 @@ impl Anchors {
 
     #[cold]
     pub(super) fn has_lost_probe(&self) -> bool {
-        let Some(mut keeper) = self.keeper() else {
-            return false;
-        };
+        let Some(mut keeper) = self.keeper() else { return false };
         keeper.push_element(TABLE, CYCLE);
         keeper.push_element(TABLE + 1, 1);
         let ended = keeper.kind(TABLE + 2) == Kind::Nil;
@@ -209,9 +201,7 @@ impl Anchors {
     /// Begins to wait for the end of the next cycle, with a spare object; false when there is none.
     #[cold]
     pub(super) fn begin_cycle(&self) -> bool {
-        let Some(mut keeper) = self.keeper() else {
-            return false;
-        };
+        let Some(mut keeper) = self.keeper() else { return false };
         let found = (SPARES..SPARES + MOST_SPARES).find(|&number| {
             keeper.shorten(TABLE);
             keeper.push_element(TABLE, CYCLE);

@@ -105,9 +105,7 @@ impl Push for Weaken<'_> {
         // What may raise comes before anything changes.
         to.need(16, None);
         let anchors = self.threads.anchors();
-        let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else {
-            return to.push_nil();
-        };
+        let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else { return to.push_nil() };
         if !self.front.has_room(1) || !anchors.push_table(&mut to) {
             return to.push_nil();
         }

@@ -109,9 +109,7 @@ impl Threads {
         call.wake_collector();
         assert!((0..=call.count()).contains(&count), "no such values");
         // The value at the index keeps it, as that of Lua's own `resume` does.
-        let Some(mut co) = call.coroutine_at(index) else {
-            return Err("cannot resume dead coroutine");
-        };
+        let Some(mut co) = call.coroutine_at(index) else { return Err("cannot resume dead coroutine") };
         if co.status() != ffi::LUA_YIELD {
             match status(&co) {
                 Status::Suspended if co.state != call.state => {}

@@ -115,9 +115,7 @@ fn option(call: &mut Call<'_>) -> Result<Setting, Fault> {
 
 /// [`option`] of any socket.
 pub(crate) fn set_or_get(socket: &Socket, stack: &Stack) -> Result<Setting, Fault> {
-    let Some(name) = option::Name::parse(stack.bytes(2)?) else {
-        return Err(Fault::argument(2, "unknown option"));
-    };
+    let Some(name) = option::Name::parse(stack.bytes(2)?) else { return Err(Fault::argument(2, "unknown option")) };
     let result = if stack.count() > 2 {
         let value = match stack.kind(3) {
             Kind::Boolean => Value::Flag(stack.is_true(3)),

@@ -27,9 +27,7 @@ fn with_file<R>(
         (stream, file.descriptor())
     } else {
         let (stream, stack) = call.split::<Connection>(1)?;
-        let Some(file) = stack.standard_file(index) else {
-            return Err(Fault::expected(index, "file"));
-        };
+        let Some(file) = stack.standard_file(index) else { return Err(Fault::expected(index, "file")) };
         (stream, file)
     };
     if stream.is_closed() {
