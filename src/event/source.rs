@@ -40,6 +40,16 @@ enum Links {
     Many(Vec<Link>),
 }
 
+impl Links {
+    fn each(&self, mut visit: impl FnMut(&Link)) {
+        match self {
+            Links::None => {}
+            Links::One(link) => visit(link),
+            Links::Many(list) => list.iter().for_each(visit),
+        }
+    }
+}
+
 /// A descriptor of ours, and its registrations. Its owner has the only lasting share of it, so that it is closed when
 /// the owner drops that; a registration finds it by a weak one.
 pub(crate) struct Source {
@@ -73,16 +83,8 @@ impl Source {
         self.held.is_lent()
     }
 
-    fn each(&self, mut visit: impl FnMut(&Link)) {
-        match &*self.links.borrow() {
-            Links::None => {}
-            Links::One(link) => visit(link),
-            Links::Many(list) => list.iter().for_each(visit),
-        }
-    }
-
     fn each_ready(&self, change: impl Fn(&Registration) -> u8) {
-        self.each(|link| link.registration.ready.set(change(&link.registration)));
+        self.links.borrow().each(|link| link.registration.ready.set(change(&link.registration)));
     }
 
     fn entry(self: &Rc<Self>) -> Entry {
@@ -144,7 +146,7 @@ impl Source {
 
     fn any(&self, test: impl Fn(&Registration) -> bool) -> bool {
         let mut any = false;
-        self.each(|link| any |= test(&link.registration));
+        self.links.borrow().each(|link| any |= test(&link.registration));
         any
     }
 
@@ -166,7 +168,7 @@ impl Source {
     /// Asks for `bits` once, in each selector that has it. An error means that one of them will not report them.
     pub(crate) fn arm(&self, bits: u8) -> io::Result<()> {
         let mut armed = Ok(());
-        self.each(|link| {
+        self.links.borrow().each(|link| {
             if link.registration.alive.get()
                 && let Err(error) = arm(link, bits)
             {
@@ -180,16 +182,11 @@ impl Source {
     /// the system would go on reporting it.
     pub(crate) fn release(&self, tell_system: bool) {
         let links = std::mem::replace(&mut *self.links.borrow_mut(), Links::None);
-        let forget = |link: &Link| {
+        links.each(|link| {
             if let Some(selector) = link.selector.upgrade() {
                 selector.forget(&link.registration, tell_system);
             }
-        };
-        match links {
-            Links::None => {}
-            Links::One(link) => forget(&link),
-            Links::Many(list) => list.iter().for_each(forget),
-        }
+        });
     }
 
     /// Takes the descriptor out, whose selectors forget it; `None` when something else still uses it.

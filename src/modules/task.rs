@@ -310,8 +310,7 @@ results! {
         Nothing(Nil),
         Plain((f64, &'static str, Value)),
         Token((f64, &'static str, Value, &'static str, Argument)),
-        Answer((f64, &'static str, Value, &'static str, i64, i64)),
-        Session((f64, &'static str, Value, &'static str, Nil, i64)),
+        Session((f64, &'static str, Value, &'static str, Option<i64>, i64)),
     }
 }
 
@@ -326,15 +325,13 @@ fn look(call: &mut Call<'_>) -> Result<Look, Fault> {
     Ok(match report.waits {
         None => Look::Plain((age, status, list)),
         Some(Waits::Token(token)) => Look::Token((age, status, list, "token", Argument(token))),
-        Some(Waits::Session(session, Reason::Call(service))) => {
-            Look::Answer((age, status, list, "answer", service.into(), session))
-        }
         Some(Waits::Session(session, reason)) => {
-            let word = match reason {
-                Reason::Timer(_) => "timer",
-                _ => "session",
+            let (word, service) = match reason {
+                Reason::Call(service) => ("answer", Some(service.into())),
+                Reason::Timer(_) => ("timer", None),
+                Reason::Other => ("session", None),
             };
-            Look::Session((age, status, list, word, Nil, session))
+            Look::Session((age, status, list, word, service, session))
         }
     })
 }

@@ -77,26 +77,6 @@ fn seconds(value: Value) -> io::Result<Duration> {
     Ok(Duration::from_secs(u64::from(value.number()?)))
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn set_unsent_most(raw: &socket2::Socket, bytes: u32) -> io::Result<()> {
-    raw.set_tcp_notsent_lowat(bytes)
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn unsent_most(raw: &socket2::Socket) -> io::Result<u32> {
-    raw.tcp_notsent_lowat()
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn set_unsent_most(_: &socket2::Socket, _: u32) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn unsent_most(_: &socket2::Socket) -> io::Result<u32> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// Sets an option. Times are whole seconds; a linger of `false` is off.
 pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
     let raw = socket.raw()?;
@@ -105,7 +85,10 @@ pub(crate) fn set(socket: &Socket, name: Name, value: Value) -> io::Result<()> {
         Name::ReuseAddress => raw.set_reuse_address(value.flag()),
         Name::ReusePort => raw.set_reuse_port(value.flag()),
         Name::NoDelay => raw.set_tcp_nodelay(value.flag()),
-        Name::UnsentMost => set_unsent_most(raw, value.number()?),
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        Name::UnsentMost => raw.set_tcp_notsent_lowat(value.number()?),
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        Name::UnsentMost => value.number().and(Err(io::ErrorKind::Unsupported.into())),
         Name::KeepAlive => raw.set_keepalive(value.flag()),
         Name::SendBuffer => raw.set_send_buffer_size(value.number()? as usize),
         Name::ReceiveBuffer => raw.set_recv_buffer_size(value.number()? as usize),
@@ -135,7 +118,10 @@ pub(crate) fn get(socket: &Socket, name: Name) -> io::Result<Value> {
         Name::ReuseAddress => Value::Flag(raw.reuse_address()?),
         Name::ReusePort => Value::Flag(raw.reuse_port()?),
         Name::NoDelay => Value::Flag(raw.tcp_nodelay()?),
-        Name::UnsentMost => number(unsent_most(raw)?),
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        Name::UnsentMost => number(raw.tcp_notsent_lowat()?),
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        Name::UnsentMost => return Err(io::ErrorKind::Unsupported.into()),
         Name::KeepAlive => Value::Flag(raw.keepalive()?),
         Name::SendBuffer => Value::Number(raw.send_buffer_size()? as i64),
         Name::ReceiveBuffer => Value::Number(raw.recv_buffer_size()? as i64),

@@ -75,7 +75,7 @@ impl Tasks {
                 Ok(true)
             }
             Err(full) => {
-                self.put_back(id);
+                self.books.borrow_mut().put_back(id);
                 Err(full)
             }
         }

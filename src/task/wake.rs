@@ -15,17 +15,6 @@ pub(crate) enum Ending {
 }
 
 impl Tasks {
-    /// Takes out the task that waits on a token. The caller hands values over, and queues it.
-    fn take_waiter(&self, token: Token) -> Option<TaskId> {
-        self.books.borrow_mut().take_waiter(token)
-    }
-
-    /// Lets a task wait again that `take_waiter` gave.
-    #[cold]
-    pub(super) fn put_back(&self, id: TaskId) {
-        self.books.borrow_mut().put_back(id);
-    }
-
     /// Moves the topmost `count` values of the step's stack to the coroutine of a task that was acquired or taken.
     #[inline]
     pub(crate) fn hand_over(&self, stack: &mut Stack, id: TaskId, count: i32) -> Result<(), Full> {
@@ -43,9 +32,10 @@ impl Tasks {
     /// Wakes the task that waits on the token with the topmost `count` values of the step's stack. → whether one did
     #[inline]
     pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
-        let Some(id) = self.take_waiter(token) else { return Ok(false) };
+        let taken = self.books.borrow_mut().take_waiter(token);
+        let Some(id) = taken else { return Ok(false) };
         if let Err(full) = self.hand_over(stack, id, count) {
-            self.put_back(id);
+            self.books.borrow_mut().put_back(id);
             return Err(full);
         }
         self.wake(id, count, ending);

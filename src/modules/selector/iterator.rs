@@ -64,18 +64,14 @@ fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// What a time-out is counted in.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
-    Seconds,
-    Milliseconds,
+    Seconds = 1,
+    Milliseconds = 1000,
 }
 
 impl Unit {
     /// The time-out at argument 2.
     pub(super) fn timeout(self, call: &Stack) -> Result<Option<Duration>, Fault> {
-        let per_second = match self {
-            Unit::Seconds => 1.0,
-            Unit::Milliseconds => 1000.0,
-        };
-        call.timeout_in(2, per_second)
+        call.timeout_in(2, f64::from(self as i32))
     }
 }
 
