@@ -130,7 +130,7 @@ static TOSTRING: Kept = Kept::new();
 fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
     if matches!(call.kind(1), Kind::String | Kind::Number) {
         call.bytes(1)?;
-        return Ok(Either::One(Traceback { message: 1, level: 1 }));
+        return Ok(Either::One(Traceback { message: Some(1), level: 1 }));
     }
     call.create(Keep(&TOSTRING, "__tostring"))?;
     let shows = call.metafield(1, &TOSTRING)?;
@@ -149,5 +149,5 @@ fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
 fn describe(call: &mut Call<'_>) -> Result<Shown, Fault> {
     let name = call.type_name(1);
     let message = call.create(format!("(error object is a {name} value)"))?;
-    Ok(Either::One(Traceback { message, level: 1 }))
+    Ok(Either::One(Traceback { message: Some(message), level: 1 }))
 }

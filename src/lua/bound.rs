@@ -3,7 +3,6 @@
 use super::function::{Function, FunctionTable};
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use std::ffi::c_int;
 
 /// A table that gets functions with the value at an index of the function's stack as their upvalue: the table at `table`,
@@ -15,7 +14,6 @@ pub(crate) struct Functions {
     pub(crate) copied: Option<c_int>,
 }
 
-impl Sealed for Functions {}
 impl Push for Functions {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -50,7 +48,6 @@ impl Push for Functions {
 /// has one.
 pub(crate) struct Lazy(pub(crate) Function, pub(crate) Option<c_int>);
 
-impl Sealed for Lazy {}
 impl Push for Lazy {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -68,7 +65,6 @@ impl Push for Lazy {
 /// A value that is kept in the table at an index as well, under the key at another one.
 pub(crate) struct Entry<V>(pub(crate) c_int, pub(crate) c_int, pub(crate) V);
 
-impl<V: Push> Sealed for Entry<V> {}
 impl<V: Push> Push for Entry<V> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {

@@ -4,14 +4,12 @@ use super::function::{Function, FunctionTable};
 use super::object::{self, Object};
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::values::Plain;
 use std::ffi::c_int;
 
 /// A module: a new table with these functions.
 pub(crate) struct Module(pub(crate) FunctionTable);
 
-impl Sealed for Module {}
 impl Push for Module {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_functions(self.0, 4);
@@ -24,7 +22,6 @@ pub(crate) struct ModuleWith {
     pub(crate) values: Vec<(&'static str, Value)>,
 }
 
-impl Sealed for ModuleWith {}
 impl Push for ModuleWith {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -39,7 +36,6 @@ pub(crate) struct List<T> {
     pub(crate) named: Vec<(&'static str, Value)>,
 }
 
-impl<T: Push> Sealed for List<T> {}
 impl<T: Push> Push for List<T> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -71,7 +67,6 @@ pub(crate) struct Closure<U>(pub(crate) Function, pub(crate) U);
 
 macro_rules! closure {
     ($count:literal: $($name:ident)*) => {
-        impl<$($name: Push),*> Sealed for Closure<($($name,)*)> {}
         impl<$($name: Push),*> Push for Closure<($($name,)*)> {
             const REFERS: bool = false $(|| $name::REFERS)*;
             #[allow(non_snake_case)]
@@ -98,7 +93,6 @@ pub(crate) struct Row<V> {
 
 macro_rules! row {
     ($count:literal: $($name:ident)*) => {
-        impl<$($name: Plain),*> Sealed for Row<($($name,)*)> {}
         impl<$($name: Plain + Copy),*> Push for Row<($($name,)*)> {
             const REFERS: bool = true;
             #[allow(non_snake_case, unused_assignments)]
@@ -134,7 +128,6 @@ pub(crate) enum Value {
     Argument(c_int),
 }
 
-impl Sealed for Value {}
 impl Push for Value {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -161,7 +154,6 @@ fn push_record<K: Push>(fields: &mut [(K, Value)], mut to: Pusher<'_>) {
 /// The methods of a type: the table that its objects find them in, for Lua files that add some.
 pub(crate) struct Methods<T>(std::marker::PhantomData<T>);
 
-impl<T: Object> Sealed for Methods<T> {}
 impl<T: Object> Push for Methods<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
         object::push_type::<T>(&mut to);
@@ -174,7 +166,6 @@ impl<T: Object> Push for Methods<T> {
 /// The metatable of a type.
 pub(crate) struct Metatable<T>(std::marker::PhantomData<T>);
 
-impl<T: Object> Sealed for Metatable<T> {}
 impl<T: Object> Push for Metatable<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
         object::push_type::<T>(&mut to);

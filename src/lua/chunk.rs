@@ -1,6 +1,5 @@
 //! Chunks of Lua code, as functions.
 
-use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use std::ffi::CStr;
 
@@ -13,7 +12,6 @@ pub(crate) enum Chunk<'a> {
     File(Option<&'a CStr>),
 }
 
-impl Sealed for Chunk<'_> {}
 impl Push for Chunk<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
         match self {

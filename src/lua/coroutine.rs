@@ -4,7 +4,6 @@ use super::call::Call;
 use super::fault::Fault;
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::stack::Stack;
 use super::state::State;
 use super::values::{Plain, plain};

@@ -7,7 +7,6 @@ use super::function::Function;
 use super::object::Object;
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::state::Kind;
 use mlua::ffi;
 use std::ffi::c_int;
@@ -165,7 +164,6 @@ impl Holder {
     }
 }
 
-impl<K: Push, V: Push> Sealed for Noted<K, V> {}
 impl<K: Push, V: Push> Push for Noted<K, V> {
     const REFERS: bool = true;
     #[inline]

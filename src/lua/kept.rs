@@ -3,7 +3,6 @@
 use super::fault::Fault;
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::stack::Stack;
 use super::state::{Key, Kind, State};
 use std::ffi::{CStr, c_int};
@@ -58,7 +57,6 @@ impl Stack {
 /// A value, which the VM keeps from then on.
 pub(crate) struct Keep<V>(pub(crate) &'static Kept, pub(crate) V);
 
-impl<V: Push> Sealed for Keep<V> {}
 impl<V: Push> Push for Keep<V> {
     const REFERS: bool = V::REFERS;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -75,7 +73,6 @@ pub(crate) struct Code {
     pub(crate) text: &'static str,
 }
 
-impl Sealed for Code {}
 impl Push for Code {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_code(self.text.as_bytes(), self.name, Some(c"t"));

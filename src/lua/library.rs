@@ -7,19 +7,16 @@
 
 use super::call::Call;
 use super::fault::Fault;
-use super::flow::Pushing;
-use super::flow::{Flow, Next, Outcome, Returns, Then, results};
+use super::flow::{Next, Outcome, Pushing, Then, results};
 use super::function::{Function, guarded};
 use super::pusher::Pusher;
 use super::registry;
-use super::returns::sealed::Sealed;
 use super::returns::{Argument, Push};
 use super::state::{Key, Kind};
 use super::step::then;
 use mlua::ffi::{self, lua_State};
 use rustc_hash::FxHashMap;
 use std::ffi::{CStr, c_int};
-use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
 /// What the crate builds in.
@@ -54,7 +51,6 @@ pub(crate) struct Code {
     chunk: &'static CStr,
 }
 
-impl Sealed for Code {}
 impl Push for Code {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_code(self.code, self.chunk, None);
@@ -143,7 +139,6 @@ pub(crate) const OPEN_DEBUG: Function = Function::new(|_: &mut Call<'_>| Ok(Read
 
 struct ReadOnlyDebug;
 
-impl Sealed for ReadOnlyDebug {}
 impl Push for ReadOnlyDebug {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_function(ffi::luaopen_debug);
@@ -218,37 +213,21 @@ pub(super) fn install<L: Library>(to: &mut Pusher<'_>, place: Place) {
     insert(to, Function::new(search::<L>), place);
 }
 
-/// In a VM of our own, once it has its standard library.
-struct Install<L> {
-    is_service: bool,
-    library: PhantomData<L>,
-}
-
-impl<L: Library> Returns for Install<L> {
-    fn give(self, mut to: Pusher<'_>) -> Flow {
-        install::<L>(&mut to, Place::BehindPath);
-        if self.is_service {
-            insert(&mut to, Function::new(search_for_service::<L>), Place::First);
-        }
-        Flow::returns(0)
-    }
-}
-
-impl<L> Install<L> {
-    fn of(is_service: bool) -> Self {
-        let library = PhantomData;
-        Install { is_service, library }
-    }
-}
-
-/// Makes the library `L` loadable in the VM of a program.
+/// Makes the library `L` loadable in the VM of a program, once that has its standard library.
 pub(crate) const fn in_program<L: Library>() -> Function {
-    Function::new(|_: &mut Call<'_>| Ok(Install::<L>::of(false)))
+    Function::native(|mut to| {
+        install::<L>(&mut to, Place::BehindPath);
+        0
+    })
 }
 
 /// Makes the library `L` loadable in the VM of a service, which finds what each service needs without a look at files.
 pub(crate) const fn in_service<L: Library>() -> Function {
-    Function::new(|_: &mut Call<'_>| Ok(Install::<L>::of(true)))
+    Function::native(|mut to| {
+        install::<L>(&mut to, Place::BehindPath);
+        insert(&mut to, Function::new(search_for_service::<L>), Place::First);
+        0
+    })
 }
 
 /// Puts a searcher into `package.searchers`.

@@ -115,7 +115,7 @@ pub(crate) use kept::{Code, Keep, Kept};
 pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source, Stored};
 pub(crate) use object::Object;
 pub(crate) use pusher::Pusher;
-pub(crate) use returns::{Argument, Extended, Many, Nil, Push, Values};
+pub(crate) use returns::{Argument, Extended, Many, Nil, Pushed, Values};
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::Stack;
 pub(crate) use state::{Kind, upvalue};

@@ -4,7 +4,6 @@ use super::fields::Field;
 use super::object::{self, Object};
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::state::State;
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -108,7 +107,6 @@ pub(crate) struct Stored<V, T> {
     pub(crate) field: Field<T>,
 }
 
-impl<V: Push, T: Object> Sealed for Stored<V, T> {}
 impl<V: Push, T: Object> Push for Stored<V, T> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -120,7 +118,6 @@ impl<V: Push, T: Object> Push for Stored<V, T> {
     }
 }
 
-impl<T: Object> Sealed for New<T> {}
 impl<T: Object> Push for New<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
         // The value is taken once Lua has a block for it.
@@ -130,7 +127,6 @@ impl<T: Object> Push for New<T> {
     }
 }
 
-impl<T: Lender> Sealed for Lent<T> {}
 impl<T: Lender> Push for Lent<T> {
     const REFERS: bool = true;
     #[inline]
@@ -145,7 +141,6 @@ impl<T: Lender> Push for Lent<T> {
     }
 }
 
-impl<T: Object, const FIELDS: usize> Sealed for NewWith<T, FIELDS> {}
 impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -154,7 +149,6 @@ impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
     }
 }
 
-impl<S: Source, const FIELDS: usize> Sealed for Made<S, FIELDS> {}
 impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -166,7 +160,6 @@ impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
     }
 }
 
-impl<M: Maker, const FIELDS: usize> Sealed for MadeBy<M, FIELDS> {}
 impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
     const REFERS: bool = true;
     #[inline]
@@ -188,7 +181,6 @@ impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
     }
 }
 
-impl<T: Object + Copy> Sealed for Part<T> {}
 impl<T: Object + Copy> Push for Part<T> {
     const REFERS: bool = true;
     #[inline]

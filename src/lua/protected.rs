@@ -8,7 +8,6 @@ use super::fault::Fault;
 use super::home;
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::stack::Stack;
 use super::state::calls;
 use super::store::Store;
@@ -96,7 +95,6 @@ impl Call<'_> {
 /// A field of a value's metatable, or nil.
 struct Metafield(c_int, &'static CStr);
 
-impl Sealed for Metafield {}
 impl Push for Metafield {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -107,7 +105,6 @@ impl Push for Metafield {
 /// The table of the modules that are loaded.
 struct Libraries;
 
-impl Sealed for Libraries {}
 impl Push for Libraries {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.push_registry_field(c"_LOADED");

@@ -61,12 +61,6 @@ impl Pusher<'_> {
         Pusher { raw: self.raw.again(), moment: PhantomData }
     }
 
-    /// Makes sure that there is room for `count` values more; `what` is the error's text.
-    pub(super) fn need(&mut self, count: c_int, what: Option<&'static CStr>) {
-        let what = what.map_or(null(), CStr::as_ptr);
-        self.check_room(count, what);
-    }
-
     /// Pushes a field of the metatable of the value at `index`; nil when there is none.
     pub(super) fn push_metafield(&mut self, index: c_int, name: &'static CStr) {
         // Where there is nothing, nothing is pushed.
@@ -88,12 +82,6 @@ impl Pusher<'_> {
         if self.load_file(path.map_or(null(), CStr::as_ptr)) != ffi::LUA_OK {
             self.raise_top();
         }
-    }
-
-    /// Pushes a traceback of the coroutine that runs, from a level on, behind the string at `message`.
-    pub(super) fn push_traceback(&mut self, message: Option<c_int>, level: c_int) {
-        let running = self.raw.again();
-        self.trace(&running, message, level);
     }
 
     /// Pushes the table that a user value of the object at `index` is; one that is made for it if it is none.
@@ -131,7 +119,9 @@ impl Pusher<'_> {
     }
 
     calls! {
-        fn check_room[mut](count: c_int, what: *const c_char) = |state| ffi::luaL_checkstack(state, count, what);
+        /// Makes sure that there is room for `count` values more; `what` is the error's text.
+        pub(super) fn need[mut](count: c_int, what: Option<&'static CStr>) =
+            |state| ffi::luaL_checkstack(state, count, what.map_or(null(), CStr::as_ptr));
 
         fn find_metafield[mut](index: c_int, name: &'static CStr) -> bool =
             |state| ffi::luaL_getmetafield(state, at(index), name.as_ptr()) != ffi::LUA_TNIL;

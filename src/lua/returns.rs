@@ -5,18 +5,17 @@ pub(crate) use super::pusher::Pusher;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
-/// Keeps [`Push`] to this folder, where each kind pushes one value.
-pub(super) mod sealed {
-    pub(crate) trait Sealed {}
-}
-
-/// One value for Lua.
-pub(crate) trait Push: sealed::Sealed {
+/// One value for Lua. Outside of this folder, where each kind pushes one value, it has no name: see [`Pushed`].
+pub(crate) trait Push {
     /// Whether it may name values of the function's stack.
     const REFERS: bool = false;
     /// Pushes it. May raise, so that it stays what it is, in its place, which keeps what it owns.
     fn push(&mut self, to: Pusher<'_>);
 }
+
+/// One value for Lua, where a bound has to name that.
+pub(crate) trait Pushed: Push + 'static {}
+impl<T: Push + 'static> Pushed for T {}
 
 /// Several values for Lua, or one.
 pub(crate) trait Values: Sized + 'static {
@@ -67,8 +66,7 @@ pub(crate) type Bytes = bytes::Bytes;
 
 macro_rules! string {
     ($($type:ty),*) => {
-        $(impl sealed::Sealed for $type {}
-        impl Push for $type {
+        $(impl Push for $type {
             #[inline(always)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 to.push_string(self.as_ref());
@@ -78,7 +76,6 @@ macro_rules! string {
 }
 string!(&'static str, &'static [u8], String, Vec<u8>, Bytes);
 
-impl<T: Push> sealed::Sealed for Option<T> {}
 impl<T: Push> Push for Option<T> {
     const REFERS: bool = T::REFERS;
     #[inline(always)]

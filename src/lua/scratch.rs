@@ -1,7 +1,6 @@
 //! Bytes of the thread, where what is received lies until it is a string of Lua's: nothing else of the thread runs in
 //! between, when that string is pushed first.
 
-use super::returns::sealed::Sealed;
 use super::returns::{Push, Pusher};
 use std::cell::RefCell;
 
@@ -23,7 +22,6 @@ pub(crate) fn scratch<R>(size: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
     })
 }
 
-impl Sealed for Scratched {}
 impl Push for Scratched {
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {

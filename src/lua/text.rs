@@ -4,7 +4,6 @@ use super::call::Call;
 use super::function::Function;
 use super::pusher::Pusher;
 use super::returns::Push;
-use super::returns::sealed::Sealed;
 use super::state::{Kind, State};
 
 /// `(value)` → the text that `tostring` gives. A metamethod may run.
@@ -18,7 +17,6 @@ struct Text {
     is_error: bool,
 }
 
-impl Sealed for Text {}
 impl Push for Text {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.drop_to(1);

@@ -3,7 +3,6 @@
 use super::fault::Fault;
 use super::function::Function;
 use super::pusher::Pusher;
-use super::returns::sealed::Sealed;
 use super::returns::{Argument, Nil, Push};
 use super::stack::Stack;
 use super::state::{Kind, State};
@@ -35,7 +34,6 @@ macro_rules! plain {
                 $push
             }
         }
-        impl Sealed for $type {}
         impl Push for $type {
             const REFERS: bool = $refers;
             #[inline(always)]

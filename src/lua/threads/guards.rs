@@ -1,10 +1,9 @@
 //! Coroutines that stay as long as something else refers to a value.
 
-use super::anchors::{Anchors, BY_PLACE, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, place};
+use super::anchors::{BY_PLACE, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, place};
 use super::make::{push_block, push_metatable, push_weak, set_block_metatable};
 use super::places::Threads;
 use crate::lua::call::Call;
-use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::{Kind, State};
 use mlua::ffi::{self, lua_State};
@@ -41,14 +40,7 @@ impl Threads {
     /// The coroutines of a task for which `weaken` was called stay, whatever refers to the value.
     #[cold]
     pub(crate) fn strengthen(&self, own: Coroutine) {
-        self.anchors.strengthen(own);
-    }
-}
-
-impl Anchors {
-    /// A guarded coroutine and the others of its task are anchored again.
-    pub(super) fn strengthen(&self, own: Coroutine) {
-        let Some(mut keeper) = self.keeper() else { return };
+        let Some(mut keeper) = self.anchors.keeper() else { return };
         keeper.push_element(TABLE, BY_PLACE);
         keeper.push_element(TABLE + 1, place(own));
         if keeper.kind(TABLE + 2) == Kind::Userdata {
@@ -98,13 +90,11 @@ pub(super) struct Weaken<'a> {
     pub(super) done: &'a mut bool,
 }
 
-impl Sealed for Weaken<'_> {}
-
 impl Push for Weaken<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
         // What may raise comes before anything changes.
         to.need(16, None);
-        let anchors = self.threads.anchors();
+        let anchors = &self.threads.anchors;
         let (Some(&own), true) = (self.members.first(), anchors.are_of(to.vm())) else { return to.push_nil() };
         if !self.front.has_room(1) || !anchors.push_table(&mut to) {
             return to.push_nil();
@@ -173,7 +163,7 @@ unsafe extern "C-unwind" fn orphaned(state: *mut lua_State) -> c_int {
             return 0;
         }
         let threads = Rc::from_raw(threads);
-        if let Some(mut keeper) = threads.anchors().keeper()
+        if let Some(mut keeper) = threads.anchors.keeper()
             && (*guard).armed
         {
             (*guard).threads = &raw const *threads;

@@ -14,11 +14,6 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// The one that is set in the coroutine of this stack.
-    pub(super) fn of(stack: &State) -> Hook {
-        stack.debug_hook()
-    }
-
     pub(super) fn set(self, thread: &mut State) {
         if self.events != 0 {
             thread.set_debug_hook(self);
@@ -28,7 +23,8 @@ impl Hook {
 
 impl State {
     calls! {
-        fn debug_hook[]() -> Hook = |state| Hook {
+        /// The one that is set in the coroutine of this stack.
+        pub(super) fn debug_hook[]() -> Hook = |state| Hook {
             function: ffi::lua_gethook(state),
             events: ffi::lua_gethookmask(state),
             count: ffi::lua_gethookcount(state),

@@ -10,7 +10,6 @@ use crate::lua::call::Call;
 use crate::lua::fault::Fault;
 use crate::lua::home::{Home, of};
 use crate::lua::object::{self, Object};
-use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::Kind;
 use mlua::ffi::{self, lua_State};
@@ -33,7 +32,7 @@ impl Object for Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        self.0.anchors().ended.set(true);
+        self.0.anchors.ended.set(true);
     }
 }
 
@@ -66,7 +65,7 @@ impl Threads {
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let grown = call.create(Grow { threads, hook: Hook::of(call), count, coroutines });
+        let grown = call.create(Grow { threads, hook: call.debug_hook(), count, coroutines });
         if grown.is_ok() {
             call.drop_to(height);
         }
@@ -94,8 +93,6 @@ impl Threads {
 
 /// Makes the anchors of a VM; pushes nil.
 pub(super) struct Make(pub(super) Rc<Threads>);
-
-impl Sealed for Make {}
 
 impl Push for Make {
     fn push(&mut self, mut to: Pusher<'_>) {
@@ -138,7 +135,7 @@ impl Push for Make {
         unsafe { (*sentinel).threads = Rc::into_raw(self.0.clone()) };
         to.give(&mut keeper, if is_base { 1 } else { 2 });
         to.drop_to(height);
-        let anchors = self.0.anchors();
+        let anchors = &self.0.anchors;
         anchors.keeper.set(Some(Keeper(keeper.state)));
         anchors.vm.set(to.vm());
         to.push_nil();
@@ -204,8 +201,8 @@ unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
         let threads = std::mem::replace(&mut (*sentinel).threads, std::ptr::null());
         if !threads.is_null() {
             let threads = Rc::from_raw(threads);
-            if threads.anchors().keeper.get() == Some(Keeper((*sentinel).keeper)) {
-                threads.anchors().keeper.set(None);
+            if threads.anchors.keeper.get() == Some(Keeper((*sentinel).keeper)) {
+                threads.anchors.keeper.set(None);
             }
         }
         0
@@ -224,12 +221,10 @@ pub(super) struct Grow<'a> {
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
 }
 
-impl Sealed for Grow<'_> {}
-
 impl Push for Grow<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
-        let anchors = self.threads.anchors();
+        let anchors = &self.threads.anchors;
         if !anchors.are_of(to.vm()) || !anchors.push_table(&mut to) {
             gone().raise(&mut to);
         }
@@ -259,14 +254,12 @@ impl Push for Grow<'_> {
 /// Makes spare objects for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
 pub(super) struct Renew(pub(super) Rc<Threads>);
 
-impl Sealed for Renew {}
-
 impl Push for Renew {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(12, None);
         for number in SPARES..SPARES + MOST_SPARES {
             push_probe(&mut to, &self.0);
-            self.0.anchors().set(&mut to, number);
+            self.0.anchors.set(&mut to, number);
         }
         to.push_nil();
     }

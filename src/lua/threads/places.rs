@@ -72,10 +72,6 @@ impl Threads {
         self.anchors.exist()
     }
 
-    pub(super) fn anchors(&self) -> &Anchors {
-        &self.anchors
-    }
-
     /// The stack at a place.
     #[inline(always)]
     pub(super) fn state(&self, co: Coroutine) -> State {

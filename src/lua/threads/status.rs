@@ -4,7 +4,6 @@ use super::hook::Hook;
 use super::places::{Identity, identity};
 use crate::lua::coroutine::Running;
 use crate::lua::fault::Fault;
-use crate::lua::returns::sealed::Sealed;
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::stack::Stack;
 use crate::lua::state::{Kind, State};
@@ -78,11 +77,9 @@ pub(crate) struct NewThread(Option<c_int>, Hook);
 impl NewThread {
     /// With the hook of `stack`'s coroutine.
     pub(crate) fn new(stack: &Stack, function: Option<c_int>) -> NewThread {
-        NewThread(function, Hook::of(stack))
+        NewThread(function, stack.debug_hook())
     }
 }
-
-impl Sealed for NewThread {}
 
 impl Push for NewThread {
     const REFERS: bool = true;
@@ -102,8 +99,6 @@ pub(crate) struct ThreadTraceback {
     /// The index of a string.
     pub(crate) message: c_int,
 }
-
-impl Sealed for ThreadTraceback {}
 
 impl Push for ThreadTraceback {
     const REFERS: bool = true;

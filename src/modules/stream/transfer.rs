@@ -6,7 +6,7 @@
 use super::connection::Connection;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Push, Pusher, Returns,
+    Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Pushed, Pusher, Returns,
     Stack, Then, identity_of, results, then, upvalue,
 };
 use crate::modules::task::{in_use, tasks};
@@ -78,7 +78,7 @@ impl Word {
     }
 }
 
-impl<P: Push + 'static> Returns for Failed<P> {
+impl<P: Pushed> Returns for Failed<P> {
     #[cold]
     fn give(self, to: Pusher<'_>) -> Flow {
         match self.why {
