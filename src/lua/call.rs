@@ -3,10 +3,9 @@
 use super::fault::Fault;
 use super::object::Object;
 use super::stack::Stack;
-use super::state::State;
+use super::state::{State, stands_on};
 use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 
 /// A call from Lua: its values, see [`Stack`], and the objects among them.
 pub(crate) struct Call<'s> {
@@ -14,20 +13,7 @@ pub(crate) struct Call<'s> {
     step: PhantomData<&'s mut ()>,
 }
 
-impl Deref for Call<'_> {
-    type Target = Stack;
-    #[inline(always)]
-    fn deref(&self) -> &Stack {
-        &self.stack
-    }
-}
-
-impl DerefMut for Call<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Stack {
-        &mut self.stack
-    }
-}
+stands_on!(Call<'_>, stack: Stack);
 
 impl Drop for Call<'_> {
     #[inline(always)]

@@ -1,10 +1,9 @@
 //! The right to push values when a step is over, and what can be done with it: all that may run code, take memory, raise.
 
-use super::state::{Kind, State, at, calls, registry_key};
+use super::state::{Kind, State, at, calls, registry_key, stands_on};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 use std::ptr::{null, null_mut};
 
 /// The right to push one value, or the results of one step, for whoever gets it. No frame between here and Lua owns
@@ -18,20 +17,7 @@ pub(crate) struct Pusher<'p> {
     moment: PhantomData<&'p mut ()>,
 }
 
-impl Deref for Pusher<'_> {
-    type Target = State;
-    #[inline(always)]
-    fn deref(&self) -> &State {
-        &self.raw
-    }
-}
-
-impl DerefMut for Pusher<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.raw
-    }
-}
+stands_on!(Pusher<'_>, raw: State);
 
 /// `LUA_N2SBUFFSZ`: the longest text of a number.
 #[cfg(feature = "lua55")]

@@ -2,10 +2,10 @@
 
 use super::fault::Fault;
 use super::home::Origin;
-use super::state::{Kind, State};
+use super::state::{Kind, State, stands_on};
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::ops::{Deref, DerefMut, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The values of the running function: its arguments, by their number from 1, and what was pushed since. One that is out
@@ -26,20 +26,7 @@ pub(crate) struct Stack {
 /// What a step leaves room for, so that its results can be pushed.
 const SPARE: c_int = 10;
 
-impl Deref for Stack {
-    type Target = State;
-    #[inline(always)]
-    fn deref(&self) -> &State {
-        &self.raw
-    }
-}
-
-impl DerefMut for Stack {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.raw
-    }
-}
+stands_on!(Stack, raw: State);
 
 impl Stack {
     /// Of the running function, with room for `room` values.

@@ -84,6 +84,27 @@ macro_rules! calls {
 }
 pub(super) use calls;
 
+/// `stands_on!(Call<'_>, stack: Stack)`: the type has the methods of its field's type.
+macro_rules! stands_on {
+    ($type:ty, $field:ident: $target:ty) => {
+        impl std::ops::Deref for $type {
+            type Target = $target;
+            #[inline(always)]
+            fn deref(&self) -> &$target {
+                &self.$field
+            }
+        }
+
+        impl std::ops::DerefMut for $type {
+            #[inline(always)]
+            fn deref_mut(&mut self) -> &mut $target {
+                &mut self.$field
+            }
+        }
+    };
+}
+pub(super) use stands_on;
+
 impl State {
     /// # Safety
     /// What the type says holds as long as this is used.
