@@ -255,7 +255,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         batch.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn transfer(&self, inner: &mut Inner<M, B, W>, batch: &mut VecDeque<M>) {
         if batch.is_empty() {
             std::mem::swap(&mut inner.queue, batch);
