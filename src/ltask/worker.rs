@@ -116,6 +116,10 @@ fn slice(
         own_thread::detach(system, service);
         return None;
     }
+    // The slice may have ended with the last message that there was.
+    if service.batch.is_empty() {
+        service.check_level();
+    }
     let (unread, affinity) = (service.unread(), service.affinity);
     let next = slot.mailbox.end(service, unread, affinity);
     // Also for one that goes on: its slice may not have taken the lock.
