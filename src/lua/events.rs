@@ -67,6 +67,23 @@ impl<E: Events> Values for Decoded<E> {
     }
 }
 
+/// What a decoder is made for, once its values are to be pushed.
+pub(crate) trait Encoded: 'static {
+    type Decoder: Events;
+    /// A decoder that begins at the start.
+    fn decoder(&self) -> Self::Decoder;
+}
+
+/// The values of something encoded, which stays as it is.
+pub(crate) struct DecodedLate<S>(pub(crate) S);
+
+impl<S: Encoded> Values for DecodedLate<S> {
+    #[inline]
+    fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+        Decoded(self.0.decoder()).push_all(to)
+    }
+}
+
 /// Tables may be in one another so deep.
 const DEPTH: u32 = 200;
 

@@ -103,7 +103,7 @@ pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Ro
 pub(crate) use call::Call;
 pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;
-pub(crate) use events::{Decoded, Event, Events, Table};
+pub(crate) use events::{Decoded, DecodedLate, Encoded, Event, Events, Table};
 pub(crate) use failure::Failure;
 pub(crate) use fault::{Fault, failed};
 pub(crate) use fields::{Field, Holder, Noted};
@@ -115,7 +115,7 @@ pub(crate) use kept::{Code, Keep, Kept};
 pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source, Stored};
 pub(crate) use object::Object;
 pub(crate) use pusher::Pusher;
-pub(crate) use returns::{Argument, Extended, Many, Nil, Pushed, Values};
+pub(crate) use returns::{Argument, Extended, Many, Nil, Pushed};
 pub(crate) use scratch::{SCRATCH, Scratched, scratch};
 pub(crate) use stack::Stack;
 pub(crate) use state::{Kind, upvalue};

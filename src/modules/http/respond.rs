@@ -8,7 +8,7 @@ use crate::codec::http1::write::{BadField, check_field};
 use crate::file::OpenFile;
 use crate::http::server::draft::Draft;
 use crate::http::server::{Body, Intent, Kind as BodyKind, Queued, RequestId, Responded, Response, Server};
-use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Stack, Values, results};
+use crate::lua::{Call, Either, Fault, Function, Kind, Maybe, New, Nil, Returns, Stack, results};
 use crate::modules::socket::endpoint::shown;
 use crate::modules::stream::connection::Connection;
 use crate::socket::address::Side;
@@ -25,7 +25,7 @@ fn parts<'c>(call: &'c Call<'_>) -> Result<(RefMut<'c, Server<Plain>>, RequestId
 const fn of_request<F, R>(ask: F) -> Function
 where
     F: Fn(&mut Server<Plain>, RequestId) -> R + Copy + 'static,
-    R: Values,
+    R: Returns,
 {
     Function::new(move |call: &mut Call<'_>| {
         let (mut server, id) = parts(call)?;

@@ -11,10 +11,11 @@ use super::hooks;
 use super::system::{SYSTEM_CALLS, push_system_call};
 use crate::event::clock::monotonic_nanos;
 use crate::ltask::library::Head;
-use crate::ltask::message::{Message, ServiceId, kind};
+use crate::ltask::message::{Borrowed, Message, ServiceId, kind};
 use crate::ltask::service::Service;
-use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then};
-use crate::modules::pack::Lent;
+use crate::lua::{
+    Argument, Call, DecodedLate, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
+};
 use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -35,7 +36,7 @@ results! {
     /// What follows a step of the loop.
     pub(super) enum Turn {
         /// The values of a message.
-        Unpack(Pushing<Lent>),
+        Unpack(Pushing<DecodedLate<Borrowed>>),
         Next(Next<bool>),
     }
 }
@@ -134,7 +135,7 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
 fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
     let library = &mut service.library;
     library.current = Some(Head { kind: message.kind, from: message.from, session: message.session });
-    let values = Lent(message.payload.lend());
+    let values = DecodedLate(message.payload.lend());
     let number = library.reading.len() as u32;
     library.reading.push(message.payload);
     let next = Next::goes_on(0, then(unpacked), owner | number << 1);

@@ -8,8 +8,8 @@ use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, W
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
-    Argument, Call, Code, Coroutine, Decoded, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind, Light,
-    Next, Outcome, Pusher, Read, Returns, Table, Then, Threads, Values, Walk, functions, results, then,
+    Argument, Call, Code, Coroutine, Decoded, Encoded, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind,
+    Light, Next, Outcome, Read, Returns, Table, Then, Threads, Walk, functions, results, then,
 };
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -376,13 +376,11 @@ results! {
     }
 }
 
-/// The values of a block that stays as it is until they are there; read from its start when they are pushed.
-pub(crate) struct Lent(pub(crate) Borrowed);
-
-impl Values for Lent {
+impl Encoded for Borrowed {
+    type Decoder = Unpacker<Borrowed>;
     #[inline]
-    fn push_all(&mut self, to: Pusher<'_>) -> i32 {
-        borrowed(self.0).push_all(to)
+    fn decoder(&self) -> Unpacker<Borrowed> {
+        borrowed(*self).0
     }
 }
 
