@@ -47,8 +47,8 @@ pub const UNSAFE: &[(&str, &str)] = &[
 /// How many `unsafe` blocks there may be in all.
 const BLOCKS: usize = 150;
 
-/// How many lines `src/` may have, tests excluded; and one file.
-const LINES: usize = 30_000;
+/// How many lines of code `src/` may have, without tests, comments and blank lines; and how many lines one file.
+const CODE_LINES: usize = 30_000;
 const FILE_LINES: usize = 500;
 
 /// Files that keep something for a thread or the process that is no plain data, and why no VM's objects share it.
@@ -275,8 +275,8 @@ fn foreign_crates(files: &Files) -> Vec<String> {
 fn too_long(files: &Files) -> Vec<String> {
     let long = files.iter().filter(|(_, file)| file.lines > FILE_LINES);
     let mut found: Vec<_> = long.map(|(path, _)| format!("long {path}")).collect();
-    let sum: usize = files.values().map(|file| file.lines).sum();
-    if sum > LINES {
+    let sum: usize = files.values().map(|file| file.code_lines).sum();
+    if sum > CODE_LINES {
         found.push("lines src".into());
     }
     found
@@ -286,10 +286,11 @@ fn too_long(files: &Files) -> Vec<String> {
 pub fn summary(sources: &Sources<'_>) -> String {
     let files = &sources.files;
     let lines: usize = files.values().map(|file| file.lines).sum();
+    let code: usize = files.values().map(|file| file.code_lines).sum();
     let (core, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| path.starts_with("src/lua/"));
     let blocks = |files: &[(&String, &File)]| -> usize { files.iter().map(|(_, file)| count_blocks(file)).sum() };
     format!(
-        "{} files, {lines} lines without tests, unsafe blocks: {} in src/lua, {} elsewhere; {} files in circles",
+        "{} files, {lines} lines without tests, {code} of them code, unsafe blocks: {} in src/lua, {} elsewhere; {} files in circles",
         files.len(),
         blocks(&core),
         blocks(&others),

@@ -22,8 +22,10 @@ pub struct File {
     pub imports: BTreeSet<String>,
     /// The modules that it declares with `#[allow(unsafe_code)]`, by their files.
     pub allows_unsafe: BTreeSet<String>,
-    /// The lines of code, test code excluded.
+    /// The lines, test code excluded.
     pub lines: usize,
+    /// Those of them that are neither blank nor a comment.
+    pub code_lines: usize,
 }
 
 /// One module, or one block of items in a file.
@@ -63,7 +65,10 @@ impl<'s> Sources<'s> {
             panic!("no file {path} for the module {}", module.join("::"));
         };
         let code = syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let file = File { text: text.clone(), lines: count_lines(text), ..File::default() };
+        let shipped = before_tests(text);
+        let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
+        let code_lines = shipped.iter().map(|line| line.trim()).filter(is_code).count();
+        let file = File { text: text.clone(), lines: shipped.len(), code_lines, ..File::default() };
         self.files.insert(path.into(), file);
         for attribute in &code.attrs {
             self.scan(path, &module, attribute.to_token_stream());
@@ -240,12 +245,13 @@ impl<'s> Sources<'s> {
 }
 
 /// The lines before the tests that a file ends with.
-fn count_lines(text: &str) -> usize {
-    let lines: Vec<_> = text.lines().collect();
+fn before_tests(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
     let tests = lines
         .windows(2)
         .position(|pair| pair[0].starts_with("#[cfg(test)]") && pair[1].starts_with("mod ") && pair[1].ends_with('{'));
-    tests.unwrap_or(lines.len())
+    lines.truncate(tests.unwrap_or(lines.len()));
+    lines
 }
 
 fn is_test(attributes: &[Attribute]) -> bool {
