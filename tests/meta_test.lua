@@ -175,8 +175,13 @@ local function native_names()
   local names = {}
   for _, one in ipairs(NATIVE) do
     local text = read_file(t.root .. "src/" .. one[1])
-    local list = assert(text:match("const " .. one[2] .. ": [^=]+=%s*[&%w!]*(%b[]);"), one[1] .. " has no " .. one[2])
-    for name in list:gmatch 'c"([%w_]+)"' do names[#names + 1] = name end
+    local list = text:match("const " .. one[2] .. ": [^=]+=[%s%w!]*([%[{].-[%]}]);")
+    assert(list, one[1] .. " has no " .. one[2])
+    -- `step`, `module::step`, `name = step`, `name: FUNCTION` or `c"name"`.
+    for entry in list:sub(2, -2):gsub(",%s*$", ""):gmatch "[^,]+" do
+      local path = entry:match '"([%w_]+)"' or assert(entry:match "^%s*([%w_:]+)", entry)
+      names[#names + 1] = path:gsub(":$", ""):match "[%w_]+$"
+    end
   end
   return table.concat(names, " ")
 end

@@ -76,6 +76,8 @@ pub(crate) struct Library {
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
     pub(crate) polls: bool,
+    /// Its main function has a loop of its own, which calls `core.schedule`.
+    pub(crate) has_own_loop: bool,
     /// Whether some functions have the form of the first generation.
     pub(crate) is_first_generation: bool,
     /// The service ends when its present messages are done.

@@ -51,7 +51,9 @@ fn run_slices(system: &Arc<System>, mut service: Body, progress: &Progress) {
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let again = std::mem::take(&mut service.again);
-        if !again && service.batch.is_empty() && !service.find_more() && !exclusive {
+        // Also before a slice that goes on: it may block in it, and who was refused is told that there is room.
+        let has_messages = !service.batch.is_empty() || service.find_more();
+        if !again && !has_messages && !exclusive {
             let id = service.id;
             service.batch.push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
         }

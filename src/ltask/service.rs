@@ -15,7 +15,6 @@ use crate::lua::Vm;
 use crate::task::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A service with its VM, as it moves between threads.
 pub(crate) type Body = Vm<Service>;
@@ -161,18 +160,18 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether there is a reason to ask for more now. The end of a slice asks again: on a worker that takes the mailbox's
-    /// lock, and on a thread of its own it has the next message wake that.
+    /// Whether there is a reason to ask for more now. Between slices it is asked for again: on a worker that takes the
+    /// mailbox's lock, and on a thread of its own it has the next message wake that.
     #[inline(always)]
     fn may_find_more(&self) -> bool {
         let has_arrived = self.seat.as_ref().is_some_and(|seat| seat.mailbox.has_arrived());
         has_arrived || self.overload != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may wait for its event in the middle of a slice: without our library, or when it is resumed again
-    /// and again.
+    /// Whether the service may wait for its event behind the last message of a slice: without our library, or with a loop of
+    /// its own.
     fn may_block_in_slice(&self) -> bool {
-        self.library.tasks().is_none() || self.statistics.exclusive.load(Ordering::Relaxed)
+        self.library.has_own_loop || self.library.tasks().is_none()
     }
 
     /// Takes what has arrived; whether there is something to read now. If not, senders that were refused may send.

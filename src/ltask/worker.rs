@@ -117,7 +117,7 @@ fn slice(
         return None;
     }
     // The slice may have ended with the last message that there was.
-    if service.batch.is_empty() {
+    if service.batch.is_empty() && !slot.mailbox.has_arrived() {
         service.check_level();
     }
     let (unread, affinity) = (service.unread(), service.affinity);

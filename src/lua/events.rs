@@ -80,6 +80,7 @@ pub(crate) struct DecodedLate<S>(pub(crate) S);
 impl<S: Encoded> Values for DecodedLate<S> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
+        const { assert!(!std::mem::needs_drop::<S::Decoder>(), "a memory error skips the decoder's frame") };
         Decoded(self.0.decoder()).push_all(to)
     }
 }

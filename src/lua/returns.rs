@@ -124,7 +124,10 @@ impl<V: Values, M: Values> Values for Extended<V, M> {
     #[inline(always)]
     fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
         let count = self.0.push_all(to.again());
-        count + self.1.as_mut().map_or(0, |more| more.push_all(to))
+        let Some(more) = &mut self.1 else { return count };
+        // A step leaves room for one of the two.
+        to.need(10, None);
+        count + more.push_all(to)
     }
 }
 

@@ -82,7 +82,7 @@ impl Threads {
         self.set_running(state.state, null());
         self.handed.set(identity(state));
         let mut results = 0;
-        // SAFETY: two stacks of one VM; so many values are there, as the two callers have seen, above a function if this
+        // SAFETY: two stacks of one VM; so many values are there, as the callers have seen, above a function if this
         // has not begun. Lua refuses by the status to resume what cannot be.
         let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
         self.set_running(outer.0, outer.1);

@@ -21,7 +21,8 @@ impl Threads {
     #[inline]
     pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
-        // A function that yields has room for 20 values.
+        // A C function that yields has room for 20 values. Behind a Lua function that a native hook let yield there are five
+        // spare slots of Lua's, of which the callers use two.
         let fits = state.status() == ffi::LUA_YIELD && (state.count() <= 10 || state.has_room(1));
         if fits {
             value.push_plain(&mut state);

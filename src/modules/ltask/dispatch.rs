@@ -59,10 +59,11 @@ pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
 pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
 
 fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
-    let tasks = service(call)?.library.tasks();
-    if tasks.is_none_or(|tasks| tasks.current().is_some()) {
+    let library = &mut service(call)?.library;
+    if library.tasks().is_none_or(|tasks| tasks.current().is_some()) {
         return Err(Fault::message("schedule_message: for the main function only"));
     }
+    library.has_own_loop = true;
     call.drop_to(0);
     begin(call, SCHEDULE)
 }

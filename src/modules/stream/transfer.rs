@@ -329,7 +329,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         _ => None,
     };
     let (stream, stack) = connection(call, "recv")?;
-    // Also where the turn was handed on, as after an interrupt.
+    // Also where the turn was handed on, as after an interrupt. A connection that has waited knows the tasks.
     if let Some(tasks) = &stream.tasks {
         tasks.check_open()?;
         if tasks.ends_with_error(stack) {
