@@ -102,6 +102,52 @@ kit.both("no wait of a blocked service costs its senders two system calls", {
   out = { "true" },
 })
 
+-- The next three waited for ever while a service asked its senders for a wakeup at the end of a slice alone.
+for what, task in pairs {
+  ["handles messages in a loop of its own"] = [[
+    ltask.idle_handler(function()
+      repeat wait() until ltask.schedule_message()
+    end)
+  ]],
+  ["gives way for a while and blocks in the middle of a slice"] = [[
+    ltask.fork(function()
+      while true do
+        for _ = 1, 3000 do coroutine.yield() end
+        wait()
+      end
+    end)
+  ]],
+} do
+  kit.both("a service that " .. what .. " is woken by each message", {
+    services = { own = "local wait = ltask.eventinit() " .. task .. " return { ping = function(i) return i end }" },
+    main = [[
+      local own = ltask.spawn "own"
+      for i = 1, 5 do
+        ltask.sleep(1)
+        say(ltask.call(own, "ping", i))
+      end
+    ]],
+    out = { "1", "2", "3", "4", "5" },
+  })
+end
+
+kit.both("senders to a full mailbox go on while its service with an event gives way again and again", {
+  services = { own = [[
+    ltask.eventinit()
+    ltask.fork(function() while true do coroutine.yield() end end)
+    local count = 0
+    return { ping = function() count = count + 1 end, count = function() return count end }
+  ]] },
+  config = { core = { queue = 1 } },
+  main = [[
+    local own = ltask.spawn "own"
+    ltask.on_full "wait"
+    for _ = 1, 20000 do ltask.send(own, "ping") end
+    say(ltask.call(own, "count"))
+  ]],
+  out = { "20000" },
+})
+
 -- What it had read of a burst lay there, unhandled, until the next message came.
 kit.both("an exclusive service blocks only when every message of a burst is handled", {
   services = { own = [[
