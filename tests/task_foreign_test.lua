@@ -149,6 +149,23 @@ k.pair_test("a coroutine that somebody else closed in a recv is no task any more
   k.await(function() return task.count() == before end)
 end)
 
+-- The call looked at its connection before it noticed who had resumed it, and the loop broke with a panic.
+t.test("a recv whose connection was replaced notices that somebody else resumes it", function()
+  for _, other in ipairs { false, 7, {} } do
+    k.run(function()
+      local a, b = k.pair()
+      local _ <close> = k.closing(a, b)
+      local reader = loop.fork(function() pcall(a.recv, a) coroutine.yield() end)
+      k.settle()
+      debug.setlocal(reader, 0, 1, other)
+      a:close()
+      t.eq(coroutine.resume(reader), true)
+      k.settle()
+      t.eq(task.is_alive(reader), false)
+    end)
+  end
+end)
+
 t.test("a finalizer that runs after the core is gone gets an error", function()
   local script = t.write(t.tmp() .. "/late.lua", [[
     local task

@@ -9,7 +9,7 @@ use crate::lua::{
     Argument, Call, Failure, Fault, Flow, Function, Kind, Lender, Lent, Next, Nil, Outcome, Pushed, Pusher, Returns,
     Stack, Then, identity_of, results, then, upvalue,
 };
-use crate::modules::task::{in_use, tasks};
+use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
@@ -328,14 +328,15 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Reply>, Fault> 
         Some(b"closed") => Some(Word::Closed),
         _ => None,
     };
-    let (stream, stack) = connection(call, "recv")?;
-    // Also where the turn was handed on, as after an interrupt. A connection that has waited knows the tasks.
-    if let Some(tasks) = &stream.tasks {
-        tasks.check_open()?;
-        if tasks.ends_with_error(stack) {
-            return Err(Fault::value(stack.count()));
-        }
+    // Also where the turn was handed on, as after an interrupt. A program may have put another value in the place of the
+    // connection, which knows the tasks.
+    let known = call.as_object::<Connection>(1).and_then(|connection| connection.tasks.as_ref());
+    let tasks = known.map_or_else(|| own_tasks(call), Ok)?;
+    tasks.check_open()?;
+    if tasks.ends_with_error(call) {
+        return Err(Fault::value(call.count()));
     }
+    let (stream, stack) = connection(call, "recv")?;
     // What was asked for is read from the arguments, if there are any.
     if outcome.first > 2 {
         stack.drop_to(outcome.first - 1);
