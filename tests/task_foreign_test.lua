@@ -129,7 +129,7 @@ t.test("a woken coroutine that somebody else resumes is passed over", function()
   t.eq(task.count(), 0)
 end)
 
-t.test("a woken coroutine that somebody else closes is passed over", function()
+t.test("a woken coroutine that the plain library closes is passed over", function()
   local co = task.fork(function() task.wait "closed" end)
   run_all()
   task.wakeup "closed"
@@ -139,7 +139,7 @@ t.test("a woken coroutine that somebody else closes is passed over", function()
 end)
 
 -- The event of a connection finds a waiter that is none any more.
-k.pair_test("a coroutine that somebody else closed in a recv is no task any more when bytes come", function(a, b)
+k.pair_test("a coroutine that the plain library closed in a recv is no task any more when bytes come", function(a, b)
   local before = task.count()
   local reader = loop.fork(function() a:recv() end)
   k.settle()
@@ -149,8 +149,8 @@ k.pair_test("a coroutine that somebody else closed in a recv is no task any more
   k.await(function() return task.count() == before end)
 end)
 
--- The call looked at its connection before it noticed who had resumed it, and the loop broke with a panic.
-t.test("a recv whose connection was replaced notices that somebody else resumes it", function()
+-- The call read its connection before it checked what had resumed it, and the loop broke with a panic.
+t.test("a recv whose connection was replaced notices that the plain library resumes it", function()
   for _, other in ipairs { false, 7, {} } do
     k.run(function()
       local a, b = k.pair()

@@ -52,7 +52,7 @@ pub(super) enum Phase {
     Reported,
     /// Taken from its wait and not yet resumed or queued.
     Taken,
-    /// Queued: a program has closed or resumed a coroutine of its chain; the one outside of that is to be told.
+    /// Queued: a program has closed or resumed a coroutine of its chain; the one that resumed it gets an error.
     Severed,
     /// Queued: a program has closed or resumed its own coroutine.
     Stale,

@@ -237,7 +237,7 @@ fn recv(call: &mut Call<'_>) -> Result<Next<Reply>, Fault> {
 
 /// A turn to read that a `recv` of this file has.
 struct Turn {
-    /// Who is to wait; none when the connection does not know them yet.
+    /// The tasks of which the running one waits; none before the first wait on this connection.
     tasks: Option<Rc<Tasks>>,
     /// What its wait is on.
     token: Token,
