@@ -166,6 +166,40 @@ t.test("a recv whose connection was replaced notices that the plain library resu
   end
 end)
 
+-- The review after a cycle of the collector finds first that an inner coroutine was closed. It forgot that the task is
+-- queued since then, and gave its coroutine to the next one although it was gone; or the task counted for ever.
+for _, kept in ipairs { true, false } do
+  -- Nothing else refers to the token of the second kind: two cycles later it would be reported as lost.
+  for before = 0, kept and 4 or 1 do
+    local token = kept and "on a token that stays" or "on one that only the wait has"
+    t.test(("a coroutine closed %d cycles after its wait %s ends its resume"):format(before, token), function()
+      local kept_token, inner, said = {}, nil, nil
+      local function cycle()
+        collectgarbage()
+        run_all()
+        task.fork(function() end)
+        run_all()
+      end
+      task.fork(function()
+        inner = theirs.create(function(x) task.wait(x) end)
+        said = table.pack(theirs.resume(inner, kept and kept_token or {}))
+      end)
+      run_all()
+      for _ = 1, before do cycle() end
+      coroutine.close(inner)
+      inner = nil
+      for _ = 1, 6 do cycle() end
+      t.eq(said, { false, "coroutine was closed", n = 2 })
+      t.eq(task.count(), 0)
+      t.ok(not task.wakeup(kept_token))
+      local ran = 0
+      for _ = 1, 40 do task.fork(function() ran = ran + 1 end) end
+      run_all()
+      t.eq(ran, 40)
+    end)
+  end
+end
+
 t.test("a finalizer that runs after the core is gone gets an error", function()
   local script = t.write(t.tmp() .. "/late.lua", [[
     local task

@@ -164,6 +164,15 @@ impl Books {
         self.task(id).phase.is_living()
     }
 
+    /// Whether a task of the phase `Waiting` still does. One whose coroutine a program has closed or resumed is lost.
+    pub(super) fn still_waits(&mut self, id: TaskId) -> bool {
+        let suspended = self.is_suspended(id);
+        if !suspended {
+            self.lose(id);
+        }
+        suspended
+    }
+
     /// The task whose own coroutine this is.
     pub(super) fn task_of(&self, co: Identity) -> Option<TaskId> {
         let &id = self.by_thread.get(&co)?;
@@ -187,11 +196,7 @@ impl Books {
     /// Which task waits on the token, if one does still.
     pub(super) fn waiter(&mut self, token: Token) -> Option<TaskId> {
         let id = self.waiting.get(token)?;
-        if self.is_suspended(id) {
-            return Some(id);
-        }
-        self.lose(id);
-        None
+        self.still_waits(id).then_some(id)
     }
 
     /// Whether a token on which `other` waited is that of `id`, which was entered: if the other waits no more. Else it is

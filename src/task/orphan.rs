@@ -31,8 +31,9 @@ impl Tasks {
         books.cycle += 1;
         for id in 0..books.tasks.len() as TaskId {
             let task = books.task(id);
-            let Phase::Waiting { cycle, weak: false } = task.phase else { continue };
-            if cycle >= ended || !task.token.is_collectable() || !books.is_living(id) {
+            let Phase::Waiting { cycle, weak } = task.phase else { continue };
+            let is_long = cycle < ended && task.token.is_collectable();
+            if !is_long || !books.still_waits(id) || weak {
                 continue;
             }
             let task = books.task(id);
@@ -71,7 +72,7 @@ impl Tasks {
         let is_it = |task: &Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
         let Some(id) = books.tasks.iter().position(is_it) else { return };
         let id = id as TaskId;
-        if books.is_living(id) {
+        if books.still_waits(id) {
             books.end_wait(id);
             books.queue(id, Phase::Orphaned);
         }
