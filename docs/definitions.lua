@@ -1,11 +1,12 @@
--- Reads the definitions of lualib/meta (LuaLS annotations) into tables. Used by docs/build.lua, which makes
--- pages of them, and by tests/meta_test.lua, which compares them with the modules.
+-- Reads the definitions of lualib/meta (LuaLS annotations) into tables. docs/build.lua generates pages from the
+-- tables, and tests/meta_test.lua compares them with the modules.
 --
--- Invariant: what it does not understand raises, with file and line, so nothing is left out silently.
+-- Invariant: an unknown annotation raises, with file and line, so no definition is skipped silently.
 
 local M = {}
 
--- The files of lualib/meta below `root` (a folder ending in a slash, or ""), in order of their names.
+-- Returns the paths of the files in lualib/meta below `root` (a folder that ends in a slash, or ""), in alphabetical
+-- order.
 function M.files(root)
   local list = {}
   local pipe = assert(io.popen("ls '" .. root .. "lualib/meta'"))
@@ -17,8 +18,8 @@ function M.files(root)
   return list
 end
 
--- The end of the type that begins at `from`: a space ends it, unless it stands in brackets or behind what
--- must be followed by more.
+-- Returns the position of the last character of the type that begins at `from`. A space ends the type, unless the
+-- space is inside brackets or follows a `:`, `,` or `|`.
 local function type_end(text, from)
   local depth, quote = 0, false
   for at = from, #text do
@@ -33,14 +34,14 @@ local function type_end(text, from)
   return #text
 end
 
--- `type name text` or `type` → type, name, text.
+-- Splits `type name text`, or `type`. Returns type, name and text.
 local function split_type(text)
   local last = type_end(text, 1)
   local name, rest = text:sub(last + 1):match "^%s+(%S+)%s*(.-)%s*$"
   return text:sub(1, last), name, rest or ""
 end
 
--- `a: x, b?: y` → list of { name, optional, type }, at the commas that stand in no brackets.
+-- Splits `a: x, b?: y` at the commas outside brackets. Returns a list of { name, optional, type }.
 local function split_params(text)
   local list, at = {}, 1
   while at <= #text do
@@ -62,11 +63,11 @@ local function split_params(text)
   return list
 end
 
--- What each annotation adds to the block of comments that it stands in.
+-- Functions by annotation: each adds its annotation to the current block of comments.
 local tags = {}
 
 function tags.class(block, text)
-  assert(not block.class, "an empty line must stand between classes")
+  assert(not block.class, "an empty line must separate classes")
   local name, parents = text:match "^([%w%._]+)%s*:?%s*(.-)$"
   block.class = { name = name, parents = {}, fields = {}, functions = {}, overloads = {}, text = "" }
   for parent in parents:gmatch "[%w%._]+" do table.insert(block.class.parents, parent) end
@@ -84,7 +85,7 @@ function tags.field(block, text)
 end
 
 function tags.alias(block, text)
-  assert(not block.alias, "an empty line must stand between aliases")
+  assert(not block.alias, "an empty line must separate aliases")
   local name, type = text:match "^([%w%._]+)%s*(.*)$"
   block.alias = { name = name, type = type }
 end
@@ -118,12 +119,12 @@ local function new_block()
   return { lines = {}, params = {}, returns = {}, overloads = {} }
 end
 
--- The text of a block: lines joined, empty ones kept between paragraphs.
+-- Returns the text of a block: its lines joined, with the empty lines between paragraphs.
 local function text_of(block)
   return (table.concat(block.lines, "\n"):gsub("^%s+", ""):gsub("%s+$", ""))
 end
 
--- A block of comments has ended, with `line` behind it, or an empty one.
+-- Adds a finished block of comments to the module. `line` is the line after the block; it may be empty.
 local function take(module, block, line)
   local class = block.class
   if class then
@@ -189,7 +190,7 @@ local function read_line(module, state, line)
   assert(plain, "neither annotation nor definition: " .. line)
 end
 
--- Reads one file → { name, classes, aliases, variables }. The first class is the module itself. A class
+-- Reads one file. Returns { name, classes, aliases, variables }. The first class is the module itself. A class
 -- has name, parents, text, fields, functions, overloads, variable; a function has name, is_method, names (of
 -- its parameters, as in the code), params, returns, overloads, private, text.
 function M.read(path)

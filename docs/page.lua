@@ -1,5 +1,5 @@
--- Writes one module's definitions, as docs/definitions.lua reads them, as a page in Markdown. Used by
--- docs/build.lua, which writes the pages, and by tests/meta_test.lua, which compares them with the files.
+-- Formats one module's definitions, as docs/definitions.lua reads them, as a page in Markdown. docs/build.lua writes
+-- the pages, and tests/meta_test.lua compares them with the files.
 
 local M = {}
 
@@ -9,7 +9,7 @@ local function code(text)
   return "`" .. text .. "`"
 end
 
--- A parameter as a signature shows it: a literal as itself.
+-- Returns a parameter as it is shown in a signature. A literal is shown as itself.
 local function shown(param)
   if param.type and param.type:find '^"[^"|]*"$' then return param.type end
   return param.name == "..." and "…" or param.name
@@ -76,7 +76,7 @@ local function add_class(out, class, heading)
   end
 end
 
--- The page of a module → text. Private functions are left out.
+-- Returns the text of a module's page, without private functions.
 function M.of(module)
   local out = { NOTE .. "\n" }
   for index, class in ipairs(module.classes) do
@@ -91,7 +91,7 @@ function M.of(module)
   return (table.concat(out, "\n"):gsub("%s+$", "") .. "\n")
 end
 
--- The page that lists the others → text.
+-- Returns the text of the page that lists all other pages.
 function M.index(modules)
   local out = { NOTE .. "\n", "# Reference\n" }
   for _, module in ipairs(modules) do
