@@ -1,12 +1,16 @@
 -- Reads the definitions of lualib/meta (LuaLS annotations) into tables. Used by docs/build.lua, which makes
 -- pages of them, and by tests/meta_test.lua, which compares them with the modules.
 --
+-- A file is one page: a module (`lio.net.lua`, with `---@meta lio.net`), or a topic of a module
+-- (`lio.net.sockets.lua`, with `---@meta _`, so that LuaLS offers no `require` of it). A topic that adds functions to
+-- the module itself declares the module's class again.
+--
 -- Invariant: what it does not understand raises, with file and line, so nothing is left out silently.
 
 local M = {}
 
 -- The files of lualib/meta below `root` (a folder ending in a slash, or ""), in order of their names.
-function M.files(root)
+local function files(root)
   local list = {}
   local pipe = assert(io.popen("ls '" .. root .. "lualib/meta'"))
   for name in pipe:lines() do
@@ -141,6 +145,10 @@ local function take(module, block, line)
     table.insert(module.aliases, block.alias)
     return
   end
+  if module.topic and not module.text and #module.classes == 0 and line == "" then
+    module.text = text_of(block)
+    return
+  end
   local variable, separator, name, params = line:match "^function ([%w_]+)([%.:])([%w_]+)%((.-)%) end$"
   assert(variable, "a definition must follow: " .. line)
   local owner = assert(module.variables[variable], "no class has the variable " .. variable)
@@ -163,7 +171,8 @@ local function read_line(module, state, line)
   if comment then
     local tag, rest = comment:match "^@(%a+)%s*(.*)$"
     if tag == "meta" then
-      module.name = rest
+      if rest == "_" then module.of, module.topic = module.name:match "^(.+)%.(.-)$" end
+      assert(rest == "_" or rest == module.name, "a module has the name of its file")
       return
     end
     state.block = state.block or new_block()
@@ -189,11 +198,12 @@ local function read_line(module, state, line)
   assert(plain, "neither annotation nor definition: " .. line)
 end
 
--- Reads one file → { name, classes, aliases, variables }. The first class is the module itself. A class
--- has name, parents, text, fields, functions, overloads, variable; a function has name, is_method, names (of
--- its parameters, as in the code), params, returns, overloads, private, text.
-function M.read(path)
-  local module = { classes = {}, aliases = {}, variables = {} }
+-- Reads one file. Returns its page: { name, classes, aliases, variables }, with `topic`, `of` (the module's name) and
+-- `text` if it is a topic. The first class of a module is the module itself. A class has name, parents, text, fields,
+-- functions, overloads, variable; a function has name, is_method, names (of its parameters, as in the code), params,
+-- returns, overloads, private, text.
+local function read(path)
+  local module = { name = path:match "([^/]+)%.lua$", classes = {}, aliases = {}, variables = {} }
   local state, number = {}, 0
   for line in io.lines(path) do
     number = number + 1
@@ -201,6 +211,53 @@ function M.read(path)
     if not ok then error(("%s:%d: %s"):format(path, number, message), 0) end
   end
   return module
+end
+
+-- Reads all files below `root` (see `files`). Returns the list of their pages; a module has the list of its `topics`.
+function M.read(root)
+  local pages, by_name = {}, {}
+  for index, path in ipairs(files(root)) do
+    local page = read(path)
+    pages[index], by_name[page.name], page.topics = page, page, {}
+    if page.topic then
+      local module = assert(by_name[page.of], path .. ": no module " .. page.of)
+      assert(page.text, path .. ": no sentence on the topic")
+      table.insert(module.topics, page)
+    end
+  end
+  return pages
+end
+
+local function append(list, more)
+  table.move(more, 1, #more, #list + 1, list)
+end
+
+-- Joins the pages of a module to one table of the same form. A class that several pages name has the fields and
+-- functions of all.
+local function join(module)
+  local joined, by_name = { name = module.name, classes = {}, aliases = {} }, {}
+  for _, page in ipairs { module, table.unpack(module.topics) } do
+    append(joined.aliases, page.aliases)
+    for _, class in ipairs(page.classes) do
+      local whole = by_name[class.name]
+      if not whole then
+        whole = { name = class.name, parents = {}, fields = {}, functions = {} }
+        by_name[class.name] = whole
+        table.insert(joined.classes, whole)
+      end
+      for _, key in ipairs { "parents", "fields", "functions" } do append(whole[key], class[key]) end
+    end
+  end
+  return joined
+end
+
+-- The modules among the pages that `read` returned, each with what its topics define.
+function M.modules(pages)
+  local modules = {}
+  for _, page in ipairs(pages) do
+    if not page.topic then modules[#modules + 1] = join(page) end
+  end
+  return modules
 end
 
 return M

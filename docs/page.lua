@@ -1,4 +1,4 @@
--- Writes one module's definitions, as docs/definitions.lua reads them, as a page in Markdown. Used by
+-- Writes the definitions of a module or topic, as docs/definitions.lua reads them, as a page in Markdown. Used by
 -- docs/build.lua, which writes the pages, and by tests/meta_test.lua, which compares them with the files.
 
 local M = {}
@@ -58,8 +58,8 @@ local function add_function(out, class, f)
   if any then out[#out + 1] = "" end
 end
 
-local function add_class(out, class, heading)
-  out[#out + 1] = heading .. "\n"
+-- The text of a class, what it inherits from, and its fields.
+local function add_about(out, class)
   if class.text ~= "" then out[#out + 1] = class.text .. "\n" end
   if #class.parents > 0 then
     local parents = {}
@@ -71,32 +71,63 @@ local function add_class(out, class, heading)
     out[#out + 1] = item(label, field.type, field.text)
   end
   if #class.fields > 0 then out[#out + 1] = "" end
+end
+
+local function add_functions(out, class)
   for _, f in ipairs(class.functions) do
     if not f.private then add_function(out, class, f) end
   end
 end
 
--- The page of a module → text. Private functions are left out.
-function M.of(module)
-  local out = { NOTE .. "\n" }
-  for index, class in ipairs(module.classes) do
-    local heading = index == 1 and "# " .. code(module.name) or "## " .. code(class.name)
-    add_class(out, class, heading)
+-- The first sentence of a module or topic.
+local function summary(page)
+  return (page.text or page.classes[1].text):gsub("\n", " "):match "^(.-%.)%f[%s\0]"
+end
+
+-- `[label](page)`
+local function link(page, label)
+  return ("[%s](%s.md)"):format(label, page.name)
+end
+
+local function add_topics(out, topics)
+  if #topics == 0 then return end
+  out[#out + 1] = "More of this module:\n"
+  for _, topic in ipairs(topics) do
+    out[#out + 1] = ("- %s: %s"):format(link(topic, topic.topic), summary(topic))
   end
-  if #module.aliases > 0 then out[#out + 1] = "## Types\n" end
-  for _, alias in ipairs(module.aliases) do
+  out[#out + 1] = ""
+end
+
+-- A topic's title leads back to its module.
+local function title(page)
+  if not page.topic then return "# " .. code(page.name) .. "\n" end
+  return ("# [`%s`](%s.md): %s\n\n%s\n"):format(page.of, page.of, page.topic, page.text)
+end
+
+-- The page of a module or topic, as text. Private functions are left out. The module's own functions have no heading.
+function M.of(page)
+  local out = { NOTE .. "\n", title(page) }
+  for _, class in ipairs(page.classes) do
+    local is_module = class.name == (page.of or page.name)
+    if not is_module then out[#out + 1] = "## " .. code(class.name) .. "\n" end
+    add_about(out, class)
+    if is_module then add_topics(out, page.topics) end
+    add_functions(out, class)
+  end
+  if #page.aliases > 0 then out[#out + 1] = "## Types\n" end
+  for _, alias in ipairs(page.aliases) do
     out[#out + 1] = code(alias.name) .. " is " .. code(alias.type) .. ".\n"
     if alias.text ~= "" then out[#out + 1] = alias.text .. "\n" end
   end
   return (table.concat(out, "\n"):gsub("%s+$", "") .. "\n")
 end
 
--- The page that lists the others → text.
-function M.index(modules)
+-- The page that lists the others, as text.
+function M.index(pages)
   local out = { NOTE .. "\n", "# Reference\n" }
-  for _, module in ipairs(modules) do
-    local first = module.classes[1].text:gsub("\n", " "):match "^(.-%.)%f[%s\0]"
-    out[#out + 1] = ("- [`%s`](%s.md): %s"):format(module.name, module.name, first)
+  for _, page in ipairs(pages) do
+    local bullet = page.topic and "  - " .. link(page, page.topic) or "- " .. link(page, code(page.name))
+    out[#out + 1] = bullet .. ": " .. summary(page)
   end
   return table.concat(out, "\n") .. "\n"
 end

@@ -28,10 +28,10 @@ for name in ([[ lio.serve
   INTERNAL[name] = true
 end
 
-local modules, by_name, classes = {}, {}, {}
-for index, path in ipairs(definitions.files(t.root)) do
-  local module = definitions.read(path)
-  modules[index], by_name[module.name] = module, module
+local pages = definitions.read(t.root)
+local modules, by_name, classes = definitions.modules(pages), {}, {}
+for _, module in ipairs(modules) do
+  by_name[module.name] = module
   for _, class in ipairs(module.classes) do classes[class.name] = class end
 end
 
@@ -409,14 +409,14 @@ t.test("the scheduler's manual lists every name of its modules and every field o
 end)
 
 t.test("docs/api is what docs/build.lua makes of the definitions", function()
-  local pages = { ["README.md"] = page.index(modules) }
-  for _, module in ipairs(modules) do pages[module.name .. ".md"] = page.of(module) end
+  local made = { ["README.md"] = page.index(pages) }
+  for _, one in ipairs(pages) do made[one.name .. ".md"] = page.of(one) end
   local pipe = assert(io.popen("ls " .. t.quote(t.root .. "docs/api")))
   local there = {}
   for name in pipe:lines() do there[name] = true end
   pipe:close()
-  t.eq(sorted(there), sorted(pages), "run docs/build.lua")
-  for name, text in pairs(pages) do
+  t.eq(sorted(there), sorted(made), "run docs/build.lua")
+  for name, text in pairs(made) do
     t.ok(read_file(t.root .. "docs/api/" .. name) == text, name .. " is not up to date: run docs/build.lua")
   end
 end)
