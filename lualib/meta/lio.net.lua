@@ -1,265 +1,279 @@
 ---@meta lio.net
--- Definitions of `lio.net` for the Lua language server; docs/build.lua makes docs/api/lio.net.md of them.
+-- Definitions of `lio.net` for the Lua language server. docs/build.lua generates docs/api/lio.net.md from them.
 -- luacheck: no max comment line length
 
----Sockets for coroutines: the coroutine waits, the thread does not. Every call may be made from any task
----of the loop; `listen`, `udp` and `wrap` also before it runs.
+---Sockets for coroutines: a call that waits suspends the task, not the thread. Any task of the loop may make any call;
+---`listen`, `bind`, `udp` and `wrap` also work before the loop runs.
 ---
----Results have one rule: a value on success; `nil` alone is the end of a stream; failures are
----`nil, message, code`, with `recv` and `send` `nil, message, partial, code`; `listen`, `accept`,
----`connect`, `udp` and `wrap` fail with `false, message, code`. The code is a short word: `"timeout"`,
----`"closed"`, `"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
+---On success, a call returns a value. At the end of a stream, `recv` returns `nil` alone. On failure, a call returns
+---`nil, message, code`; `recv`, `send` and `sendfile` return `nil, message, partial, code`; `listen`, `accept`,
+---`connect`, `udp` and `wrap` return `false, message, code`. The code is a short word: `"timeout"`, `"closed"`,
+---`"refused"`, `"reset"`, `"too long"`, `"unresolved"`, `"in use"`, `"EMFILE"` … Misuse raises.
 ---@class lio.net
----@field instance lio.NetInstance what the module stands for: that of `lio.loop`, unless `use` set another
+---@field instance lio.NetInstance the instance that the module uses: that of `lio.loop` unless `use` has set another
 local net = {}
 
 ---@class lio.ListenOptions
----@field backlog? integer 0 to 2147483647; default 1024
----@field reuseport? boolean several sockets may listen on the port
----@field v6only? boolean no IPv4 on an IPv6 socket; default false
----@field mode? integer permission bits of a unix socket's file, 0 to 511
+---@field backlog? integer length of the system's queue of connections, 0 to 2147483647; default 1024
+---@field reuseport? boolean allow several sockets to listen on the port; default false
+---@field v6only? boolean accept no IPv4 connections on an IPv6 socket; default false
+---@field mode? integer permission bits of a unix socket's file, 0 to 511; default: the umask decides
 
----Listens.
+---Opens a listener. A unix socket's file that a dead process has left is replaced. A host name is resolved; before the
+---loop runs, that blocks the thread. An unknown option, or a value out of its range, raises.
 ---@param addr string|lio.Socket address, host name, `"unix:/path"`, `"unix:@name"` (abstract), or a listening socket
----@param port? integer 0 to 65535; 0: the system chooses, see `listener:address()`; nil for unix
+---@param port? integer 0 to 65535; 0: the system chooses a port, see `listener:address()`; nil for unix
 ---@param opts? lio.ListenOptions
 ---@return lio.Listener|false listener
 ---@return string? message
----@return string? code
+---@return string? code `"in use"`, `"denied"`, `"unresolved"` …
 function net.listen(addr, port, opts) end
 
----Opens a socket that listens, and leaves it to `listen`, of this VM or, by the socket's `detach`, of another.
+---Opens a listening socket from which no task accepts yet. Pass it to `listen` in this VM, or its `detach`ed descriptor
+---to another VM.
 ---@param addr string as for `listen`
----@param port? integer
+---@param port? integer as for `listen`
 ---@param opts? lio.ListenOptions
 ---@return lio.Socket? socket
 ---@return string? message
 ---@return string? code
 function net.bind(addr, port, opts) end
 
----Takes a connection, waiting for one. Out of descriptors it complains once, pauses and goes on.
+---Waits for a connection and accepts it. If the process is out of descriptors or the system out of memory, the call
+---writes a line to standard error, at most once a minute, and tries again every 0.1 seconds.
 ---@param listener lio.Listener
 ---@return lio.Connection|false connection
 ---@return string? message
----@return string? code `"closed"` when the listener is closed
+---@return string? code `"closed"` if the listener is closed; `"timeout"`
 function net.accept(listener) end
 
 ---@class lio.ConnectOptions
----@field timeout? number seconds for all of it, above 0, resolving included; default: none
----@field attempt? lio.Attempt what another task may close meanwhile
+---@field timeout? number seconds for the whole call, including the resolving of a name; above 0; default: no timeout
+---@field attempt? lio.Attempt an object with which another task can cancel the call
 
----What can be closed while a connect goes on.
+---A handle with which another task can cancel a `connect`.
 ---@class lio.Attempt
 local Attempt = {}
 
----Gives the connect up: its result is `false, "closed"`. Idempotent.
+---Cancels the connect, which returns `false, "closed", "closed"`. Idempotent.
 ---@return true
 function Attempt:close() end
 
----Makes what `opts.attempt` of one connect takes.
+---Creates an object for `opts.attempt` of one `connect`.
 ---@return lio.Attempt attempt
 function net.attempt() end
 
----Connects. A host name is resolved off-thread, and its addresses are raced (RFC 8305).
+---Connects. A host name is resolved without blocking the thread. Its addresses are tried as in RFC 8305: IPv6 and IPv4
+---in turn, a new attempt after 250 ms or a failure; the first one that connects is used.
 ---@param addr string address, host name, `"unix:/path"` or `"unix:@name"`
 ---@param port? integer 0 to 65535; nil for unix
----@param opts? lio.ConnectOptions|"inet"|"inet6" a family counts for nothing: `net.connect(listener:address())` works
+---@param opts? lio.ConnectOptions|"inet"|"inet6" a family is ignored, so that `net.connect(listener:address())` works
 ---@return lio.Connection|false connection
 ---@return string? message
----@return string? code `"refused"`, `"timeout"`, `"unresolved"` …
+---@return string? code `"refused"`, `"timeout"`, `"unresolved"`, `"closed"` …
 function net.connect(addr, port, opts) end
 
----Receives. Without `what`: what is there, at least one byte, `nil` at the end. A number: exactly so many
----bytes. `"line"`: up to the next newline, without it (nor a carriage return before it). `"until"`: up to
----a delimiter, without it. `"all"`: up to the end. After a time-out, or "too long", what came stays
----buffered. A second receiver queues behind the first.
+---Receives bytes.
+---
+--- - Without `what`: the bytes that are available, at least one; `nil` at the end of the stream.
+--- - A number: exactly that number of bytes.
+--- - `"line"`: the bytes before the next newline, without a carriage return before it.
+--- - `"until"`: the bytes before a delimiter, which is the next argument.
+--- - `"all"`: the bytes up to the end of the stream.
+---
+---After a timeout, or `"too long"`, the received bytes stay buffered for the next call. If the stream ends or fails
+---before the bytes are complete, they are returned as `partial`. If another task receives on the connection, the call
+---waits for its turn.
 ---@param c lio.Connection
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer bytes, 0 and up; for "until" it stands behind the delimiter
+---@param limit? integer maximum bytes of the result, 0 and up; not for a number; default: no limit
 ---@return string? data
 ---@return string? message `"timeout"`, `"closed"`, `"too long"` …
----@return string? partial what came before the failure
+---@return string? partial the bytes received before the end or the failure
 ---@return string? code
 ---@overload fun(c: lio.Connection, what: "until", delimiter: string, limit?: integer): string?, string?, string?, string?
 function net.recv(c, what, limit) end
 
----Sends all of the strings, in as few system calls as the system lets; messages of concurrent senders are
----not mixed.
+---Sends all strings, with as few system calls as possible, and returns when the system has taken them. The messages of
+---concurrent senders are not mixed.
 ---@param c lio.Connection
 ---@param ... string
 ---@return true? ok
 ---@return string? message
----@return integer? sent bytes that were taken before the failure
+---@return integer? sent number of bytes that the system took before the failure
 ---@return string? code
 function net.send(c, ...) end
 
----Sends one message to many connections of this VM, without a wait. What the system does not take at once is kept in
----memory once, however many connections it waits for, and goes out when there is room; a `close` drops it.
+---Sends one message to many connections of this VM, without waiting. The bytes that the system does not take at once
+---are kept in memory once, for all connections, and sent when there is room. `close` discards them.
 ---
----A connection gets the whole message or nothing of it. It is left out when it is closed or has failed (`"closed"`), when
----more than `limit` bytes would wait for its peer then, or when a task waits in `send` for it (`"full"`): so a peer that
----does not read takes up no more than that. What becomes of such a connection is the caller's to say; most close it. One
----for which nothing waits takes a message of any length.
----@param list lio.Connection[]
+---A connection receives the whole message or nothing of it. It receives nothing if it is closed or has failed
+---(`"closed"`), and if more than `limit` bytes would wait for its peer or a task waits in `send` for it (`"full"`). So
+---a peer that does not read uses memory for at most `limit` bytes. The caller decides what to do with such a
+---connection; most programs close it. A connection without waiting bytes accepts a message of any length.
+---@param list lio.Connection[] an element that is no connection raises
 ---@param data string
----@param limit? integer bytes, each waiting message counted with 64 more; default 1 MiB
----@return integer taken how many connections have it
----@return table<lio.Connection, "closed"|"full">? missed the others; nil when there are none
+---@param limit? integer bytes, 0 and up; each waiting message counts 64 bytes more; default 1 MiB
+---@return integer taken number of connections that accepted the message
+---@return table<lio.Connection, "closed"|"full">? missed the other connections; nil if there are none
 function net.broadcast(list, data, limit) end
 
----Sends a file, or a part of it, by the kernel where there is a call for that. Takes its turn among other
----senders as `send` does; others run in between.
+---Sends a file, or a part of it, by a system call such as sendfile(2) where possible. Waits for its turn among other
+---senders, as `send` does. Other tasks run between the pieces.
 ---@param c lio.Connection
----@param source string|lio.File|file* a path, or an open file, which stays open; its position does not count
----@param offset? integer bytes to leave out; default 0
----@param length? integer bytes to send; default: up to the end
+---@param source string|lio.File|file* a path, or an open file, which stays open; its position is not used
+---@param offset? integer bytes to skip, 0 and up; default 0
+---@param length? integer bytes to send, 0 and up; default: up to the end
 ---@return true? ok
 ---@return string? message
----@return integer? sent bytes of the file that the system took before
----@return string? code `"truncated"` when the file has less, or becomes shorter meanwhile
+---@return integer? sent number of bytes of the file that the system took before the failure
+---@return string? code `"truncated"`: the file is too short, or became shorter; `"not found"`, `"not a file"` …
 function net.sendfile(c, source, offset, length) end
 
----Closes a connection, listener or datagram socket. Idempotent; everyone who waits on it is told
----`"closed"`.
+---Closes a connection, listener, datagram socket or attempt. Idempotent. Calls that wait on it fail with `"closed"`.
 ---@param x lio.Connection|lio.Listener|lio.Udp
 ---@return true
 function net.close(x) end
 
----Ends one direction or both, after what is being sent.
+---Shuts down one direction or both (shutdown(2)), after the bytes that are being sent.
 ---@param c lio.Connection
----@param how? "r"|"w"|"rw" default both
+---@param how? "r"|"w"|"rw" default `"rw"`
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function net.shutdown(c, how) end
 
----Sets how long a wait may last; over it the call fails with `"timeout"`, and the connection stays usable.
+---Sets how long one wait may last. When the time has passed, the call fails with `"timeout"`, and the connection stays
+---usable. By default there is no timeout.
 ---@param c lio.Connection|lio.Listener|lio.Udp
----@param read_seconds? number for receiving and accepting; nil: for ever
----@param write_seconds? number for sending; nil: for ever
+---@param read_seconds? number for receiving and accepting; nil: no timeout
+---@param write_seconds? number for sending; nil: no timeout
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function net.timeout(c, read_seconds, write_seconds) end
 
----Tells the address of the other side.
+---Returns the address of the peer (getpeername(2)).
 ---@param c lio.Connection
 ---@return string? address ip, or path
----@return integer|string|nil port for unix the kind of name; the message, when it fails
----@return string? family `"inet"`, `"inet6"`, `"unix"`; the code, when it fails
+---@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`; on failure the message
+---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.peer(c) end
 
----Tells the address of this side.
+---Returns the address of this side (getsockname(2)).
 ---@param c lio.Connection
 ---@return string? address ip, or path
----@return integer|string|nil port for unix the kind of name; the message, when it fails
----@return string? family `"inet"`, `"inet6"`, `"unix"`; the code, when it fails
+---@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`; on failure the message
+---@return string? family `"inet"`, `"inet6"`, `"unix"`; on failure the code
 function net.sock(c) end
 
----Sets a socket option when a value is given, else reads it.
+---Sets a socket option if a value is given; otherwise reads it.
 ---@param c lio.Connection|lio.Udp
 ---@param name lio.Option
 ---@param value? boolean|integer
----@return boolean|integer|nil value what it is; true when it was set
+---@return boolean|integer|nil value the option's value; true if it was set
 ---@return string? message
 ---@return string? code
 function net.option(c, name, value) end
 
----Waits until there may be something to read, which is left to the caller.
+---Waits until there may be something to read, and reads nothing.
 ---@param c lio.Connection
----@param seconds? number default: what `timeout` set
+---@param seconds? number default: the read timeout of `timeout`
 ---@return true? ok
 ---@return string? message `"timeout"` or `"closed"`
 ---@return string? code
 function net.wait_readable(c, seconds) end
 
----Waits until the peer ends its side or the connection fails; reads nothing.
+---Waits until the peer has shut down its sending side or the connection has failed, and reads nothing.
 ---@param c lio.Connection
----@param seconds? number default: for ever
+---@param seconds? number default: no timeout
 ---@return true? ok
 ---@return string? message `"timeout"` or `"closed"`
 ---@return string? code
 function net.wait_closed(c, seconds) end
 
----Moves a connection to the loop of another service, with what was received and not read and what is queued.
----Waits of others on it end with `"closed"`.
+---Moves a connection to the loop of another service, with the bytes that were received and not read, and with those
+---that are queued to be sent. Waits of other tasks on it end with `"closed"`. Raises if the loop belongs to no service,
+---and if an argument cannot be in a message.
 ---@param c lio.Connection
----@param service integer a service of `lio.service`
----@param ... any goes to the function of its `on_transfer`
----@return true|integer|nil result true when that function has it; else its handle there, which is this service's
+---@param service integer the address of a service of `lio.service`
+---@param ... any further arguments for the function of its `on_transfer`
+---@return true|integer|nil result true if that function took `c`; otherwise its handle there, which this service owns
 ---@return string? message
----@return string? code `"dead"`, `"refused"`: the connection is as before; `"closed"`: it is gone
+---@return string? code `"dead"`, `"refused"`: the connection is unchanged; `"closed"`: it is closed
 function net.transfer(c, service, ...) end
 
----Sets what takes connections that other services transfer to this one: `f(c, …)` runs as a task and owns
----`c`. Without such a function they become handles of who sends them.
----@param f? fun(c: lio.Connection, ...: any)
+---Sets the function that takes the connections that other services transfer to this one: `f(c, …)` runs as a task and
+---owns `c`. If `f` raises, `c` is closed. Without a function, the connections become handles of their senders.
+---@param f? fun(c: lio.Connection, ...: any) nil removes the function
 function net.on_transfer(f) end
 
----Gives these calls for a service without a loop, done by the service `io`. Connections, listeners and
----datagram sockets have the same methods, but for `handle`; calls for who drives a loop are missing.
----@param io? integer a service of `lio.service`; default: the unique service `lio`
+---Returns these calls for a service without a loop; the service `io` carries them out. Connections, listeners and
+---datagram sockets have the same methods, except `handle`. The calls for code that drives a loop are missing.
+---@param io? integer the address of a service of `lio.service`; default: the unique service `lio`
 ---@return lio.RemoteNet api
 function net.remote(io) end
 
----What `net.remote` returns: the calls of `lio.net`, and those for handles.
+---The result of `net.remote`: the calls of `lio.net`, and calls for handles.
 ---@class lio.RemoteNet: lio.net
----@field connection fun(handle: integer): lio.Connection of a handle that another service has given to this one
----@field listener fun(handle: integer): lio.Listener of a handle of another service, to accept from it
----@field give fun(c: lio.Connection, service: integer): integer? its handle, which is that service's now
+---@field connection fun(handle: integer): lio.Connection the connection of a handle that this service was given
+---@field listener fun(handle: integer): lio.Listener the listener of a handle of any service, to accept from
+---@field give fun(c: lio.Connection, service: integer): integer? gives a connection away, returns its handle
 
----Makes a connection of a connected socket, which it takes over.
----@param s lio.Socket reads as closed afterwards
+---Turns a connected socket into a connection.
+---@param s lio.Socket is closed afterwards as an object; the connection has its descriptor
 ---@return lio.Connection|false connection
 ---@return string? message
 ---@return string? code
 function net.wrap(s) end
 
 ---@class lio.ServeOptions
----@field max_connections? integer beyond it accepting pauses; default: none
----@field on_error? fun(message: any, c: lio.Connection) in place of the log on standard error
----@field on_stop? fun() runs when a stop begins
----@field attended? boolean the handler runs in the accept loop and must not wait; for protocol code, see `attend`
+---@field max_connections? integer maximum number of connections; if it is reached, accepting pauses; default: no limit
+---@field on_error? fun(message: any, c: lio.Connection) called for a handler's error instead of the log
+---@field on_stop? fun() called when a stop begins
+---@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code, see `attend`
 
----Accepts in a task of its own, runs `handler(c)` as a task per connection and closes it afterwards; an
----error that it raises is logged with its traceback.
----@param listener lio.Listener? nil: connections come by `server:admit` alone
+---Starts a server: a task accepts connections and runs `handler(c)` as a task for each. When the handler has ended, the
+---connection is closed. An error of the handler is logged on standard error with its traceback. Raises if the listener
+---is closed.
+---@param listener lio.Listener? nil: all connections come from `server:admit`
 ---@param handler fun(c: lio.Connection)
 ---@param opts? lio.ServeOptions
 ---@return lio.Server server
 function net.serve(listener, handler, opts) end
 
----Resolves a host name off-thread; answers are kept for 30 s. A numeric address is its own answer.
+---Resolves a host name without blocking the thread. Results are cached for 30 seconds. The result for a numeric address
+---is the address.
 ---@param name string
----@param seconds? number how long to wait at most; default: for ever
----@return string[]? addresses in the order of preference
+---@param seconds? number maximum wait; default: no timeout
+---@return string[]? addresses in order of preference
 ---@return string? message
 ---@return string? code `"unresolved"`, `"timeout"` …
 function net.resolve(name, seconds) end
 
----Makes a datagram socket.
+---Opens a datagram socket.
 ---@param addr? string numeric address to bind to; default `"0.0.0.0"`
----@param port? integer 0 to 65535; default 0: the system chooses
+---@param port? integer 0 to 65535; default 0: the system chooses a port
 ---@return lio.Udp|false udp
 ---@return string? message
----@return string? code
+---@return string? code `"EINVAL"` for an address that is not numeric; `"in use"`, `"denied"` …
 function net.udp(addr, port) end
 
----Receives one datagram, waiting for it. `""` is a datagram of length 0.
+---Waits for one datagram and returns it. `""` is a datagram of length 0.
 ---@param u lio.Udp
 ---@return string? data
----@return string? ip of the sender; the message, when it fails
----@return integer|string|nil port of the sender; the code, when it fails
+---@return string? ip of the sender; on failure the message
+---@return integer|string|nil port of the sender; on failure the code
 function net.recvfrom(u) end
 
----Sends one datagram. A host name is resolved.
+---Sends one datagram. A host name is resolved to its first address of the socket's family.
 ---@param u lio.Udp
 ---@param data string
 ---@param addr string address or host name
 ---@param port integer 0 to 65535
 ---@return true? ok
 ---@return string? message
----@return string? code
+---@return string? code `"too long"`, `"unresolved"` …
 function net.sendto(u, data, addr, port) end
 
 return net

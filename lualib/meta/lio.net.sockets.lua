@@ -1,5 +1,5 @@
 ---@meta _
--- The objects in the definitions of `lio.net`; docs/build.lua makes docs/api/lio.net.sockets.md of them.
+-- The objects in the definitions of `lio.net`. docs/build.lua generates docs/api/lio.net.sockets.md from them.
 -- luacheck: no max comment line length
 
 ---Connections, listeners, datagram sockets, and servers.
@@ -8,9 +8,9 @@
 ---@class lio.Connection
 local Connection = {}
 
----Receives, in the forms of `net.recv`.
+---Receives bytes, in the forms of `net.recv`.
 ---@param what? integer|"line"|"until"|"all"
----@param limit? integer bytes
+---@param limit? integer bytes, 0 and up
 ---@return string? data
 ---@return string? message
 ---@return string? partial
@@ -18,7 +18,7 @@ local Connection = {}
 ---@overload fun(self: lio.Connection, what: "until", delimiter: string, limit?: integer): string?, string?, string?, string?
 function Connection:recv(what, limit) end
 
----Sends all of the strings; see `net.send`.
+---Sends all strings; see `net.send`.
 ---@param ... string
 ---@return true? ok
 ---@return string? message
@@ -28,46 +28,46 @@ function Connection:send(...) end
 
 ---Sends a file; see `net.sendfile`.
 ---@param source string|lio.File|file*
----@param offset? integer default 0
----@param length? integer default: up to the end
+---@param offset? integer bytes, 0 and up; default 0
+---@param length? integer bytes, 0 and up; default: up to the end
 ---@return true? ok
 ---@return string? message
 ---@return integer? sent
 ---@return string? code
 function Connection:sendfile(source, offset, length) end
 
----Closes it. Idempotent; everyone who waits on it is told `"closed"`.
+---Closes the connection. Idempotent. Calls that wait on it fail with `"closed"`.
 ---@return true
 function Connection:close() end
 
----Ends one direction or both, after what is being sent.
----@param how? "r"|"w"|"rw" default both
+---Shuts down one direction or both, after the bytes that are being sent; see `net.shutdown`.
+---@param how? "r"|"w"|"rw" default `"rw"`
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Connection:shutdown(how) end
 
----Sets how long waits may last; see `net.timeout`.
----@param read_seconds? number nil: for ever
----@param write_seconds? number nil: for ever
+---Sets how long one wait may last; see `net.timeout`.
+---@param read_seconds? number nil: no timeout
+---@param write_seconds? number nil: no timeout
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Connection:timeout(read_seconds, write_seconds) end
 
----Tells the address of the other side; see `net.peer`.
+---Returns the address of the peer; see `net.peer`.
 ---@return string? address
 ---@return integer|string|nil port
 ---@return string? family
 function Connection:peer() end
 
----Tells the address of this side; see `net.sock`.
+---Returns the address of this side; see `net.sock`.
 ---@return string? address
 ---@return integer|string|nil port
 ---@return string? family
 function Connection:sock() end
 
----Sets a socket option when a value is given, else reads it.
+---Sets a socket option if a value is given; otherwise reads it.
 ---@param name lio.Option
 ---@param value? boolean|integer
 ---@return boolean|integer|nil value
@@ -82,14 +82,14 @@ function Connection:option(name, value) end
 ---@return string? code
 function Connection:wait_readable(seconds) end
 
----Waits until the peer ends its side or the connection fails; see `net.wait_closed`.
+---Waits until the peer has shut down its sending side or the connection has failed; see `net.wait_closed`.
 ---@param seconds? number
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Connection:wait_closed(seconds) end
 
----Moves it to the loop of another service; see `net.transfer`.
+---Moves the connection to the loop of another service; see `net.transfer`.
 ---@param service integer
 ---@param ... any
 ---@return true|integer|nil result
@@ -97,67 +97,68 @@ function Connection:wait_closed(seconds) end
 ---@return string? code
 function Connection:transfer(service, ...) end
 
----Tells whether this side has closed it.
+---Reports whether this side has closed the connection.
 ---@return boolean
 function Connection:is_closed() end
 
----Tells whether the peer has ended its side or the connection failed, as far as the loop has heard.
+---Reports whether the peer has shut down its sending side or the connection has failed, as far as the loop has been
+---notified. Makes no system call.
 ---@return boolean
 function Connection:is_over() end
 
----Tells how many bytes were read from the peer and not received yet.
+---Returns the number of bytes that were read from the peer and not received yet.
 ---@return integer bytes
 function Connection:buffered() end
 
----Tells the descriptor.
+---Returns the descriptor.
 ---@return lightuserdata handle
 function Connection:handle() end
 
----What `transfer` stands on.
+---For `transfer`.
 ---@private
 function Connection:send_off() end
 
----What sending by `net.remote` stands on.
+---For sending by `net.remote`.
 ---@private
 function Connection:outlet() end
 
----Puts bytes before what is buffered, as if they had not been received yet.
+---Puts bytes before the buffered ones. The next `recv` returns them.
 ---@param bytes string
 function Connection:unread(bytes) end
 
----What `recv` stands on.
+---For `recv`.
 ---@private
 function Connection:take(...) end
 
----What `send` stands on.
+---For `send`.
 ---@private
 function Connection:put(sent, ...) end
 
----What `sendfile` stands on.
+---For `sendfile`.
 ---@private
 function Connection:put_file(sent, source, offset, length) end
 
----Reads a part of a file behind what is queued.
+---Reads a part of a file and appends it to the send queue.
 ---@private
 function Connection:queue_file(source, offset, length) end
 
----What waiting stands on. Returns true, or nil, a message and a code when no event will come.
+---For waiting. Returns true, or nil, a message and a code if no event will come.
 ---@private
 function Connection:arm(events) end
 
----What `close` stands on.
+---For `close`.
 ---@private
 function Connection:release() end
 
----What `shutdown` stands on.
+---For `shutdown`.
 ---@private
 function Connection:cut(how) end
 
----What `peer` and `sock` stand on.
+---For `peer` and `sock`.
 ---@private
 function Connection:address(side) end
 
----What `option` stands on.
+---For `option`.
 ---@private
 function Connection:set_option(name, value) end
 
@@ -165,34 +166,34 @@ function Connection:set_option(name, value) end
 ---@class lio.Listener
 local Listener = {}
 
----Takes a connection, waiting for one; see `net.accept`.
+---Waits for a connection and accepts it; see `net.accept`.
 ---@return lio.Connection|false connection
 ---@return string? message
 ---@return string? code
 function Listener:accept() end
 
----Takes a connection that the system has accepted already. Does not wait.
----@return lio.Connection? connection  nil when there is none
+---Takes a connection that waits in the system's queue. Does not wait.
+---@return lio.Connection? connection nil if none waits, or the listener is closed
 function Listener:take_waiting() end
 
----Tells the address it listens on.
----@return string? address ip, or path
----@return integer|string|nil port for unix the kind of name
+---Returns the address on which it listens.
+---@return string? address ip, or path; nil if the listener is closed
+---@return integer|string|nil port for unix the kind of the name, see `lio.Endpoint`
 ---@return string? family `"inet"`, `"inet6"`, `"unix"`
 function Listener:address() end
 
 ---Sets how long `accept` may wait.
----@param seconds? number nil: for ever
+---@param seconds? number nil: no timeout
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Listener:timeout(seconds) end
 
----Tells whether it is closed.
+---Reports whether the listener is closed.
 ---@return boolean
 function Listener:is_closed() end
 
----Closes it, and removes the file of a unix socket. Idempotent; who waits in `accept` gets
+---Closes the listener, and removes the file of a unix socket. Idempotent. A task that waits in `accept` receives
 ---`false, "closed"`.
 ---@return true
 function Listener:close() end
@@ -201,13 +202,13 @@ function Listener:close() end
 ---@class lio.Udp
 local Udp = {}
 
----Receives one datagram, waiting for it.
+---Waits for one datagram and returns it; see `net.recvfrom`.
 ---@return string? data
----@return string? ip
----@return integer|string|nil port
+---@return string? ip of the sender; on failure the message
+---@return integer|string|nil port of the sender; on failure the code
 function Udp:recvfrom() end
 
----Sends one datagram.
+---Sends one datagram; see `net.sendto`.
 ---@param data string
 ---@param addr string address or host name
 ---@param port integer 0 to 65535
@@ -216,21 +217,21 @@ function Udp:recvfrom() end
 ---@return string? code
 function Udp:sendto(data, addr, port) end
 
----Tells the address it is bound to.
----@return string? ip
+---Returns the address to which it is bound.
+---@return string? ip nil if the socket is closed
 ---@return integer|string|nil port
----@return string? family
+---@return string? family `"inet"`, `"inet6"`
 function Udp:address() end
 
 ---Sets how long `recvfrom` and `sendto` may wait.
----@param read_seconds? number nil: for ever
----@param write_seconds? number nil: for ever
+---@param read_seconds? number nil: no timeout
+---@param write_seconds? number nil: no timeout
 ---@return true? ok
 ---@return string? message
 ---@return string? code
 function Udp:timeout(read_seconds, write_seconds) end
 
----Sets a socket option when a value is given, else reads it.
+---Sets a socket option if a value is given; otherwise reads it.
 ---@param name lio.Option
 ---@param value? boolean|integer
 ---@return boolean|integer|nil value
@@ -238,38 +239,39 @@ function Udp:timeout(read_seconds, write_seconds) end
 ---@return string? code
 function Udp:option(name, value) end
 
----Tells whether it is closed.
+---Reports whether the socket is closed.
 ---@return boolean
 function Udp:is_closed() end
 
----Closes it. Idempotent; who waits on it gets `nil, "closed"`.
+---Closes the socket. Idempotent. Calls that wait on it return `nil, "closed"`.
 ---@return true
 function Udp:close() end
 
----A server: what `net.serve` and a web server's `listen` return.
+---A server: the result of `net.serve`, and of `listen` of a web server.
 ---@class lio.Server
 ---@field listener? lio.Listener
----@field count integer how many connections it has now
----@field url? string where a web server is reached, such as `http://127.0.0.1:8080/`
+---@field count integer current number of connections
+---@field url? string the URL of a web server, such as `http://127.0.0.1:8080/`
 local Server = {}
 
----Stops accepting, waits for the handlers to end, then closes what is left. Called from a task; a second
----call does nothing.
+---Stops accepting, waits until the handlers have ended or the time has passed, then closes the remaining connections.
+---Connections that wait in the system's queue are served first. Call it from a task. A second call does nothing.
 ---@param grace? number seconds to wait at most; default 0
 function Server:stop(grace) end
 
----Waits until the server has been stopped. Called from a task.
+---Waits until the server has been stopped. Call it from a task.
 function Server:wait() end
 
----Serves a connection that was not accepted, as if it had been.
+---Serves a connection that the server has not accepted itself.
 ---@param c lio.Connection
----@return boolean admitted false when the server stops or is full; the connection is the caller's then
+---@return boolean admitted false if the server is stopping or full: the caller keeps the connection
 function Server:admit(c) end
 
----Serves the connections of another listener as well, until that is closed or the server stops.
+---Serves the connections of another listener as well, until that listener is closed or the server stops.
 ---@param listener lio.Listener
 function Server:accept_from(listener) end
 
----Forgets a connection that somebody else has taken over.
+---Removes a connection from the server, which then does not close it. Call it for a connection that other code has
+---taken over.
 ---@param c lio.Connection
 function Server:release(c) end
