@@ -1,14 +1,15 @@
 ---@meta _
--- Responses in the definitions of `lio.webserver`; docs/build.lua makes docs/api/lio.webserver.response.md of them.
+-- Responses in the definitions of `lio.webserver`. docs/build.lua generates docs/api/lio.webserver.response.md from
+-- them.
 
 ---Responses, and streams of server-sent events.
 
----A response. What is set is kept until the handler and its middleware have returned; `write` begins to
----send at once, and what sets something raises from then on.
+---A response. Its values are kept until the handler and its middleware have returned. `write` begins to send; after
+---that, methods that set a value raise.
 ---@class lio.Response
----@field code? integer status, when one was set
+---@field code? integer the status, if one was set
 ---@field body? string|lio.File|fun(): string?
----@field error? any what was raised inside of `next()`
+---@field error? any the error that was raised inside `next()`
 local Response = {}
 
 ---Sets the status.
@@ -16,27 +17,28 @@ local Response = {}
 ---@return lio.Response res itself
 function Response:status(n) end
 
----Sets a header in the place of what was there; nil removes it. With the name alone: as `get_header`. What
----could split the response (CR, LF, NUL) raises. `false` for `Content-Type`: the body goes out without a type.
+---Sets a header, replacing its old values; nil removes it. Without a value, works as `get_header`. Raises for a CR, LF
+---or NUL, which could split the response. `false` for `Content-Type` sends the body without a type.
 ---@param name string
 ---@param value? string|number|false
 ---@return lio.Response res itself
 ---@overload fun(self: lio.Response, name: string): string?
 function Response:header(name, value) end
 
----Adds one more header of a name.
+---Adds a header, keeping its old values. Raises for a CR, LF or NUL.
 ---@param name string
 ---@param value string|number
 ---@return lio.Response res itself
 function Response:add_header(name, value) end
 
----Gives a header that is set.
+---Returns the value of a header that was set.
 ---@param name string
 ---@return string? value
 function Response:get_header(name) end
 
----Adds a field behind the body (RFC 9112 section 7.1.2), at any time before its end; the body is sent in chunks then.
----HTTP/1.0 clients and HEAD do not get it. Raises for a field that is not allowed there (RFC 9110 section 6.5.1).
+---Adds a trailer field (RFC 9112 section 7.1.2), at any time before the end of the body. The body is then sent in
+---chunks. HTTP/1.0 clients and responses to HEAD do not get it. Raises for a field that is not allowed in trailers (RFC
+---9110 section 6.5.1).
 ---@param name string
 ---@param value string|number
 ---@return lio.Response res itself
@@ -47,122 +49,124 @@ function Response:trailer(name, value) end
 ---@field domain? string
 ---@field max_age? integer seconds
 ---@field expires? string HTTP date
----@field secure? boolean
----@field http_only? boolean
----@field same_site? "strict"|"lax"|"none" `"none"` needs `secure`
+---@field secure? boolean default false
+---@field http_only? boolean default false
+---@field same_site? "strict"|"lax"|"none" `"none"` requires `secure`
 
----Sets a cookie (RFC 6265 section 4.1). A value with characters that must be escaped raises, and so does what
----browsers drop: a name with `__Secure-` without `secure`; with `__Host-` without that, `path = "/"`, or with `domain`.
+---Sets a cookie (RFC 6265 section 4.1). Raises for a value with characters that must be escaped, and for a cookie that
+---browsers drop: a name with `__Secure-` without `secure`; a name with `__Host-` without `secure` and `path = "/"`, or
+---with `domain`.
 ---@param name string
 ---@param value string|number
 ---@param opts? lio.CookieOptions
 ---@return lio.Response res itself
 function Response:cookie(name, value, opts) end
 
----Sets the body: a string, a list of strings, or a function that gives pieces until nil. Any other table, the empty
----one included, is sent as JSON.
+---Sets the body: a string, a list of strings, or a function that returns pieces until nil. Any other table, including
+---the empty one, is sent as JSON.
 ---@param body string|table|fun(): string?
 ---@return lio.Response res itself
 function Response:send(body) end
 
----Sets a JSON body. What JSON cannot hold raises.
+---Sets a JSON body. Raises for a value that JSON cannot represent.
 ---@param value any
 ---@return lio.Response res itself
 function Response:json(value) end
 
 ---Answers with a redirect.
 ---@param url string
----@param status? integer default 302
+---@param status? integer 200 to 599; default 302
 ---@return lio.Response res itself
 function Response:redirect(url, status) end
 
 ---@class lio.FileOptions
----@field root? string folder that the path is below and cannot leave: for paths that come from a client
+---@field root? string a folder that `path` is relative to and cannot leave; set it for client-supplied paths
 ---@field type? string media type; default: by the name
----@field name? string the answer is a download of that name
----@field max_age? number seconds that it stays fresh: `Cache-Control`
----@field immutable? boolean whether it never changes; with `max_age`
+---@field name? string makes the response a download with this name (RFC 6266)
+---@field max_age? number seconds that the file stays fresh, 0 and up; default: no `Cache-Control`
+---@field immutable? boolean whether the file never changes; only with `max_age`; default false
 ---@field cache_control? string the whole value of `Cache-Control`
----@field precompressed? boolean whether `.br` and `.gz` copies beside the file are used; default true
+---@field precompressed? boolean whether to use `.br` and `.gz` copies beside the file; default true
 
----Answers with a file: conditions and ranges are looked at unless another status than 200 was set. When it
----cannot be had, the answer is 404, or 403, unless the handler says otherwise.
+---Answers with a file. Conditions and ranges are evaluated (RFC 9110 sections 13 and 14) unless a status other than 200
+---was set. If the file cannot be opened, the answer is 404, 403 or 503 unless the handler gives another.
 ---@param path string
 ---@param opts? lio.FileOptions
 ---@return lio.Response? res itself
 ---@return string? message
----@return string? code as those of `lio.file`
+---@return string? code as in `lio.file`
 function Response:file(path, opts) end
 
----Sends the head, if it has not gone, and a piece of the body, at once or together with others of this
----moment; waits while the peer does not read.
+---Sends a piece of the body, and before the first piece the head. A piece may be sent together with later ones. If the
+---peer does not read, waits.
 ---@param piece string
 ---@return true? ok
----@return string? message when the peer is gone
+---@return string? message `"closed"` if the peer has disconnected
 function Response:write(piece) end
 
----Waits until all that was written is taken by the system.
+---Waits until the system has taken everything that was written.
 ---@return true? ok
----@return string? message when the peer is gone
+---@return string? message `"closed"` if the peer has disconnected
 function Response:flush() end
 
----Begins a stream of server-sent events; the head goes out at once. The handler has to stay as long as the
----stream is to live.
+---Begins a stream of server-sent events (HTML Standard, section 9.2), and sends the head. The stream ends when
+---the handler returns.
 ---@param opts? lio.SseOptions
 ---@return lio.Events events
 function Response:sse(opts) end
 
----Calls `f` once when the answer is settled and before its head goes out, the last moment for headers. The
----latest given runs first.
----@param f fun(res: lio.Response, body?: string) `body` is nil when it comes in pieces
+---Calls `f` once, when the answer is known and before the head is sent: the last moment to set headers. The function
+---that was added last runs first.
+---@param f fun(res: lio.Response, body?: string) `body` is nil if it is sent in pieces
 ---@return lio.Response res itself
 function Response:on_head(f) end
 
----Calls `f` when the answer is out or its client gone. It must not wait. The latest given runs first.
+---Calls `f` when the response has been sent or the client has disconnected. It must not wait. The function that was
+---added last runs first.
 ---@param f fun(req: lio.Request, res: lio.Response)
 ---@return lio.Response res itself
 function Response:on_end(f) end
 
----Tells what went out; for `on_end`.
----@return integer? status nil when there was no answer
----@return integer bytes of the body, with the framing of chunks
----@return boolean cut whether the answer was cut short
+---Reports what was sent. For `on_end`.
+---@return integer? status nil if there was no response
+---@return integer bytes bytes of the body, including the framing of chunks
+---@return boolean cut whether the response was cut short
 function Response:sent() end
 
----Forgets what was set.
+---Removes everything that was set.
 ---@private
 function Response:reset() end
 
----Keeps what a function of the library gives as an answer.
+---Keeps the answer that a function of the library gives.
 ---@private
 function Response:take(...) end
 
----Keeps what a function of the program returned.
+---Keeps the values that a function of the program returned.
 ---@private
 function Response:take_from(what, f, ...) end
 
----Sets the answer for a body that was refused, when there is none.
+---If there is no answer, sets the answer for a refused body.
 ---@private
 function Response:take_refusal() end
 
----Sends the answer.
+---Sends the response.
 ---@private
 function Response:finish(...) end
 
 ---@class lio.SseOptions
----@field ping? number|false seconds between comments that keep the stream open in proxies; default `15`
----@field retry? integer milliseconds the client is to wait before it reconnects
+---@field ping? number|false seconds between comments that keep proxies from closing the stream, above 0; default `15`
+---@field retry? integer milliseconds that the client waits before it reconnects, 0 and up
 
----A stream of server-sent events. Once the client is gone, the server stops, or `close` was called, every call
----says so, and a handler's loop ends.
+---A stream of server-sent events. If the client has disconnected, the server stops, or `close` was called, every call
+---reports `"closed"`, so that the handler's loop ends.
 ---@class lio.Events
 local Events = {}
 
----Sends an event.
----@param data? string|number|table lines become fields of their own; a table becomes JSON
+---Sends an event. Raises if all arguments are nil, and if `event` or `id` is not one line.
+---@param data? string|number|table each line becomes a field; a table is sent as JSON
 ---@param event? string
----@param id? string|integer what the client sends as `Last-Event-ID` when it reconnects
----@param retry? integer milliseconds
+---@param id? string|integer the client sends it as `Last-Event-ID` when it reconnects
+---@param retry? integer milliseconds, 0 and up
 ---@return true? ok
 ---@return string? message `"closed"`
 function Events:send(data, event, id, retry) end
@@ -173,28 +177,28 @@ function Events:send(data, event, id, retry) end
 ---@return string? message `"closed"`
 function Events:comment(text) end
 
----Waits until nothing can be sent any more.
----@param seconds? number the longest wait
----@return false? ok false after the time, else nil
+---Waits until the stream has ended. Raises if another task waits on the stream already.
+---@param seconds? number maximum wait; default: no timeout
+---@return false? ok false after the time, otherwise nil
 ---@return string reason `"closed"` or `"timeout"`
 function Events:wait(seconds) end
 
----Tells whether nothing can be sent any more.
+---Reports whether the stream has ended.
 ---@return boolean closed
 function Events:is_closed() end
 
----Ends the stream. Browsers reconnect then.
+---Ends the stream. Browsers then reconnect.
 ---@return true ok
 function Events:close() end
 
----Frees what the stream holds.
+---Releases the resources of the stream.
 ---@private
 function Events:finish() end
 
----Ends the stream of a client that is gone.
+---Ends the stream after the client has disconnected.
 ---@private
 function Events:gone() end
 
----Sends a ping.
+---Sends a ping when its timer fires.
 ---@private
 function Events:expired() end
