@@ -1,5 +1,5 @@
--- Makes docs/api/*.md of lualib/meta/*.lua: `lio docs/build.lua`, or `lua5.4 docs/build.lua`, from any
--- folder. The pages are committed; tests/meta_test.lua fails while they are not up to date.
+-- Generates docs/api/*.md from lualib/meta/*.lua: `lio docs/build.lua`, or `lua5.4 docs/build.lua`, in any
+-- folder. The pages are committed; tests/meta_test.lua fails if they are not up to date.
 
 local root = arg[0]:match "^(.*)docs/build%.lua$" or "../"
 package.path = root .. "?.lua;" .. package.path
