@@ -1,8 +1,8 @@
 ---@meta lio.file
 -- Definitions of `lio.file` for the Lua language server. docs/build.lua generates docs/api/lio.file.md from them.
 
----Files to serve. They are read by position and sent with `net.sendfile`. A path cannot leave its folder, and fifos,
----sockets and devices, which could block the loop, are refused.
+---Opens, reads and lists files for serving. A path below a folder cannot leave that folder. Fifos, sockets and devices
+---are refused, because they could block the loop. `net.sendfile` sends the files.
 ---
 ---On failure, a call returns nil, a message and a code: `"not found"`, `"denied"`, `"outside"` (the path leaves the
 ---folder), `"not a file"`, `"ENOTDIR"`, `"closed"`, `"EMFILE"` …

@@ -2,7 +2,7 @@
 -- The lower calls in the definitions of `lio.net`. docs/build.lua generates docs/api/lio.net.protocol.md from them.
 -- luacheck: no max comment line length
 
----Calls for code that drives a loop of its own, and for code that implements a protocol. Programs do not need them.
+---Calls for code that drives its own loop, and for code that implements a protocol. Programs do not need them.
 
 ---@class lio.net
 local net = {}

@@ -14,7 +14,7 @@
 ---| "SIGCONT"
 ---| "SIGPIPE"
 
----Signals (signal(7)) as readiness of a descriptor, for code that drives a loop of its own. Programs use `signal` of
+---Signals (signal(7)) as readiness of a descriptor, for code that drives its own loop. Programs use `signal` of
 ---`lio.loop`.
 ---@class lio.signal
 local signal = {}

@@ -1,7 +1,7 @@
 ---@meta lio.timer
 -- Definitions of `lio.timer` for the Lua language server. docs/build.lua generates docs/api/lio.timer.md from them.
 
----Timer queues, for code that drives a loop of its own. Programs use `sleep` and `timeout` of `lio.loop`.
+---Timer queues, for code that drives its own loop. Programs use `sleep` and `timeout` of `lio.loop`.
 ---@class lio.timer
 local timer = {}
 

@@ -97,7 +97,7 @@ function Response:redirect(url, status) end
 ---@return string? code as in `lio.file`
 function Response:file(path, opts) end
 
----Sends a piece of the body, and before the first piece the head. A piece may be sent together with later ones. If the
+---Sends a piece of the body. The first call also sends the head. Pieces may be combined into one system call. If the
 ---peer does not read, waits.
 ---@param piece string
 ---@return true? ok

@@ -2,9 +2,9 @@
 -- Definitions of `ltask.exclusive` for the Lua language server. docs/build.lua generates docs/api/ltask.exclusive.md
 -- from them.
 
----Calls for exclusive services (G1), which the configuration gives their own threads. The main function of an exclusive
----service is resumed after each yield, with or without a message, and blocks by itself. In any other service, `require`
----of this module raises.
+---Calls for exclusive services (G1): the configuration gives each of them its own thread. The main function of an
+---exclusive service is resumed after each yield, with or without a message, and blocks by itself. In any other service,
+---`require` of this module raises.
 ---@class ltask.exclusive
 local exclusive = {}
 
@@ -31,7 +31,7 @@ function exclusive.timer_update(blocked) end
 ---@param milliseconds number a negative number counts as 0
 function exclusive.sleep(milliseconds) end
 
----Returns the descriptor of this service. It is readable when messages have arrived, and once at first. Raises at a
+---Returns the descriptor of this service. It is readable when messages have arrived, and at the beginning. Raises at a
 ---second call.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor

@@ -248,8 +248,8 @@ function ltask.mainthread_yield() end
 
 -- Services that block
 
----Returns an event descriptor of this service. It is readable when messages have arrived, and once at first. From its
----next slice on, the service runs on its own thread. Raises at a second call.
+---Returns an event descriptor of this service. It is readable when messages have arrived, and at the beginning. From
+---its next slice on, the service runs on its own thread. Raises at a second call.
 ---@return fun(): true wait blocks until the descriptor is readable, and makes it unreadable
 ---@return lightuserdata descriptor
 function ltask.eventinit() end

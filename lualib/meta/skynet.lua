@@ -222,8 +222,8 @@ function skynet.context() end
 ---@return integer sz
 function skynet.pack(...) end
 
----Unpacks values without freeing the message. A string must be the result of `packstring` in this process: another
----string raises, or yields values that were never packed.
+---Unpacks values without freeing the message. A string must have been packed by this process: another string
+---raises, or yields values that were never packed.
 ---@param msg? string|lightuserdata
 ---@param sz? integer not for a string
 ---@return any ...
