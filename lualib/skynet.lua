@@ -11,18 +11,18 @@ local skynet = {}
 
 -- By part, its words, each between two blanks.
 local PARTS <const> = {
-  ["skynet.launch"] = " start init exit pcall ",
+  ["skynet.boot"] = " start init exit pcall ",
   ["skynet.message"] = " dispatch call send ret retpack ignoreret context ",
   ["skynet.response"] = " response ",
   ["skynet.protocol"] = " register_protocol rawcall rawsend"
     .. " PTYPE_TEXT PTYPE_RESPONSE PTYPE_MULTICAST PTYPE_CLIENT PTYPE_SYSTEM PTYPE_HARBOR PTYPE_SOCKET"
     .. " PTYPE_ERROR PTYPE_QUEUE PTYPE_DEBUG PTYPE_LUA PTYPE_SNAX PTYPE_TRACE ",
-  ["skynet.packing"] = " packstring tostring trash ",
+  ["skynet.packed_message"] = " packstring tostring trash ",
   ["skynet.request"] = " request select ",
   ["skynet.task"] = " fork sleep yield wait wakeup timeout trace_timeout ",
-  ["skynet.services"] = " kill abort newservice uniqueservice queryservice ",
+  ["skynet.lifecycle"] = " kill abort newservice uniqueservice queryservice ",
   ["skynet.names"] = " localname name register getenv setenv ",
-  ["skynet.time"] = " now starttime time hpc ",
+  ["skynet.clock"] = " now starttime time hpc ",
   ["skynet.trace"] = " trace tracetag traceproto ",
   ["skynet.inspect"] = " task uniqtask killthread stat mqlen endless memlimit term ",
   ["skynet.debug"] = " info_func ",

@@ -6,7 +6,7 @@ local ltask = require "ltask"
 
 -- The bytes of a block as a string.
 local function core_bytes(pointer, size)
-  return (require "skynet.packing").tostring(pointer, size)
+  return (require "skynet.packed_message").tostring(pointer, size)
 end
 
 local pack, unpack, unpack_remove, remove = ltask.pack, ltask.unpack, ltask.unpack_remove, ltask.remove

@@ -21,10 +21,10 @@ local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service lio.guest lio.system ltask.core
   lio.loads lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
-  ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
-  ltask.service ltask.timer skynet.debug skynet.errors skynet.inspect skynet.launch skynet.manager skynet.message
-  skynet.names skynet.packing skynet.protocol skynet.registry skynet.request skynet.response skynet.select
-  skynet.services skynet.task skynet.time skynet.trace ]]):gmatch "%S+" do
+  ltask.exclusive_loop ltask.log_output ltask.main ltask.more ltask.quit_handler ltask.request ltask.require
+  skynet.boot skynet.clock skynet.debug skynet.errors skynet.inspect skynet.lifecycle skynet.manager skynet.message
+  skynet.names skynet.packed_message skynet.protocol skynet.registry_service skynet.request skynet.response
+  skynet.select skynet.task skynet.trace ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 

@@ -325,7 +325,7 @@ plain.both("a file skynet.lua on package.path takes the place of the one that is
   modules = { skynet = [[ return { whose = "the program's" } ]] },
   main = [[
     say((require "skynet").whose)
-    require "skynet.services".newservice("one", "made by skynet's words")
+    require "skynet.lifecycle".newservice("one", "made by skynet's words")
   ]],
   out = { "the program's", "the program's\tmade by skynet's words" },
 })
@@ -337,10 +337,10 @@ kit.both("the traceback of a service that cannot start has lines and names", {
     local ok, problem = pcall(skynet.newservice, "broken")
     problem = tostring(problem)
     say(ok, problem:find("?:", 1, true), problem:find("'?'", 1, true))
-    say((problem:match "skynet/launch%.lua:%d+: in upvalue 'first'" or ""):gsub("%d+", "N"))
+    say((problem:match "skynet/boot%.lua:%d+: in upvalue 'first'" or ""):gsub("%d+", "N"))
   ]],
   err = "could not start",
-  out = { "false\tnil\tnil", "skynet/launch.lua:N: in upvalue 'first'\t1" },
+  out = { "false\tnil\tnil", "skynet/boot.lua:N: in upvalue 'first'\t1" },
 })
 
 t.finish()

@@ -8,7 +8,7 @@ local boot = require "ltask.bootstrap"
 local core = require "ltask.core"
 local misuse = require "lio.misuse"
 local options = require "lio.options"
-local write = require "ltask.logline"
+local write = require "ltask.log_output"
 
 local M = {}
 
@@ -136,7 +136,7 @@ local function new_root(config, bootstrap)
   local logger = config.logger
   if logger ~= false then logger = logger and entry("logger", logger) or { name = "logger", args = {} } end
   local exclusive_ids = exclusive_services(config)
-  local source, chunkname = core.embedded "ltask.root"
+  local source, chunkname = core.embedded "ltask.service.root"
   local message, size = boot.pack("init", {
     name = "root",
     source = source,

@@ -1,9 +1,9 @@
 -- The commands of protocol "debug", as in `skynet.call(addr, "debug", "STAT")`: every service of skynet's answers
--- them. Called by skynet.launch; `reg_debugcmd` by programs.
+-- them. Called by skynet.boot; `reg_debugcmd` by programs.
 
 local ltask = require "ltask"
 local inspect = require "skynet.inspect"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
 local skynet = require "skynet"
 
@@ -69,7 +69,7 @@ function CMD.INFO(...)
   return nil
 end
 
-CMD.EXIT = launch.exit
+CMD.EXIT = boot.exit
 
 CMD.TERM = inspect.term
 

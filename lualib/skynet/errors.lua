@@ -1,9 +1,9 @@
 -- What the log hears of requests that went wrong: errors of handlers, and answers that never come. Called by
--- skynet.launch and skynet.message.
+-- skynet.boot and skynet.message.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
 
 local fork <const> = require "lio.task".fork
@@ -89,7 +89,7 @@ function M.extend(hooks)
   function hooks.failed(co, err, from, session)
     -- As if somebody waited, so that it is not logged there.
     local object = failed(co, err, from, 1)
-    if launch.trace then launch.trace.failed(co) end
+    if boot.trace then boot.trace.failed(co) end
     if session == 0 then
       local sent = from ~= 0 and from ~= ltask.self()
       log("%s", news(object, sent and (" (a message from service %d)"):format(from)))
@@ -110,7 +110,7 @@ function M.extend(hooks)
     fork(pass, on_response, session, from, nil, ...)
   end
   function hooks.forgotten(name, from)
-    if launch.exiting then return end
+    if boot.exiting then return end
     local p = message.protocols[name]
     if not p or not p.dispatch then return closed(name, from) end
     log("a request of :%08x was closed before it was answered; the handler of '%s' is at %s", from, name,

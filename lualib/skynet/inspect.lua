@@ -7,7 +7,7 @@
 local ltask = require "ltask"
 local core = require "ltask.core"
 local task = require "lio.task"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local M = {}
 
@@ -38,7 +38,7 @@ local function waiting()
   return coroutine.wrap(function()
     for _, co in ipairs(task.list()) do
       local _, status, members, _, value, session = task.look(co)
-      if status == "waiting" and value ~= launch.SCRIPT then coroutine.yield(co, number_of(co, session), members) end
+      if status == "waiting" and value ~= boot.SCRIPT then coroutine.yield(co, number_of(co, session), members) end
     end
   end)
 end
@@ -47,7 +47,7 @@ end
 -- that is filled with the tracebacks, by coroutine and session; with a session, its coroutine's traceback; with a
 -- coroutine, its session.
 function M.task(what)
-  if what == "init" then return launch.starter and debug.traceback(launch.starter) end
+  if what == "init" then return boot.starter and debug.traceback(boot.starter) end
   local kind = type(what)
   if kind ~= "nil" and kind ~= "table" and kind ~= "number" and kind ~= "thread" then
     error(("bad argument #1 to 'task' (nothing, \"init\", a table, a session or a coroutine expected, got %s)")

@@ -10,7 +10,7 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local ltask_call <const>, ltask_send <const> = ltask.call, ltask.send
 local post <const>, current <const>, no_response <const> = core.post, core.current, ltask.no_response
@@ -60,8 +60,8 @@ local function handle(p, from, session, ...)
   local co = this_task()
   if session == 0 then
     unasked[co] = true
-  elseif launch.trace then
-    launch.trace.begin(from, p)
+  elseif boot.trace then
+    boot.trace.begin(from, p)
   end
   if plain[p.name] then
     p.dispatch(session, from, ...)
@@ -73,21 +73,21 @@ local function handle(p, from, session, ...)
   local _, left = current()
   if left ~= 0 then forgotten(p, from, left) end
   unasked[co] = nil
-  if launch.trace then launch.trace.finish() end
+  if boot.trace then boot.trace.finish() end
 end
 
 local function handler(p)
   local is_plain <const> = plain[p.name]
   return function(...)
     local from, session = current()
-    if session == 0 or launch.trace or not is_plain then return handle(p, from, session, ...) end
+    if session == 0 or boot.trace or not is_plain then return handle(p, from, session, ...) end
     -- The usual case, in short.
     p.dispatch(session, from, ...)
     if answered_session ~= session or answered_from ~= from then
       local _, left = current()
       if left ~= 0 then forgotten(p, from, left) end
     end
-    if launch.trace then launch.trace.finish() end
+    if boot.trace then boot.trace.finish() end
   end
 end
 
@@ -125,7 +125,7 @@ end
 M.address = address
 
 local function finish_call(p, tag, ...)
-  if tag then launch.trace.event "resume" end
+  if tag then boot.trace.event "resume" end
   if plain[p.name] then return ... end
   return M.strings.from_string(p, (...))
 end
@@ -133,7 +133,7 @@ end
 local function call_any(addr, typename, ...)
   local p = protocol(typename, "call")
   local to = address(addr, "call")
-  local tag = launch.trace and launch.trace.call(to, 2)
+  local tag = boot.trace and boot.trace.call(to, 2)
   if plain[p.name] then return finish_call(p, tag, ltask_call(to, p.name, ...)) end
   return finish_call(p, tag, ltask_call(to, p.name, M.strings.to_string(p, ...)))
 end
@@ -141,7 +141,7 @@ end
 -- `call(addr, protocol, …)` → what the service answered. Raises its error, and when it is dead or unknown.
 function M.call(addr, typename, ...)
   local name = plain[typename]
-  if name and math.type(addr) == "integer" and not launch.trace then return ltask_call(addr, name, ...) end
+  if name and math.type(addr) == "integer" and not boot.trace then return ltask_call(addr, name, ...) end
   return call_any(addr, typename, ...)
 end
 
@@ -164,7 +164,7 @@ M.wants_string = wants_string
 
 -- Answers with a packed message, which is taken. → whether the answer was.
 local function answer(from, session, as_string, msg, sz)
-  if as_string then return post(from, session, RESPONSE, require "skynet.packing".take_string(msg, sz)) end
+  if as_string then return post(from, session, RESPONSE, require "skynet.packed_message".take_string(msg, sz)) end
   if type(msg) ~= "userdata" then return post(from, session, RESPONSE, ltask.unpack(msg)) end
   local _, left, size = ltask.send_message_direct(from, session, RESPONSE, msg, sz)
   if left == nil then return true end
@@ -175,7 +175,7 @@ M.answer = answer
 
 -- Whether the running task has a request to answer. The start of a service is none, though root waits for it.
 local function is_asked(from, session)
-  return session and session ~= 0 and (from ~= ROOT or session ~= launch.session)
+  return session and session ~= 0 and (from ~= ROOT or session ~= boot.session)
 end
 M.is_asked = is_asked
 
@@ -198,7 +198,7 @@ function M.ret(msg, sz)
     if type(msg) == "userdata" then ltask.remove(msg, sz) end
     return (not_asked "ret")
   end
-  if launch.trace then launch.trace.event "response" end
+  if boot.trace then boot.trace.event "response" end
   local taken = answer(from, session, wants_string(), msg, sz)
   answered_from, answered_session = from, session
   no_response()
@@ -211,7 +211,7 @@ function M.retpack(...)
   if not session or session == 0 or from == ROOT and not is_asked(from, session) then
     return (not_asked "retpack")
   end
-  if launch.trace then launch.trace.event "response" end
+  if boot.trace then boot.trace.event "response" end
   local taken
   if wants_string() then
     taken = answer(from, session, true, ltask.pack(...))
@@ -235,7 +235,7 @@ end
 -- 0 when nobody waits.
 function M.context()
   local from, session = current()
-  if not from or from == 0 or from == ROOT and session == launch.session then return end
+  if not from or from == 0 or from == ROOT and session == boot.session then return end
   return session, from
 end
 

@@ -1,6 +1,6 @@
 -- Names of services, with a point at their begin and without, and the values of `getenv`: one service keeps them,
 -- which is started at the first use. Called by the other files here; the service itself is
--- lualib/skynet/registry.lua.
+-- lualib/skynet/registry_service.lua.
 
 local ltask = require "ltask"
 
@@ -14,7 +14,7 @@ local known = {} -- name → address, as long as that one lives
 local function ask(...)
   registry = registry or ltask.call(ROOT, "spawn_service", {
     name = "skynet.registry",
-    source = "return require 'skynet.registry'",
+    source = "return require 'skynet.registry_service'",
     chunkname = "=skynet.registry",
     unique = true,
   })

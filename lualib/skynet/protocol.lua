@@ -2,9 +2,9 @@
 -- messages that are packed already. Called through lualib/skynet.lua, and by skynet.message for what has strings.
 
 local ltask = require "ltask"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
-local packing = require "skynet.packing"
+local packed_message = require "skynet.packed_message"
 
 local M = {}
 
@@ -49,7 +49,7 @@ end
 -- The message of these values, of protocol `p`.
 function M.to_string(p, ...)
   if not p.pack then error(("the protocol '%s' has no function pack"):format(p.name), 0) end
-  return packing.take_string(p.pack(...))
+  return packed_message.take_string(p.pack(...))
 end
 
 -- The values of a message, of protocol `p`.
@@ -64,16 +64,16 @@ end
 
 -- The answer to a `rawcall`.
 local function answered(p, tag, ...)
-  if tag then launch.trace.event "resume" end
+  if tag then boot.trace.event "resume" end
   local text
-  if plain[p.name] then text = packing.packstring(...) else text = (...) or "" end
+  if plain[p.name] then text = packed_message.packstring(...) else text = (...) or "" end
   return text, #text
 end
 
 -- What a packed message has to travel as.
 local function contents(p, msg, sz)
-  if plain[p.name] then return packing.take(msg, sz) end
-  return packing.take_string(msg, sz)
+  if plain[p.name] then return packed_message.take(msg, sz) end
+  return packed_message.take_string(msg, sz)
 end
 
 -- `rawcall(addr, protocol, msg, sz)` → msg, sz: passes a packed message, which is taken, and gives the answer as
@@ -81,7 +81,7 @@ end
 function M.rawcall(addr, typename, msg, sz)
   local p = message.protocol(typename, "rawcall")
   local to = message.address(addr, "rawcall")
-  local tag = launch.trace and launch.trace.call(to, 2)
+  local tag = boot.trace and boot.trace.call(to, 2)
   return answered(p, tag, ltask.call(to, p.name, contents(p, msg, sz)))
 end
 
@@ -90,7 +90,7 @@ function M.rawsend(addr, typename, msg, sz)
   local p = message.protocol(typename, "rawsend")
   local to, problem = message.find(addr)
   if not to then
-    packing.trash(msg, sz)
+    packed_message.trash(msg, sz)
     return false, problem
   end
   return ltask.send(to, p.name, contents(p, msg, sz))

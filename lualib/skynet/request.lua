@@ -5,7 +5,7 @@
 
 local ltask = require "ltask"
 local task = require "lio.task"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 local message = require "skynet.message"
 
 local M = {}
@@ -48,7 +48,7 @@ local function report(state, one, ok, ...)
 end
 
 local function ask(state, one, tag)
-  if tag then launch.trace.adopt(tag) end
+  if tag then boot.trace.adopt(tag) end
   report(state, one, pcall(message.call, one[1], one[2], table.unpack(one, 3, one.n)))
 end
 
@@ -84,7 +84,7 @@ function request:select(timeout)
   end
   local state = { tasks = {}, left = #self, done = {}, first = 1, last = 0 }
   states[self] = state
-  local tag = launch.trace and launch.trace.tracetag()
+  local tag = boot.trace and boot.trace.tracetag()
   for i = 1, #self do
     -- What has failed at once is reported already.
     local before = state.last

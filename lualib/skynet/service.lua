@@ -1,5 +1,5 @@
 -- `require "skynet.service"`: unique services that are made of a function instead of a file. Called by programs. One
--- service keeps their names: lualib/skynet/registry.lua.
+-- service keeps their names: lualib/skynet/registry_service.lua.
 
 local ltask = require "ltask"
 local names = require "skynet.names"

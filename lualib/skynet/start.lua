@@ -67,8 +67,8 @@ function M.start(config)
   local args = config.args or {}
   boot.bootstrap = { {
     name = name,
-    source = "return require 'skynet.launch'.run(...)",
-    chunkname = "=skynet.launch",
+    source = "return require 'skynet.boot'.run(...)",
+    chunkname = "=skynet.boot",
     args = { n = 2 + (args.n or #args), file, name, table.unpack(args, 1, args.n) },
   } }
   return ltask.start.start(boot)

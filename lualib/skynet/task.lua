@@ -7,7 +7,7 @@
 
 local ltask = require "ltask"
 local task = require "lio.task"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local running <const> = coroutine.running
 local status <const> = coroutine.status
@@ -124,14 +124,14 @@ local function enter(token, co, call)
   if sleeping[token] and task.is_waiting(token) then
     error(call .. ": somebody sleeps or waits on this token already", 3)
   end
-  if launch.trace then launch.trace.event "sleep" end
+  if boot.trace then boot.trace.event "sleep" end
   sleeping[token] = co
 end
 
 local function leave(token, co)
   if sleeping[token] == co then sleeping[token] = nil end
   if woken[token] == co then woken[token] = nil end
-  if launch.trace then launch.trace.event "resume" end
+  if boot.trace then boot.trace.event "resume" end
 end
 
 -- `sleep(centiseconds[, token])` → nothing, or "BREAK" when `wakeup` ended it. The token is the running coroutine
@@ -203,7 +203,7 @@ function M.timeout(centiseconds, f)
   check_function(2, "timeout", f)
   local co = task.spawn(timed, centiseconds, f)
   if M.timeouts then
-    M.timeouts[co] = ("TIMER %d+%d : %s"):format(require "skynet.time".now(), math.ceil(centiseconds),
+    M.timeouts[co] = ("TIMER %d+%d : %s"):format(require "skynet.clock".now(), math.ceil(centiseconds),
       debug.traceback("timeout", 2))
   end
   return co

@@ -7,7 +7,7 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local launch = require "skynet.launch"
+local boot = require "skynet.boot"
 
 local M = {}
 
@@ -44,7 +44,7 @@ end
 function M.trace(info)
   local co = this_task()
   if not co then error("trace: called where no coroutine of the service runs", 2) end
-  launch.trace = M
+  boot.trace = M
   local tag = new_tag()
   tags[co] = tag
   log(tag, info and "trace " .. tostring(info) or "trace")
@@ -53,7 +53,7 @@ end
 -- `traceproto(protocol[, flag])`: true follows each message of the protocol, false none, nil those that are
 -- followed already.
 function M.traceproto(typename, flag)
-  launch.trace = M
+  boot.trace = M
   require "skynet.message".protocol(typename, "traceproto").trace = flag
 end
 
@@ -113,7 +113,7 @@ end
 
 -- The tag of the next request of a service: what follows is followed here as well.
 function M.expect(from, tag)
-  launch.trace = M
+  boot.trace = M
   coming[from] = tag
 end
 

@@ -100,7 +100,7 @@ const SERVICES: Function = on_service(|service| {
 
 /// `core.main_chunk()` → the service library's main function, precompiled.
 fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
-    let chunk = files::compiled("ltask.service");
+    let chunk = files::compiled("ltask.main");
     chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 

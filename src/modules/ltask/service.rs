@@ -166,7 +166,7 @@ fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     if is_built_in || service.library.tasks().is_none() || !call.is_yieldable() {
         return require_now(call);
     }
-    hooks::require(call, "ltask.loader", then(load), 0)
+    hooks::require(call, "ltask.require", then(load), 0)
 }
 
 fn load(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {

@@ -1,5 +1,5 @@
 -- How a service of skynet's begins and ends: its file runs, then the function that the file gave to `start`. A file
--- without that is one of the scheduler's own. Called by root's request for a service of skynet.services, and through
+-- without that is one of the scheduler's own. Called by root's request for a service of skynet.lifecycle, and through
 -- lualib/skynet.lua.
 --
 -- Invariant: who made the service hears of it when all that has run, or when it calls `exit` before.

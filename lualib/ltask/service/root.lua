@@ -64,7 +64,7 @@ end
 
 local function create(t, id)
   local label = t.label or t.name
-  local called, ok, problem = pcall(root.init_service, id, label, service_source, "=ltask.service", t.worker_id)
+  local called, ok, problem = pcall(root.init_service, id, label, service_source, "=ltask.main", t.worker_id)
   if not called then
     local wrong = tostring(ok):match "^bad argument #%d+ to '[^']*' %((.*)%)$"
     ok, problem = false, ("service '%s': %s"):format(tostring(label), wrong or tostring(ok))

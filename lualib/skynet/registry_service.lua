@@ -50,8 +50,8 @@ local function start_service(name, code, args)
     name = ("skynet.service %d %s"):format(count, name),
     label = name,
     unique = true,
-    source = "return require 'skynet.launch'.run_code(...)",
-    chunkname = "=skynet.launch",
+    source = "return require 'skynet.boot'.run_code(...)",
+    chunkname = "=skynet.boot",
     args = table.pack(code, name, table.unpack(args, 1, args.n)),
   })
 end

@@ -3,7 +3,7 @@
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local write = require "ltask.logline"
+local write = require "ltask.log_output"
 
 local function flush()
   local out = false

@@ -18,8 +18,8 @@ local function spawn(unique, name, ...)
   return ltask.call(ROOT, "spawn_service", {
     name = name,
     unique = unique,
-    source = "return require 'skynet.launch'.run(...)",
-    chunkname = "=skynet.launch",
+    source = "return require 'skynet.boot'.run(...)",
+    chunkname = "=skynet.boot",
     args = table.pack(file, name, ...),
   })
 end
