@@ -26,7 +26,7 @@ local PARTS <const> = {
   ["skynet.trace"] = " trace tracetag traceproto ",
   ["skynet.inspect"] = " task uniqtask killthread stat mqlen endless memlimit term ",
   ["skynet.debug"] = " info_func ",
-  ["skynet.errors"] = " dispatch_unknown_request dispatch_unknown_response ",
+  ["skynet.unhandled"] = " dispatch_unknown_request dispatch_unknown_response ",
 }
 
 local meta = {}

@@ -8,7 +8,7 @@ local lio = require "lio"
 local socket = require "lio.socket"
 
 local REFUSED <const> = {
-  "ltask", "ltask.core", "ltask.bootstrap", "ltask.root", "ltask.exclusive", "ltask.more", "ltask.start", "lio.task",
+  "ltask", "ltask.core", "ltask.bootstrap", "ltask.root", "ltask.exclusive", "ltask.hooks", "ltask.start", "lio.task",
   "lio.task.core", "lio.coroutine", "lio.thread", "lio.loop",
 }
 for _, name in ipairs(REFUSED) do

@@ -267,14 +267,14 @@ kit.both("tracebacks and errors have the lines and names of the service library"
       return text
     end
     -- Lua names it by whichever of the two modules it finds first.
-    local text = trace(ltask.spawn, "bad"):gsub("ltask%.more%.spawn", "ltask.spawn")
-    say((text:match "ltask/more%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
+    local text = trace(ltask.spawn, "bad"):gsub("ltask%.root_client%.spawn", "ltask.spawn")
+    say((text:match "ltask/root_client%.lua:%d+: in function 'ltask%.spawn'" or "nothing"):gsub("%d+", "N"))
     trace(ltask.call, ltask.spawn "fails", "f")
     say((select(2, pcall(ltask.parallel, 5)):gsub("^.-main%.lua:%d+: ", "")))
     say((select(2, pcall(ltask.request, 5)):gsub("^.-main%.lua:%d+: ", "")))
   ]],
   out = {
-    "nil\tnil", "ltask/more.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
+    "nil\tnil", "ltask/root_client.lua:N: in function 'ltask.spawn'\t1", "nil\tnil",
     "bad argument #1 to 'parallel' (table expected, got number)",
     "bad argument #1 to 'request' ({ address, … } expected)",
   },

@@ -1,39 +1,44 @@
--- `require` for a coroutine that may wait while it loads. Each module loads once; who comes meanwhile waits
--- for it; who would wait for itself gets an error.
+-- `require` in a service, for modules that may wait while they load. A module is loaded once: other coroutines that
+-- require it meanwhile wait for it. A coroutine that would wait for itself gets an error.
 
+local core = require "ltask.core"
 local task = require "lio.task"
 
-local loading = {} -- name → { owner = coroutine, waiters… }
-local wants = {} -- coroutine → the name that it waits for
-local stacks = setmetatable({}, { __mode = "k" }) -- coroutine → the names that it loads, the outermost first
+-- By name, the modules that are being loaded: { owner = coroutine, problem = error, waiter, … }.
+local loading = {}
+-- By coroutine, the name of the module that it waits for.
+local awaited = {}
+-- By coroutine, the names of the modules that it loads, outermost first.
+local stacks = setmetatable({}, { __mode = "k" })
 
--- An error at the line that called `require`.
+-- Raises an error at the line that has called `require`.
 local function raise(message)
-  require("lio.misuse").raise(message)
+  core.require_now "lio.misuse".raise(message)
 end
 
+-- Returns the loader of a module and its second argument.
 local function search(name)
   local messages = {}
   for _, searcher in ipairs(package.searchers) do
     local loader, data = searcher(name)
     if type(loader) == "function" then return loader, data end
-    -- As Lua's own `require` shows them, one below the other.
+    -- Each message on a line of its own, as the standard `require` shows them.
     if type(loader) == "string" then messages[#messages + 1] = "\n\t" .. loader:gsub("^\n\t", "") end
   end
   raise(("module '%s' not found:%s"):format(name, table.concat(messages)))
 end
 
--- Whether waiting for `entry` would be waiting for oneself.
-local function is_cycle(entry, co)
+-- Whether the coroutine would wait for itself if it waited for the module of this entry.
+local function is_circular(entry, co)
   while entry do
     if entry.owner == co then return true end
-    entry = loading[wants[entry.owner]]
+    entry = loading[awaited[entry.owner]]
   end
   return false
 end
 
--- The modules from `name` on that each wait for the next one, up to the request of `co`.
-local function cycle(name, co)
+-- The names of the modules that wait for each other, from `name` to what the coroutine requires, as "a → b → a".
+local function describe_circle(name, co)
   local path, at = {}, name
   while at do
     local owner, inside = loading[at].owner, false
@@ -41,43 +46,52 @@ local function cycle(name, co)
       inside = inside or one == at
       if inside then path[#path + 1] = one end
     end
-    at = owner ~= co and wants[owner]
+    at = owner ~= co and awaited[owner]
   end
   path[#path + 1] = name
   return table.concat(path, " → ")
 end
 
-local function join(name, entry, co)
-  if is_cycle(entry, co) then raise(("circular require of '%s' (%s)"):format(name, cycle(name, co))) end
-  wants[co] = name
+-- Waits until another coroutine has loaded the module.
+local function await(name, entry, co)
+  if is_circular(entry, co) then
+    raise(("circular require of '%s' (%s)"):format(name, describe_circle(name, co)))
+  end
+  awaited[co] = name
   entry[#entry + 1] = co
   task.wait(entry[#entry])
-  wants[co] = nil
+  awaited[co] = nil
   if entry.problem then error(entry.problem, 0) end
   return package.loaded[name]
 end
 
-return function(name)
-  local co = coroutine.running()
-  local entry = loading[name]
-  if entry then return join(name, entry, co) end
-  local loader, data = search(name)
-  entry = { owner = co, problem = ("the coroutine that loaded '%s' was closed"):format(name) }
+-- Marks the module as being loaded by the coroutine. Returns its entry and a value whose closing removes the mark and
+-- wakes the coroutines that wait.
+local function begin_loading(name, co)
+  local entry = { owner = co, problem = ("the coroutine that loaded '%s' was closed"):format(name) }
   loading[name] = entry
   local stack = stacks[co] or {}
   stacks[co] = stack
   stack[#stack + 1] = name
-  local done <close> = setmetatable({}, {
+  return entry, setmetatable({}, {
     __close = function()
       loading[name] = nil
       stack[#stack] = nil
       for _, waiter in ipairs(entry) do task.wakeup(waiter) end
     end,
   })
+end
+
+return function(name)
+  local co = coroutine.running()
+  local entry = loading[name]
+  if entry then return await(name, entry, co) end
+  local loader, data = search(name)
+  local new_entry, _ <close> = begin_loading(name, co)
   local ok, value = pcall(loader, name, data)
-  entry.problem = not ok and value or nil
+  new_entry.problem = not ok and value or nil
   if ok and value ~= nil then package.loaded[name] = value end
   if ok and package.loaded[name] == nil then package.loaded[name] = true end
   if not ok then error(value, 0) end
-  return package.loaded[name], data, done
+  return package.loaded[name], data
 end

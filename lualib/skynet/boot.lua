@@ -73,21 +73,6 @@ function M.run_code(code, name, ...)
   return run_main(name, assert_loaded(load(code, "=" .. name)), ...)
 end
 
--- `ltask.more` is loaded when something goes wrong, say: then what the log hears of it is skynet's.
-local function extend_errors()
-  local name <const> = "ltask.more"
-  local more = package.loaded[name]
-  if more then return require "skynet.errors".extend(more.hooks) end
-  package.loaded[name] = setmetatable({}, {
-    __index = function(_, key)
-      local loaded = core.chunk(name)()
-      require "skynet.errors".extend(loaded.hooks)
-      package.loaded[name] = loaded
-      return loaded[key]
-    end,
-  })
-end
-
 -- Functions of modules, to be run before the start function.
 local inits = {}
 local listens, started = false, false
@@ -127,7 +112,7 @@ function M.start(f)
   -- Skynet's mailboxes have no bound.
   ltask.on_full "wait"
   core.report_overload()
-  extend_errors()
+  core.use_hooks "skynet.hooks"
   ltask.dispatch {
     debug = function(...) return require "skynet.debug".command(...) end,
     ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,

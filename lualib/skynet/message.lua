@@ -53,7 +53,7 @@ M.protocol = protocol
 local answered_from, answered_session
 
 local function forgotten(...)
-  return require "skynet.errors".forgotten(...)
+  return require "skynet.unhandled".forgotten(...)
 end
 
 local function handle(p, from, session, ...)

@@ -1,4 +1,3 @@
--- The timer service: timers are delivered by the scheduler itself, so there is nothing to do. It exists so
--- that a configuration which names it finds it.
+-- The timer service, for configurations that name it. It does nothing: the scheduler itself delivers timers.
 
 return {}

@@ -3,9 +3,9 @@
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::calls;
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
-use super::recover::{RECOVER, serve};
+use super::recover::{RECOVER, loop_ended};
 use super::{find, service as library};
-use super::{handlers, system};
+use super::{handlers, hooks, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
@@ -15,11 +15,11 @@ use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
 
 const FUNCTIONS: FunctionTable = functions! {
-    library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, serve, library::is_request, library::requests,
-    recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION, finish: FINISH,
-    fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat, idle_wait: IDLE_WAIT,
-    is_idle: IS_IDLE, handlers::poll_handler, library::watch, services: SERVICES, main_chunk, embedded, chunk, bytes,
-    report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
+    library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
+    library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
+    finish: FINISH, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
+    idle_wait: IDLE_WAIT, is_idle: IS_IDLE, handlers::poll_handler, library::add_end_waits, hooks::use_hooks,
+    services: SERVICES, main_chunk, embedded, chunk, bytes, report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
 };
 
 /// Opens `ltask.core`. Its functions come into the table as they are used.
