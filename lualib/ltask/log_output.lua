@@ -1,7 +1,8 @@
--- How a line of the log looks; used by the logger, and by `ltask.start` for what was said after its end.
+-- Writes the log: errors to standard error, other entries to standard output. Used by the logger, and by `ltask.start`
+-- for the entries that are left when the logger has ended.
 
--- Writes one entry. `time` in centiseconds since the epoch; `label` may be nil.
-return function(time, id, label, level, ...)
+-- Writes an entry as `[time][LEVEL](id label) text`. `time` is in centiseconds since the epoch; `label` may be nil.
+local function write(time, id, label, level, ...)
   local text = {}
   for i = 1, select("#", ...) do text[i] = tostring((select(i, ...))) end
   local line = ("[%s.%02d][%s](%d%s) %s\n"):format(
@@ -14,4 +15,16 @@ return function(time, id, label, level, ...)
   )
   local file = level == "error" and io.stderr or io.stdout
   file:write(line)
+end
+
+-- `write_all(poplog, unpack_remove)`: takes all entries from the log, by these functions of `ltask.core` and `ltask` or
+-- of `ltask.bootstrap`, and writes them.
+return function(poplog, unpack_remove)
+  local time, id, label, pointer, size = poplog()
+  if not time then return end
+  repeat
+    write(time, id, label, unpack_remove(pointer, size))
+    time, id, label, pointer, size = poplog()
+  until not time
+  io.stdout:flush()
 end

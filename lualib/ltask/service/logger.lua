@@ -1,19 +1,12 @@
--- The default logger: writes each entry as `[time][LEVEL](id label) text`, information to standard output,
--- errors to standard error.
+-- The default logger: writes each entry as `[time][LEVEL](id label) text`, errors to standard error, others to standard
+-- output. It gets the system message `log_ready` when the log is no longer empty.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
-local write = require "ltask.log_output"
+local write_all = require "ltask.log_output"
 
 local function flush()
-  local out = false
-  while true do
-    local time, id, label, pointer, size = core.poplog()
-    if not time then break end
-    out = true
-    write(time, id, label, ltask.unpack_remove(pointer, size))
-  end
-  if out then io.stdout:flush() end
+  write_all(core.poplog, ltask.unpack_remove)
 end
 
 core.system_calls().log_ready = flush

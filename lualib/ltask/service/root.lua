@@ -324,7 +324,7 @@ local function start_all()
     local name = config.logger.name
     logger = part(("the logger '%s'"):format(name), unique_service, name, config.logger)
   end
-  for _, one in ipairs(config.exclusive_ids or {}) do
+  for _, one in ipairs(config.exclusive or {}) do
     part(("the exclusive service '%s'"):format(one.name), start_exclusive, one)
   end
   if config.root_initfunc then part("root_initfunc", run_initfunc) end
