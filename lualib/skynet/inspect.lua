@@ -125,20 +125,18 @@ end
 
 -- Figures -------------------------------------------------------------------------------------
 
+local function own_stat()
+  return core.stat(ltask.self())
+end
+
 local FIGURES <const> = {
-  mqlen = function()
-    local _, _, queue = core.stat(ltask.self())
-    return queue
-  end,
+  mqlen = function() return own_stat().queue end,
   message = function()
-    local _, messages, queue = core.stat(ltask.self())
-    return messages - queue
+    local stat = own_stat()
+    return stat.messages - stat.queue
   end,
   cpu = ltask.cpucost,
-  time = function()
-    local _, _, _, _, before = core.stat(ltask.self())
-    return ltask.cpucost() - before
-  end,
+  time = function() return ltask.cpucost() - own_stat().cpu end,
   endless = function() return core.was_endless() and 1 or 0 end,
 }
 

@@ -69,6 +69,8 @@ impl Library for Builtin {
         ("ltask.log", OPEN_COMPILED),
         ("ltask.main_thread", OPEN_COMPILED),
         ("ltask.require", OPEN_COMPILED),
+        ("ltask.root.names", OPEN_COMPILED),
+        ("ltask.root.services", OPEN_COMPILED),
         ("ltask.root_client", OPEN_COMPILED),
         ("ltask.sessions", OPEN_COMPILED),
         ("skynet.boot", OPEN_COMPILED),

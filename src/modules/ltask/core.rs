@@ -10,7 +10,7 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
 use crate::lua::library as files;
-use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Many, Maybe, Next, Value, functions};
+use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Maybe, Next, Value, functions};
 use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -60,29 +60,28 @@ const HELD_READER: Function = on_service(|service| service.system().set_held_rea
 /// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
-/// `core.stat(id)` → label, messages, queue, queue_max, cpu seconds, memory, memory_max, resumes,
-/// coroutines; nothing when there is no such service.
-fn stat(call: &mut Call<'_>) -> Result<Many<Value>, Fault> {
+/// `core.stat(id)` → the statistics of a service, by name; nil when there is no such service.
+fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let id = service_id(call, 1)?;
     let slot = service(call)?.system().registry.get(id);
     let Some((slot, statistics)) = slot.and_then(|slot| Some((slot, slot.statistics()?))) else {
-        return Ok(Many(Vec::new()));
+        return Ok(None);
     };
     let level = slot.mailbox.level();
     if !slot.mailbox.is_alive(id) {
-        return Ok(Many(Vec::new()));
+        return Ok(None);
     }
-    Ok(Many(vec![
-        Value::String(statistics.label().into_bytes()),
-        Value::Integer(level.received as i64),
-        Value::Integer(level.queued as i64),
-        Value::Integer(level.most as i64),
-        Value::Number(statistics.busy() as f64 / 1e9),
-        Value::Integer(statistics.memory.load(Relaxed) as i64),
-        Value::Integer(statistics.memory_most.load(Relaxed) as i64),
-        Value::Integer(statistics.resumes.load(Relaxed) as i64),
-        Value::Integer(statistics.coroutines.load(Relaxed) as i64),
-    ]))
+    Ok(Some(Value::Record(vec![
+        ("label", Value::String(statistics.label().into_bytes())),
+        ("messages", Value::Integer(level.received as i64)),
+        ("queue", Value::Integer(level.queued as i64)),
+        ("queue_max", Value::Integer(level.most as i64)),
+        ("cpu", Value::Number(statistics.busy() as f64 / 1e9)),
+        ("memory", Value::Integer(statistics.memory.load(Relaxed) as i64)),
+        ("memory_max", Value::Integer(statistics.memory_most.load(Relaxed) as i64)),
+        ("resumes", Value::Integer(statistics.resumes.load(Relaxed) as i64)),
+        ("coroutines", Value::Integer(statistics.coroutines.load(Relaxed) as i64)),
+    ])))
 }
 
 /// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
