@@ -337,10 +337,10 @@ kit.both("the traceback of a service that cannot start has lines and names", {
     local ok, problem = pcall(skynet.newservice, "broken")
     problem = tostring(problem)
     say(ok, problem:find("?:", 1, true), problem:find("'?'", 1, true))
-    say((problem:match "skynet/boot%.lua:%d+: in upvalue 'first'" or ""):gsub("%d+", "N"))
+    say((problem:match "skynet/boot%.lua:%d+: in upvalue 'start_function'" or ""):gsub("%d+", "N"))
   ]],
   err = "could not start",
-  out = { "false\tnil\tnil", "skynet/boot.lua:N: in upvalue 'first'\t1" },
+  out = { "false\tnil\tnil", "skynet/boot.lua:N: in upvalue 'start_function'\t1" },
 })
 
 t.finish()

@@ -1,8 +1,8 @@
--- How a service of skynet's begins and ends: its file runs, then the function that the file gave to `start`. A file
--- without that is one of the scheduler's own. Called by root's request for a service of skynet.lifecycle, and through
--- lualib/skynet.lua.
+-- How a service of skynet begins and ends. First its file runs, then the function that the file has passed to `start`;
+-- a service whose file does not call `start` is a plain service of the scheduler. Used by skynet.lifecycle,
+-- skynet.start and lualib/skynet.lua.
 --
--- Invariant: who made the service hears of it when all that has run, or when it calls `exit` before.
+-- Invariant: `newservice` returns when both have run, or when the service has called `exit`.
 
 local ltask = require "ltask"
 local core = require "ltask.core"
@@ -13,103 +13,104 @@ local running <const> = coroutine.running
 
 local RESPONSE <const> = 2
 
--- The module skynet.trace, once something is followed here: until then nobody looks.
+-- The module skynet.trace, once a request is traced here; false before, so that other requests cost nothing.
 M.trace = false
 -- Whether `exit` was called.
 M.exiting = false
 -- The coroutine that runs the service's file or its start function.
 M.starter = nil
-
--- The begin of this service is a request, of root's: its session, until it is answered.
-local from
+-- While the service begins: the session and the sender of root's request for that, which is not answered before.
 M.session = nil
+local sender
 
--- The begin of this service is the running request: who made it waits for its end. False in a task that
--- answers nobody.
-local function enter()
-  from, M.session = core.current()
+-- The running coroutine begins the service. Returns whether it does so for a request.
+local function begin()
+  sender, M.session = core.current()
   if M.session == 0 then M.session = nil end
   return M.session ~= nil
 end
 
--- It has begun.
-local function leave()
+local function end_begin()
   M.session = nil
 end
 
--- Whether the file runs now, and the function that is to run behind it.
-local loading, first = false, nil
+-- Whether the file runs, and the function that runs after it.
+local is_loading, start_function = false, nil
 
-local function assert_loaded(f, problem)
+local function check_loaded(f, problem)
   if not f then error(problem, 0) end
   return f
 end
 
--- Runs a service's main function: returns what that returned.
-local function run_main(name, f, ...)
+-- Runs the main function of a service, then its start function. Returns the result of the former.
+local function run_main(name, main, ...)
   rawset(_G, "SERVICE_NAME", name)
-  -- Loaded precompiled, unless the preload script has loaded it or there is a file of that name.
+  -- The embedded module is precompiled. A file on `package.path` and a module of the preload script take its place.
   if not package.loaded.skynet and not package.searchpath("skynet", package.path) then
     package.loaded.skynet = core.chunk "skynet"()
   end
-  enter()
+  begin()
   M.starter = running()
-  loading = true
-  local handlers = f(...)
-  loading = false
-  if first then first() end
+  is_loading = true
+  local handlers = main(...)
+  is_loading = false
+  if start_function then start_function() end
   M.starter = nil
-  leave()
+  end_begin()
   return handlers
 end
 
--- `run(file, name, …)` → what the file returned.
+-- `run(file, name, …)`: runs a service's file. Returns its result.
 function M.run(file, name, ...)
-  return run_main(name, assert_loaded(loadfile(file)), ...)
+  return run_main(name, check_loaded(loadfile(file)), ...)
 end
 
--- `run_code(code, name, …)`: the same with the main function as Lua code, text or binary.
+-- `run_code(code, name, …)`: runs a service's main function, which is Lua code as text or binary. Returns its result.
 function M.run_code(code, name, ...)
-  return run_main(name, assert_loaded(load(code, "=" .. name)), ...)
+  return run_main(name, check_loaded(load(code, "=" .. name)), ...)
 end
 
--- Functions of modules, to be run before the start function.
+-- Functions of `init`, which run before the start function.
 local inits = {}
-local listens, started = false, false
+local is_start_called, is_started = false, false
 
--- `init(f)`: `f` runs before the function of `start`, or at once when that has run.
+-- `init(f)`: runs `f` before the start function, or at once if that has begun.
 function M.init(f)
-  if started then return f() end
+  if is_started then return f() end
   inits[#inits + 1] = f
 end
 
-local function run(f, ...)
+local function run_with_inits(f, ...)
   for _, init in ipairs(inits) do init() end
-  started, inits = true, {}
+  is_started, inits = true, {}
   return f(...)
 end
 
--- `pcall(f, …)`: runs the functions of `init`, then `f`; results as those of `xpcall` with a traceback.
+-- `pcall(f, …)`: runs the functions of `init`, then `f`. Returns the results of `xpcall` with a traceback.
 function M.pcall(f, ...)
-  return xpcall(run, debug.traceback, f, ...)
+  return xpcall(run_with_inits, debug.traceback, f, ...)
 end
 
--- What a service of the program waits on that is no request: see `start`.
+-- The token that `start` waits on in a script: `task` does not list that coroutine.
 local SCRIPT <const> = "skynet.start"
 M.SCRIPT = SCRIPT
 
--- `start(f)`: makes this a service of skynet's, and runs `f` when its file has run. In a service that was not made
--- by `newservice` or `skynet.start`, `f` runs at once; in a script the call ends with the service.
-function M.start(f)
+local function check_start(f)
   if not ltask.call then
-    error("skynet.start: outside of a service; a system is booted by require 'skynet.start'", 2)
+    error("skynet.start: outside of a service; a system is booted by require 'skynet.start'", 3)
   end
   if type(f) ~= "function" then
-    error(("bad argument #1 to 'start' (function expected, got %s)"):format(type(f)), 2)
+    error(("bad argument #1 to 'start' (function expected, got %s)"):format(type(f)), 3)
   end
-  if listens then error("skynet.start: called a second time", 2) end
-  listens = true
-  -- Skynet's mailboxes have no bound.
+  if is_start_called then error("skynet.start: called a second time", 3) end
+end
+
+-- `start(f)`: makes this a service of skynet, and runs `f` when its file has run. In a service that was not made by
+-- `newservice` or `skynet.start`, `f` runs at once; in a script the call returns when the service ends.
+function M.start(f)
+  check_start(f)
+  is_start_called = true
+  -- Skynet's mailboxes are not bounded.
   ltask.on_full "wait"
   core.report_overload()
   core.use_hooks "skynet.hooks"
@@ -117,22 +118,22 @@ function M.start(f)
     debug = function(...) return require "skynet.debug".command(...) end,
     ["skynet.trace"] = function(tag) require "skynet.trace".expect(core.current(), tag) end,
   }
-  if loading then
-    first = function() run(f) end
+  if is_loading then
+    start_function = function() run_with_inits(f) end
     return
   end
-  local is_request = enter()
-  run(f)
-  leave()
+  local is_request = begin()
+  run_with_inits(f)
+  end_begin()
   if not is_request then ltask.wait(SCRIPT) end
 end
 
--- `exit()`: ends this service, and does not return. Its coroutines are closed, and who waits for it gets an error.
+-- `exit()`: ends this service, and does not return. Its coroutines are closed, and its open requests get an error.
 function M.exit()
   M.exiting = true
-  -- If it had not begun, that is no failure.
-  if M.session then core.post(from, M.session, RESPONSE) end
-  leave()
+  -- A service that has not begun ends without an error for its maker.
+  if M.session then core.post(sender, M.session, RESPONSE) end
+  end_begin()
   require "lio.task".kill_all()
   ltask.quit()
   ltask.wait "skynet.exit"

@@ -1,5 +1,4 @@
--- Skynet's words for other services on the scheduler's: how they are made, found and ended. Called through
--- lualib/skynet.lua.
+-- Making, finding and ending other services. Used by lualib/skynet.lua.
 
 local ltask = require "ltask"
 
@@ -7,43 +6,43 @@ local M = {}
 
 local ROOT <const> = 1
 
--- Makes a service of a file of the service path. What is not found there is the scheduler's business: a service
--- that is built in, or the error that tells where it was looked for.
-local function spawn(unique, name, ...)
+-- Makes a service of a file of the service path. A name that is not found there is passed to the scheduler, which has
+-- embedded services, or raises an error with the files that it has tried.
+local function spawn(is_unique, name, ...)
   if type(name) ~= "string" then
     error(("a service's name expected, got %s"):format(type(name)), 3)
   end
   local file = package.searchpath(name, ltask.call(ROOT, "servicepath"))
-  if not file then return ltask.call(ROOT, unique and "uniqueservice" or "spawn", name, ...) end
+  if not file then return ltask.call(ROOT, is_unique and "uniqueservice" or "spawn", name, ...) end
   return ltask.call(ROOT, "spawn_service", {
     name = name,
-    unique = unique,
+    unique = is_unique,
     source = "return require 'skynet.boot'.run(...)",
     chunkname = "=skynet.boot",
     args = table.pack(file, name, ...),
   })
 end
 
--- `newservice(name, …)` → the address of a new service, whose file gets the further arguments, when its start
--- function has returned. Raises what it raised.
+-- `newservice(name, …)`: makes a service, whose file gets the other arguments. Returns its address when its start
+-- function has returned. Raises the error of its file or start function.
 function M.newservice(name, ...)
-  return spawn(nil, name, ...)
+  return spawn(false, name, ...)
 end
 
--- `uniqueservice([true, ]name, …)` → the address of the one service of that name, made if need be.
+-- `uniqueservice([true, ]name, …)`: returns the address of the one service of that name, and makes it if there is none.
 function M.uniqueservice(name, ...)
   if name == true then return spawn(true, ...) end
   return spawn(true, name, ...)
 end
 
--- `queryservice([true, ]name)` → its address; waits until there is one.
+-- `queryservice([true, ]name)`: returns the address of that service. Waits until there is one.
 function M.queryservice(...)
   local name, other = ...
   if name == true then name = other end
   return ltask.call(ROOT, "queryservice", name)
 end
 
--- `kill(addr)` → whether there was such a service; it ends.
+-- `kill(addr)`: makes a service end. Returns whether there was one.
 function M.kill(addr)
   local id = require "skynet.names".resolve(addr)
   return id ~= nil and ltask.call(ROOT, "kill", id)

@@ -1,24 +1,26 @@
--- The service behind skynet.names: names of services, and values that all services share. One of it is in a
--- system, started by skynet.names when it is first asked.
+-- The service that keeps names of services and values for all services. A system has one: skynet.names starts it at the
+-- first request.
 
 local ltask = require "ltask"
 
 local S = {}
 
-local names = {} -- name → address
-local values = {} -- of `setenv`
-
--- `get(name)` → address of the living service with that name, or nil.
-function S.get(name)
-  local id = names[name]
-  if id and not ltask.touch_service(id) then
-    names[name] = nil
-    return nil
-  end
+-- Returns the address under that name if there is a service; removes it otherwise.
+local function find(addresses, name)
+  local id = addresses[name]
+  if id and not ltask.touch_service(id) then id = nil end
+  addresses[name] = id
   return id
 end
 
--- `set(name, id)`: raises when a living service has the name.
+local names = {} -- by name, an address
+
+-- `get(name)`: returns the address of the service with that name, or nil.
+function S.get(name)
+  return find(names, name)
+end
+
+-- `set(name, id)`: gives a service a name. Raises if another one has it.
 function S.set(name, id)
   local owner = S.get(name)
   if owner and owner ~= id then
@@ -31,19 +33,12 @@ end
 
 local ROOT <const> = 1
 
-local services = {} -- name → address
-local starting = {} -- name → token of those that wait while it starts
-local wanted = {} -- name → token of those that wait until there is one
+local services = {} -- by name, an address
+local starting = {} -- by name, the token of the requests for a service that starts
+local queried = {} -- by name, the token of the requests that wait for a service of that name
 local count = 0
 
-local function living(name)
-  local id = services[name]
-  if id and not ltask.touch_service(id) then id = nil end
-  services[name] = id
-  return id
-end
-
--- Each gets a name of its own at root, so that a closed one leaves its place at once.
+-- Root gets a name that is used once, so that a service of the same name can start as soon as this one is closed.
 local function start_service(name, code, args)
   count = count + 1
   return ltask.call(ROOT, "spawn_service", {
@@ -56,10 +51,10 @@ local function start_service(name, code, args)
   })
 end
 
--- `new_service(name, code, args)` → address of the one service of that name, made of the code when there is none.
--- While it starts, others wait for it, and get its error.
+-- `new_service(name, code, args)`: returns the address of the one service of that name, which is made of the code if
+-- there is none. While it starts, further requests wait for it, and get its error.
 function S.new_service(name, code, args)
-  local id = living(name)
+  local id = find(services, name)
   if id then return id end
   if starting[name] then return ltask.multi_wait(starting[name]) end
   local token = {}
@@ -72,29 +67,33 @@ function S.new_service(name, code, args)
   end
   services[name] = result
   ltask.multi_wakeup(token, result)
-  if wanted[name] then ltask.multi_wakeup(wanted[name], result) end
-  wanted[name] = nil
+  if queried[name] then ltask.multi_wakeup(queried[name], result) end
+  queried[name] = nil
   return result
 end
 
--- `query_service(name)` → its address; waits until there is one.
+-- `query_service(name)`: returns the address of the service of that name. Waits until there is one.
 function S.query_service(name)
-  local id = living(name)
+  local id = find(services, name)
   if id then return id end
-  wanted[name] = wanted[name] or {}
-  return ltask.multi_wait(wanted[name])
+  queried[name] = queried[name] or {}
+  return ltask.multi_wait(queried[name])
 end
 
--- `close_service(name)` → whether there was one: the name is free, and the service has ended.
+-- `close_service(name)`: ends the service of that name and waits for its end. Returns whether there was one.
 function S.close_service(name)
-  local id = living(name)
+  local id = find(services, name)
   if not id then return false end
   services[name] = nil
   ltask.call(ROOT, "kill", id)
-  -- Raises at its end.
+  -- Raises an error when the service has ended.
   pcall(ltask.syscall, id, "watch")
   return true
 end
+
+-- Values of `setenv` --------------------------------------------------------------------------
+
+local values = {}
 
 function S.getenv(key)
   return values[key]

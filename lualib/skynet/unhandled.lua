@@ -31,7 +31,7 @@ local function log_request(session, from, _, _, name)
 end
 
 local function log_response(session, from)
-  log("an answer of :%08x to session %d, which nobody has asked with", from, session)
+  log("an answer of :%08x to session %d, which this service has not used", from, session)
 end
 
 local on_request, on_response = log_request, log_response
