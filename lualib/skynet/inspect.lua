@@ -116,7 +116,7 @@ function M.killthread(which)
   return co and task.current() ~= co and task.kill(co) and co or nil
 end
 
--- `term(addr)`: calls of that service that wait for an answer raise an error, and answers to it are dropped.
+-- `term(addr)`: calls to that service that wait for an answer raise an error, and answers to it are dropped.
 function M.term(addr)
   local id = require "skynet.message".address(addr, "term")
   core.fail_calls(id, ("{service:%d} is dead"):format(id))
