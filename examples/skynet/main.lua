@@ -1,10 +1,10 @@
--- The first service of run.lua beside it: makes the store and asks it, also from a generator of its own, whose calls
--- wait while other coroutines run.
+-- The first service of run.lua in this folder: makes the store and calls it, also from a generator, whose calls wait
+-- while other coroutines run.
 
 local skynet = require "skynet"
 local queue = require "skynet.queue"
 
--- Names and values, each fetched when the loop asks for it.
+-- Iterates over names and values, which are fetched one by one.
 local function each(store)
   return coroutine.wrap(function()
     for _, name in ipairs(skynet.call(store, "lua", "names")) do
@@ -16,7 +16,7 @@ end
 skynet.start(function()
   local store = skynet.newservice("store", "colour", "red", "count", 0)
 
-  -- Two calls that belong together: nobody else's come between them.
+  -- Two calls that belong together: no other coroutine calls between them.
   local section = queue()
   local function increment()
     local count = skynet.call(store, "lua", "get", "count")

@@ -1,5 +1,5 @@
--- Two services call each other's: `lio examples/ltask/pingpong/main.lua`, or `… main.lua 1000` for so many calls.
--- It prints how many calls a second that makes, and ends.
+-- Two services call each other: `lio examples/ltask/pingpong/main.lua`, or `… main.lua 1000` for that number of calls.
+-- Prints the calls per second, and ends.
 
 local start = require "ltask.start"
 
