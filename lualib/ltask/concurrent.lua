@@ -1,4 +1,4 @@
--- Several requests or functions at a time: `ltask.async`, `ltask.request` (G1) and `ltask.parallel`.
+-- Concurrent requests and functions: `ltask.async`, `ltask.request` (G1) and `ltask.parallel`.
 
 local ltask = require "ltask"
 local core = require "ltask.core"

@@ -1,5 +1,5 @@
--- The services of a system: making them, clearing them away when they have died, and the end of the system. Used by the
--- root service alone.
+-- The services of a system: making them, removing them when they have died, and the end of the system. Used by the root
+-- service alone.
 --
 -- The system ends when no common service is left, or on request: then the unique services quit, and the logger quits
 -- last. A common service is one that is not unique.
