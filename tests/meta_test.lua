@@ -21,10 +21,11 @@ local INTERNAL <const> = {}
 for name in ([[ lio.serve
   lio.stream lio.http lio.outlet lio.resolver lio.task.core lio.tasks lio.service lio.guest lio.system ltask.core
   lio.loads lio.watched lio.misuse lio.options lio.debug lio.panics bee.object
-  ltask.exclusive_loop ltask.loader ltask.logger ltask.logline ltask.more ltask.quit ltask.request
-  ltask.service ltask.timer skynet.debug skynet.errors skynet.inspect skynet.launch skynet.manager skynet.message
-  skynet.names skynet.packing skynet.protocol skynet.registry skynet.request skynet.response skynet.select
-  skynet.services skynet.task skynet.time skynet.trace ]]):gmatch "%S+" do
+  ltask.concurrent ltask.coroutines ltask.errors ltask.exclusive_loop ltask.hooks ltask.log ltask.log_output ltask.main
+  ltask.main_thread ltask.quit_handler ltask.require ltask.root_client ltask.sessions
+  skynet.boot skynet.clock skynet.debug skynet.hooks skynet.inspect skynet.lifecycle skynet.manager skynet.message
+  skynet.names skynet.packed_message skynet.protocol skynet.registry_service skynet.request skynet.response
+  skynet.select skynet.task skynet.trace skynet.unhandled ]]):gmatch "%S+" do
   INTERNAL[name] = true
 end
 
@@ -168,7 +169,6 @@ local NATIVE <const> = {
   { "modules/ltask/messages.rs", "FUNCTIONS" }, { "modules/ltask/time.rs", "FUNCTIONS" },
   { "modules/ltask/event.rs", "FUNCTIONS" }, { "modules/pack/mod.rs", "FUNCTIONS" },
   { "modules/ltask/calls.rs", "PUBLIC" }, { "modules/ltask/service.rs", "PUBLIC" },
-  { "modules/ltask/service.rs", "TASK" },
 }
 
 local function native_names()
@@ -177,12 +177,14 @@ local function native_names()
     local text = read_file(t.root .. "src/" .. one[1])
     local list = text:match("const " .. one[2] .. ": [^=]+=[%s%w!]*([%[{].-[%]}]);")
     assert(list, one[1] .. " has no " .. one[2])
-    -- `step`, `module::step`, `name = step`, `name: FUNCTION` or `c"name"`.
+    -- `step`, `module::step`, `name = step` or `name: FUNCTION`.
     for entry in list:sub(2, -2):gsub(",%s*$", ""):gmatch "[^,]+" do
-      local path = entry:match '"([%w_]+)"' or assert(entry:match "^%s*([%w_:]+)", entry)
+      local path = assert(entry:match "^%s*([%w_:]+)", entry)
       names[#names + 1] = path:gsub(":$", ""):match "[%w_]+$"
     end
   end
+  local list = read_file(t.root .. "src/modules/ltask/service.rs"):match "const MODULES: [^=]+=(.-)];\n"
+  for name in list:gmatch '"([%w_]+)"' do names[#names + 1] = name end
   return table.concat(names, " ")
 end
 
@@ -217,7 +219,6 @@ local function in_services()
     main = SHOW .. "local NAMES <const> = '" .. native_names() .. "'" .. [[
 
       for name in NAMES:gmatch "%S+" do show("ltask", name, ltask[name]) end
-      for name in pairs(require "ltask.more") do show("ltask", name, ltask[name]) end
       show_all("ltask.Log", ltask.log)
       show_all("ltask.Async", getmetatable(ltask.async()).__index)
       show_all("ltask.Requests", getmetatable(ltask.request()).__index)
@@ -245,7 +246,6 @@ t.test("the test has an instance of every class", function()
   for name, functions in pairs(in_services()) do instances[name] = functions end
   local ltask = instances.ltask
   for name in pairs(ASSIGNED) do ltask[name] = true end
-  ltask.hooks = nil -- of `ltask.more`, for the Rust part
   t.ok(seen.answer:find("^HTTP/1.1 201 "), seen.answer)
   for name, class in pairs(classes) do
     local is_module = by_name[name] ~= nil
