@@ -11,7 +11,7 @@
 local misuse = require "lio.misuse"
 local stream = require "lio.stream"
 local timer = require "lio.timer"
-local new_turns = require "lio.net.turn"
+local new_turns = require "lio.net.wait_queue"
 
 local READ <const>, WRITE <const>, OVER <const> = 1, 2, 4
 
