@@ -13,7 +13,7 @@ local ltask = require "ltask"
 local requests = require "lio.net.requests"
 
 local core = package.loaded["ltask.core"]
-local loop = core and require "lio.loop" or require "lio.guest"(ltask)
+local loop = core and require "lio.loop" or require "lio.service.foreign_loop"(ltask)
 if core then loop.own() end
 local S, others = requests(loop.net, ltask)
 

@@ -9,7 +9,7 @@ local net = require "lio.net"
 
 local GRACE <const> = 10 -- seconds
 
--- `guest(ltask)` → the module, which is `lio.loop` in this VM from now on.
+-- `foreign_loop(ltask)` → the module, which is `lio.loop` in this VM from now on.
 return function(ltask)
   local M = { grace = GRACE }
   local selector = assert(lio.create())
