@@ -194,7 +194,6 @@ test("lio.net", {
   { "net.wait_readable", "c", "1" }, { "net.wait_closed", "c", "1" }, { "net.transfer", "c", "5" },
   { "net.on_transfer", "nil" }, { "net.wrap", "pair" }, { "net.serve", "listener", "print", "{}" },
   { "net.udp", "'127.0.0.1'", "0" }, { "net.recvfrom", "udp" }, { "net.sendto", "udp", "'x'", "'127.0.0.1'", "9" },
-  { "net.rest", "1" },
 })
 
 test("connections, listeners, datagram sockets and servers", {
@@ -308,9 +307,7 @@ test("responses", {
 -- runs in every round. The others are named with their reasons.
 local DRIVERS <const> = {}
 for name in ([[
-  net.adopt net.attend net.check_loop net.defer net.describe net.expired net.flush_later net.is_resolving net.join
-  net.keep net.new net.on_timer net.park net.ready net.receive net.send_off net.start net.step net.ticket net.unpark
-  net.join_loop net.leave_loop net.take_in net.unwatch net.use net.wait_armed net.wake_reader net.watch
+  net.new net.step net.use
   loop.attach loop.describe thread.describe net.remote lio.waker loop.own ]]):gmatch "%S+" do
   -- `net.remote` is for services, and checked by net_remote; `lio.waker` by selector_wait; `loop.own` is the service
   -- library's.

@@ -187,7 +187,7 @@ k.pair_test("close of a connection wakes a generator that reads it", function(_,
 end)
 
 k.test("a sleep in a coroutine that is closed, or whose task is killed, leaves no timer", function()
-  local timers = loop.net.timers
+  local timers = require("lio.net.driver").of(loop.net).timers
   local before = timers:next()
   local second = false
   local co = c.create(function()

@@ -19,7 +19,10 @@ local head <const> = [[
   end
   -- Each service has its own copy.
   local function remote(io, ltask)
-    package.loaded.ltask, package.loaded["lio.net.remote"] = ltask, nil
+    for name in pairs(package.loaded) do
+      if name:find "^lio%.net%.remote" then package.loaded[name] = nil end
+    end
+    package.loaded.ltask = ltask
     return require "lio.net.remote"(io)
   end
   local function main(f)

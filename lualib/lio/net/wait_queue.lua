@@ -1,220 +1,231 @@
--- Who waits for what of a socket, in turn. Part of `lio.net`.
+-- Which task may read from a socket, which may write to it, and which tasks queue behind them. Part of `lio.net`.
 --
--- There are three directions: reading, writing, and the peer's end. In each, one task at a time has the
--- turn of a socket `x`: from its first wait until its call ends, so that a message is not cut by another
--- sender's and the first receiver gets the first bytes. The others queue. Invariant: `turn[x]` is the
--- token on which the one that has the turn waits or has waited; nobody queues where nobody has the turn.
--- A wait that is killed or interrupted hands its turn on (`abandoned`), so no queue hangs behind the dead.
+-- A driver has three wait queues: for reading, for writing, and for the end of the peer's side. In each of them a
+-- socket is a lock: a task holds it from its first wait until its call ends, so that messages of two senders are not
+-- mixed and the first receiver gets the first bytes. Invariant: `holders[x]` is the token on which the holder of the
+-- socket `x` waits or has waited; tasks queue only for a socket that is held. If a task is killed or interrupted while
+-- it waits, the next one gets the lock (`abandon`).
 --
--- Where the tasks are those of `lio.task`, `recv` is native (src/stream/wait.rs): the turn to read that it takes
--- stands in the connection alone, and it is told of the turns that stand here. A connection that stands in any of
--- these books, or may, is `booked`: its end has to be told to `forget`.
+-- If the tasks are those of `lio.task`, `recv` is native (src/modules/stream/transfer.rs). A native `recv` that waits
+-- has an entry in the connection only, and this file marks in the connection what the queues have of it. `forget` must
+-- be called when a marked connection closes.
 
 local stream = require "lio.stream"
 
-local limit <const> = stream.limit
-local book <const> = stream.book
+local mark <const>, set_native_limit <const> = stream.book, stream.limit
 local set_turn <const>, has_turn <const>, queue_behind <const> = stream.set_turn, stream.has_turn, stream.queue_up
-local setmetatable <const> = setmetatable
-local getmetatable <const> = getmetatable
+local setmetatable <const>, getmetatable <const> = setmetatable, getmetatable
 
--- → the directions and what can be done with them, for the sockets of one instance. `native`: see above.
-return function(sched, timers, native)
-  local wakeup <const> = sched.wakeup
+local M = {}
 
-  -- By socket: who has the turn, who queues, seconds a wait may last, its timer, the token.
-  local function direction()
-    return { turn = {}, behind = {}, limits = {}, alarms = {}, tokens = {} }
+local WaitQueue = {}
+WaitQueue.__index = WaitQueue
+
+-- What a task waits on, unless it is the socket itself; also the value of the timer that ends the wait.
+local Token = {}
+Token.__index = Token
+
+function Token:expired()
+  self.queue.scheduler.wakeup(self, "timeout")
+end
+
+local function new_token(queue, x)
+  return setmetatable({ queue = queue, x = x }, Token)
+end
+
+-- `new(driver, direction)`: `direction` is "reading", "writing" or "the end".
+function M.new(driver, direction)
+  local is_reading = direction == "reading"
+  return setmetatable({
+    driver = driver,
+    scheduler = driver.scheduler,
+    timers = driver.timers,
+    direction = direction,
+    is_reading = is_reading,
+    is_writing = direction == "writing",
+    has_native_holders = driver.is_native and is_reading,
+    marks_holders = driver.is_native and direction ~= "the end",
+    -- By socket:
+    holders = {}, -- the token of the task that holds it
+    waiting = {}, -- the tokens of the tasks that queue for it, from `first` to `last`
+    limits = {}, -- how many seconds a wait may last
+    alarms = {}, -- the timer for that
+    tokens = {}, -- what its holder waits on; for reading that is the socket
+  }, WaitQueue)
+end
+
+local function set_holder(self, x, token)
+  self.holders[x] = token
+  if self.marks_holders then
+    set_turn(x, self.is_writing, token ~= nil)
+  elseif token then
+    mark(x)
   end
+end
 
-  local reads, writes, ends = direction(), direction(), direction()
+-- `queue:holder(x)`: the token of the task that holds the socket; nil when it is free.
+function WaitQueue:holder(x)
+  return self.holders[x] or self.has_native_holders and has_turn(x) and x or nil
+end
 
-  -- What a wait on `x` waits on: for reading `x` itself, else one of these. `expired` makes it a
-  -- timer's value.
-  local Token = {}
-  Token.__index = Token
-
-  function Token:expired()
-    wakeup(self, "timeout")
-  end
-
-  local function new_token(dir, x)
-    return setmetatable({ dir = dir, x = x }, Token)
-  end
-
-  local function set(dir, x, token)
-    dir.turn[x] = token
-    if native and dir ~= ends then set_turn(x, dir == writes, token ~= nil) elseif token then book(x) end
-  end
-
-  -- The token of who has the turn; nil when nobody has.
-  local function holder(dir, x)
-    return dir.turn[x] or native and dir == reads and has_turn(x) and x or nil
-  end
-
-  -- Ends the turn: the next that queues has it.
-  local function pass_on(dir, x)
-    local queue = dir.behind[x]
-    if queue then
-      while queue.first <= queue.last do
-        local ticket = queue[queue.first]
-        queue[queue.first] = nil
-        queue.first = queue.first + 1
-        if wakeup(ticket, true) then
-          set(dir, x, ticket)
-          return
-        end
-      end
-      dir.behind[x] = nil
+-- `queue:release(x)`: the next task that queues holds the socket.
+function WaitQueue:release(x)
+  local waiting = self.waiting[x]
+  if waiting then
+    local wakeup <const> = self.scheduler.wakeup
+    while waiting.first <= waiting.last do
+      local token = waiting[waiting.first]
+      waiting[waiting.first] = nil
+      waiting.first = waiting.first + 1
+      if wakeup(token, true) then return set_holder(self, x, token) end
     end
-    set(dir, x, nil)
+    self.waiting[x] = nil
   end
+  set_holder(self, x, nil)
+end
 
-  -- Takes a ticket out of its queue.
-  local function give_up(ticket)
-    local queue = ticket.dir.behind[ticket.x]
-    if not queue then return end
-    local to = queue.first
-    for at = queue.first, queue.last do
-      local other = queue[at]
-      queue[at] = nil
-      if other ~= ticket then
-        queue[to] = other
-        to = to + 1
-      end
-    end
-    queue.last = to - 1
-  end
-
-  -- The wait on `token` ended without its waker, or could not begin.
-  local function abandoned(token)
-    local dir, x = reads, token
-    local is_token = getmetatable(token) == Token
-    if is_token then
-      dir, x = token.dir, token.x
-      if token.timer then timers:cancel(token.timer) end
-    end
-    if holder(dir, x) == token then
-      if dir.alarms[x] then timers:clear(dir.alarms[x]) end
-      pass_on(dir, x)
-    elseif is_token then
-      give_up(token)
+-- Takes a token out of its queue.
+local function remove(token)
+  local waiting = token.queue.waiting[token.x]
+  if not waiting then return end
+  local to = waiting.first
+  for at = waiting.first, waiting.last do
+    local other = waiting[at]
+    waiting[at] = nil
+    if other ~= token then
+      waiting[to] = other
+      to = to + 1
     end
   end
+  waiting.last = to - 1
+end
 
-  local wait = sched.wait
-  if sched.on_abandon then
-    sched.on_abandon(abandoned)
-  else
-    -- A scheduler that cannot kill a task, but may make its wait raise.
-    local function finish(token, ok, ...)
-      if not ok then
-        abandoned(token)
-        error((...), 0)
-      end
-      return ...
-    end
-    function wait(token)
-      return finish(token, pcall(sched.wait, token))
-    end
+-- `queue:acquire(x [, seconds])`: waits until the caller holds a socket that another task holds. `seconds` as for
+-- `wait_ready`. Returns nil, or "timeout" or "closed".
+function WaitQueue:acquire(x, seconds)
+  local waiting = self.waiting[x]
+  if not waiting then
+    waiting = { first = 1, last = 0 }
+    self.waiting[x] = waiting
   end
-
-  -- Waits for the turn, which somebody has; `seconds` as for `await`. → nil with the turn taken, or
-  -- "timeout", "closed".
-  local function queue_up(dir, x, seconds)
-    local queue = dir.behind[x]
-    if not queue then
-      queue = { first = 1, last = 0 }
-      dir.behind[x] = queue
-    end
-    if native and dir == reads then queue_behind(x) end
-    local ticket = new_token(dir, x)
-    queue.last = queue.last + 1
-    queue[queue.last] = ticket
-    seconds = seconds or dir.limits[x]
-    if seconds then ticket.timer = timers:add(seconds, ticket) end
-    local reason = wait(ticket)
-    if reason == "timeout" then
-      give_up(ticket)
-      return reason
-    end
-    if ticket.timer then timers:cancel(ticket.timer) end
-    if reason == "closed" then return reason end
-  end
-
-  -- Waits until `x`, which is armed, is ready. Has the turn afterwards: `pass_on` ends it. `seconds`: in
-  -- place of the time limit set for `x`. → true, or "timeout", "closed", or what another waker said.
-  local function await(dir, x, seconds)
-    local token = x
-    if dir ~= reads then
-      token = dir.tokens[x]
-      if not token then
-        token = new_token(dir, x)
-        dir.tokens[x] = token
-      end
-    end
-    set(dir, x, token)
-    seconds = seconds or dir.limits[x]
-    if not seconds then return wait(token) end
-    local alarm = dir.alarms[x]
-    if not alarm then
-      alarm = timers:create(token)
-      dir.alarms[x] = alarm
-    end
-    timers:set(alarm, seconds)
-    local reason = wait(token)
-    timers:clear(alarm)
+  if self.has_native_holders then queue_behind(x) end
+  local token = new_token(self, x)
+  waiting.last = waiting.last + 1
+  waiting[waiting.last] = token
+  seconds = seconds or self.limits[x]
+  if seconds then token.timer = self.timers:add(seconds, token) end
+  local reason = self.scheduler.wait(token)
+  if reason == "timeout" then
+    remove(token)
     return reason
   end
-
-  local function forget_in(dir, x)
-    local token = holder(dir, x)
-    if token then
-      set(dir, x, nil)
-      wakeup(token, "closed")
-    end
-    local queue = dir.behind[x]
-    if queue then
-      dir.behind[x] = nil
-      for at = queue.first, queue.last do wakeup(queue[at], "closed") end
-    end
-    local alarm = dir.alarms[x]
-    if alarm then
-      dir.alarms[x] = nil
-      timers:free(alarm)
-      if native and dir == reads then limit(x, nil) end
-    end
-    dir.limits[x] = nil
-    dir.tokens[x] = nil
-  end
-
-  -- What a token stands for, for `lio.tasks`.
-  local function describe(token)
-    local dir, x = reads, token
-    if getmetatable(token) == Token then dir, x = token.dir, token.x end
-    local turn = holder(dir, x)
-    if turn == nil then return nil end
-    local what = dir == reads and "reading" or dir == writes and "writing" or "the end"
-    return ("%s of %s%s"):format(what, tostring(x), turn == token and "" or " (its turn)")
-  end
-
-  -- `x` is closed: everyone who waits on it is told.
-  local function forget(x)
-    forget_in(reads, x)
-    forget_in(writes, x)
-    forget_in(ends, x)
-  end
-
-  return {
-    reads = reads,
-    writes = writes,
-    ends = ends,
-    wait = wait,
-    await = await,
-    queue_up = queue_up,
-    holder = holder,
-    pass_on = pass_on,
-    forget = forget,
-    describe = describe,
-  }
+  if token.timer then self.timers:cancel(token.timer) end
+  if reason == "closed" then return reason end
 end
+
+-- `queue:wait_ready(x [, seconds])`: waits until a socket that the caller has armed is ready. The caller holds the
+-- socket from now on, and releases it. `seconds` replaces the time limit of the socket. Returns true, or "timeout",
+-- "closed", or the reason that another waker gave.
+function WaitQueue:wait_ready(x, seconds)
+  local token = x
+  if not self.is_reading then
+    token = self.tokens[x]
+    if not token then
+      token = new_token(self, x)
+      self.tokens[x] = token
+    end
+  end
+  set_holder(self, x, token)
+  seconds = seconds or self.limits[x]
+  if not seconds then return self.scheduler.wait(token) end
+  local alarm = self.alarms[x]
+  if not alarm then
+    alarm = self.timers:create(token)
+    self.alarms[x] = alarm
+  end
+  self.timers:set(alarm, seconds)
+  local reason = self.scheduler.wait(token)
+  self.timers:clear(alarm)
+  return reason
+end
+
+-- `queue:wait_and_release(x [, seconds])`: as `wait_ready`, after the tasks that queue for the socket, which is free
+-- afterwards. The caller that had to queue gets true without a wait for readiness: another task may have seen it.
+function WaitQueue:wait_and_release(x, seconds)
+  local reason = true
+  if self.holders[x] or self.has_native_holders and has_turn(x) then
+    local problem = self:acquire(x, seconds)
+    if problem then return problem end
+  else
+    reason = self:wait_ready(x, seconds)
+  end
+  self:release(x)
+  return reason
+end
+
+-- `queue:set_limit(x, seconds)`: how long a wait for the socket may last from now on; nil: no limit. A native `recv`
+-- finds the limit and its timer in the connection.
+function WaitQueue:set_limit(x, seconds)
+  mark(x)
+  self.limits[x] = seconds
+  if not self.has_native_holders or getmetatable(x) ~= stream.metatable then return end
+  local alarm = self.alarms[x]
+  if seconds and not alarm then
+    alarm = self.timers:create(x)
+    self.alarms[x] = alarm
+  end
+  set_native_limit(x, seconds, alarm)
+end
+
+-- `queue:forget(x)`: the socket is closed, or another owner's. All tasks that wait for it get "closed".
+function WaitQueue:forget(x)
+  local wakeup <const> = self.scheduler.wakeup
+  local holder = self:holder(x)
+  if holder then
+    set_holder(self, x, nil)
+    wakeup(holder, "closed")
+  end
+  local waiting = self.waiting[x]
+  if waiting then
+    self.waiting[x] = nil
+    for at = waiting.first, waiting.last do wakeup(waiting[at], "closed") end
+  end
+  local alarm = self.alarms[x]
+  if alarm then
+    self.alarms[x] = nil
+    self.timers:free(alarm)
+    if self.has_native_holders then set_native_limit(x, nil) end
+  end
+  self.limits[x] = nil
+  self.tokens[x] = nil
+end
+
+-- `abandon(driver, token)`: a wait on the token has ended without a wakeup, or could not begin.
+function M.abandon(driver, token)
+  local queue, x = driver.read_queue, token
+  local is_token = getmetatable(token) == Token
+  if is_token then
+    queue, x = token.queue, token.x
+    if queue.driver ~= driver then return end
+    if token.timer then queue.timers:cancel(token.timer) end
+  end
+  if queue:holder(x) == token then
+    local alarm = queue.alarms[x]
+    if alarm then queue.timers:clear(alarm) end
+    queue:release(x)
+  elseif is_token then
+    remove(token)
+  end
+end
+
+-- `describe(driver, token)`: what a task waits for that waits on the token, for `lio.tasks`; nil when it is none of
+-- these queues.
+function M.describe(driver, token)
+  local queue, x = driver.read_queue, token
+  if getmetatable(token) == Token then queue, x = token.queue, token.x end
+  local holder = queue:holder(x)
+  if holder == nil then return nil end
+  return ("%s of %s%s"):format(queue.direction, tostring(x), holder == token and "" or " (its turn)")
+end
+
+return M

@@ -1,55 +1,29 @@
--- `lio.loop` in a service of an ltask that is not ours: its calls on ltask's own coroutines and timers, so
--- that the same script, `lio.net` and `lio.webserver` run there. Called by `lio.service`.
+-- `lio.loop` in a service of an ltask that is not ours: the same calls on ltask's own coroutines and timers, so that
+-- the same script, `lio.net` and `lio.webserver` run there. Called by lio/service.lua.
 --
--- Invariant: only what every ltask has is used. So there is no `kill`, signals belong to the program that
--- hosts us, and a `run` inside the service is an ordinary call.
+-- Invariant: only calls that every ltask has are used. So there is no `kill`, signals belong to the program that hosts
+-- the service, and a `run` inside the service is an ordinary call.
 
+local drivers = require "lio.net.driver"
 local lio = require "lio"
 local net = require "lio.net"
 
 local GRACE <const> = 10 -- seconds
 
--- `foreign_loop(ltask)` → the module, which is `lio.loop` in this VM from now on.
-return function(ltask)
-  local M = { grace = GRACE }
-  local selector = assert(lio.create())
-  local hooks, running = {}, 0
+local function centiseconds(seconds)
+  return math.max(0, math.ceil(seconds * 100))
+end
+
+local function add_timers(loop, ltask)
   local timeouts, last = {}, 0
 
-  M.fork = ltask.fork
-  M.wait = ltask.wait
-  M.wakeup = ltask.wakeup
-  M.interrupt = ltask.interrupt
-  M.running = ltask.running or coroutine.running
-  M.now = lio.now
-
-  local function centiseconds(seconds)
-    return math.max(0, math.ceil(seconds * 100))
-  end
-
-  -- `loop.on_stop(f)` → a function that takes it back. `f(grace_seconds)` runs when the service quits.
-  function M.on_stop(f)
-    hooks[f] = true
-    return function() hooks[f] = nil end
-  end
-
-  local api = net.new(selector, {
-    wait = ltask.wait,
-    wakeup = ltask.wakeup,
-    fork = ltask.fork,
-    running = M.running,
-    on_stop = M.on_stop,
-  })
-  net.use(api)
-  M.net = api
-
   -- `loop.sleep(seconds)`.
-  function M.sleep(seconds)
+  function loop.sleep(seconds)
     ltask.sleep(centiseconds(seconds))
   end
 
-  -- `loop.timeout(seconds, f)` → an id for `cancel`.
-  function M.timeout(seconds, f)
+  -- `loop.timeout(seconds, f)` returns an id for `cancel`.
+  function loop.timeout(seconds, f)
     last = last + 1
     local id = last
     timeouts[id] = f
@@ -61,44 +35,81 @@ return function(ltask)
     return id
   end
 
-  -- `loop.cancel(id)` → whether it had not fired.
-  function M.cancel(id)
+  -- `loop.cancel(id)` returns whether the timeout had not fired.
+  function loop.cancel(id)
     local known = timeouts[id] ~= nil
     timeouts[id] = nil
     return known
   end
+end
+
+local function add_stop(loop, ltask)
+  local hooks, running = {}, 0
+
+  -- `loop.on_stop(f)` returns a function that removes the hook. `f(grace_seconds)` runs when the service quits.
+  function loop.on_stop(f)
+    hooks[f] = true
+    return function() hooks[f] = nil end
+  end
 
   -- `loop.stop([grace_seconds])`: runs the stop hooks; `is_running` until they have returned.
-  function M.stop(grace)
+  function loop.stop(grace)
     for hook in pairs(hooks) do
       hooks[hook] = nil
       running = running + 1
       ltask.fork(function()
-        pcall(hook, grace or M.grace)
+        pcall(hook, grace or loop.grace)
         running = running - 1
       end)
     end
   end
 
-  function M.is_running() return running > 0 end
+  function loop.is_running() return running > 0 end
 
-  M.is_stopping = M.is_running
+  loop.is_stopping = loop.is_running
 
-  function M.was_signalled() return false end
+  function loop.was_signalled() return false end
+end
 
-  function M.drives() return true end
+local function add_driver(loop, ltask)
+  local driver = drivers.new(assert(lio.create()), {
+    wait = ltask.wait,
+    wakeup = ltask.wakeup,
+    fork = ltask.fork,
+    running = loop.running,
+    on_stop = loop.on_stop,
+  })
+  loop.net = driver.net
 
-  function M.describe(token) return api.describe(token) end
+  function loop.drives() return true end
 
-  -- `loop.run(f, …)` → what it returned: the service runs already.
-  function M.run(f, ...) return f(...) end
+  function loop.describe(token) return driver:describe(token) end
 
-  -- `loop.attach(descriptor, take)` → idle, poll: as that of `lio.loop`.
-  function M.attach(descriptor, take)
-    api.watch(descriptor, take)
-    return function() api.step(nil) end, function() api.step(0) end
+  -- `loop.run(f, …)` returns the results of `f`: the service runs already.
+  function loop.run(f, ...) return f(...) end
+
+  -- `loop.attach(descriptor, take)` returns two functions, idle and poll, as that of `lio.loop`.
+  function loop.attach(descriptor, take)
+    driver:watch(descriptor, take)
+    return function() driver:step(nil) end, function() driver:step(0) end
   end
+end
 
-  package.loaded["lio.loop"] = M
-  return M
+-- `foreign_loop(ltask)`: the module, which is `lio.loop` in this VM from now on.
+return function(ltask)
+  local loop = {
+    grace = GRACE,
+    fork = ltask.fork,
+    wait = ltask.wait,
+    wakeup = ltask.wakeup,
+    interrupt = ltask.interrupt,
+    running = ltask.running or coroutine.running,
+    now = lio.now,
+  }
+  add_timers(loop, ltask)
+  add_stop(loop, ltask)
+  add_driver(loop, ltask)
+  net.use(loop.net)
+  package.loaded["lio.loop"] = loop
+  return loop
 end
