@@ -96,8 +96,9 @@ k.pair_test("a wait for a connection ends when it is ready, when it is woken, an
   k.settle()
   t.eq({ driver:wake_reader(b, "woken"), reason() }, { true, "woken" })
   t.eq(driver:wake_reader(b, "woken"), false)
-  t.ok(a:arm(2))
-  t.eq(driver:wait_writable(a), true)
+  a:send "x"
+  t.ok(b:arm(1))
+  t.eq(driver:wait_readable(b), true)
 end)
 
 k.pair_test("forget ends every wait on a connection, which stays open", function(a, b)

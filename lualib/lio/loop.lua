@@ -105,6 +105,8 @@ driver:set_timer_handler(timers.timer_handler(driver))
 
 M.net = driver.net
 
+local step <const> = driver.net.step
+
 local unguard <const> = owner.guard(M.net)
 
 -- `loop.describe(token)`: what a task waits for that waits on the token, for `lio.tasks`.
@@ -183,7 +185,7 @@ end
 local function drive(state)
   while true do
     local has_ready = task.run_ready()
-    if state.failed or finished or task.count() + timers.count() == 0 then return end
+    if state.failed or finished or task.count() + timers.pending == 0 then return end
     if not has_ready and is_stuck() then
       -- Listing the tasks may find one whose coroutine the program closed, which wakes another one.
       local message = deadlock_message()
@@ -193,7 +195,7 @@ local function drive(state)
       end
       has_ready = true
     end
-    driver:step(has_ready and 0 or nil)
+    step(has_ready and 0 or nil)
   end
 end
 
@@ -210,7 +212,7 @@ end
 -- Whether a `run` in a service has ended, although requests and tasks from before it may be left.
 local function is_done(state)
   if state.failed or finished then return true end
-  if timers.count() > 0 then return false end
+  if timers.pending > 0 then return false end
   local left = task.count() - service.requests()
   for co in pairs(state.others) do
     if not task.is_alive(co) then
@@ -300,10 +302,10 @@ function M.attach(descriptor, take, tasks)
       waiting_run = nil
       task.wakeup(RUN)
     else
-      driver:step(nil)
+      step(nil)
     end
   end
-  return idle, function() driver:step(0) end
+  return idle, function() step(0) end
 end
 
 return M

@@ -123,12 +123,6 @@ function Driver:forget(x) end
 ---@return true|string reason true, `"timeout"`, `"closed"`, or the reason of `wake_reader`
 function Driver:wait_readable(c, seconds) end
 
----Waits until a connection that the caller has armed is writable.
----@param c lio.Connection
----@param seconds? number default: the limit of `net.timeout`
----@return true|string reason true, `"timeout"` or `"closed"`
-function Driver:wait_writable(c, seconds) end
-
 ---Wakes the task that waits to read from a connection.
 ---@param c lio.Connection
 ---@param reason any the result of its `wait_readable`

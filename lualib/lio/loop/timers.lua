@@ -8,10 +8,11 @@ local timer = require "lio.timer"
 
 local queue <const> = timer.new()
 
-local M = { queue = queue }
+-- `pending` is the number of timeouts that have not fired.
+local M = { queue = queue, pending = 0 }
 
 local sleeping = {} -- coroutine: id of the timer that ends its sleep
-local timeouts, timeout_count = {}, 0 -- ids of `timeout` that have not fired
+local timeouts = {} -- ids of `timeout` that have not fired
 
 local FIRED <const> = {}
 
@@ -23,7 +24,7 @@ function M.timer_handler(driver)
       task.wakeup(value, FIRED)
     elseif type(value) == "function" then
       timeouts[id] = nil
-      timeout_count = timeout_count - 1
+      M.pending = M.pending - 1
       task.fork(value)
     else
       driver:fire(value)
@@ -69,7 +70,7 @@ function M.timeout(seconds, f)
   owner.check "loop.timeout"
   local id = queue:add(seconds, f)
   timeouts[id] = true
-  timeout_count = timeout_count + 1
+  M.pending = M.pending + 1
   return id
 end
 
@@ -79,13 +80,8 @@ function M.cancel(id)
   local was_there = queue:cancel(id)
   -- After the cancel: if that raises, the timeout still counts, and is cancelled when the loop ends.
   timeouts[id] = nil
-  timeout_count = timeout_count - 1
+  M.pending = M.pending - 1
   return was_there
-end
-
--- `count()`: how many timeouts have not fired.
-function M.count()
-  return timeout_count
 end
 
 -- `cancel_all()`: no timeout fires any longer.

@@ -175,16 +175,6 @@ end
 
 -- Waiting for the peer -------------------------------------------------------------------------------
 
-local function wait_readable(queue, c, seconds)
-  if is_closed(c) then return nil, "closed", "closed" end
-  if c:buffered() > 0 then return true end
-  local armed, message, code = c:arm(READ)
-  if not armed then return nil, message, code end
-  local reason = queue:wait_and_release(c, seconds)
-  if reason == "timeout" or reason == "closed" then return nil, reason, reason end
-  return true
-end
-
 local function wait_closed(queue, c, seconds)
   while not is_closed(c) do
     if c:is_over() then return true end
@@ -216,7 +206,13 @@ function M.install(driver)
   function net.wait_readable(c, seconds)
     misuse.check_kind("wait_readable", c, "connection")
     misuse.check_optional_seconds("wait_readable", 2, seconds)
-    return wait_readable(driver.read_queue, c, seconds)
+    if is_closed(c) then return nil, "closed", "closed" end
+    if c:buffered() > 0 then return true end
+    local armed, message, code = c:arm(READ)
+    if not armed then return nil, message, code end
+    local reason = driver:wait_readable(c, seconds)
+    if reason == "timeout" or reason == "closed" then return nil, reason, reason end
+    return true
   end
 
   -- `wait_closed(c [, seconds])`: waits until the peer ends its side or the connection fails. Returns as the above.

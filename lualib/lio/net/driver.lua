@@ -24,7 +24,7 @@ local READ <const>, WRITE <const>, END <const> = 1, 2, 4
 
 local now <const> = require("lio").now
 local send <const>, is_closed <const>, mark <const> = stream.methods.put, stream.methods.is_closed, stream.book
-local next <const>, type <const> = next, type
+local holder_of <const>, next <const>, type <const> = wait_queue.holder_of, next, type
 
 local M = {}
 
@@ -33,6 +33,53 @@ local M = {}
 -- when the last round had its events), and the wait queues `read_queue`, `write_queue` and `end_queue`.
 local Driver = {}
 Driver.__index = Driver
+
+-- The round of the loop ------------------------------------------------------------------------------
+
+local function flush(driver)
+  local unflushed = driver.unflushed
+  local c, before = next(unflushed)
+  while c do
+    unflushed[c] = nil
+    if before ~= true then before() end
+    -- If the system takes a part only, the rest follows when there is room, or with what a task sends.
+    if not is_closed(c) and send(c, 0) == 0 then driver.flushing[c] = true end
+    c, before = next(unflushed)
+  end
+end
+
+local function run_deferred(deferred)
+  while deferred[1] do table.remove(deferred)() end
+end
+
+-- The function that does one round. It runs all the time, so what it needs are upvalues.
+local function make_step(driver)
+  local selector <const>, timers <const>, hooks <const> = driver.selector, driver.timers, driver.hooks
+  local unflushed <const>, deferred <const> = driver.unflushed, driver.deferred
+  local next_event <const>, guard <const> = stream.pump(selector, driver.is_native)
+  return function(seconds)
+    for index = #hooks, 1, -1 do hooks[index]:before_wait() end
+    local due = timers:next()
+    if due and (not seconds or due < seconds) then seconds = due end
+    if next(unflushed) then flush(driver) end
+    selector:wait(seconds)
+    -- Before the events: the time that their handling takes must count from here.
+    driver.round_time = now()
+    for x, events in next_event, nil, nil, guard do
+      -- A table is the event handler of its connection.
+      if type(x) == "table" then x:on_events(events) else driver:dispatch(x, events) end
+    end
+    for index = #hooks, 1, -1 do hooks[index]:after_events() end
+    if deferred[1] then run_deferred(deferred) end
+    if due then
+      local value, id = timers:expire()
+      while id do
+        driver.on_timer(value, id)
+        value, id = timers:expire()
+      end
+    end
+  end
+end
 
 -- Making ---------------------------------------------------------------------------------------------
 
@@ -66,11 +113,10 @@ function M.new(selector, scheduler)
   driver.read_queue = wait_queue.new(driver, "reading")
   driver.write_queue = wait_queue.new(driver, "writing")
   driver.end_queue = wait_queue.new(driver, "the end")
-  driver.events, driver.events_guard = stream.pump(selector, driver.is_native)
   for _, topic in ipairs { connection, option, listen, connect, udp, serve, transfer, sendfile, broadcast } do
     topic.install(driver)
   end
-  function driver.net.step(seconds) return driver:step(seconds) end
+  driver.net.step = make_step(driver)
   connection.make_methods(driver)
   drivers[driver.net] = driver
   return driver
@@ -83,46 +129,9 @@ end
 
 -- Running the loop -----------------------------------------------------------------------------------
 
-local function flush(self)
-  local unflushed = self.unflushed
-  local c, before = next(unflushed)
-  while c do
-    unflushed[c] = nil
-    if before ~= true then before() end
-    -- If the system takes a part only, the rest follows when there is room, or with what a task sends.
-    if not is_closed(c) and send(c, 0) == 0 then self.flushing[c] = true end
-    c, before = next(unflushed)
-  end
-end
-
-local function run_deferred(self)
-  local deferred = self.deferred
-  while deferred[1] do table.remove(deferred)() end
-end
-
 -- `driver:step([seconds])`: one round. Waits for I/O until the next timer, `seconds` at most.
 function Driver:step(seconds)
-  local hooks, timers = self.hooks, self.timers
-  for index = #hooks, 1, -1 do hooks[index]:before_wait() end
-  local due = timers:next()
-  if due and (not seconds or due < seconds) then seconds = due end
-  if next(self.unflushed) then flush(self) end
-  self.selector:wait(seconds)
-  -- Before the events: the time that their handling takes must count from here.
-  self.round_time = now()
-  for x, events in self.events, nil, nil, self.events_guard do
-    -- A table is the event handler of its connection.
-    if type(x) == "table" then x:on_events(events) else self:dispatch(x, events) end
-  end
-  for index = #hooks, 1, -1 do hooks[index]:after_events() end
-  if self.deferred[1] then run_deferred(self) end
-  if due then
-    local on_timer, value, id = self.on_timer, timers:expire()
-    while id do
-      on_timer(value, id)
-      value, id = timers:expire()
-    end
-  end
+  self.net.step(seconds)
 end
 
 -- `driver:dispatch(x, events)`: wakes the tasks that wait for these events of a socket: 1 reading, 2 writing, 4 the
@@ -231,21 +240,23 @@ end
 
 -- `driver:forget(x)`: a socket is closed, or another owner's. All tasks that wait for it get "closed".
 function Driver:forget(x)
-  self.read_queue:forget(x)
-  self.write_queue:forget(x)
-  self.end_queue:forget(x)
+  wait_queue.forget(self, x)
   self.unflushed[x], self.flushing[x] = nil, nil
 end
 
--- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable.
--- `seconds` replaces the connection's time limit. Returns true, or "timeout", "closed", or the reason of `wake_reader`.
+-- `driver:wait_readable(c [, seconds])`: waits until a connection that the caller has armed for reading is readable, or
+-- until it is free if another task holds it. `seconds` replaces the connection's time limit. Returns true, or
+-- "timeout", "closed", or the reason of `wake_reader`.
 function Driver:wait_readable(c, seconds)
-  return self.read_queue:wait_and_release(c, seconds)
-end
-
--- `driver:wait_writable(c [, seconds])`: the same for writing.
-function Driver:wait_writable(c, seconds)
-  return self.write_queue:wait_and_release(c, seconds)
+  local queue <const>, reason = self.read_queue, true
+  if holder_of(queue, c) then
+    local problem = queue:acquire(c, seconds)
+    if problem then return problem end
+  else
+    reason = queue:wait_ready(c, seconds)
+  end
+  queue:release(c)
+  return reason
 end
 
 -- `driver:wake_reader(c, reason)`: wakes the task that waits to read from a connection. Returns whether one did.

@@ -26,7 +26,7 @@ local Token = {}
 Token.__index = Token
 
 function Token:expired()
-  self.queue.scheduler.wakeup(self, "timeout")
+  self.queue.wakeup(self, "timeout")
 end
 
 local function new_token(queue, x)
@@ -38,7 +38,8 @@ function M.new(driver, direction)
   local is_reading = direction == "reading"
   return setmetatable({
     driver = driver,
-    scheduler = driver.scheduler,
+    wait = driver.scheduler.wait,
+    wakeup = driver.scheduler.wakeup,
     timers = driver.timers,
     direction = direction,
     is_reading = is_reading,
@@ -63,21 +64,22 @@ local function set_holder(self, x, token)
   end
 end
 
--- `queue:holder(x)`: the token of the task that holds the socket; nil when it is free.
-function WaitQueue:holder(x)
-  return self.holders[x] or self.has_native_holders and has_turn(x) and x or nil
+-- `holder_of(queue, x)`: the token of the task that holds the socket; nil or false when it is free.
+local function holder_of(queue, x)
+  return queue.holders[x] or queue.has_native_holders and has_turn(x) and x
 end
+
+M.holder_of = holder_of
 
 -- `queue:release(x)`: the next task that queues holds the socket.
 function WaitQueue:release(x)
   local waiting = self.waiting[x]
   if waiting then
-    local wakeup <const> = self.scheduler.wakeup
     while waiting.first <= waiting.last do
       local token = waiting[waiting.first]
       waiting[waiting.first] = nil
       waiting.first = waiting.first + 1
-      if wakeup(token, true) then return set_holder(self, x, token) end
+      if self.wakeup(token, true) then return set_holder(self, x, token) end
     end
     self.waiting[x] = nil
   end
@@ -114,7 +116,7 @@ function WaitQueue:acquire(x, seconds)
   waiting[waiting.last] = token
   seconds = seconds or self.limits[x]
   if seconds then token.timer = self.timers:add(seconds, token) end
-  local reason = self.scheduler.wait(token)
+  local reason = self.wait(token)
   if reason == "timeout" then
     remove(token)
     return reason
@@ -137,29 +139,15 @@ function WaitQueue:wait_ready(x, seconds)
   end
   set_holder(self, x, token)
   seconds = seconds or self.limits[x]
-  if not seconds then return self.scheduler.wait(token) end
+  if not seconds then return self.wait(token) end
   local alarm = self.alarms[x]
   if not alarm then
     alarm = self.timers:create(token)
     self.alarms[x] = alarm
   end
   self.timers:set(alarm, seconds)
-  local reason = self.scheduler.wait(token)
+  local reason = self.wait(token)
   self.timers:clear(alarm)
-  return reason
-end
-
--- `queue:wait_and_release(x [, seconds])`: as `wait_ready`, after the tasks that queue for the socket, which is free
--- afterwards. The caller that had to queue gets true without a wait for readiness: another task may have seen it.
-function WaitQueue:wait_and_release(x, seconds)
-  local reason = true
-  if self.holders[x] or self.has_native_holders and has_turn(x) then
-    local problem = self:acquire(x, seconds)
-    if problem then return problem end
-  else
-    reason = self:wait_ready(x, seconds)
-  end
-  self:release(x)
   return reason
 end
 
@@ -177,27 +165,32 @@ function WaitQueue:set_limit(x, seconds)
   set_native_limit(x, seconds, alarm)
 end
 
--- `queue:forget(x)`: the socket is closed, or another owner's. All tasks that wait for it get "closed".
-function WaitQueue:forget(x)
-  local wakeup <const> = self.scheduler.wakeup
-  local holder = self:holder(x)
+local function forget(queue, x)
+  local holder = holder_of(queue, x)
   if holder then
-    set_holder(self, x, nil)
-    wakeup(holder, "closed")
+    set_holder(queue, x, nil)
+    queue.wakeup(holder, "closed")
   end
-  local waiting = self.waiting[x]
+  local waiting = queue.waiting[x]
   if waiting then
-    self.waiting[x] = nil
-    for at = waiting.first, waiting.last do wakeup(waiting[at], "closed") end
+    queue.waiting[x] = nil
+    for at = waiting.first, waiting.last do queue.wakeup(waiting[at], "closed") end
   end
-  local alarm = self.alarms[x]
+  local alarm = queue.alarms[x]
   if alarm then
-    self.alarms[x] = nil
-    self.timers:free(alarm)
-    if self.has_native_holders then set_native_limit(x, nil) end
+    queue.alarms[x] = nil
+    queue.timers:free(alarm)
+    if queue.has_native_holders then set_native_limit(x, nil) end
   end
-  self.limits[x] = nil
-  self.tokens[x] = nil
+  queue.limits[x] = nil
+  queue.tokens[x] = nil
+end
+
+-- `forget(driver, x)`: the socket is closed, or another owner's. All tasks that wait for it get "closed".
+function M.forget(driver, x)
+  forget(driver.read_queue, x)
+  forget(driver.write_queue, x)
+  forget(driver.end_queue, x)
 end
 
 -- `abandon(driver, token)`: a wait on the token has ended without a wakeup, or could not begin.
@@ -209,7 +202,7 @@ function M.abandon(driver, token)
     if queue.driver ~= driver then return end
     if token.timer then queue.timers:cancel(token.timer) end
   end
-  if queue:holder(x) == token then
+  if holder_of(queue, x) == token then
     local alarm = queue.alarms[x]
     if alarm then queue.timers:clear(alarm) end
     queue:release(x)
@@ -223,8 +216,8 @@ end
 function M.describe(driver, token)
   local queue, x = driver.read_queue, token
   if getmetatable(token) == Token then queue, x = token.queue, token.x end
-  local holder = queue:holder(x)
-  if holder == nil then return nil end
+  local holder = holder_of(queue, x)
+  if not holder then return nil end
   return ("%s of %s%s"):format(queue.direction, tostring(x), holder == token and "" or " (its turn)")
 end
 

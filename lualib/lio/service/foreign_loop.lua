@@ -91,7 +91,8 @@ local function add_driver(loop, ltask)
   -- `loop.attach(descriptor, take)` returns two functions, idle and poll, as that of `lio.loop`.
   function loop.attach(descriptor, take)
     driver:watch(descriptor, take)
-    return function() driver:step(nil) end, function() driver:step(0) end
+    local step <const> = driver.net.step
+    return function() step(nil) end, function() step(0) end
   end
 end
 
