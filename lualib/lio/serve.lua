@@ -1,11 +1,11 @@
--- `lio serve DIR [options]`: serves a folder's files. Run by the executable with what stands behind `serve` on
--- the command line; with `--workers`, again in each worker.
+-- `lio serve DIR [options]`: serves a folder's files. Run by the executable with the arguments after `serve` on the
+-- command line; with `--workers`, again in each worker.
 
 local USAGE <const> = [[
 usage: lio serve DIR [options]
   --addr A     address to listen on; 127.0.0.1 unless given, 0.0.0.0 for every network
   --port P     port, 0 to 65535; 8080 unless given, 0 for one that is free
-  --workers N  so many threads share the work, 1 to 1024
+  --workers N  number of threads that share the work, 1 to 1024
   --list       list directories that have no index.html
   --hidden     serve names that begin with a dot as well
   --log        write a line per request to standard output
@@ -17,7 +17,7 @@ local function fail(message)
   os.exit(1, true)
 end
 
--- What options that take a number allow.
+-- The ranges of options that take a number.
 local NUMBERS <const> = { port = { 0, 65535 }, workers = { 1, 1024 } }
 local WORDS <const> = { addr = true, port = true, workers = true }
 local FLAGS <const> = { list = true, hidden = true, log = true }
@@ -35,7 +35,7 @@ local function wrong(message)
   fail(message .. "\n" .. USAGE:gsub("\n$", ""))
 end
 
--- Reads the arguments. → options, with the folder at 1.
+-- Reads the arguments. Returns the options, with the folder at 1.
 local function parse(...)
   local words, options = table.pack(...), {}
   local index, only_names = 1, false
@@ -67,7 +67,7 @@ local function parse(...)
   return options
 end
 
--- What an error says, without the place in the library that it came from.
+-- The message of an error, without its position in the library.
 local function plain(message)
   return (tostring(message):gsub("^[%w_./?=-]+:[%d?]+: ", ""):gsub("^[%a:]+: ", "", 1):gsub(" %(os error %d+%)", ""))
 end
