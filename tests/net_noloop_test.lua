@@ -1,11 +1,11 @@
 -- A service that owns no loop: calls of `lio.net`, `lio.loop`, `lio.http.client` and `lio.webserver` that wait for the
--- loop raise at once, at the user's line. They never returned, without a word.
+-- loop raise at once, at the program's line. They once never returned.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
 local kit = require "tests.ltaskkit"
 
--- Each line calls one; the line numbers are compared with those of the errors.
+-- Each call is on a line of its own; the line numbers are compared with those of the errors.
 local calls <const> = {
   { "net.listen", "net.listen('127.0.0.1', 0)", "net.remote(io)" },
   { "net.connect", "net.connect('127.0.0.1', 1)", "net.remote(io)" },
@@ -31,7 +31,7 @@ local calls <const> = {
   { "app:run", "web.new():run(0, { workers = 2 })" },
 }
 
--- A service that makes all calls, one a line from line 2 on, and says what they raise.
+-- A service that makes all calls, one per line from line 2, and writes their errors.
 local source = {
   "local net, loop, http, web = require 'lio.net', require 'lio.loop', require 'lio.http.client', "
     .. "require 'lio.webserver' local function try(f, ...) say(select(2, pcall(f, ...))) end",
@@ -53,7 +53,7 @@ local function judge(out)
   t.eq(lines[#lines], "end")
 end
 
-kit.both("each call that waits raises at once, in a service's file", {
+kit.both("every call that waits raises at once, in a service's file", {
   config = { bootstrap = { { name = "caller" } } },
   services = { caller = caller },
   out = judge,
@@ -90,7 +90,7 @@ kit.both("beside a service that owns a loop it still raises there, and net.remot
     "hello you", "false\tnil" },
 })
 
-kit.both("an instance of one's own on an event descriptor is not refused", {
+kit.both("a driver of the service's own on an event descriptor works", {
   services = { owner = [[
     local lio, net = require "lio", require "lio.net"
     local selector = assert(lio.create())

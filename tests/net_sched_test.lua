@@ -1,5 +1,5 @@
--- lio.net on another scheduler: the least that `net.new` asks for is wait, wakeup, fork and running, as an
--- actor system's service library has them. And two instances in one VM, each with its own connections.
+-- lio.net on another scheduler: `net.new` needs only wait, wakeup, fork and running, as the service library of an actor
+-- system has them. And two instances in one VM, each with its own connections.
 
 local t = require "tests.kit"
 local k = require "tests.netkit"
@@ -97,7 +97,7 @@ test("listen, connect, serve, recv, send and stop work on it", function(api, sch
   t.eq(over, true)
 end)
 
-test("time-outs work without shared timers", function(api)
+test("timeouts work without shared timers", function(api)
   local a, b = pair(api)
   local _ <close> = k.closing(a, b)
   b:timeout(0.02)
