@@ -1,4 +1,4 @@
--- What was seen to break in bee.lua's select and epoll, one test per fault: ours does not.
+-- Faults of bee.lua's select and epoll, one test per fault: lio does not have them.
 
 local t = require "tests.kit"
 local lio = require "lio"
@@ -31,9 +31,8 @@ local function up_to(least)
   end })
 end
 
--- Descriptors from 1024 on do not fit into an fd_set: their events were lost at 100 % CPU, or the process
--- crashed.
-t.test("descriptors 1024 and up are served like any other", function()
+-- Descriptors from 1024 do not fit into an fd_set: their events were lost at 100 % CPU, or the process crashed.
+t.test("descriptors from 1024 are served like the others", function()
   local fill <close> = up_to(1020)
   local ends = {}
   local s <close> = select_.create()
@@ -56,7 +55,7 @@ t.test("descriptors 1024 and up are served like any other", function()
   t.ok(#fill > 0)
 end)
 
--- Descriptor 0 counted as "none": it was never reported, and the loop span.
+-- Descriptor 0 meant "none": it was never reported, and the loop used 100 % CPU.
 t.test("descriptor 0 is reported", function()
   local path = t.write(t.tmp() .. "/zero.lua", [[
     require "lio"
@@ -74,7 +73,7 @@ t.test("descriptor 0 is reported", function()
 end)
 
 -- event_del of another ready descriptor ended the loop: one of four was delivered.
-t.test("event_del of another descriptor in the loop leaves the rest of the events", function()
+t.test("event_del of another descriptor in the loop keeps the rest of the events", function()
   local s <close> = select_.create()
   local ends = {}
   for i = 1, 4 do
@@ -97,7 +96,7 @@ t.test("event_del of another descriptor in the loop leaves the rest of the event
 end)
 
 -- A wait inside the loop silently ended the outer loop.
-t.test("a nested wait is an error, and the outer loop goes on", function()
+t.test("a nested wait is an error, and the outer loop continues", function()
   local s <close> = select_.create()
   local ends = {}
   for i = 1, 4 do
@@ -116,7 +115,7 @@ t.test("a nested wait is an error, and the outer loop goes on", function()
 end)
 
 -- A descriptor closed without event_del made every wait raise EBADF.
-t.test("a descriptor closed without event_del harms nobody", function()
+t.test("a descriptor that is closed without event_del does not disturb other descriptors", function()
   local s <close> = select_.create()
   local handle, a = loopback.foreign()
   local b, c = socket.pair()
@@ -131,8 +130,8 @@ t.test("a descriptor closed without event_del harms nobody", function()
   a:close() b:close() c:close()
 end)
 
--- When the number of such a descriptor was used again, the old udata fired.
-t.test("a reused number does not fire its predecessor's udata", function()
+-- When the number of such a descriptor was used again, events had the old udata.
+t.test("events of a reused number do not have the udata of its predecessor", function()
   local s <close> = select_.create()
   local handle, a = loopback.foreign()
   s:event_add(handle, READ, "old")
@@ -150,7 +149,7 @@ t.test("a reused number does not fire its predecessor's udata", function()
   a:close() b:close()
 end)
 
--- event_mod of a descriptor that was never added answered true, and its event ended the iteration.
+-- event_mod of a descriptor that was never added returned true, and its event ended the iteration.
 t.test("event_mod of an unknown descriptor is refused and registers nothing", function()
   local s <close> = select_.create()
   local a, b = socket.pair()
@@ -163,15 +162,15 @@ t.test("event_mod of an unknown descriptor is refused and registers nothing", fu
   a:close() b:close() c:close() d:close()
 end)
 
--- A signal made bee.epoll's wait fail in the for.
-t.test("a signal during a wait is invisible", function()
+-- A signal made bee.epoll's wait fail in a for loop.
+t.test("a signal during a wait does not end it", function()
   local watcher = signal.open("SIGCHLD", "SIGUSR1")
   local e <close> = epoll.create(16)
   local a, b = socket.pair()
   e:event_add(b, epoll.EPOLLIN, "b")
   local p = io.popen(string.format("for i in 1 2 3; do kill -USR1 %d; sleep 0.04; done", loopback.pid()))
   local begin, got = lio.now(), {}
-  -- Until the three came and the shell has ended, which is one more; the first wait is in the middle of them.
+  -- Until the three signals and that of the shell's end have come; the first wait begins between them.
   repeat
     t.eq(events(e, 250), {})
     for _, name in ipairs { watcher:take() } do got[name] = true end
@@ -187,7 +186,7 @@ end)
 
 -- With the backlog of 5, forty clients at once waited three seconds for their SYN to be sent again.
 t.test("forty clients that come at once are connected at once", function()
-  -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
+  -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge
   for _ = 1, 10 do
     local listener <close> = socket.create "tcp"

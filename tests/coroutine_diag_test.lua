@@ -1,5 +1,5 @@
--- Looking at tasks with lio.tasks(): status, age, what each waits for, and where its coroutines are.
--- ltask_transparent_test has the same in services, coroutine_diag_lost_test the report of lost tasks.
+-- lio.tasks(): the status and age of tasks, what each waits for, and where its coroutines are. ltask_transparent_test
+-- has the same in services, coroutine_diag_lost_test the report of orphaned tasks.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -13,20 +13,20 @@ local c = require "lio.coroutine"
 
 local here <const> = debug.getinfo(1, "S").short_src
 
--- What lio.tasks() tells of one task.
+-- The entry of lio.tasks() for one task.
 local function look(co)
   for _, one in ipairs(lio.tasks()) do
     if one.thread == co then return one end
   end
 end
 
--- Calls `f` `depth` coroutines further inside.
+-- Calls `f` inside `depth` nested coroutines.
 local function nested(depth, f)
   if depth == 0 then return f() end
   return c.wrap(nested)(depth - 1, f)
 end
 
-k.test("tasks lists every task with its coroutine, and those that have ended no more", function()
+k.test("tasks lists every task with its coroutine, and none that has ended", function()
   local before = #lio.tasks()
   local a = loop.fork(function() loop.wait "a" end)
   local b = loop.fork(function() nested(3, function() loop.wait "b" end) end)
@@ -41,7 +41,7 @@ k.test("tasks lists every task with its coroutine, and those that have ended no 
   t.is_nil(look(b))
 end)
 
-k.test("tasks tells the status: running, ready, waiting", function()
+k.test("tasks has the status: running, ready, waiting", function()
   local co = loop.fork(function() nested(2, function() loop.wait "status" end) end)
   local function status() return look(co).status end
   t.eq(status(), "ready")
@@ -56,7 +56,7 @@ k.test("tasks tells the status: running, ready, waiting", function()
   nested(2, function() t.eq(look(me).status, "running") end)
 end)
 
-k.test("the running task's traceback begins with the coroutine that looks, before and after a wait", function()
+k.test("the running task's traceback begins with the coroutine that calls, before and after a wait", function()
   local me = loop.running()
   for _ = 1, 2 do
     nested(2, function()
@@ -71,7 +71,7 @@ k.test("the running task's traceback begins with the coroutine that looks, befor
   end
 end)
 
-k.test("a task's age grows from when it was made; the oldest comes first", function()
+k.test("the age of a task counts from its fork; the oldest is the first", function()
   local first = loop.fork(function() loop.wait "age" end)
   loop.sleep(0.002)
   local second = loop.fork(function() nested(1, function() loop.wait "age 2" end) end)
@@ -86,7 +86,7 @@ k.test("a task's age grows from when it was made; the oldest comes first", funct
   loop.wakeup "age 2"
 end)
 
-k.test("waits_for says what a task waits for, also when a coroutine inside does", function()
+k.test("waits_for says what a task waits for, also in a nested coroutine", function()
   for depth = 0, 2, 2 do
     local listener <close> = t.ok(net.listen("127.0.0.1", 0))
     local a, b = k.pair()
@@ -117,8 +117,8 @@ k.test("waits_for says what a task waits for, also when a coroutine inside does"
   end
 end)
 
-k.test("waits_for of a connect says so", function()
-  -- Beyond the backlog the system answers nobody.
+k.test("waits_for of a connect is 'a connect'", function()
+  -- Beyond the backlog the system does not answer.
   local listener <close> = t.ok(net.listen("127.0.0.1", 0, { backlog = 0 }))
   local _, port = listener:address()
   local tasks, waiting = {}, 0
@@ -165,7 +165,7 @@ k.test("the traceback shows the innermost coroutine and those that resume it, wi
   loop.wakeup "traced"
 end)
 
-k.test("looking at tasks changes nothing, at any time", function()
+k.test("a call of tasks changes nothing, at any time", function()
   local seen = {}
   local generator = c.wrap(function()
     for i = 1, 20 do
@@ -187,7 +187,7 @@ k.test("looking at tasks changes nothing, at any time", function()
   t.eq(type(lio.tasks()), "table")
 end)
 
-t.test("outside of a loop there are no tasks to look at", function()
+t.test("outside of a loop the list is empty", function()
   t.eq(lio.tasks(), {})
 end)
 

@@ -1,5 +1,5 @@
--- Coroutines that go from task to task: made in one, resumed in another, waiting in a third; made outside of any; and
--- those of the stock library beside ours, which a stock interpreter still has.
+-- Coroutines that several tasks use: made in one, resumed in another, waiting in a third; made outside of any; and
+-- coroutines of the stock library, which a stock interpreter still has.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -45,7 +45,7 @@ k.test("two tasks pass one coroutine between them; it waits in either", function
   t.eq(seen, { "a1", "b2", "a3", "b4", "a5", "b6", "a7", "b8", "a9", "b10" })
 end)
 
-k.test("one that waits in a task is refused to the other, which gets it when it has yielded", function()
+k.test("another task cannot resume a coroutine that waits, but can when it has yielded", function()
   local shared = c.create(function()
     loop.wait "in the first"
     return "end " .. c.yield "yielded"
@@ -62,7 +62,7 @@ k.test("one that waits in a task is refused to the other, which gets it when it 
   t.eq(pack(second()), { { false, "cannot resume a coroutine that is waiting", n = 2 }, true, "end later", n = 3 })
 end)
 
-k.test("a coroutine that waited in a task which was killed is closed with it; one that had yielded is not", function()
+k.test("the kill of a task closes a coroutine that waits in it, but not one that has yielded", function()
   local closed = {}
   local function body(name)
     return function()
@@ -89,7 +89,7 @@ k.test("a coroutine that waited in a task which was killed is closed with it; on
   t.eq(pack(got()), { true, "end", n = 2 })
 end)
 
-t.test("a coroutine that was made and begun outside of any task waits in one", function()
+t.test("a coroutine that was made and started outside of any task can wait in one", function()
   local first = c.create(function(x)
     local y = c.yield(x + 1)
     loop.sleep(0)
@@ -106,7 +106,7 @@ t.test("a coroutine that was made and begun outside of any task waits in one", f
   end)
 end)
 
-t.test("a coroutine that has waited in a task goes on outside of any", function()
+t.test("a coroutine that has waited in a task can continue outside of any", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "in the task"
@@ -120,7 +120,7 @@ t.test("a coroutine that has waited in a task goes on outside of any", function(
   t.eq(task.is_waiting "outside", false)
 end)
 
-t.test("the end of a loop closes chains that wait, and a coroutine that had yielded lives on", function()
+t.test("the end of a loop closes chains that wait, but not a coroutine that has yielded", function()
   local closed = {}
   local survivor = c.create(function()
     loop.sleep(0)
@@ -147,7 +147,7 @@ t.test("the end of a loop closes chains that wait, and a coroutine that had yiel
   t.eq(pack(c.resume(survivor)), { true, "alive", n = 2 })
 end)
 
-k.test("plain coroutines that do not wait may stand beside, inside and outside of ours", function()
+k.test("plain coroutines that do not wait may be beside, inside and outside of lio's", function()
   local function count(wrap, n) return wrap(function() for i = 1, n do coroutine.yield(i) end end) end
   local sum = 0
   for i in count(coroutine.wrap, 3) do
@@ -185,9 +185,9 @@ end)
 if coroutine.resume == c.resume then return t.finish() end
 
 -- ---------------------------------------------------------------------------------------------
--- The stock library is there beside ours.
+-- The stock library beside lio.coroutine.
 
-k.test("a plain resume of a coroutine made by ours runs it, and it cannot wait", function()
+k.test("a plain resume runs a coroutine of lio.coroutine, and it cannot wait", function()
   local co = c.create(function()
     loop.sleep(0)
     c.yield "waited under ours"
@@ -199,8 +199,8 @@ k.test("a plain resume of a coroutine made by ours runs it, and it cannot wait",
   t.ok(problem:find("cannot wait here: inside a coroutine that the plain coroutine library resumed", 1, true), problem)
 end)
 
--- Applies the plain library to member `place` (1 to 3, outside in) of a waiting chain. What becomes of the chain is
--- the program's fault; the task can be killed, and nothing else is disturbed.
+-- Applies the plain library to member `place` (1 to 3, outside in) of a waiting chain. That is a fault of the program,
+-- and the chain may break; but the task can be killed, and nothing else is disturbed.
 local function apply(call, place)
   local members = {}
   local function level(n)
@@ -227,7 +227,7 @@ end
 
 for _, name in ipairs { "resume", "close" } do
   for place, which in ipairs { "the outermost coroutine", "the middle one", "the innermost" } do
-    k.test("a plain " .. name .. " of " .. which .. " in a waiting chain hangs nobody", function()
+    k.test("a plain " .. name .. " of " .. which .. " in a waiting chain lets no other task hang", function()
       for _ = 1, 20 do apply(coroutine[name], place) end
     end)
   end

@@ -1,6 +1,6 @@
--- Waits inside coroutines of lio.coroutine: values, depth, order, errors and the collector.
--- coroutine_wait_net_test has sockets in generators, coroutine_wait_close_test status, close and kill,
--- coroutine_wait_shared_test coroutines that go from task to task.
+-- Waits inside coroutines of lio.coroutine: values, depth, order, errors and the collector. coroutine_wait_net_test has
+-- sockets in generators, coroutine_wait_close_test status, close and kill, coroutine_wait_shared_test coroutines that
+-- several tasks use.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -12,13 +12,13 @@ local c = require "lio.coroutine"
 local pack <const> = table.pack
 local here <const> = debug.getinfo(1, "S").short_src
 
--- Calls f(...) `depth` coroutines further inside, each a wrap of its own.
+-- Calls f(...) inside `depth` nested coroutines, each with a wrap function.
 local function nested(depth, f, ...)
   if depth == 0 then return f(...) end
   return c.wrap(nested)(depth - 1, f, ...)
 end
 
-k.test("a wait fifty coroutines deep gives the waker's values there, and results come out through all", function()
+k.test("a wait in fifty nested coroutines returns the waker's values, and results pass through all of them", function()
   for _, values in ipairs { { n = 0 }, { nil, n = 1 }, { 1, nil, "x", nil, n = 4 }, pack(kit.many(300)) } do
     local inside
     local result = k.promise(nested, 50, function()
@@ -49,7 +49,7 @@ k.test("other tasks run while a nested coroutine waits", function()
   t.eq(seen, { "before", "other", "main", "after" })
 end)
 
-k.test("each of fifty levels waits before and after the one inside of it", function()
+k.test("each of fifty levels waits before and after its inner one", function()
   local seen, depth = {}, 50
   local function level(n)
     seen[#seen + 1] = loop.wait("down" .. n)
@@ -193,7 +193,7 @@ k.test("waits in a __close at the end of a block, at break, at return and at an 
   t.eq(pack(a, b, ok, err), { "kept", nil, false, "e", n = 4 })
 end)
 
-k.test("errors after a wait come out of resume as they are", function()
+k.test("resume returns errors after a wait unchanged", function()
   local object = {}
   for _, value in ipairs { object, 42, true, print, "text" } do
     local co = c.create(function()
@@ -208,7 +208,7 @@ k.test("errors after a wait come out of resume as they are", function()
   end
 end)
 
-k.test("errors after a wait come out of wrap functions with the place of each, and close on their way", function()
+k.test("wrap functions raise errors after a wait with the position of each, and close their coroutines", function()
   local lines, closed = {}, {}
   local function level(n)
     local _ <close> = kit.guard(function(_, err) closed[#closed + 1] = n .. " " .. (err:match "%a+$") end)
@@ -224,7 +224,7 @@ k.test("errors after a wait come out of wrap functions with the place of each, a
   t.eq(closed, { "0 deep", "1 deep", "2 deep", "3 deep" })
 end)
 
-k.test("an interrupt raises in the innermost, where it can be caught", function()
+k.test("an interrupt raises in the innermost coroutine, where it can be caught", function()
   local got = k.promise(nested, 20, function() return pcall(loop.wait, "interrupted") end)
   k.settle()
   local reason = {}
@@ -234,7 +234,7 @@ k.test("an interrupt raises in the innermost, where it can be caught", function(
   t.ok(rawequal(err, reason))
 end)
 
-k.test("an interrupt that nobody catches goes outwards like any error", function()
+k.test("an interrupt that is not caught goes outwards like any error", function()
   local inner, outer
   local got = k.promise(function()
     outer = c.create(function()
@@ -286,7 +286,7 @@ k.test("tasks with generators of their own run in the order of their wakeups", f
   t.eq(done, tasks)
 end)
 
-k.test("values by the thousand are passed up after a wait, and down again", function()
+k.test("thousands of values are passed up after a wait, and down again", function()
   local list = {}
   for i = 1, 5000 do list[i] = i end
   local co = c.create(function(...)
@@ -321,7 +321,7 @@ k.test("more values than a stack takes, after a wait, are an error of the resume
   t.eq({ got.n, got[1], got[2] }, { 2, false, "too many results to resume" })
 end)
 
-k.test("the collector, at any point, takes nothing that a waiting chain needs", function()
+k.test("the collector, at any point, keeps what a waiting chain needs", function()
   local function level(n, held)
     local mine = { held, n }
     if n == 0 then
@@ -366,7 +366,7 @@ k.test("a yield inside goes to the resumer, not to the scheduler, before and aft
   t.eq(pack(c.resume(co)), { true, n = 1 })
 end)
 
-k.test("forks and wakeups from inside do what they do in a task", function()
+k.test("forks and wakeups have the same effect inside a coroutine as in a task", function()
   local seen = {}
   local main = loop.running()
   nested(10, function()

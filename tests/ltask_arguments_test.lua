@@ -58,7 +58,7 @@ local CALLS <const> = {
   { "api.shutdown", "c", "'w'" }, { "api.timeout", "c", "1", "1" }, { "api.peer", "c" }, { "api.sock", "c" },
   { "api.option", "c", "'sndbuf'", "65536" }, { "api.wait_readable", "c", "0.01" }, { "api.wait_closed", "c", "0.01" },
   { "api.transfer", "c", "peer" }, { "api.give", "c", "peer" }, { "api.recvfrom", "u" },
-  { "api.sendto", "u", "'x'", "'127.0.0.1'", "9" }, { "api.rest", "0" },
+  { "api.sendto", "u", "'x'", "'127.0.0.1'", "9" },
   { "api.serve", "listener", "noop", "{}" },
   { "c:recv", "10" }, { "c:send", "'x'" }, { "c:timeout", "1", "1" }, { "c:option", "'sndbuf'", "1" },
   { "c:shutdown", "'w'" }, { "c:peer" }, { "c:sock" }, { "c:is_closed" }, { "c:is_over" }, { "c:buffered" },

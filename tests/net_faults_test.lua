@@ -1,5 +1,5 @@
--- The faults of the package that this API comes from, all demonstrated there; none may come back.
--- Each test is named for what broke, and its first line tells the story.
+-- The faults of the package that this API comes from, all demonstrated there; none may come back. Each test has the
+-- name of what broke, and its first line says what happened.
 
 local t = require "tests.kit"
 local k = require "tests.netkit"
@@ -11,7 +11,7 @@ local socket = require "lio.socket"
 local function pack(...) return table.pack(...) end
 
 k.pair_test("a_send_that_meets_a_full_buffer", function(a, b)
-  -- A "." for a ":" made it raise: of 10 MB to a slow reader 3.9 MB arrived.
+  -- A "." instead of a ":" made it raise: of 10 MB to a slow reader 3.9 MB arrived.
   local data = ("01234567"):rep(1310720)
   local sent = k.promise(function() return pack(a:send(data)) end)
   k.settle()
@@ -20,12 +20,12 @@ k.pair_test("a_send_that_meets_a_full_buffer", function(a, b)
 end, { seconds = 60 })
 
 k.pair_test("read_and_write_ready_together", function(a, b)
-  -- The reader woke and the writer hung for ever.
+  -- The reader was woken, and the writer hung for ever.
   local much = ("w"):rep(8 << 20)
   local writer = k.promise(function() return a:send(much) end)
   local reader = k.promise(function() return a:recv() end)
   k.settle()
-  -- Both conditions arise before the loop looks again.
+  -- Both become ready before the loop's next wait.
   local raw_room = #b:recv(4 << 20)
   b:send "readable"
   t.eq(reader(), "readable")
@@ -34,7 +34,7 @@ k.pair_test("read_and_write_ready_together", function(a, b)
 end, { seconds = 30 })
 
 t.test("out_of_descriptors_in_accept", function()
-  -- EMFILE closed the listener for good; its waiter never woke, and later clients were refused.
+  -- EMFILE closed the listener for good; its waiting task was never woken, and later clients were refused.
   local child <close> = t.spawn("sh -c " .. t.quote("ulimit -n 32; exec " .. t.lio() .. " "
     .. t.quote(t.write(t.tmp() .. "/server.lua", [[
       local loop, net = require "lio.loop", require "lio.net"
@@ -66,7 +66,7 @@ t.test("out_of_descriptors_in_accept", function()
 end)
 
 k.test("a_spurious_readiness_in_accept", function()
-  -- A listener that was reported ready with nobody there was closed for good.
+  -- A listener that was reported ready without a peer was closed for good.
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local accepted = k.promise(function() return l:accept() end)
@@ -79,7 +79,7 @@ k.test("a_spurious_readiness_in_accept", function()
 end)
 
 k.test("a_connection_that_dies_in_the_backlog", function()
-  -- Its accept error closed the listener too.
+  -- The error of accept closed the listener too.
   local l <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = l:address()
   local dead = t.ok(net.connect("127.0.0.1", port))
@@ -115,7 +115,7 @@ k.test("an_unresolvable_name", function()
 end)
 
 k.pair_test("close_while_others_wait", function(a)
-  -- Who waited in recv or accept was never woken.
+  -- Tasks that waited in recv or accept were never woken.
   local l = t.ok(net.listen("127.0.0.1", 0))
   local receiving = k.promise(function() return pack(a:recv()) end)
   local sending = k.promise(function() return select(2, a:send(("x"):rep(32 << 20))) end)
@@ -159,7 +159,7 @@ k.pair_test("a_peer_that_closes_an_idle_connection", function(a, b)
 end)
 
 k.pair_test("a_wait_without_an_end", function(a)
-  -- There were no time-outs.
+  -- There were no timeouts.
   a:timeout(0.02, 0.02)
   t.eq(select(2, a:recv()), "timeout")
   t.eq(select(2, a:send(("x"):rep(32 << 20))), "timeout")
@@ -167,7 +167,7 @@ end)
 
 k.test("forty_clients_at_once", function()
   -- With a backlog of 5 they waited 3 s for retransmitted SYNs.
-  -- A SYN is sent again after a second. A busy machine may make a round slow, not each.
+  -- The system sends a SYN again after a second. A busy machine may make one round slow, but not every round.
   local fastest = math.huge
   for _ = 1, 10 do
     local l <close> = t.ok(net.listen("127.0.0.1", 0))
@@ -182,7 +182,7 @@ k.test("forty_clients_at_once", function()
 end, { seconds = 60 })
 
 k.test("ipv6_udp_and_nodelay", function()
-  -- There were none.
+  -- They did not exist.
   local l <close> = t.ok(net.listen("::1", 0))
   local _, port = l:address()
   local c <close> = t.ok(net.connect("::1", port))
@@ -194,8 +194,8 @@ k.test("ipv6_udp_and_nodelay", function()
 end)
 
 k.pair_test("results_that_follow_one_rule", function(a, b)
-  -- nil, false and "" had no rule for which means what: now nil alone is the end, "" is no result of
-  -- recv() at all, and a failure has a message and a code.
+  -- There was no rule for the meaning of nil, false and "": now nil alone is the end, "" is never a result of recv(),
+  -- and a failure has a message and a code.
   t.eq(pack(b:send "x"), { true, n = 1 })
   t.eq(pack(a:recv(0)), { "", n = 1 })
   t.eq(pack(a:recv()), { "x", n = 1 })
@@ -207,8 +207,8 @@ k.pair_test("results_that_follow_one_rule", function(a, b)
 end)
 
 k.test("a_foreign_wakeup_of_the_task", function()
-  -- Found in our own first version: whoever woke the coroutine of a task that waited for a socket, or
-  -- for a name, made it go on with the wrong values.
+  -- A fault of lio's first version: a wakeup of the coroutine of a task that waited for a socket, or for a name, made
+  -- the task continue with the wrong values.
   local left, right = socket.pair()
   local a, b = t.ok(net.wrap(left)), t.ok(net.wrap(right))
   local _ <close> = k.closing(a, b)

@@ -1,4 +1,4 @@
--- Connection:recv: every form, its limits, ends, time-outs, and several receivers. Over TCP on 127.0.0.1.
+-- Connection:recv: every form, its limits, ends, timeouts, and several receivers. Over TCP on 127.0.0.1.
 
 local t = require "tests.kit"
 local k = require "tests.netkit"
@@ -7,7 +7,7 @@ local loop = require "lio.loop"
 local net = require "lio.net"
 local task = require "lio.task"
 
--- Sends the bytes one at a time, each in a packet of its own that the other side has seen.
+-- Sends the bytes one at a time, each in a packet of its own that has arrived before the next.
 local function drip(c, bytes)
   for i = 1, #bytes do
     t.ok(c:send(bytes:sub(i, i)))
@@ -17,7 +17,7 @@ end
 
 local function pack(...) return table.pack(...) end
 
-k.pair_test("recv gives what is there, at least one byte", function(a, b)
+k.pair_test("recv returns the bytes that there are, at least one", function(a, b)
   a:send "hello"
   t.eq(pack(b:recv()), { "hello", n = 1 })
   local got = k.promise(function() return b:recv() end)
@@ -26,7 +26,7 @@ k.pair_test("recv gives what is there, at least one byte", function(a, b)
   t.eq(got(), "x")
 end)
 
-k.pair_test("recv is nil alone at the end of the stream, again and again", function(a, b)
+k.pair_test("recv returns nil alone at the end of the stream, every time", function(a, b)
   a:send "last"
   a:close()
   t.eq(b:recv(), "last")
@@ -34,13 +34,13 @@ k.pair_test("recv is nil alone at the end of the stream, again and again", funct
   t.eq(pack(b:recv()), { nil, n = 1 })
 end)
 
-k.pair_test("recv(n) gives exactly n bytes, whatever the packets were", function(a, b)
+k.pair_test("recv(n) returns exactly n bytes, whatever the packets are", function(a, b)
   local got = k.promise(function() return { b:recv(3), b:recv(4), b:recv(0), b:recv(1) } end)
   drip(a, "abcdefgh")
   t.eq(got(), { "abc", "defg", "", "h" })
 end)
 
-k.pair_test("recv(n) at the end: nil, closed, and the part that came", function(a, b)
+k.pair_test("recv(n) at the end returns nil, closed, and the part that came", function(a, b)
   a:send "abc"
   a:close()
   t.eq(pack(b:recv(5)), { nil, "closed", "abc", "closed", n = 4 })
@@ -48,7 +48,7 @@ k.pair_test("recv(n) at the end: nil, closed, and the part that came", function(
   t.is_nil(b:recv())
 end)
 
-k.pair_test("recv(n) of more than was ever sent costs no memory in advance", function(a, b)
+k.pair_test("recv(n) of more bytes than come uses no memory in advance", function(a, b)
   a:send "few"
   b:timeout(0.05)
   t.eq(pack(b:recv(1 << 40)), { nil, "timeout", nil, "timeout", n = 4 })
@@ -62,13 +62,13 @@ k.pair_test("a line ends in LF or CRLF, which are not part of it", function(a, b
   end
 end)
 
-k.pair_test("lines that come byte by byte are the same", function(a, b)
+k.pair_test("lines are the same if they come byte by byte", function(a, b)
   local got = k.promise(function() return { b:recv "line", b:recv "line", b:recv "line" } end)
   drip(a, "one\r\n\r\nx\r\n")
   t.eq(got(), { "one", "", "x" })
 end)
 
-k.pair_test("a line without its end: nil, closed, and the part that came", function(a, b)
+k.pair_test("a line without its end gives nil, closed, and the part that came", function(a, b)
   a:send "whole\npart"
   a:close()
   t.eq(b:recv "line", "whole")
@@ -84,7 +84,7 @@ k.pair_test("the limit of a line is exact: CR and LF do not count", function(a, 
   t.eq(b:recv("line", 6), "123456")
 end)
 
-k.pair_test("a line is too long as soon as no end can save it", function(a, b)
+k.pair_test("a line is too long as soon as no end could come within the limit", function(a, b)
   local got = k.promise(function() return b:recv("line", 3) end)
   drip(a, "abc")
   drip(a, "\r")
@@ -107,7 +107,7 @@ k.pair_test("until takes any delimiter, also one that comes in pieces", function
   t.eq(got(), { "--en", "b", "c\0d" })
 end)
 
-k.pair_test("a delimiter split at every place is found", function(a, b)
+k.pair_test("a delimiter is found wherever it is split", function(a, b)
   local delimiter = "\r\n\r\n"
   for at = 0, #delimiter do
     local message = "head" .. delimiter .. "body"
@@ -124,7 +124,7 @@ k.pair_test("the limit of until is exact, for delimiters of any length", functio
   t.eq(b:recv("until", "==", 3), "123")
   t.eq(select(2, b:recv("until", "==", 3)), "too long")
   t.eq(b:recv("until", "==", 4), "1234")
-  -- A delimiter that has begun before the limit may still end the message in time.
+  -- A delimiter that begins before the limit may still end the message.
   local got = k.promise(function() return b:recv("until", "abc", 3) end)
   drip(a, "xxabc")
   t.eq(got(), "xx")
@@ -133,7 +133,7 @@ k.pair_test("the limit of until is exact, for delimiters of any length", functio
   t.eq(got(), "too long")
 end)
 
-k.pair_test("after a time-out another delimiter is searched from the start", function(a, b)
+k.pair_test("after a timeout another delimiter is searched from the start", function(a, b)
   a:send "key=value"
   b:timeout(0.02)
   t.eq(select(2, b:recv("until", "\n\n\n")), "timeout")
@@ -142,7 +142,7 @@ k.pair_test("after a time-out another delimiter is searched from the start", fun
   t.eq(b:recv(), "value")
 end)
 
-k.pair_test("all gives everything up to the end, also nothing", function(a, b)
+k.pair_test("all returns all bytes up to the end, also none", function(a, b)
   local got = k.promise(function() return b:recv "all" end)
   drip(a, "abc")
   a:send(("x"):rep(100000))
@@ -158,7 +158,7 @@ k.pair_test("the limit of all is exact", function(a, b)
   t.eq(b:recv("all", 5), "12345")
 end)
 
-k.pair_test("forms may be mixed; what is buffered goes to whoever asks", function(a, b)
+k.pair_test("forms may be mixed; any of them gets the buffered bytes", function(a, b)
   a:send "GET /\r\nHost: x\r\n\r\nbody and more"
   t.eq(b:recv "line", "GET /")
   t.eq(b:recv("until", "\r\n\r\n"), "Host: x")
@@ -166,14 +166,14 @@ k.pair_test("forms may be mixed; what is buffered goes to whoever asks", functio
   t.eq(b:recv(), " and more")
 end)
 
-k.pair_test("long lines and big blocks come whole", function(a, b)
+k.pair_test("long lines and big blocks arrive whole", function(a, b)
   local line, block = ("l"):rep(300000), ("b\0\n"):rep(1000000)
   loop.fork(function() a:send(line, "\n", block) end)
   t.eq(b:recv "line" == line, true)
   t.eq(b:recv(#block) == block, true)
 end)
 
-k.pair_test("after a time-out what came stays, and the connection goes on", function(a, b)
+k.pair_test("after a timeout the received bytes stay, and the connection works", function(a, b)
   b:timeout(0.03)
   local before = lio.now()
   t.eq(pack(b:recv()), { nil, "timeout", nil, "timeout", n = 4 })
@@ -215,17 +215,17 @@ k.pair_test("receivers of one connection are served in the order in which they c
   t.eq(seen, { "1aa", "2bb", "3cc", "4dd" })
 end)
 
-k.pair_test("a receiver that comes while another has been woken does not overtake it", function(a, b)
+k.pair_test("a receiver that starts after another one was woken does not overtake it", function(a, b)
   local first = k.promise(function() return b:recv(2) end)
   k.settle()
   a:send "1122"
-  -- Runs in the round in which the first one's wakeup is queued, and so before it.
+  -- Runs in the round in which the first one's wakeup is queued, and so before it does.
   local second = k.promise(function() return b:recv(2) end)
   t.eq(first(), "11")
   t.eq(second(), "22")
 end)
 
-k.pair_test("when the first of several receivers is killed, the next one goes on", function(a, b)
+k.pair_test("if the first of several receivers is killed, the next one continues", function(a, b)
   local first = loop.fork(function() b:recv() end)
   local second = k.promise(function() return b:recv(3) end)
   local third = k.promise(function() return b:recv(3) end)
@@ -241,15 +241,15 @@ k.pair_test("a receiver killed between its wakeup and its run loses no bytes", f
   local second = k.promise(function() return b:recv() end)
   k.settle()
   a:send "kept"
-  -- This task is queued before the loop looks for I/O, so it runs once the receiver has been woken; a
-  -- yield puts it in front of the receiver.
+  -- This task is queued before the loop waits for I/O, so it runs when the receiver has been woken; a yield puts it in
+  -- front of the receiver.
   coroutine.yield()
   t.eq(task.is_waiting(b), false, "the receiver was woken")
   t.ok(loop.kill(first))
   t.eq(second(), "kept")
 end)
 
-k.pair_test("who waits until there is something to read takes turns with receivers", function(a, b)
+k.pair_test("wait_readable queues with receivers, in order", function(a, b)
   local seen = {}
   local function note(name, f)
     return k.promise(function()
@@ -270,7 +270,7 @@ k.pair_test("who waits until there is something to read takes turns with receive
   t.eq(seen, { "first aa", "readable true", "second bb", "readable true", "third cc" })
 end)
 
-k.pair_test("a time limit set while a receiver waits counts from the next wait on", function(a, b)
+k.pair_test("a time limit that is set while a receiver waits counts from the next wait", function(a, b)
   local waiting = k.promise(function() return b:recv(2) end)
   k.settle()
   b:timeout(0.01)
@@ -286,7 +286,7 @@ k.pair_test("a time limit set while a receiver waits counts from the next wait o
   t.eq(patient(), "late")
 end)
 
-k.pair_test("a receive that cannot wait behind another's turn says what is in its way", function(a, b)
+k.pair_test("a receive that would queue where it cannot wait raises", function(a, b)
   local first = k.promise(function() return b:recv() end)
   k.settle()
   for _ = 1, 2 do
@@ -300,7 +300,7 @@ k.pair_test("a receive that cannot wait behind another's turn says what is in it
   t.eq(b:recv(), "next")
 end)
 
-k.pair_test("an interrupted receiver hands its turn on", function(a, b)
+k.pair_test("after an interrupted receiver the next one continues", function(a, b)
   local ok, problem
   loop.fork(function() ok, problem = pcall(b.recv, b) end)
   local second = k.promise(function() return b:recv() end)
@@ -311,7 +311,7 @@ k.pair_test("an interrupted receiver hands its turn on", function(a, b)
   t.eq({ ok, problem }, { false, "enough" })
 end)
 
-k.pair_test("one that queues for its turn is timed out too", function(a, b)
+k.pair_test("a receiver that queues has a timeout too", function(a, b)
   b:timeout(0.05)
   local first = k.promise(function() return b:recv(100) end)
   local second = k.promise(function() return b:recv(1) end)
@@ -345,7 +345,7 @@ k.pair_test("a peer that sends without pause does not starve other tasks", funct
       received = received + #data
     end
   end)
-  -- Counted in bytes, as seconds say how fast the machine is.
+  -- Counted in bytes, as the seconds depend on the machine.
   while received < 20000000 do
     local before = received
     loop.sleep(0)

@@ -1,5 +1,5 @@
--- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a
--- tree of descendants below them: what they would have got goes to others, and nothing of them is left.
+-- lio.thread: threads that are killed between their wakeup and their run, and threads that are killed with a tree of
+-- descendants: other threads get their results, and nothing of them is left.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -33,14 +33,14 @@ k.test("a woken thread that is killed before it runs does not run", function()
   t.is_nil(loop.wakeup "woken, killed")
 end)
 
-k.test("killed between a wakeup and its run in accept: the turn passes on", function()
+k.test("killed between a wakeup and its run in accept: the next one accepts", function()
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))
   local _, port = listener:address()
   for round = 1, 12 do
     local first = thread.spawn(net.accept, listener)
     local second = thread.spawn(net.accept, listener)
     local client = thread.spawn(net.connect, "127.0.0.1", port)
-    -- In some rounds the client's arrival has woken the first, which has not run yet.
+    -- In some rounds the client's connection has woken the first thread, which has not run yet.
     for _ = 1, round % 4 do loop.sleep(0) end
     local killed = thread.kill(first)
     local ok, server = thread.wait(killed and second or first)
@@ -68,7 +68,7 @@ k.pair_test("killed between a wakeup and its run in recv: the next reader gets t
   end
 end)
 
-k.test("a waiter killed between the end of what it waits for and its run leaves the result to the next", function()
+k.test("if a waiting thread is killed between the other one's end and its run, the next gets the result", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local first = thread.spawn(thread.wait, h)
   local second = thread.spawn(thread.wait, h)
@@ -79,7 +79,7 @@ k.test("a waiter killed between the end of what it waits for and its run leaves 
   t.eq(killed, true)
 end)
 
-k.test("the only waiter killed before its run leaves the result where it was", function()
+k.test("if the only waiting thread is killed before its run, the result is kept", function()
   local h = thread.spawn(function() return loop.wait "result" end)
   local only = thread.spawn(thread.wait, h)
   loop.wakeup("result", "kept")
@@ -90,7 +90,7 @@ k.test("the only waiter killed before its run leaves the result where it was", f
   t.eq(pack(thread.wait(h)), pack(true, "kept"))
 end)
 
-k.test("timeout's caller killed when the time is over, before it runs, leaves nothing", function()
+k.test("if timeout's caller is killed after the time, before it runs, nothing is left", function()
   local before = counts.now()
   local ended = 0
   local caller = thread.spawn(function()
@@ -99,7 +99,7 @@ k.test("timeout's caller killed when the time is over, before it runs, leaves no
       loop.wait "for ever"
     end)
   end)
-  -- The timer that is set after the other fires after it, in the same turn or later.
+  -- The timer that is set second fires second, in the same round or later.
   loop.timeout(0, function() thread.kill(caller) end)
   t.ok(thread.wait(caller) ~= nil)
   t.eq(ended, 1)
@@ -111,13 +111,13 @@ end)
 
 local tokens = 0
 
--- Waits for what nobody wakes. A string: its task is not lost, only late.
+-- Waits without a wakeup. The token is a string, so that the task is not orphaned.
 local function wait_for_ever()
   tokens = tokens + 1
   loop.wait("tree " .. tokens)
 end
 
--- What one descendant does: each kind of wait, on what the test has opened.
+-- The functions of the descendants: each kind of wait, on objects that the test has opened.
 local function waits(world)
   return {
     function() loop.sleep(1000) end,
@@ -148,7 +148,7 @@ local function waits(world)
   }
 end
 
--- A node holds its children in a scope, and its own wait; `leaves` tells how many have ended.
+-- A node has its children in a scope, and its own wait; `leaves` counts how many have ended.
 local function grow(world, depth)
   local _ <close> = closing(function() world.ended = world.ended + 1 end)
   world.grown = world.grown + 1
@@ -179,7 +179,7 @@ k.test("a killed thread whose descendants wait on timers and sockets leaves none
   t.ok(during.descriptors >= before.descriptors + 30, during.descriptors .. " descriptors")
   t.eq(thread.kill(root), true)
   t.eq(world.ended, 15)
-  -- The grandchild was spawned outside of the scope: it lives until it is woken.
+  -- The grandchild was spawned outside of the scope, so it waits until it is woken.
   t.eq(counts.now().tasks, before.tasks + 1)
   loop.wakeup "grandchild"
   before.sockets = nil
@@ -188,11 +188,11 @@ k.test("a killed thread whose descendants wait on timers and sockets leaves none
   b:close()
   listener:close()
   k.settle()
-  -- The descriptors are those of before the test; kit looks at them again.
+  -- The descriptors are those from before the test; the kit checks them again.
   t.eq(counts.now().timers, before.timers)
 end)
 
-k.test("the same tree left by an error of its owner, and by the timeout around it", function()
+k.test("the same tree, ended by an error of its owner, and by the timeout around it", function()
   local a, b = k.pair()
   local _ <close> = k.closing(a, b, t.ok(net.listen("127.0.0.1", 0)))
   local listener <close> = t.ok(net.listen("127.0.0.1", 0))

@@ -1,5 +1,5 @@
--- lio.thread: kill, at each kind of wait, and what is left after it: nothing. Counted are tasks, timers,
--- sockets in the loop's selector and descriptors.
+-- lio.thread: after a kill, at each kind of wait, nothing is left: the suite counts tasks, timers, sockets in the
+-- loop's selector and descriptors.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -18,8 +18,8 @@ local function closing(f)
   return setmetatable({}, { __close = f })
 end
 
--- Asserts that `wait`, called in a thread, waits, that a kill ends it there with its <close> variables, and
--- that nothing it held is left.
+-- Checks that `wait`, called in a thread, waits, that a kill ends it there with its <close> variables, and that nothing
+-- of it is left.
 local function kill_at(wait, ...)
   local before = counts.now(true)
   local closed, went_on = 0, false
@@ -41,7 +41,7 @@ local function kill_at(wait, ...)
   counts.expect(before)
 end
 
--- A port whose listener takes no more: who connects to it waits.
+-- A port whose listener has a full queue: a connect to it waits.
 local function full_listener()
   local listener = assert(socket.create "tcp")
   listener:bind("127.0.0.1", 0)
@@ -61,20 +61,20 @@ end
 k.test("killed in loop.wait", function()
   kill_at(loop.wait)
   kill_at(loop.wait, "a token")
-  t.is_nil(loop.wakeup "a token", "nobody waits there any more")
+  t.is_nil(loop.wakeup "a token", "no task waits there any longer")
 end)
 
-k.test("killed in loop.sleep: the timer is gone", function()
+k.test("killed in loop.sleep: its timer is cancelled", function()
   kill_at(loop.sleep, 1000)
 end)
 
-k.pair_test("killed in recv: the connection lives, the next reader gets the data", function(a, b)
+k.pair_test("killed in recv: the connection stays open, the next reader gets the data", function(a, b)
   kill_at(function() a:recv() end)
   b:send "for the next"
   t.eq(a:recv(), "for the next")
 end)
 
-k.pair_test("killed in recv with a time limit: its timer is gone", function(a, b)
+k.pair_test("killed in recv with a time limit: its timer is cleared", function(a, b)
   a:timeout(1000)
   local before
   local h = thread.spawn(function()
@@ -136,7 +136,7 @@ k.test("killed in resolve", function()
   counts.expect(before)
 end)
 
-k.test("killed in thread.wait: the one it waited for lives, and keeps its result for another", function()
+k.test("killed in thread.wait: the other thread continues, and keeps its result", function()
   local child = thread.spawn(loop.wait, "waited for")
   kill_at(thread.wait, child)
   kill_at(thread.wait, thread.spawn(function() loop.wait "waited for too" end), child)
@@ -173,13 +173,13 @@ k.test("killed inside a metamethod inside a for iterator", function()
   end)
 end)
 
-k.test("killed in a yield, which gives way", function()
+k.test("killed in a yield, which lets other tasks run", function()
   kill_at(function()
     while true do coroutine.yield() end
   end)
 end)
 
-k.test("killed in a generator: the coroutines inside are closed, the innermost first", function()
+k.test("killed in a generator: the nested coroutines are closed, the innermost first", function()
   local order = {}
   local function generator(depth)
     return coroutine.wrap(function()
@@ -203,7 +203,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- <close> variables
 
-k.test("<close> variables run from the innermost out, with no error, before kill returns", function()
+k.test("<close> variables are closed from the innermost outwards, without an error, before kill returns", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = { "outer", e } end)
@@ -218,7 +218,7 @@ k.test("<close> variables run from the innermost out, with no error, before kill
   t.eq(order, { { "inner" }, { "middle" }, { "outer" } })
 end)
 
-k.test("an error in a <close> variable while killed: the others run, kill is true, the thread has ended", function()
+k.test("after an error in a <close> variable the others are closed, kill returns true, the thread has ended", function()
   local order = {}
   local h = thread.spawn(function()
     local _ <close> = closing(function(_, e) order[#order + 1] = tostring(e):match "[^ ]*$" end)
@@ -292,9 +292,9 @@ k.test("two threads whose <close> variables kill each other both end", function(
 end)
 
 -- ---------------------------------------------------------------------------------------------
--- Who may be killed
+-- Threads that can be killed
 
-k.test("kill of what has ended tells so, reaped or not", function()
+k.test("kill of a thread that has ended returns nil and a message, reaped or not", function()
   local zombie = thread.spawn(function() return "result" end)
   t.eq(pack(thread.kill(zombie)), pack(nil, "already ended"))
   t.eq(pack(thread.wait(zombie)), pack(true, "result"), "its result is not lost")
@@ -304,7 +304,7 @@ k.test("kill of what has ended tells so, reaped or not", function()
   t.eq(pack(thread.wait(failed)), pack(false, "x"))
 end)
 
-k.test("kill of the running thread, and of one that is running it, raises", function()
+k.test("kill of the running thread, and of one that resumes it, raises", function()
   local me, problem, spawner, problem_inside
   me = thread.spawn(function()
     loop.sleep(0)
@@ -322,7 +322,7 @@ k.test("kill of the running thread, and of one that is running it, raises", func
   t.ok(tostring(problem_inside):find "kill", problem_inside)
 end)
 
-k.test("kill of itself from a coroutine inside it raises", function()
+k.test("a thread's kill of itself from a nested coroutine raises", function()
   local me, problem
   me = thread.spawn(function()
     loop.sleep(0)
@@ -333,7 +333,7 @@ k.test("kill of itself from a coroutine inside it raises", function()
   t.ok(tostring(problem):find "kill", problem)
 end)
 
-k.test("kill names an argument that is no thread", function()
+k.test("kill raises for an argument that is no thread", function()
   t.raises("bad argument #1 to 'thread.kill'", thread.kill)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, 5)
   t.raises("bad argument #1 to 'thread.kill'", thread.kill, coroutine.create(print))
@@ -350,7 +350,7 @@ k.test("a thread killed from outside the loop's tasks is killed", function()
   t.eq(closed, true)
 end)
 
-k.test("a thread that has yet to begin, spawned too deeply to run at once, can be killed", function()
+k.test("a thread that has not begun, as too many spawns are nested, can be killed", function()
   local began, deep = false, nil
   local function dig(depth)
     if depth < 100 then return thread.spawn(dig, depth + 1) end

@@ -1,4 +1,4 @@
--- lio.thread's scopes: however a scope is left, nothing of what was spawned in it is left.
+-- lio.thread's scopes: however a block is left, no thread of its scope is left.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
 local t = require "tests.kit"
@@ -9,7 +9,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
--- A function that waits for ever, and whose end puts its name into `ended`.
+-- Returns a function that waits for ever, and adds its name to `ended` at its end.
 local function forever(name, ended)
   return function()
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = name end })
@@ -34,7 +34,7 @@ end
 -- ---------------------------------------------------------------------------------------------
 -- Leaving
 
-k.test("scope:spawn runs at once, passes arguments, and answers a handle as spawn does", function()
+k.test("scope:spawn runs at once, passes arguments, and returns a handle as spawn does", function()
   local scope <close> = thread.scope()
   local got
   local h = scope:spawn(function(...)
@@ -48,7 +48,7 @@ k.test("scope:spawn runs at once, passes arguments, and answers a handle as spaw
   t.raises("bad argument #1 to 'spawn'", scope.spawn, scope, 5)
 end)
 
-k.test("leaving a scope by its end cancels all in it", function()
+k.test("leaving a scope by its end kills all its threads", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -59,7 +59,7 @@ k.test("leaving a scope by its end cancels all in it", function()
   counts.expect(before)
 end)
 
-k.test("leaving a scope by break and by goto cancels all in it", function()
+k.test("leaving a scope by break and by goto kills all its threads", function()
   local ended, before = {}, counts.now()
   for _ = 1, 2 do
     local scope <close> = thread.scope()
@@ -77,7 +77,7 @@ k.test("leaving a scope by break and by goto cancels all in it", function()
   counts.expect(before)
 end)
 
-k.test("leaving a scope by return cancels all in it, before the caller goes on", function()
+k.test("leaving a scope by return kills all its threads, before the caller continues", function()
   local ended, before = {}, counts.now()
   local function f()
     local scope <close> = thread.scope()
@@ -89,7 +89,7 @@ k.test("leaving a scope by return cancels all in it, before the caller goes on",
   counts.expect(before)
 end)
 
-k.test("leaving a scope by an error cancels all in it, and the error goes on", function()
+k.test("leaving a scope by an error kills all its threads, and the error is passed on", function()
   local ended, before = {}, counts.now()
   local object = {}
   local ok, e = pcall(function()
@@ -103,7 +103,7 @@ k.test("leaving a scope by an error cancels all in it, and the error goes on", f
   counts.expect(before)
 end)
 
-k.test("a killed owner takes its scope along, wherever it waits", function()
+k.test("the kill of its owner ends a scope, wherever the owner waits", function()
   local waits <const> = {
     function() loop.wait "owner" end,
     function() loop.sleep(1000) end,
@@ -126,7 +126,7 @@ k.test("a killed owner takes its scope along, wherever it waits", function()
   end
 end)
 
-k.test("an owner that is no thread but a killed task takes its scope along", function()
+k.test("the kill of a task that owns a scope ends the scope too", function()
   local ended, before = {}, counts.now()
   local owner = loop.fork(function()
     local scope <close> = thread.scope()
@@ -151,7 +151,7 @@ t.test("a scope of loop.run's function is left when the loop fails or stops", fu
   end
 end)
 
-k.test("a cancelled child that was queued does not run", function()
+k.test("a killed child that was queued does not run", function()
   local seen = {}
   do
     local scope <close> = thread.scope()
@@ -165,7 +165,7 @@ k.test("a cancelled child that was queued does not run", function()
   t.eq(seen, {})
 end)
 
-k.test("the handles of a scope that was left tell killed threads from those that had ended", function()
+k.test("the handles of a closed scope distinguish killed threads from those that had ended", function()
   local living, ended, failed
   do
     local scope <close> = thread.scope()
@@ -181,7 +181,7 @@ k.test("the handles of a scope that was left tell killed threads from those that
   t.eq(pack(thread.kill(living)), pack(nil, "already ended"))
 end)
 
-k.test("an error in a <close> variable of a cancelled child does not keep the others from ending", function()
+k.test("after an error in a <close> variable of a killed child the others still end", function()
   local ended, before = {}, counts.now()
   local ok = pcall(function()
     local scope <close> = thread.scope()
@@ -198,7 +198,7 @@ k.test("an error in a <close> variable of a cancelled child does not keep the ot
   counts.expect(before)
 end)
 
-k.test("a cancelled child whose <close> variable ends the next one does not keep the rest from ending", function()
+k.test("if a <close> variable of a killed child ends the next one, the rest still end", function()
   local ended, before = {}, counts.now()
   do
     local scope <close> = thread.scope()
@@ -214,7 +214,7 @@ k.test("a cancelled child whose <close> variable ends the next one does not keep
   counts.expect(before)
 end)
 
-k.test("a thread of another parent is not the scope's", function()
+k.test("a thread of another parent does not belong to the scope", function()
   local ended = {}
   local outside = thread.spawn(forever("outside", ended))
   local nephew
@@ -235,7 +235,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- Nesting
 
-k.test("nested scopes: the inner one ends its own only", function()
+k.test("of nested scopes the inner one ends only its own threads", function()
   local ended = {}
   local outer <close> = thread.scope()
   outer:spawn(forever("outer", ended))
@@ -247,7 +247,7 @@ k.test("nested scopes: the inner one ends its own only", function()
   t.eq(ended, { "inner" })
 end)
 
-k.test("an error through nested scopes ends the inner one's first", function()
+k.test("an error in nested scopes ends the threads of the inner one first", function()
   local ended, before = {}, counts.now()
   pcall(function()
     local outer <close> = thread.scope()
@@ -260,7 +260,7 @@ k.test("an error through nested scopes ends the inner one's first", function()
   counts.expect(before)
 end)
 
-k.test("scopes inside threads inside scopes: killing the root leaves nothing, 4 deep", function()
+k.test("scopes inside threads inside scopes, 4 deep: after a kill of the root nothing is left", function()
   local ended, before = {}, counts.now()
   local function grow(depth)
     local _ <close> = setmetatable({}, { __close = function() ended[#ended + 1] = depth end })
@@ -290,13 +290,13 @@ k.test("a child may spawn into its parent's scope", function()
       scope:spawn(forever("late sibling", ended))
     end)
     k.settle()
-    t.eq(ended, {}, "they live on when the child that spawned them has ended")
+    t.eq(ended, {}, "they continue when the child that spawned them has ended")
   end
   t.eq(sorted(ended), { "late sibling", "sibling" })
   counts.expect(before)
 end)
 
-k.test("a scope passed to another thread ends with its owner, with all in it", function()
+k.test("a scope that was passed to another thread ends with its owner, with all its threads", function()
   local ended, before = {}, counts.now()
   local stranger
   do
@@ -343,7 +343,7 @@ end)
 -- ---------------------------------------------------------------------------------------------
 -- A closed scope
 
-k.test("spawn on a scope that was left raises, and runs nothing", function()
+k.test("spawn on a closed scope raises, and runs nothing", function()
   local kept
   do
     local scope <close> = thread.scope()
@@ -354,7 +354,7 @@ k.test("spawn on a scope that was left raises, and runs nothing", function()
   t.eq(ran, false)
 end)
 
-k.test("spawn while the scope is being left raises, too", function()
+k.test("spawn while the scope is being closed raises too", function()
   local problem, before = nil, counts.now()
   do
     local scope <close> = thread.scope()

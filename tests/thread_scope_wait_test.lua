@@ -1,4 +1,4 @@
--- lio.thread's scopes: scope:wait, and what is logged of failures in a scope. Leaving a scope is in
+-- lio.thread's scopes: scope:wait, and the log of failures in a scope. The end of a scope is in
 -- tests/thread_scope_test.lua.
 
 package.path = (arg[0]:match "^.*/" or "./") .. "../?.lua;" .. package.path
@@ -9,7 +9,7 @@ local thread = require "lio.thread"
 
 local pack <const> = table.pack
 
-k.test("scope:wait is true when all have ended, at once when there is none", function()
+k.test("scope:wait returns true when all have ended, at once if there are none", function()
   local scope <close> = thread.scope()
   t.eq(pack(scope:wait()), pack(true))
   local ended = 0
@@ -25,7 +25,7 @@ k.test("scope:wait is true when all have ended, at once when there is none", fun
   t.eq(pack(scope:wait()), pack(true), "again")
 end)
 
-k.test("scope:wait waits also for what is spawned meanwhile", function()
+k.test("scope:wait waits also for threads that are spawned meanwhile", function()
   local scope <close> = thread.scope()
   local last = false
   scope:spawn(function()
@@ -42,7 +42,7 @@ k.test("scope:wait waits also for what is spawned meanwhile", function()
   t.eq(last, true)
 end)
 
-k.test("scope:wait waits also for what is spawned when it was woken, and has not run", function()
+k.test("scope:wait waits also for threads that are spawned after its wakeup, before it runs", function()
   local scope <close> = thread.scope()
   scope:spawn(loop.wait, "last of all")
   local late = false
@@ -61,7 +61,7 @@ k.test("scope:wait waits also for what is spawned when it was woken, and has not
   t.eq(late, true)
 end)
 
-k.test("scope:wait answers the error of the first that failed", function()
+k.test("scope:wait returns the error of the first thread that failed", function()
   local object = {}
   local scope <close> = thread.scope()
   scope:spawn(function()
@@ -79,7 +79,7 @@ k.test("scope:wait answers the error of the first that failed", function()
   t.ok(rawequal(e, object), t.show(e))
 end)
 
-k.test("scope:wait answers a failure of before", function()
+k.test("scope:wait returns an earlier failure", function()
   local scope <close> = thread.scope()
   scope:spawn(error, "early", 0)
   t.eq(pack(scope:wait()), pack(false, "early"))
@@ -99,7 +99,7 @@ k.test("two threads may wait for one scope", function()
   end
 end)
 
-t.test("a failure in a scope that nobody asked for is logged once, one that wait answered is not", function()
+t.test("a failure in a scope is logged once, unless wait has returned it", function()
   local file = t.write(t.tmp() .. "/script.lua", [[
     local loop, thread = require "lio.loop", require "lio.thread"
     loop.run(function()
