@@ -276,4 +276,34 @@ function net.recvfrom(u) end
 ---@return string? code `"too long"`, `"unresolved"` …
 function net.sendto(u, data, addr, port) end
 
+---The functions of a scheduler that `net.new` needs.
+---@class lio.Scheduler
+---@field wait fun(token: any): any waits until the token is woken
+---@field wakeup fun(token: any, ...: any): true? wakes the token; nil if no task waits on it
+---@field fork fun(f: function, ...: any) creates a task
+---@field running fun(): thread returns the running coroutine
+---@field start? fun(f: function, ...: any) as in `lio.task`
+---@field timers? lio.Timers a queue to share
+---@field on_abandon? fun(f: fun(token: any)) as in `lio.task`; needed if tasks can be killed
+---@field on_stop? fun(f: fun(grace: number), waits_for?: fun(): string?): fun() as in `lio.loop`
+---@field check? fun(call: string, ...: any) raises if nothing runs the loop; the name of the call as for `string.format`
+
+---The calls of this module, except `new` and `use`, on one selector and one scheduler.
+---@class lio.NetInstance: lio.net
+
+---Creates an instance on a selector and a scheduler. The code that drives the VM calls `step` of the result.
+---@param selector lio.Selector
+---@param sched lio.Scheduler
+---@return lio.NetInstance api
+function net.new(selector, sched) end
+
+---Makes an instance the one to which `require "lio.net"` refers in this VM.
+---@param api lio.NetInstance
+---@return lio.net module
+function net.use(api) end
+
+---Runs one round of the loop: flushes, waits for I/O until the next timer, and wakes the waiting tasks. For loop code.
+---@param seconds? number maximum wait; default: until the next event or timer
+function net.step(seconds) end
+
 return net
