@@ -231,7 +231,7 @@ function net.wrap(s) end
 ---@field max_connections? integer maximum number of connections; if it is reached, accepting pauses; default: no limit
 ---@field on_error? fun(message: any, c: lio.Connection) called for a handler's error instead of the log
 ---@field on_stop? fun() called when a stop begins
----@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code, see `attend`
+---@field attended? boolean run the handler in the accept loop, where it must not wait; for protocol code that sets an event handler (`lio.net.driver`)
 
 ---Starts a server: a task accepts connections and runs `handler(c)` as a task for each. When the handler has ended, the
 ---connection is closed. An error of the handler is logged on standard error with its traceback. Raises if the listener
