@@ -1,4 +1,4 @@
-//! A service with its VM, as it moves between threads: the VM owns the service.
+//! A service with its VM. The VM owns the service, and both move between threads together.
 
 use super::library::Library;
 use super::message::ServiceId;
@@ -15,16 +15,16 @@ use std::sync::atomic::Ordering;
 /// How a slice ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// The main function waits for more.
+    /// The main function waits for more messages.
     Yielded,
-    /// It returned.
+    /// The main function has returned.
     Returned,
-    /// It raised; that was logged.
+    /// The main function has raised an error, which was logged.
     Failed,
 }
 
 impl Vm<Service> {
-    /// A service with a VM and no main function yet. The error is a message.
+    /// Creates a service with a VM and without a main function. The error is a message.
     pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<Body, String> {
         let statistics = Arc::new(Statistics::default());
         statistics.set_label(label);
@@ -36,7 +36,7 @@ impl Vm<Service> {
         Ok(body)
     }
 
-    /// Sets the main function.
+    /// Sets the main function. The error is a message.
     pub(crate) fn set_main(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
         if let Chunk::File(Some(path)) = chunk {
             crate::file::reload::loads(path.to_bytes());
@@ -46,17 +46,17 @@ impl Vm<Service> {
         Ok(())
     }
 
-    /// Runs one slice. `step` is what the main function is resumed with, if anything. A panic does not leave it:
-    /// the service has failed then.
+    /// Runs one slice. `step` is the value with which the main function is resumed, if any. A panic is caught here: the
+    /// service has failed then.
     #[inline(always)]
     pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
         self.slice_affinity = self.affinity;
-        // Nothing is being unpacked any more.
+        // No message is being unpacked now.
         self.library.reading.clear();
         match self.resume(step) {
             Ok(Slice::Yielded) => Outcome::Yielded,
             Ok(Slice::Returned) => Outcome::Returned,
-            // An error that the system's end has raised is no news.
+            // An error that the system's end has raised is not reported.
             Ok(Slice::Failed) if self.system().is_quitting() => Outcome::Failed,
             Ok(Slice::Failed) => {
                 let reason = self.failure();
@@ -70,11 +70,11 @@ impl Vm<Service> {
         }
     }
 
-    /// A panic came out of the VM, in the middle of a call: the VM is left as it is.
+    /// Reports a panic that unwound the VM in the middle of a call. The VM is not used again.
     #[cold]
     fn give_up(&mut self, Broken(reason): &Broken) {
         self.library = Library::default();
-        self.report_failure(&format!("{reason}; its VM is given up"));
+        self.report_failure(&format!("{reason}; its VM is not used again"));
     }
 
     fn report_failure(&mut self, reason: &str) {
@@ -83,8 +83,8 @@ impl Vm<Service> {
         self.system().log_text(self.id, &text);
     }
 
-    /// Runs a slice that `progress` shows and the statistics count; `began` is the present time. Returns when it ended, or
-    /// None when the service is to end then.
+    /// Runs a slice that `progress` shows and the statistics count. `began` is the present time. Returns the time at
+    /// which the slice ended, or None if the service is to end.
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
         self.began = began;
@@ -98,13 +98,13 @@ impl Vm<Service> {
         goes_on.then_some(ended)
     }
 
-    /// Ends the service: pending `<close>` variables and finalizers run.
+    /// Ends the service. Pending `<close>` variables and finalizers run.
     pub(crate) fn end(mut self) {
         self.dead = true;
         if !self.is_broken()
             && let Err(message) = self.run_last(CLOSE_COROUTINES)
         {
-            // A finalizer of a foreign native module may panic as well.
+            // A finalizer of a native module of another author may panic too.
             match self.is_broken() {
                 true => self.give_up(&Broken(message)),
                 false => self.system().log_text(self.id, &message),
@@ -116,7 +116,7 @@ impl Vm<Service> {
     }
 }
 
-/// Closes the tasks, then the main function, which is the argument: their `<close>` variables run.
+/// Closes the tasks, then the main function, which is the argument. Their `<close>` variables run.
 const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result<Next, Fault> {
     let task = call.loaded("lio.task")?;
     if call.kind(task) == Kind::Table {
@@ -126,11 +126,11 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     let library = call.loaded("coroutine")?;
     call.raw_field(library, "close")?;
     call.push(Argument(1))?;
-    // The main function's own error was logged already; one of a `__close` is of no interest.
+    // The main function's own error was logged already; an error of a `__close` is ignored.
     Ok(Next::call(1, then(|_: &mut Call<'_>, _: Called| Ok(())), 0))
 });
 
-/// Runs between two instructions of a service that was interrupted.
+/// Runs between two instructions of an interrupted service.
 fn interrupted(call: &mut Call<'_>) -> Result<(), Fault> {
     let is_quitting = |service: &mut Service| service.system().is_quitting();
     if call.data::<Service>().is_some_and(is_quitting) {
@@ -147,7 +147,7 @@ fn log_position(service: &Service, traceback: &str) {
     let system = service.system();
     let own = Progress::own();
     let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
-    // On a thread of its own a slice is mostly waiting.
+    // On a thread of its own, a service waits during most of its slice.
     let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
     let seconds = (monotonic_nanos() - since.max(service.began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());

@@ -1,5 +1,5 @@
-//! What our service library keeps in a service besides its messages: sessions, the request at hand, and
-//! what waits for room in a full mailbox.
+//! What our service library keeps in a service besides its messages: sessions, the message that is being handled, and
+//! messages that wait for room in a full mailbox.
 
 use super::message::{Message, Payload, ServiceId};
 use crate::lua::Own;
@@ -10,12 +10,11 @@ use std::rc::Rc;
 /// A message that waits for room.
 pub(crate) struct Waiting {
     pub(crate) message: Message,
-    /// The session on which its sender's coroutine waits until it is delivered; 0 for a call, which waits
-    /// for its answer.
+    /// The session on which the sending coroutine waits for the delivery. 0 for a call, which waits for its response.
     pub(crate) ticket: i64,
 }
 
-/// The name of a request, as far as it is short, for messages about it.
+/// The name of a request, for log lines and errors about it. Long names are not kept.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Name {
     length: u8,
@@ -23,7 +22,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Of a request; empty when it is too long.
+    /// The name of a request; empty if it is longer than 31 bytes.
     pub(crate) fn new(text: &[u8]) -> Name {
         let mut name = Name::default();
         if text.len() <= name.bytes.len() {
@@ -33,13 +32,13 @@ impl Name {
         name
     }
 
-    /// Its bytes.
+    /// The bytes of the name.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length as usize]
     }
 }
 
-/// What a message says besides its values.
+/// A message without its values.
 #[derive(Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) kind: u8,
@@ -47,40 +46,42 @@ pub(crate) struct Head {
     pub(crate) session: i64,
 }
 
-/// See the file's head.
+/// The state of the service library in one service.
 #[derive(Default)]
 pub(crate) struct Library {
-    /// The VM's tasks; none in a service with another library.
+    /// The VM's tasks; None in a service with another library.
     tasks: Option<Own<Rc<Tasks>>>,
-    /// The last session that was given out.
+    /// The last session that was assigned.
     session: i64,
-    /// The message at hand, until its values are on a task's stack. An error in between leaves it here.
+    /// The message that is being handled, until its values are on a task's stack. After an error before that, it is
+    /// still here.
     pub(crate) current: Option<Head>,
-    /// Payloads whose values are being pushed: more than one when that runs a finalizer which handles messages.
+    /// Payloads whose values are being pushed. There is more than one if pushing runs a finalizer that handles
+    /// messages.
     pub(crate) reading: Vec<Payload>,
-    /// How many messages the present slice has handled.
+    /// Messages that the present slice has handled.
     pub(crate) handled: u32,
-    /// What each task runs, or ran last.
+    /// The request of each task, or its last one.
     names: Vec<Name>,
-    /// By receiver, in order. A receiver has an entry only while something waits.
+    /// Messages that wait for room, by receiver and in order. Only receivers with such messages have an entry.
     pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
     /// Whether a sender waits when a mailbox is full.
     pub(crate) wait_when_full: bool,
-    /// Its main chunk has not returned yet.
+    /// Whether its main chunk has not returned yet.
     pub(crate) starting: bool,
-    /// It has given its handlers: it ends when it is told to, not by itself.
+    /// Whether it has request handlers: then it ends when another service ends it, not by itself.
     pub(crate) serves: bool,
-    /// How many of its tasks wait for its own end, and do not keep it alive.
+    /// How many of its tasks wait for the service's own end. They do not keep it running.
     pub(crate) end_waits: usize,
-    /// How many rounds of the run queue there were since the last message.
+    /// Rounds of the ready queue since the last message.
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
     pub(crate) polls: bool,
-    /// Its main function has a loop of its own, which calls `core.schedule`.
+    /// Whether its main function has a loop of its own, which calls `core.schedule`.
     pub(crate) has_own_loop: bool,
-    /// Whether some functions have the form of the first generation.
+    /// Whether some functions behave as in the first generation of ltask.
     pub(crate) is_first_generation: bool,
-    /// The service ends when its present messages are done.
+    /// Whether the service ends when its present messages are handled.
     pub(crate) ended: bool,
 }
 
@@ -90,7 +91,7 @@ impl Library {
         self.tasks().is_some_and(|tasks| tasks.has_ready())
     }
 
-    /// The VM's tasks, until it closes; none in a service with another library.
+    /// The VM's tasks, until the VM closes; None in a service with another library.
     #[inline]
     pub(crate) fn tasks(&self) -> Option<&Rc<Tasks>> {
         let tasks: &Rc<Tasks> = self.tasks.as_deref()?;
@@ -102,7 +103,7 @@ impl Library {
         self.tasks = Some(tasks);
     }
 
-    /// The request `text` is what a task runs now.
+    /// Records the name of the request that a task runs now.
     pub(crate) fn set_name(&mut self, task: TaskId, text: &[u8]) {
         let task = task as usize;
         if self.names.len() <= task {
@@ -114,23 +115,23 @@ impl Library {
         self.names[task] = Name::new(text);
     }
 
-    /// What a task runs, or ran last.
+    /// The name of the request that a task runs, or ran last.
     pub(crate) fn name(&self, task: TaskId) -> Name {
         self.names.get(task as usize).copied().unwrap_or_default()
     }
 
-    /// A session on which no task waits.
+    /// Returns a session on which no task waits.
     pub(crate) fn next_session(&mut self) -> i64 {
         self.session += 1;
         self.session
     }
 
-    /// Whether that session was ever given out.
+    /// Whether that session was ever assigned.
     pub(crate) fn was_given(&self, session: i64) -> bool {
         (1..=self.session).contains(&session)
     }
 
-    /// Whether something waits for room at `to`.
+    /// Whether a message waits for room at `to`.
     pub(crate) fn is_queued(&self, to: ServiceId) -> bool {
         !self.outbox.is_empty() && self.outbox.contains_key(&to)
     }

@@ -1,8 +1,8 @@
-//! Births and deaths of services.
+//! How services start and end.
 //!
-//! A death is one order of steps, by the thread that has the body: the mailbox closes (from here on
-//! sends fail), what was unread and unanswered is noted for root, timers go, the VM is closed, and
-//! then root gets its signal. Root answers what was noted and frees the number.
+//! A death has a fixed order of steps, taken by the thread that has the VM: the mailbox closes (from here on sends
+//! fail), unread and unanswered requests are recorded for root, the timers are removed, the VM is closed, and then root
+//! gets its signal. Root answers the recorded requests and frees the id.
 
 use super::mailbox::Affinity;
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind};
@@ -12,8 +12,7 @@ use crate::lua::Chunk;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Makes a service in a place that was opened for it. On failure the place is freed; the error is a
-/// message.
+/// Creates a service in a slot that was opened for it. On failure the slot is freed. The error is a message.
 pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<Body, String> {
     let made = Body::new(system, id, label).and_then(|mut body| {
         body.set_main(main)?;
@@ -25,7 +24,7 @@ pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk
     made
 }
 
-/// Frees the place of a service that was never finished.
+/// Frees the slot of a service whose creation has failed.
 pub(crate) fn discard(system: &System, id: ServiceId) {
     if let Some(slot) = system.registry.get(id) {
         let mut left = Vec::new();
@@ -36,7 +35,7 @@ pub(crate) fn discard(system: &System, id: ServiceId) {
     }
 }
 
-/// Lets a service be scheduled.
+/// Makes a new service available to the scheduler.
 pub(crate) fn install(system: &System, mut service: Body, affinity: Affinity) {
     let id = service.id;
     service.affinity = affinity;
@@ -54,7 +53,7 @@ pub(crate) fn retire(system: &System, mut service: Body) {
     service.dead = true;
     for message in std::mem::take(&mut service.sending) {
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
-            // Accepted, and still behind others: it has room in any mailbox.
+            // `exclusive.send` has accepted it, but others are still before it. It has room in any mailbox.
             let _ = system.post(message, 0);
         }
     }
@@ -62,7 +61,7 @@ pub(crate) fn retire(system: &System, mut service: Body) {
     let refused = slot.mailbox.die(&mut left);
     note_unanswered(&mut service, &left);
     let statistics = service.statistics.clone();
-    // Freed by this thread, before the death is reported.
+    // This thread frees the messages before it reports the death.
     drop(left);
     system.monitor.timers.forget(id);
     for waiting in refused {
@@ -78,7 +77,7 @@ pub(crate) fn retire(system: &System, mut service: Body) {
     }
     let signal = Message::bare(id, ROOT, 0, kind::SIGNAL);
     if system.post(signal, 0).is_err() {
-        // No root that could do it.
+        // There is no root that could answer them.
         for (from, session) in take_unanswered(system, id) {
             system.answer_dead(id, from, session);
         }
@@ -92,7 +91,7 @@ fn note_unanswered(service: &mut Service, left: &[Message]) {
     unanswered.extend(requests(left));
 }
 
-/// Senders and sessions of the requests among messages.
+/// The senders and sessions of the requests among `messages`.
 fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
     messages.iter().filter(|message| message.wants_answer()).map(|message| (message.from, message.session))
 }
@@ -102,8 +101,8 @@ fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     system.statistics(id).map_or_else(Vec::new, |statistics| std::mem::take(&mut *lock(&statistics.unanswered)))
 }
 
-/// Root closes a service: one that is dead already, or one that is not running, which dies now. One that
-/// runs at this moment dies when its slice ends, with a signal. Returns the requests that died with it.
+/// Closes a service on behalf of root. A service that is dead already stays so, and one that does not run dies now. One
+/// that runs dies at the end of its slice, and root gets a signal. Returns the requests that died with the service.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     let Some(slot) = system.registry.get(id) else { return Vec::new() };
     if slot.mailbox.is_dead(id) {
@@ -114,7 +113,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         if slot.mailbox.is_alive(id)
             && let Some(statistics) = slot.statistics()
         {
-            // It ends with its slice, which may have ended just now: this brings another one.
+            // The service ends with its slice, which may have ended just now: the ROOM message causes another slice.
             statistics.condemned.store(true, Ordering::SeqCst);
             system.send_room(SYSTEM, id);
             system.wake_thread(id);

@@ -1,12 +1,12 @@
-//! The log queue: the lines of services, until the logger takes them.
+//! The log queue: the lines of services that the logger has not read.
 //!
-//! Entries are payloads that the service library packed. Without a logger (no service has ever taken an
-//! entry), text goes to standard error at once, so that an error in a bare system is seen.
+//! Entries are payloads that the service library packed. If there is no logger (no service has ever read an entry),
+//! text is written to standard error at once, so that an error in a bare system is seen.
 //!
-//! The queue is bounded: when it is full, lines are dropped until half of it is free again, and a line says
-//! how many were. A line that its service has just said is counted, not queued; a second later, or when
-//! the service says something else, a line says how often it was repeated. Invariant: every line that was
-//! pushed is queued, counted in `repeats`, or counted in `dropped`.
+//! The queue is bounded. When it is full, lines are dropped until half of it is free again, and a line reports how many
+//! were dropped. A line that equals its service's last line is counted, not queued. A second later, or when the service
+//! logs another line, a line reports how often it was repeated. Invariant: every line that was pushed is queued,
+//! counted in `repeats`, or counted in `dropped`.
 
 use super::message::{Payload, SYSTEM, ServiceId};
 use super::statistics::Statistics;
@@ -17,21 +17,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The entries in the queue have at most so many bytes, each with what it costs itself; a single one may be
-/// larger.
+/// Bytes of all queued entries at most, including the overhead of each. A single entry may be larger.
 const MOST_BYTES: usize = 64 << 20;
-/// So long, in nanoseconds, a line is known, and the repetitions of one are counted before that is said.
+/// How long a last line is kept, and how long its repetitions are counted before they are reported, in nanoseconds.
 const WINDOW: u64 = 1_000_000_000;
-/// The last lines of so many services are known.
+/// Services whose last line is kept, at most.
 const KNOWN: usize = 16;
-/// Longer lines are not compared.
+/// Longer lines are not compared, in bytes.
 const LONGEST: usize = 4096;
 
-/// One entry.
+/// An entry of the log.
 pub(crate) struct Entry {
     /// Centiseconds since the epoch.
     pub(crate) time: u64,
-    /// Who says it; its statistics outlives it here.
+    /// The service that has logged it. The entry keeps the statistics after the service's end.
     pub(crate) service: ServiceId,
     pub(crate) statistics: Option<Arc<Statistics>>,
     pub(crate) payload: Payload,
@@ -52,25 +51,25 @@ impl Entry {
     }
 }
 
-/// What becomes of a line that is the same as its service's last one.
+/// What happens to a line that equals its service's last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Repetition {
     /// It is counted.
     Counted,
-    /// It is a line like any other: a program's output.
+    /// It is queued like any other line: it is a program's output.
     Written,
 }
 
-/// What the caller of `push` is to do.
+/// What the caller of `push` must do.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(crate) struct Pushed {
-    /// The service to be told that there are entries, if it does not know yet.
+    /// The service to be notified that there are entries, if it was not notified yet.
     pub(crate) reader: Option<ServiceId>,
-    /// Whether `flush` is to be called earlier than was known.
+    /// Whether `flush` must be called earlier than planned.
     pub(crate) is_due: bool,
 }
 
-/// Centiseconds since the epoch.
+/// The time in centiseconds since the epoch.
 pub(crate) fn centiseconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| (time.as_millis() / 10) as u64)
 }
@@ -80,14 +79,14 @@ struct Known {
     service: ServiceId,
     statistics: Option<Arc<Statistics>>,
     line: Vec<u8>,
-    /// How often it was repeated and not said so.
+    /// Repetitions that were not reported yet.
     repeats: u64,
-    /// Then it is no longer known, or that is said.
+    /// The time at which the line is forgotten, or its repetitions are reported.
     until: u64,
 }
 
 impl Known {
-    /// The entry that says how often it was repeated, and how many lines that stands for.
+    /// Returns the entry that reports the repetitions, and their number. Sets the count to 0.
     fn tell(&mut self) -> Option<(Entry, u64)> {
         let repeats = std::mem::take(&mut self.repeats);
         if repeats == 0 {
@@ -110,15 +109,15 @@ impl Known {
 #[derive(Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    /// What they cost.
+    /// The bytes of all entries.
     bytes: usize,
-    /// How many lines were dropped and not said so. Until that is said every line is.
+    /// Lines that were dropped and not reported. While this is not 0, every line is dropped.
     dropped: u64,
     known: Vec<Known>,
 }
 
 impl Queue {
-    /// Adds an entry that stands for `lines` lines, or drops them.
+    /// Adds an entry that represents `lines` lines, or drops it.
     fn add(&mut self, entry: Entry, lines: u64, most: usize) {
         let bytes = self.bytes + entry.cost();
         let is_full = self.entries.len() >= most || bytes > MOST_BYTES && !self.entries.is_empty();
@@ -148,7 +147,7 @@ impl Queue {
         Some(entry)
     }
 
-    /// Says how often the lines that `which` selects were repeated, and counts on.
+    /// Reports the repetitions of the lines that `which` selects.
     fn tell(&mut self, most: usize, now: u64, which: impl Fn(&Known) -> bool) {
         let mut told = Vec::new();
         for known in self.known.iter_mut().filter(|known| which(known)) {
@@ -162,7 +161,8 @@ impl Queue {
         }
     }
 
-    /// Counts a line that is known. Otherwise, its service's earlier line is told of and forgotten.
+    /// Counts a line that equals its service's last line, and returns true. Otherwise reports the repetitions of the
+    /// last line, forgets that, and returns false.
     fn count(&mut self, service: ServiceId, line: &[u8], now: u64, most: usize) -> bool {
         let at = self.known.iter().position(|one| one.service == service);
         let Some(at) = at else { return false };
@@ -178,7 +178,7 @@ impl Queue {
         false
     }
 
-    /// Remembers a line. The one that is known longest goes, when there are too many.
+    /// Keeps a last line. If there are too many, the oldest is forgotten.
     fn remember(&mut self, known: Known, most: usize) {
         if self.known.len() >= KNOWN {
             let oldest = (0..self.known.len()).min_by_key(|&at| self.known[at].until);
@@ -189,28 +189,28 @@ impl Queue {
         self.known.push(known);
     }
 
-    /// When `flush` is to be called; u64::MAX is never.
+    /// The time at which `flush` must be called; u64::MAX is never.
     fn due(&self) -> u64 {
         let counted = self.known.iter().filter(|known| known.repeats > 0);
         counted.map(|known| known.until).min().unwrap_or(u64::MAX)
     }
 }
 
-/// See the file's head.
+/// The log of a system.
 pub(crate) struct Log {
     queue: Mutex<Queue>,
-    /// Entries that it holds at most.
+    /// Entries in the queue at most.
     most: usize,
-    /// Whether a service takes entries.
+    /// Whether a service has read entries.
     read: AtomicBool,
-    /// The service to be told when the queue is no longer empty; 0 is none.
+    /// The service to be notified when the queue is no longer empty; 0 is none.
     reader: AtomicU32,
-    /// When `flush` is to be called, in nanoseconds of the monotonic clock.
+    /// The time at which `flush` must be called, in nanoseconds of the monotonic clock.
     due: AtomicU64,
 }
 
 impl Log {
-    /// An empty log that holds `most` entries.
+    /// Creates an empty log for `most` entries.
     pub(crate) fn new(most: usize) -> Log {
         Log {
             queue: Mutex::default(),
@@ -230,7 +230,7 @@ impl Log {
         let was_empty = queue.entries.is_empty();
         let line = payload.as_slice();
         let is_compared = repetition == Repetition::Counted && (1..=LONGEST).contains(&line.len());
-        // An empty line is never known.
+        // An empty line never equals a last line.
         let compared: &[u8] = if is_compared { line } else { b"" };
         if !queue.count(service, compared, now, self.most) {
             let known = is_compared.then(|| Known {
@@ -241,7 +241,7 @@ impl Log {
                 until: now + WINDOW,
             });
             queue.add(Entry::new(service, statistics, payload), 1, self.most);
-            // One that was dropped has not been said.
+            // A dropped line is no last line.
             if let Some(known) = known.filter(|_| queue.dropped == 0) {
                 queue.remember(known, self.most);
             }
@@ -259,12 +259,12 @@ impl Log {
         }
     }
 
-    /// When `flush` is to be called; u64::MAX is never.
+    /// The time at which `flush` must be called, in nanoseconds of the monotonic clock; u64::MAX is never.
     pub(crate) fn due(&self) -> u64 {
         self.due.load(Ordering::Relaxed)
     }
 
-    /// Says how often lines were repeated that have been counted long enough at time `now`.
+    /// Reports repetitions that have been counted long enough at the time `now`.
     pub(crate) fn flush(&self, now: u64) -> Pushed {
         let mut queue = lock(&self.queue);
         let was_empty = queue.entries.is_empty();
@@ -272,13 +272,13 @@ impl Log {
         self.pushed(&queue, was_empty)
     }
 
-    /// The oldest entry.
+    /// Takes the oldest entry.
     pub(crate) fn pop(&self) -> Option<Entry> {
         self.read.store(true, Ordering::Relaxed);
         lock(&self.queue).pop(self.most)
     }
 
-    /// The oldest entry, when the system has ended: nothing is counted any longer.
+    /// Takes the oldest entry after the system's end. The remaining repetitions are reported at once.
     pub(crate) fn pop_last(&self) -> Option<Entry> {
         self.read.store(true, Ordering::Relaxed);
         let mut queue = lock(&self.queue);
@@ -288,12 +288,12 @@ impl Log {
         queue.pop(self.most)
     }
 
-    /// Whether a service takes entries.
+    /// Whether a service reads entries.
     pub(crate) fn is_read(&self) -> bool {
         self.read.load(Ordering::Relaxed) || self.reader.load(Ordering::Relaxed) != 0
     }
 
-    /// Makes `service` the one that is told.
+    /// Sets the service that is notified of entries.
     pub(crate) fn set_reader(&self, service: ServiceId) {
         self.reader.store(service, Ordering::Relaxed);
     }
@@ -314,7 +314,7 @@ mod tests {
         log.push(service, None, payload, repetition, now)
     }
 
-    /// What is in the log: services, levels and texts. A packed short string is one byte and the text.
+    /// Takes all entries: services and texts. A packed short string is one byte and the text.
     fn take(log: &Log) -> Vec<(ServiceId, String)> {
         let entries = std::iter::from_fn(|| log.pop());
         entries.map(|entry| (entry.service, text_of(&entry))).collect()
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_lines_until_half_of_it_is_free() {
+    fn a_full_queue_drops_lines_until_half_of_it_is_free_again() {
         let log = Log::new(4);
         for number in 1..=10 {
             say(&log, 5, &format!("line {number}"), 0);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_bounded_and_a_line_that_is_larger_is_taken_alone() {
+    fn the_bytes_are_bounded_and_an_empty_queue_takes_a_larger_line() {
         let log = Log::new(1000);
         let large = "x".repeat(MOST_BYTES + 1);
         say(&log, 5, &large, 0);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_line_is_counted_until_its_service_says_another() {
+    fn a_repeated_line_is_counted_until_its_service_logs_another() {
         let log = Log::new(100);
         for service in [5, 6, 5, 6, 5] {
             say(&log, service, "same", 0);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_due_after_a_second_and_begins_again() {
+    fn repetitions_are_reported_after_a_second_and_counted_again() {
         let log = Log::new(100);
         log.set_reader(9);
         let first = Pushed { reader: Some(9), is_due: false };
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(take(&log).len(), 1);
         assert_eq!(log.due(), u64::MAX);
         assert!(say(&log, 5, "same", 8).is_due);
-        assert!(!say(&log, 5, "same", 9).is_due, "that is known");
+        assert!(!say(&log, 5, "same", 9).is_due, "the time has not changed");
         assert_eq!(log.due(), 7 + SECOND);
         log.flush(6 + SECOND);
         assert_eq!(take(&log), []);
@@ -392,15 +392,15 @@ mod tests {
         assert_eq!(take(&log), told(&[(5, "last message repeated 2 times")]));
         assert_eq!(log.due(), u64::MAX);
         say(&log, 5, "same", 9 + SECOND);
-        assert_eq!(take(&log), [], "it goes on");
+        assert_eq!(take(&log), [], "counting continues");
         log.flush(9 + 2 * SECOND);
         assert_eq!(take(&log), told(&[(5, "last message repeated 1 time")]));
         say(&log, 5, "same", 20 * SECOND);
-        assert_eq!(take(&log), told(&[(5, "same")]), "after a pause it is new");
+        assert_eq!(take(&log), told(&[(5, "same")]), "after a pause it is a new line");
     }
 
     #[test]
-    fn output_is_written_however_often_it_is_repeated() {
+    fn repeated_output_is_written_each_time() {
         let log = Log::new(100);
         say(&log, 5, "same", 0);
         say(&log, 5, "same", 0);
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(lines, 500);
     }
 
-    /// How many lines an entry stands for.
+    /// How many lines an entry represents.
     fn stands_for(entry: Option<Entry>) -> u64 {
         let Some(entry) = entry else { return 0 };
         let text = text_of(&entry);

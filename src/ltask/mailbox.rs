@@ -1,21 +1,20 @@
-//! A service's mailbox together with the service's state: the thread that holds the lock changes both, so that
-//! "a message is there" and "the service is queued to run" cannot drift apart.
+//! A service's mailbox together with the service's state. Only the thread that holds the lock changes them, so that "a
+//! message has arrived" and "the service is in a ready queue" always agree.
 //!
-//! Many senders push; one thread at a time runs the service and takes whole batches: it swaps the queue
-//! for its empty one, so that reading a message costs no lock. `left` tells senders how much of the
-//! batch is unread, for the bound holds for both together. It counts the messages that it bounds and no
-//! others: answers on their way do not make a service busy, and news of room do not take it up. Checked
-//! by the models in `tests/loom`.
+//! Many senders push. One thread at a time runs the service and takes whole batches: it swaps the queue for its empty
+//! one, so that reading a message takes no lock. `left` shows senders how much of the batch is unread, since the
+//! capacity applies to queue and batch together. Only bounded messages count: responses on their way do not make a
+//! service busy, and ROOM messages take no room. The models in `tests/loom` check this.
 
 use super::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
 
-/// How a thread that blocks outside of the scheduler is woken.
+/// Wakes a thread that blocks outside the scheduler.
 pub(crate) trait Waker: Clone {
-    /// True for the first caller since it was last armed: that one must wake the thread.
+    /// True for the first caller since the last `arm`: that caller must wake the thread.
     fn claim(&self) -> bool;
 
-    /// The receiver has found nothing: the next message wakes it.
+    /// The receiver has found no message: the next one wakes it.
     fn arm(&self);
 }
 
@@ -24,7 +23,7 @@ pub(crate) trait Waker: Clone {
 pub(crate) enum Affinity {
     /// On any worker.
     Any,
-    /// On this worker alone.
+    /// On this worker only.
     Worker(usize),
     /// On the process's main thread.
     Main,
@@ -32,26 +31,26 @@ pub(crate) enum Affinity {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// No service has this place.
+    /// No service has this slot.
     Free,
-    /// Its VM is being made; messages queue up.
+    /// The VM is being created; messages are queued.
     Building,
-    /// Nothing to do. The body lies in the mailbox.
+    /// The service has nothing to do. The mailbox has the VM.
     Idle,
-    /// In exactly one ready queue. The body lies in the mailbox.
+    /// The service is in exactly one ready queue. The mailbox has the VM.
     Ready,
-    /// A thread has the body.
+    /// A thread runs the service and has the VM.
     Running,
-    /// A thread of its own has the body, for good.
+    /// The service's own thread has the VM, until the service ends.
     Own,
-    /// Takes no messages any more; what was left is kept for root.
+    /// The service takes no messages. What it has left is kept for root.
     Dead,
 }
 
 /// What the sender must do after a push.
 #[derive(Debug)]
 pub(crate) enum Wake<W> {
-    /// Nothing: the receiver runs, or is queued.
+    /// Nothing: the receiver is running or in a ready queue.
     None,
     /// Put the service into a ready queue.
     Schedule(Affinity),
@@ -64,7 +63,7 @@ pub(crate) enum Wake<W> {
 pub(crate) enum Refusal {
     /// There is no such service.
     Missing,
-    /// No room.
+    /// The mailbox has no room.
     Full,
 }
 
@@ -73,22 +72,22 @@ struct Inner<M, B, W> {
     state: State,
     affinity: Affinity,
     queue: VecDeque<M>,
-    /// How many of the queue are bounded.
+    /// How many messages of the queue are bounded.
     bounded: usize,
     body: Option<B>,
     waker: Option<W>,
-    /// Services whose message was refused, which get a ROOM message.
+    /// Services whose message was refused, and which get a ROOM message.
     refused: Vec<u32>,
     received: u64,
     most: usize,
 }
 
-/// See the file's head. `M` is a message, `B` the service's body, `W` its waker.
+/// The mailbox of a service. `M` is a message, `B` the service's VM, `W` its waker.
 pub(crate) struct Mailbox<M, B, W> {
     capacity: usize,
     inner: Mutex<Inner<M, B, W>>,
-    /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high
-    /// one. Written by the thread that runs the service, and under the lock when a batch is taken.
+    /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high half. Written
+    /// by the thread that runs the service, and under the lock when a batch is taken.
     left: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
@@ -99,16 +98,16 @@ pub(crate) struct Mailbox<M, B, W> {
 /// How full a mailbox is, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Level {
-    /// Messages that arrived in all.
+    /// Messages that have arrived since the service started.
     pub(crate) received: u64,
-    /// Unread ones.
+    /// Unread messages.
     pub(crate) queued: usize,
-    /// The most that were ever unread.
+    /// The largest number of unread messages so far.
     pub(crate) most: usize,
 }
 
 impl<M, B, W: Waker> Mailbox<M, B, W> {
-    /// A free place, for a mailbox with room for `capacity` messages.
+    /// Creates the mailbox of a free slot, with room for `capacity` messages.
     pub(crate) fn new(capacity: usize) -> Self {
         Mailbox {
             capacity,
@@ -130,7 +129,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         }
     }
 
-    /// Free → Building, for service `id`.
+    /// From Free to Building, for service `id`.
     pub(crate) fn open(&self, id: u32) {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Free);
@@ -143,7 +142,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         self.left.store(0, Ordering::Relaxed);
     }
 
-    /// Building → Idle, or Ready when messages came meanwhile: then the caller schedules it.
+    /// From Building to Idle, or to Ready if messages have arrived meanwhile: then the caller schedules the service.
     pub(crate) fn install(&self, body: B, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
@@ -157,8 +156,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Wake::Schedule(affinity)
     }
 
-    /// Takes the body out for a thread of its own, which `waker` wakes: Idle, Ready or Building → Own.
-    /// A queue entry of it is passed over.
+    /// From Idle or Ready to Own: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has an
+    /// entry of the service, that entry is skipped.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<B> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
@@ -169,7 +168,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         inner.body.take()
     }
 
-    /// Running → Own, by the thread that runs it.
+    /// From Running to Own, by the thread that runs the service.
     pub(crate) fn own(&self, waker: W) {
         let mut inner = lock(&self.inner);
         if matches!(inner.state, State::Running | State::Own) {
@@ -178,7 +177,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         }
     }
 
-    /// Another waker for a service with a thread of its own.
+    /// Sets another waker for a service with a thread of its own.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
         if inner.id == id && inner.state == State::Own {
@@ -186,8 +185,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         }
     }
 
-    /// Posts a message for service `id`; the capacity holds for `bounded` ones. A refused one comes back; when there was
-    /// no room, `sender` (if not 0) is noted and will be told of room.
+    /// Posts a message for service `id`. The capacity applies if it is `bounded`. A refused message is returned. If
+    /// there was no room, `sender` (unless it is 0) is recorded and will get a ROOM message.
     #[inline]
     pub(crate) fn push(&self, id: u32, message: M, bounded: bool, sender: u32) -> Result<Wake<W>, (M, Refusal)> {
         let mut guard = lock(&self.inner);
@@ -221,8 +220,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         })
     }
 
-    /// Ready → Running: the body, and in `batch` (which may hold unread ones) what has arrived. None
-    /// when the entry in the ready queue is out of date.
+    /// From Ready to Running: returns the VM, and adds the messages that have arrived to its batch, which may have
+    /// unread ones. Returns None if the entry in the ready queue is outdated.
     #[inline]
     pub(crate) fn begin(&self, id: u32, fill: impl FnOnce(&mut B) -> &mut VecDeque<M>) -> Option<B> {
         let mut inner = lock(&self.inner);
@@ -237,13 +236,14 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         body
     }
 
-    /// Whether there may be messages to refill with. For who runs the service and calls [`Mailbox::end`], which finds any.
+    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end`], which finds
+    /// all of them.
     pub(crate) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Relaxed)
     }
 
-    /// More messages for the thread that runs the service. Returns how many are unread now; with none, the
-    /// next one wakes it.
+    /// Adds the messages that have arrived to `batch`. Returns how many are unread now; if there are none, the next one
+    /// uses the waker.
     pub(crate) fn refill(&self, batch: &mut VecDeque<M>) -> usize {
         let mut inner = lock(&self.inner);
         self.transfer(&mut inner, batch);
@@ -278,8 +278,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         self.left.store(both, Ordering::Relaxed);
     }
 
-    /// The thread that runs the service has read a message of its batch, bounded or not. True when
-    /// senders wait for room and there may be some: then call [`Mailbox::room`].
+    /// Records that the thread that runs the service has read a message of its batch. Returns true if senders wait for
+    /// room and there may be some: then the caller calls [`Mailbox::room`].
     pub(crate) fn read(&self, bounded: bool) -> bool {
         let (left, all) = self.left();
         let left = left.saturating_sub(usize::from(bounded));
@@ -287,13 +287,13 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         left <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
-    /// Whether senders wait for room. To be asked after every lock section in which the receiver found
-    /// nothing more to read: only then is a refusal that came before it seen for sure.
+    /// Whether senders wait for room. The receiver checks this each time after it has found the mailbox empty under the
+    /// lock: only then is it sure to see every earlier refusal.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused.load(Ordering::Acquire)
     }
 
-    /// The services to be told of room, once at least half of the mailbox is free.
+    /// Takes the services that wait for room, if at least half of the mailbox is free.
     pub(crate) fn room(&self) -> Vec<u32> {
         let mut inner = lock(&self.inner);
         let unread = inner.bounded + self.left().0;
@@ -304,8 +304,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         std::mem::take(&mut inner.refused)
     }
 
-    /// Running → Idle, or Ready when messages are there; `unread` of them in the body. Then the caller
-    /// schedules it with the affinity returned.
+    /// From Running to Idle, or to Ready if there are messages, `unread` of them in the batch: then the caller
+    /// schedules the service with the affinity that is returned.
     pub(crate) fn end(&self, body: B, unread: usize, affinity: Affinity) -> Option<Affinity> {
         let mut inner = lock(&self.inner);
         inner.body = Some(body);
@@ -318,8 +318,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Some(affinity)
     }
 
-    /// Any state but Free → Dead, by the thread that has the body. What is unread goes to the end of
-    /// `left_over`. Returns the senders that wait for room: they must be told, and will find it missing.
+    /// From any state but Free to Dead, by the thread that has the VM. Unread messages are appended to `left_over`.
+    /// Returns the senders that wait for room: when they are notified, they find the service missing.
     pub(crate) fn die(&self, left_over: &mut Vec<M>) -> Vec<u32> {
         let mut inner = lock(&self.inner);
         inner.state = State::Dead;
@@ -331,8 +331,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         std::mem::take(&mut inner.refused)
     }
 
-    /// Idle, Ready or Building → Dead, by anybody: the body, if its VM was made. None when a thread runs
-    /// the service, or it is dead or not there.
+    /// From Idle, Ready or Building to Dead, by any thread: returns the VM, if it was created, and the senders that
+    /// wait for room. Returns None if a thread runs the service, or there is no such service.
     pub(crate) fn seize(&self, id: u32, left_over: &mut Vec<M>) -> Option<(Option<B>, Vec<u32>)> {
         let mut inner = lock(&self.inner);
         let held = matches!(inner.state, State::Idle | State::Ready | State::Building);
@@ -345,7 +345,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Some((inner.body.take(), std::mem::take(&mut inner.refused)))
     }
 
-    /// Dead → Free. False when it is not `id`'s, or not dead.
+    /// From Dead to Free. Returns false if service `id` is not dead.
     pub(crate) fn free(&self, id: u32) -> bool {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Dead {
@@ -361,13 +361,13 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
     }
 
-    /// Whether the VM of service `id` is being made.
+    /// Whether the VM of service `id` is being created.
     pub(crate) fn is_building(&self, id: u32) -> bool {
         let inner = lock(&self.inner);
         inner.id == id && inner.state == State::Building
     }
 
-    /// Whether service `id` has this mailbox.
+    /// Whether service `id` has this mailbox and is not dead.
     pub(crate) fn is_alive(&self, id: u32) -> bool {
         let inner = lock(&self.inner);
         inner.id == id && !matches!(inner.state, State::Free | State::Dead)
@@ -385,22 +385,22 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         inner.waker.clone().filter(|_| inner.id == id)
     }
 
-    /// The waker of whoever has a thread of its own here.
+    /// The waker of the service with a thread of its own that has this mailbox, if any.
     pub(crate) fn any_waker(&self) -> Option<W> {
         lock(&self.inner).waker.clone()
     }
 
-    /// Takes the body, whatever the state: when every thread has ended.
+    /// Takes the VM, whatever the state, after every thread has ended.
     pub(crate) fn take_body(&self) -> Option<B> {
         lock(&self.inner).body.take()
     }
 
-    /// Takes the messages, when every thread has ended.
+    /// Takes the messages, after every thread has ended.
     pub(crate) fn empty(&self) -> VecDeque<M> {
         std::mem::take(&mut lock(&self.inner).queue)
     }
 
-    /// How full it is.
+    /// How full the mailbox is.
     pub(crate) fn level(&self) -> Level {
         let inner = lock(&self.inner);
         Level { received: inner.received, queued: inner.queue.len() + self.left().1, most: inner.most }

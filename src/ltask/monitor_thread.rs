@@ -1,8 +1,8 @@
-//! The monitor thread: it posts the messages of timers, has the log say how often lines were repeated, and runs the
+//! The monitor thread. It posts the messages of timers, flushes the log's counts of repeated lines, and runs the
 //! watchdog.
 //!
-//! It sleeps until the next timer is due. While workers are awake it also takes samples of their slices every few
-//! milliseconds. When all workers have slept for a while, it takes none, and an idle system does nothing.
+//! It sleeps until the next timer expires. While workers are awake, it also samples their slices every few
+//! milliseconds. When all workers have slept for a while, it takes no samples, so an idle system does nothing.
 
 use super::message::{Message, SYSTEM, kind};
 use super::progress::Progress;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// Between two samples while slices run, and while all is quiet.
+/// Time between two samples while slices run, and while all workers are idle.
 const BUSY_TICK: u64 = 2 * MILLI;
 const QUIET_TICK: u64 = 10 * MILLI;
-/// So many samples while all is quiet, then none.
+/// Samples while all workers are idle; then sampling stops.
 const QUIET_MOST: u32 = 20;
-/// A slice that does not end so long after the system's end is interrupted.
+/// A slice that still runs this long after the beginning of the system's end is interrupted.
 const GRACE: u64 = 1000 * MILLI;
-/// One that does not end then either is left behind.
+/// A slice that still runs this long after the beginning of the system's end is abandoned.
 const ABANDON: u64 = 6000 * MILLI;
 
-/// Runs until the system has ended and its other threads are gone.
+/// Runs until the system and its other threads have ended.
 pub(super) fn run(system: &Arc<System>) {
     let mut watchdog = Watchdog::new(system);
     let mut due: Vec<Due> = Vec::new();
@@ -67,7 +67,7 @@ fn deliver(system: &System, now: u64, due: &mut Vec<Due>) {
         system.monitor.timers.expire(now, 256, due);
         for one in due.iter() {
             let message = Message::bare(SYSTEM, one.service, one.session, kind::RESPONSE);
-            // A service that has just died needs it no more.
+            // A service that has just died does not need the message.
             let _ = system.post(message, 0);
         }
         if due.len() < 256 {
@@ -76,8 +76,8 @@ fn deliver(system: &System, now: u64, due: &mut Vec<Due>) {
     }
 }
 
-/// Slices that do not end although the system has: their threads are woken again, and after a while
-/// they are interrupted.
+/// Wakes the threads whose slices have not ended, `since` nanoseconds after the system's end began. After a while it
+/// interrupts the slices.
 fn end(system: &System, since: u64) {
     system.scheduler.sleepers.notify_all();
     system.wake_threads();
@@ -93,14 +93,14 @@ fn end(system: &System, since: u64) {
     }
 }
 
-/// Slices that nothing interrupts, because they block in C or loop in a coroutine of their own: better a
-/// thread left than a process that cannot end.
+/// Reports slices that cannot be interrupted, because they block in C or loop in a coroutine of their own. A process
+/// that leaves a thread behind is better than one that cannot end.
 fn abandon(system: &System) {
     let all = system.progress.iter().chain([&system.main_progress]);
     for (_, service) in all.map(Progress::slice) {
         if let Some(id) = service {
             let text =
-                format!("service {id} ({}) does not end; it is left behind", label(system.statistics(id).as_deref()));
+                format!("service {id} ({}) does not end and is abandoned", label(system.statistics(id).as_deref()));
             system.log_text(id, &text);
         }
     }

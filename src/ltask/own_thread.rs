@@ -1,4 +1,4 @@
-//! Threads that run one service each: exclusive ones (G1), and those with an event descriptor (G2).
+//! Threads that run one service each: exclusive services (G1), and services with an event descriptor (G2).
 
 use super::lifecycle;
 use super::message::{Message, SYSTEM, kind};
@@ -10,7 +10,7 @@ use crate::event::clock::monotonic_nanos;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// A service that got an event descriptor goes on on a thread of its own.
+/// Moves a service with a new event descriptor to a thread of its own.
 pub(super) fn detach(system: &Arc<System>, mut service: Body) {
     service.detach = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {
@@ -19,11 +19,11 @@ pub(super) fn detach(system: &Arc<System>, mut service: Body) {
     start(system, service);
 }
 
-/// Starts the thread of a service that no worker runs any more.
+/// Starts the thread of a service that no worker runs any longer.
 pub(super) fn start(system: &Arc<System>, service: Body) {
     let name = format!("lio-{}", service.statistics.label());
     let id = service.id;
-    // Where the service is found again when there is no thread for it.
+    // If the thread cannot be started, the service is still here.
     let place = Arc::new(Mutex::new(Some(service)));
     let taken = place.clone();
     let started = threads::spawn(system, name, true, move |system| {
@@ -45,13 +45,14 @@ pub(super) fn start(system: &Arc<System>, service: Body) {
     }
 }
 
-/// Runs one service until it ends or the system does. It blocks by itself; an exclusive one (G1) is
-/// resumed right after each yield, one with an event descriptor (G2) is told when it has nothing to do.
+/// Runs one service until it or the system ends. The service blocks by itself. An exclusive service (G1) is resumed
+/// right after each yield. A service with an event descriptor (G2) gets an IDLE message when it has nothing to do.
 fn run_slices(system: &Arc<System>, mut service: Body, progress: &Progress) {
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let again = std::mem::take(&mut service.again);
-        // Also before a slice that goes on: it may block in it, and who was refused is told that there is room.
+        // Refill also if the service wants another slice: it may block in that, and refused senders must be notified of
+        // room.
         let has_messages = !service.batch.is_empty() || service.find_more();
         if !again && !has_messages && !exclusive {
             let id = service.id;

@@ -1,4 +1,4 @@
-//! A VM that runs before its system does, on a thread of its own (G1), and then becomes a service.
+//! A VM that runs on a thread of its own before its system does (G1), and then becomes a service.
 
 use super::body::Outcome;
 use super::lifecycle;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// See the file's head. Dropped, it ends.
+/// A VM that runs before its system. Dropping it stops the thread and closes the VM.
 pub(crate) struct Prestart {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<(Body, Outcome)>>,
@@ -35,13 +35,13 @@ impl Prestart {
         Ok(Prestart { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread after its present step.
+    /// Stops the thread after its present slice.
     fn stop(&mut self) -> Option<(Body, Outcome)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
     }
 
-    /// Stops the thread; the VM is service `id` now.
+    /// Stops the thread and makes the VM service `id`. The error is a message.
     pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<Body, String> {
         let (mut service, outcome) = self.stop().ok_or("preinit: the thread has panicked")?;
         if outcome != Outcome::Yielded {
@@ -49,7 +49,7 @@ impl Prestart {
         }
         service.become_service(id);
         service.statistics.set_label(label);
-        // The VM may have taken what its descriptor was readable for at first.
+        // The VM may have drained its descriptor, which must be readable at first.
         if let Some(event) = &service.event {
             event.wake();
         }

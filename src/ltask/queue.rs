@@ -1,9 +1,9 @@
-//! A worker's queue: which service it runs next, and whether the others are announced.
+//! The queue of one worker: which service it runs next, and whether the others are announced.
 //!
-//! Belongs to one worker, by whose thread alone it is used; others steal from its deque (`ready.rs`). The
-//! invariant: when a slice begins, every service in the deque was announced (`sleep.rs`) after it came
-//! there, since the slice may block. Only what runs next needs no announcement. Together with `ready.rs`
-//! and `sleep.rs` it is checked by the models in `tests/loom`.
+//! Only the worker's own thread uses it; other workers steal from its deque (`ready.rs`). Invariant: when a slice
+//! begins, every service in the deque has been announced (`sleep.rs`) since it was pushed, because the slice may block.
+//! Only the service that runs next needs no announcement. The models in `tests/loom` check this together with
+//! `ready.rs` and `sleep.rs`.
 
 use super::message::ServiceId;
 use super::ready::Ready;
@@ -11,25 +11,25 @@ use super::sleep::Sleepers;
 use super::sync::{Deque, HANDED_MOST, INJECTED_EVERY, SEARCHES, spin_loop};
 use std::cell::Cell;
 
-/// See the file's head.
+/// The queue of one worker.
 pub(crate) struct Queue {
-    /// Its worker's lane in the ready queues.
+    /// The worker's number, which is its lane in the ready queues.
     pub(crate) number: usize,
     deque: Deque<ServiceId>,
     handed: Cell<u32>,
     turn: Cell<u32>,
-    /// Whether the deque may hold a service that came there without an announcement.
+    /// Whether the deque may have a service that was not announced.
     quiet: Cell<bool>,
 }
 
 impl Queue {
-    /// The queue of worker `number`.
+    /// Creates the queue of worker `number`.
     pub(crate) fn new(number: usize, deque: Deque<ServiceId>) -> Queue {
         Queue { number, deque, handed: Cell::new(0), turn: Cell::new(0), quiet: Cell::new(false) }
     }
 
-    /// A service that this worker's slice made ready: it runs next here, and the one that should have
-    /// is for whoever is free.
+    /// Queues a service that this worker's slice made ready: it runs next here. The service that it displaces is left
+    /// to any free worker.
     pub(crate) fn hand_off(&self, ready: &Ready, sleepers: &Sleepers, id: ServiceId) {
         if let Some(before) = ready.hand_off(self.number, id) {
             self.deque.push(before);
@@ -37,8 +37,8 @@ impl Queue {
         }
     }
 
-    /// A service that has more to do goes behind the others. If there are none, it is most likely this
-    /// worker's next, and no other needs to wake: `next` decides that.
+    /// Queues a service that has more to do behind the others. If there are no others, this worker most likely runs it
+    /// next, so no worker is woken: `next` decides that.
     pub(crate) fn go_on(&self, ready: &Ready, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
@@ -49,22 +49,22 @@ impl Queue {
         }
     }
 
-    /// The service to run next, if there is one here or in the injector.
+    /// Takes the service to run next, from this queue or the injector.
     pub(crate) fn next(&self, ready: &Ready, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = self.choose(ready);
         self.announce(sleepers);
         id
     }
 
-    /// What is left in the deque without an announcement gets one: another service runs before it, one
-    /// that came meanwhile or the first of a batch.
+    /// Announces what is left in the deque without an announcement. Another service runs before it: one that has
+    /// arrived meanwhile, or the first of a batch.
     fn announce(&self, sleepers: &Sleepers) {
         if self.quiet.replace(false) && !self.deque.is_empty() {
             sleepers.notify();
         }
     }
 
-    /// Some of what was injected comes here; the first of it is to run now.
+    /// Moves a batch from the injector to the deque. Returns the first service of it, which runs now.
     fn take_injected(&self, ready: &Ready) -> Option<ServiceId> {
         self.quiet.set(true);
         ready.take_injected(&self.deque)
@@ -78,7 +78,7 @@ impl Queue {
         {
             return Some(id);
         }
-        // Bound services take turns with the others.
+        // Bound services alternate with the others.
         if turn.is_multiple_of(2)
             && let Some(id) = ready.take_bound(self.number)
         {
@@ -97,7 +97,7 @@ impl Queue {
         self.deque.pop().or_else(|| ready.take_bound(self.number)).or_else(|| self.take_injected(ready))
     }
 
-    /// Half of what another worker has comes here; the first of it is to run now.
+    /// Steals half of another worker's deque. Returns the first service of it, which runs now.
     pub(crate) fn steal(&self, ready: &Ready, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = ready.steal(self.number, &self.deque);
         self.quiet.set(true);
@@ -105,8 +105,8 @@ impl Queue {
         id
     }
 
-    /// Out of work: searches everywhere, and sleeps until there is some. `is_over` ends that; then
-    /// there is none. `woken` is called after each sleep.
+    /// Searches everywhere for a service, and sleeps until there is one. Returns None once `is_over` is true. `woken`
+    /// is called after each sleep.
     pub(crate) fn search(
         &self, ready: &Ready, sleepers: &Sleepers, is_over: impl Fn() -> bool, woken: impl Fn(),
     ) -> Option<ServiceId> {
@@ -115,7 +115,7 @@ impl Queue {
             for _ in 0..SEARCHES {
                 let found = self.choose(ready).or_else(|| ready.steal(self.number, &self.deque));
                 if found.is_some() || is_over() {
-                    // Announces what is left in the deque as well.
+                    // This also announces what is left in the deque.
                     self.quiet.set(false);
                     sleepers.found();
                     return found;
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Its worker ends: what is queued here is for the others. Returns the deque, which is empty.
+    /// Leaves what is queued here to the other workers, when the worker ends. Returns the deque, which is empty.
     pub(crate) fn leave(self, ready: &Ready, sleepers: &Sleepers) -> Deque<ServiceId> {
         let mut left = false;
         while let Some(id) = self.deque.pop().or_else(|| ready.take_handed(self.number)) {
@@ -141,7 +141,7 @@ impl Queue {
     }
 }
 
-/// What lies in the hand-off slot of worker `number`, which does not come to it, is for the others.
+/// Moves the service in the hand-off slot of worker `number`, which is busy, to the injector.
 pub(crate) fn release_handed(ready: &Ready, sleepers: &Sleepers, number: usize) {
     if let Some(id) = ready.take_handed(number) {
         ready.inject(id);

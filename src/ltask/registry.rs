@@ -1,9 +1,9 @@
-//! From a service's number to its mailbox.
+//! Finds a service's mailbox by its id.
 //!
-//! A number is a place (low bits) and a generation (high bits). Places are never freed while the system
-//! exists, so that a sender with a number of long ago finds memory that is valid, and under its lock
-//! another number: the message is refused, it cannot reach a new service. A place rests in a queue behind
-//! many others before it is used again, so that a number comes back only after all generations of it.
+//! An id is a slot (low bits) and a generation (high bits). Slots are not freed while the system exists. So a sender
+//! with an old id finds valid memory, and under its lock another id: the message is refused and cannot reach a new
+//! service. A freed slot waits in a queue behind many others before it is used again, so an id returns only after all
+//! generations of its slot.
 
 use super::event::Event;
 use super::mailbox::Mailbox;
@@ -14,14 +14,14 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// One place. `B` is the body of a service.
+/// One slot. `B` is the VM of a service.
 pub(crate) struct Registered<B> {
     pub(crate) mailbox: Mailbox<Message, B, Arc<Event>>,
     statistics: Mutex<Option<Arc<Statistics>>>,
 }
 
 impl<B> Registered<B> {
-    /// What is known of the service from outside: label, figures.
+    /// The statistics of the service, which other threads may read.
     pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
         lock(&self.statistics).clone()
     }
@@ -29,7 +29,7 @@ impl<B> Registered<B> {
 
 type Chunk<B> = Arc<[Registered<B>; CHUNK]>;
 
-/// A place that is kept, so that it need not be looked up.
+/// A reference to a slot, which saves the lookup.
 pub(crate) struct Seat<B> {
     chunk: Chunk<B>,
     place: usize,
@@ -44,25 +44,25 @@ impl<B> Deref for Seat<B> {
 }
 
 const CHUNK: usize = 64;
-/// So many freed places rest before the first of them is used again.
+/// Freed slots that wait before the first of them is used again.
 const REST: usize = 1024;
 
 struct Places {
-    /// Freed ones: place and the generation to come.
+    /// Freed slots: the slot and its next generation.
     freed: VecDeque<(u32, u32)>,
-    /// The first place that was never used.
+    /// The first slot that was never used.
     fresh: u32,
-    /// Explicitly asked for, beyond `fresh`.
+    /// Slots beyond `fresh` that were assigned by an explicit id.
     taken: Vec<u32>,
     living: usize,
 }
 
-/// All places.
+/// The slots of all services.
 pub(crate) struct Registry<B> {
     chunks: Box<[OnceLock<Chunk<B>>]>,
-    /// The number of places, a power of two, less one.
+    /// The number of slots, a power of two, minus one.
     mask: u32,
-    /// Bits of a number that are its place.
+    /// The bits of an id that are its slot.
     bits: u32,
     most: usize,
     queue: usize,
@@ -70,9 +70,9 @@ pub(crate) struct Registry<B> {
 }
 
 impl<B> Registry<B> {
-    /// Places for `most` services whose mailboxes hold `queue` messages.
+    /// Slots for `most` services whose mailboxes have room for `queue` messages.
     pub(crate) fn new(most: usize, queue: usize) -> Registry<B> {
-        // One more for number 0, and room for those that rest.
+        // One more for id 0, and those that wait before they are used again.
         let places = (most + 1 + REST).next_power_of_two().max(CHUNK);
         Registry {
             chunks: (0..places / CHUNK).map(|_| OnceLock::new()).collect(),
@@ -89,7 +89,7 @@ impl<B> Registry<B> {
         (id & self.mask) as usize
     }
 
-    /// The place of `id`, if it was ever used. Its mailbox knows whether `id` is there.
+    /// The slot of `id`, if it was ever used. Its mailbox checks whether it belongs to `id` now.
     #[inline]
     pub(crate) fn get(&self, id: ServiceId) -> Option<&Registered<B>> {
         let place = self.place(id);
@@ -97,7 +97,7 @@ impl<B> Registry<B> {
         Some(&chunk[place % CHUNK])
     }
 
-    /// The place of `id`, to be kept.
+    /// A reference to the slot of `id`, to be kept.
     pub(crate) fn seat(&self, id: ServiceId) -> Option<Seat<B>> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get()?.clone();
@@ -113,8 +113,8 @@ impl<B> Registry<B> {
         &chunk[place % CHUNK]
     }
 
-    /// A place for a new service, with the number `wanted` if that is not 0. None when there are too
-    /// many services, or `wanted` is taken.
+    /// Assigns a slot to a new service, with the id `wanted` unless that is 0. Returns None if there are too many
+    /// services, or `wanted` is taken.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
             let mut places = lock(&self.places);
@@ -133,7 +133,7 @@ impl<B> Registry<B> {
         Some(id)
     }
 
-    /// Sets what is known of a service from outside.
+    /// Sets the statistics of a service.
     pub(crate) fn describe(&self, id: ServiceId, statistics: Arc<Statistics>) {
         if id != 0
             && let Some(slot) = self.get(id)
@@ -142,7 +142,7 @@ impl<B> Registry<B> {
         }
     }
 
-    /// Frees the place of a dead service. False when it is not dead.
+    /// Frees the slot of a dead service. Returns false if the service is not dead.
     pub(crate) fn free(&self, id: ServiceId) -> bool {
         let Some(slot) = self.get(id) else { return false };
         if !slot.mailbox.free(id) {
@@ -157,7 +157,7 @@ impl<B> Registry<B> {
         true
     }
 
-    /// Every place that was ever used.
+    /// All slots that were ever used.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Registered<B>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_begin_at_one_and_skip_those_asked_for() {
+    fn ids_begin_at_one_and_skip_those_that_were_assigned_explicitly() {
         let registry = Registry::<()>::new(100, 4);
         assert_eq!(registry.open(1), Some(1));
         assert_eq!(registry.open(3), Some(3));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_reused_soon() {
+    fn an_id_is_not_reused_soon() {
         let registry = Registry::<()>::new(10, 4);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..200_000 {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_services_than_allowed() {
+    fn the_number_of_services_is_limited() {
         let registry = Registry::<()>::new(2, 4);
         assert!(registry.open(0).is_some() && registry.open(0).is_some());
         assert_eq!(registry.open(0), None);

@@ -1,4 +1,4 @@
-//! The start of a system's threads, and its end.
+//! The start and the end of a system's threads.
 
 use super::event::Event;
 use super::message::SYSTEM;
@@ -10,7 +10,7 @@ use crate::lua::interrupt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Without this thread there is no system.
+/// Ends the system if a thread that it needs could not be started. Returns whether it was started.
 fn require(system: &Arc<System>, started: Result<(), String>) -> bool {
     let Err(message) = started else { return true };
     system.log_text(SYSTEM, &message);
@@ -45,8 +45,8 @@ pub(crate) fn start(system: &Arc<System>) {
     }
 }
 
-/// Waits until every thread has ended, then closes every VM. `interrupted` is asked when a signal came,
-/// and says whether to end the system. Returns the exit code.
+/// Waits until every thread has ended, then closes every VM. When a signal arrives, `interrupted` returns whether the
+/// system must end. Returns the exit code.
 pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 {
     loop {
         if system.finished.wait_once() {
@@ -59,14 +59,14 @@ pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 
     join(system)
 }
 
-/// Joins the threads and closes the VMs. The system is over.
+/// Joins the threads and closes the VMs of a system that has ended.
 fn join(system: &Arc<System>) -> i32 {
     for thread in std::mem::take(&mut *lock(&system.threads)) {
-        // One whose slice nothing interrupts is left behind, see `monitor_thread.rs`.
+        // A thread whose slice cannot be interrupted is abandoned, see `monitor_thread.rs`.
         if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
             continue;
         }
-        // A thread that panicked has said so on standard error.
+        // A thread that panicked has reported it on standard error.
         let _ = thread.join();
     }
     interrupt::uninstall();
@@ -74,7 +74,7 @@ fn join(system: &Arc<System>) -> i32 {
     system.exit_code.load(Ordering::SeqCst)
 }
 
-/// Closes every VM that is left: those with threads, those in mailboxes, root last of all.
+/// Closes the remaining VMs: of services with threads, and in mailboxes. Root's VM is the last one.
 pub(crate) fn close_all(system: &Arc<System>) {
     let mut left = std::mem::take(&mut *lock(&system.left_over));
     left.append(&mut lock(&system.exclusive));
@@ -90,7 +90,7 @@ pub(crate) fn close_all(system: &Arc<System>) {
     }
 }
 
-/// Makes a configured service exclusive (G1): its thread starts with the system. The error is a message.
+/// Makes a service exclusive (G1): its thread starts with the system. The error is a message.
 pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let slot = system.registry.get(id);
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
@@ -99,7 +99,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
         return Err(format!("service {id} is not there, or has a thread already"));
     };
     match service.event.clone() {
-        // Of a VM that took a descriptor before it was a service, and may have a selector on it.
+        // The VM took a descriptor before it became a service, and may have a selector on it.
         Some(kept) => slot.mailbox.replace_waker(id, kept),
         None => service.event = Some(event),
     }

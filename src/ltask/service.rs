@@ -1,6 +1,7 @@
-//! A service: what it has received and not yet read, and what it owes to others. Its VM owns it, see `body.rs`.
+//! A service: the messages that it has received and not read, and those that it must still deliver. Its VM owns it, see
+//! `body.rs`.
 //!
-//! Nothing in it is shared but the `Statistics`.
+//! Other threads share only its `Statistics`.
 
 use super::event::Event;
 use super::library::{Library, Waiting};
@@ -16,76 +17,76 @@ use crate::task::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A service with its VM, as it moves between threads.
+/// A service with its VM, which moves between threads.
 pub(crate) type Body = Vm<Service>;
 
 /// A system of services.
 pub(crate) type System = system::System<Body>;
 
-/// What a send came to, until the service reads it.
+/// The result of a send, until the service reads it.
 pub(crate) enum Receipt {
     Done,
-    /// The number of the new service.
+    /// The id of the new service.
     New(ServiceId),
-    /// The message came back, and why: `receipt::ERROR` or `receipt::BLOCK`.
+    /// The message is returned, and why: `receipt::ERROR` or `receipt::BLOCK`.
     Returned(i64, Message),
 }
 
-/// What became of a message that may wait for room.
+/// What happened to a message that may wait for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posted {
     Done,
-    /// It waits.
+    /// The message waits for room.
     Queued,
     Missing,
     Full,
 }
 
-/// A centisecond.
+/// A centisecond, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
-/// So many unread messages are the first that is reported.
+/// The first number of unread messages that is reported.
 pub(crate) const OVERLOAD: usize = 1024;
 
-/// See the file's head.
+/// A service.
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
-    /// Its place in the registry, once it is a service.
+    /// Its slot in the registry, once it is a service.
     seat: Option<Seat<Body>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
-    /// Received and not yet read.
+    /// Messages that were received and not yet read.
     pub(crate) batch: VecDeque<Message>,
     pub(crate) receipt: Option<Receipt>,
-    /// Requests that were read and not answered.
+    /// Requests that were read and not yet answered.
     pub(crate) unanswered: Unanswered,
     pub(crate) affinity: Affinity,
-    /// With which the present slice runs.
+    /// The affinity with which the present slice runs.
     pub(crate) slice_affinity: Affinity,
-    /// Wakes the thread of its own, if it has one or is about to.
+    /// Wakes the service's own thread, if it has one or is about to get one.
     pub(crate) event: Option<Arc<Event>>,
-    /// Runs on a thread of its own from the next slice on.
+    /// Whether the service moves to a thread of its own after this slice.
     pub(crate) detach: bool,
-    /// Queued by `exclusive.send`, not delivered.
+    /// Messages of `exclusive.send` that are not yet delivered.
     pub(crate) sending: VecDeque<Message>,
-    /// It has died: what its finalizers send as answers is not wanted.
+    /// Whether it has died: then responses of its finalizers are dropped.
     pub(crate) dead: bool,
-    /// Its main function has raised.
+    /// Whether its main function has raised an error.
     pub(crate) failed: bool,
-    /// Has an event descriptor.
+    /// Whether it has an event descriptor.
     pub(crate) has_descriptor: bool,
-    /// More unread messages than this are logged; 0 is never. See `check_level`.
+    /// The number of unread messages above which they are reported; 0 is never. See `check_level`.
     pub(crate) overload: usize,
-    /// Wants its next slice without a message.
+    /// Whether the service gets its next slice without a message.
     pub(crate) again: bool,
     /// When the present slice began, in nanoseconds of the monotonic clock.
     pub(crate) began: u64,
-    /// What our service library keeps.
+    /// The state of our service library.
     pub(crate) library: Library,
 }
 
 impl Service {
-    /// A service that has received nothing.
+    /// Creates a service that has received nothing.
     pub(crate) fn new(system: Arc<System>, id: ServiceId, statistics: Arc<Statistics>) -> Service {
         Service {
             id,
@@ -110,18 +111,18 @@ impl Service {
         }
     }
 
-    /// The VM is this service from now on.
+    /// Makes the VM, which was none yet, service `id`.
     pub(crate) fn become_service(&mut self, id: ServiceId) {
         self.id = id;
         self.seat = self.system.registry.seat(id);
     }
 
-    /// The system it belongs to.
+    /// The system that the service belongs to.
     pub(crate) fn system(&self) -> &Arc<System> {
         &self.system
     }
 
-    /// Reads a message: from the batch, or what has arrived since it was taken.
+    /// Reads a message, from the batch or from the mailbox.
     #[inline(always)]
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
@@ -135,7 +136,7 @@ impl Service {
         }
     }
 
-    /// Enters that a message was read. → whether a service library sees it
+    /// Records that a message was read. Returns whether a service library receives it.
     #[inline(always)]
     fn has_read(&mut self, message: &Message) -> bool {
         if let Some(seat) = &self.seat
@@ -152,7 +153,7 @@ impl Service {
         true
     }
 
-    /// A mailbox that was full has room. → whether tasks go on with that
+    /// Delivers messages when a full mailbox has room again. Returns whether a task became ready.
     #[cold]
     fn has_room_at(&mut self, to: ServiceId) -> bool {
         self.flush_sending();
@@ -160,21 +161,22 @@ impl Service {
         self.library.has_ready()
     }
 
-    /// Whether there is a reason to ask for more now. Between slices it is asked for again: on a worker that takes the
-    /// mailbox's lock, and on a thread of its own it has the next message wake that.
+    /// Whether to ask the mailbox for more messages within the slice. It is asked again between slices: a worker takes
+    /// its lock then, and on a thread of its own the next message wakes the service.
     #[inline(always)]
     fn may_find_more(&self) -> bool {
         let has_arrived = self.seat.as_ref().is_some_and(|seat| seat.mailbox.has_arrived());
         has_arrived || self.overload != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
-    /// Whether the service may wait for its event behind the last message of a slice: without our library, or with a loop of
-    /// its own.
+    /// Whether the service may block on its event after the last message of a slice: without our library, or with a
+    /// loop of its own.
     fn may_block_in_slice(&self) -> bool {
         self.library.has_own_loop || self.library.tasks().is_none()
     }
 
-    /// Takes what has arrived; whether there is something to read now. If not, senders that were refused may send.
+    /// Takes the messages that have arrived. Returns whether there is one to read; if not, refused senders are notified
+    /// of room.
     pub(super) fn find_more(&mut self) -> bool {
         let has_more = self.refill();
         if !has_more {
@@ -201,7 +203,7 @@ impl Service {
         }
     }
 
-    /// Posts an answer. The service that asked may have died: nothing is lost then that anything waits for.
+    /// Posts a response. If the service that sent the request has died, the response is dropped: no task waits for it.
     #[inline]
     pub(crate) fn answer(&mut self, message: Message) {
         if !self.dead {
@@ -210,7 +212,7 @@ impl Service {
         }
     }
 
-    /// A message to the system: root makes and removes services.
+    /// Executes a message to the system, by which root creates and removes services.
     fn schedule(&self, message: Message) -> Receipt {
         let registry = &self.system.registry;
         let done = match message.kind {
@@ -225,12 +227,12 @@ impl Service {
         done.unwrap_or(Receipt::Returned(receipt::ERROR, message))
     }
 
-    /// A RESPONSE with `session` reaches the service after `ticks` centiseconds; with none, at the end of
-    /// what is in its mailbox now. The timer's id, if there is one.
+    /// Sets a timer: a RESPONSE with `session` reaches the service after `ticks` centiseconds. If `ticks` is not above
+    /// 0, it arrives behind the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
             let message = Message::bare(SYSTEM, self.id, session, kind::RESPONSE);
-            // Its own mailbox is there, and takes answers always.
+            // The service's own mailbox exists and always has room for responses.
             let _ = self.system.post(message, 0);
             return None;
         }
@@ -238,7 +240,7 @@ impl Service {
         Some(self.system.monitor.add_timer(self.id, session, due))
     }
 
-    /// Takes what has arrived; whether there is something to read now.
+    /// Takes the messages that have arrived. Returns whether there is one to read.
     pub(crate) fn refill(&mut self) -> bool {
         let Some(seat) = &self.seat else { return false };
         let unread = seat.mailbox.refill(&mut self.batch);
@@ -246,8 +248,8 @@ impl Service {
         unread > 0
     }
 
-    /// Called when messages were taken from the mailbox: logs how many are unread, if that is wanted, each
-    /// time that there are more than 1024, 2048, 4096 …; once all were read, from 1024 on again.
+    /// Called after messages were taken from the mailbox. Logs the number of unread messages, if configured, whenever
+    /// it exceeds 1024, 2048, 4096 …; after all were read, from 1024 on again.
     #[inline]
     pub(crate) fn check_level(&mut self) {
         if self.overload != 0 {
@@ -270,25 +272,26 @@ impl Service {
         self.system().log_text(self.id, &text);
     }
 
-    /// Whether there is nothing to read and nothing to run.
+    /// Whether there is no message to read and no task to run.
     pub(crate) fn is_idle(&mut self) -> bool {
         self.batch.is_empty() && !self.refill() && !self.library.has_ready()
     }
 
-    /// Blocks until its event wakes it, if it has one.
+    /// Blocks until its event is signalled, if it has one.
     pub(crate) fn wait(&self) {
         if let Some(event) = &self.event {
             event.wait(None);
         }
     }
 
-    /// How much there is for the next slice, which counts as begun: unread messages, an unread receipt.
+    /// What the next slice has to do: the number of unread messages, plus 1 if the service wants a slice or has an
+    /// unread receipt. Called when that slice is queued.
     pub(crate) fn unread(&mut self) -> usize {
         let again = std::mem::take(&mut self.again) || self.receipt.is_some();
         self.batch.len() + usize::from(again)
     }
 
-    /// Delivers what `exclusive.send` queued and finds room, in order per receiver.
+    /// Delivers messages of `exclusive.send` that have room, in order per receiver.
     pub(crate) fn flush_sending(&mut self) {
         let mut full: Vec<ServiceId> = Vec::new();
         for _ in 0..self.sending.len() {
@@ -305,7 +308,8 @@ impl Service {
         }
     }
 
-    /// Posts a message of our library's; if `wait`, queues it where there is no room, behind what waits for that.
+    /// Posts a message of our library. If there is no room and `wait` is true, queues it behind others that wait for
+    /// room.
     #[inline]
     pub(crate) fn deliver_or_queue(&mut self, message: Message, ticket: i64, wait: bool) -> Posted {
         if self.library.is_queued(message.to) {
@@ -327,8 +331,8 @@ impl Service {
         }
     }
 
-    /// Delivers what waited for room at `to` (`full = "wait"`), in order, as far as there is some; tasks that waited for it go
-    /// on.
+    /// Delivers the messages that wait for room at `to` (`full = "wait"`), in order, as far as there is room. Wakes the
+    /// tasks that wait for the delivery.
     fn flush_outbox(&mut self, to: ServiceId) {
         let Some(mut queue) = self.library.outbox.remove(&to) else { return };
         while let Some(waiting) = queue.pop_front() {
@@ -350,7 +354,7 @@ impl Service {
         }
     }
 
-    /// A task that waits in `send` goes on.
+    /// Wakes a task that waits in `send`.
     fn wake_sender(&self, ticket: i64, delivered: bool) {
         if ticket != 0
             && let Some(tasks) = self.library.tasks()
@@ -359,7 +363,8 @@ impl Service {
         }
     }
 
-    /// Delivers a message of `exclusive.send`: a full mailbox gives it back, a missing one answers it.
+    /// Delivers a message of `exclusive.send`. Returns it if the mailbox is full; if the receiver is missing, the
+    /// sender gets an error.
     pub(crate) fn deliver(&mut self, message: Message) -> Result<(), Message> {
         match self.system().post(message, self.id) {
             Ok(()) => Ok(()),

@@ -1,7 +1,7 @@
 //! The scheduler's timers: which service gets a RESPONSE with which session at what time.
 //!
-//! Added by any thread, taken by the monitor thread, which sleeps until the first is due. A service's timers
-//! are chained, so that its death takes them out at once.
+//! Any thread adds timers. The monitor thread, which sleeps until the first one expires, takes them. The timers of a
+//! service form a linked list, so that all can be removed when it dies.
 
 use super::message::ServiceId;
 use super::sync::lock;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 const NONE: usize = usize::MAX;
 
-/// What a timer stands for, and its neighbours in its service's chain.
+/// A timer, and its neighbours in the list of its service.
 #[derive(Clone, Copy)]
 struct Entry {
     id: u64,
@@ -26,19 +26,19 @@ struct Inner {
     queue: Queue,
     /// By the queue's slot.
     entries: Vec<Option<Entry>>,
-    /// First slot of each service's chain.
+    /// The first slot of each service's list.
     heads: HashMap<ServiceId, usize>,
-    /// When the monitor thread means to wake, in nanoseconds of the monotonic clock.
+    /// When the monitor thread is going to wake, in nanoseconds of the monotonic clock.
     planned: u64,
 }
 
-/// See the file's head.
+/// The timers of a system.
 #[derive(Default)]
 pub(crate) struct Timers {
     inner: Mutex<Inner>,
 }
 
-/// A timer that is due.
+/// A timer that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) service: ServiceId,
@@ -46,8 +46,8 @@ pub(crate) struct Due {
 }
 
 impl Timers {
-    /// Sets a timer to `due` nanoseconds of the monotonic clock. Its id, and whether the monitor thread must
-    /// wake earlier than it means to.
+    /// Sets a timer that expires at `due` nanoseconds of the monotonic clock. Returns its id, and whether the monitor
+    /// thread must wake earlier than planned.
     pub(crate) fn add(&self, service: ServiceId, session: i64, due: u64) -> (u64, bool) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -65,7 +65,7 @@ impl Timers {
         (id, due < inner.planned)
     }
 
-    /// Removes a service's timer, if it is still there.
+    /// Removes a service's timer, if it has not expired.
     pub(crate) fn cancel(&self, service: ServiceId, id: u64) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -78,7 +78,7 @@ impl Timers {
         }
     }
 
-    /// How many timers a service has.
+    /// The number of a service's timers.
     pub(crate) fn count_of(&self, service: ServiceId) -> usize {
         let inner = lock(&self.inner);
         let mut slot = inner.heads.get(&service).copied().unwrap_or(NONE);
@@ -104,7 +104,7 @@ impl Timers {
         }
     }
 
-    /// Moves up to `most` due timers to `out`, by due time and then by order of setting.
+    /// Moves up to `most` expired timers to `out`, ordered by time and then by their creation.
     pub(crate) fn expire(&self, now: u64, most: usize, out: &mut Vec<Due>) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;
@@ -116,7 +116,8 @@ impl Timers {
         }
     }
 
-    /// The next due time; `until` is noted as the monitor thread's plan if there is none earlier.
+    /// Returns the time of the first timer or `until`, whichever is earlier, and records it as the monitor thread's
+    /// plan.
     pub(crate) fn plan(&self, until: u64) -> u64 {
         let mut inner = lock(&self.inner);
         let due = inner.queue.next_due().unwrap_or(u64::MAX);
@@ -124,7 +125,7 @@ impl Timers {
         inner.planned
     }
 
-    /// How many timers are set.
+    /// The number of timers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.inner).queue.len()
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_come_by_due_time_then_by_order_of_setting() {
+    fn timers_expire_by_time_then_in_order_of_creation() {
         let timers = Timers::default();
         timers.add(1, 10, 30);
         timers.add(2, 11, 20);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_services_timers_are_gone_and_no_others() {
+    fn the_timers_of_a_dead_service_are_removed_and_no_others() {
         let timers = Timers::default();
         for session in 0..100 {
             timers.add(7, session, 50);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_earlier_timer_disturbs_the_monitor_thread() {
+    fn only_an_earlier_timer_wakes_the_monitor_thread() {
         let timers = Timers::default();
         assert_eq!(timers.plan(u64::MAX), u64::MAX);
         assert!(timers.add(1, 1, 100).1);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_timer_does_not_come_and_its_neighbours_do() {
+    fn a_cancelled_timer_does_not_expire_and_its_neighbours_do() {
         let timers = Timers::default();
         let ids: Vec<u64> = (0..5).map(|at| timers.add(7, at, 10 + at as u64).0).collect();
         timers.cancel(7, ids[0]);

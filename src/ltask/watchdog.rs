@@ -1,7 +1,7 @@
-//! The watchdog: what the monitor thread finds in the progress of the threads that run services.
+//! The watchdog, with which the monitor thread checks the progress of the threads that run services.
 //!
-//! A slice that takes long loses its hand-off slot to the other workers, gets a stand-in if there is work and no worker
-//! for it, and is reported when it takes very long.
+//! If a slice takes long, the service in its worker's hand-off slot is released to the other workers, and a spare
+//! worker starts if there is work and no free worker. If it takes very long, it is reported.
 
 use super::message::ServiceId;
 use super::progress::Progress;
@@ -14,46 +14,46 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
-/// A slice longer than this holds its worker up.
+/// A longer slice blocks its worker.
 const LONG: u64 = 8 * MILLI;
-/// A service with a thread of its own that has not waited for so long is held up: others may do its work.
+/// A service with a thread of its own that has not waited for this time is blocked: other services may do its work.
 const HELD: u64 = 200 * MILLI;
-/// The watchdog waits so long for a traceback.
+/// How long the watchdog waits for a traceback.
 const REPORT: u64 = 200 * MILLI;
 
-/// What the last sample of a thread's progress found: the slice that runs.
+/// The last sample of a thread's progress: the slice that runs.
 #[derive(Clone, Default)]
 struct Sample {
     turn: u64,
-    /// When the slice was first found.
+    /// When the slice was first seen.
     since: u64,
     service: ServiceId,
-    /// CPU time of the thread when the slice was first found, and at the last sample.
+    /// The CPU time of the thread when the slice was first seen, and at the last sample.
     first_spent: u64,
     spent: u64,
-    /// When the watchdog asked for a traceback, else 0.
+    /// When the watchdog requested a traceback; 0 if it did not.
     asked: u64,
     logged: bool,
-    /// The service's statistics since the watchdog asked: the service may be dead when it is named again.
+    /// The service's statistics, from the request of the traceback on: the service may be dead at the next report.
     statistics: Option<Arc<Statistics>>,
-    /// On a thread of its own: its waits, and whether it was reported as held up.
+    /// For a thread of a service's own: its waits, and whether it was reported as blocked.
     waits: u64,
     held: bool,
 }
 
-/// See the file's head.
+/// The samples of all threads.
 pub(super) struct Watchdog {
     workers: Vec<Sample>,
     own: Vec<(Arc<Progress>, Sample)>,
 }
 
 impl Watchdog {
-    /// One that has taken no sample.
+    /// Creates a watchdog that has taken no sample.
     pub(super) fn new(system: &System) -> Watchdog {
         Watchdog { workers: vec![Sample::default(); system.progress.len()], own: Vec::new() }
     }
 
-    /// Takes a sample of every thread. Returns whether one is busy.
+    /// Samples every thread. Returns whether one is busy.
     pub(super) fn sample(&mut self, system: &Arc<System>, now: u64) -> bool {
         self.sample_workers(system, now) | self.sample_own(system, now)
     }
@@ -88,8 +88,9 @@ impl Watchdog {
         running > 0 || sleepers.sleeping() < system.config.worker
     }
 
-    /// Services with threads of their own. There a slice is mostly waiting: what counts is the CPU time that it takes
-    /// between two waits. Returns whether one takes some, or has woken and is not known to be held up.
+    /// Samples services with threads of their own. Such a service waits during most of a slice, so what counts is the
+    /// CPU time that it takes between two waits. Returns whether one takes CPU time, or is awake and not reported as
+    /// blocked.
     fn sample_own(&mut self, system: &System, now: u64) -> bool {
         let all = lock(&system.own_progress).clone();
         self.own.retain(|(progress, sample)| {
@@ -109,7 +110,7 @@ impl Watchdog {
             let waits = progress.waits();
             let (turn, service) = progress.slice();
             let spent = thread_clock::nanos(progress.clock);
-            // It waits where it is observed; elsewhere nothing is known but its CPU time.
+            // Its waits are observed if it has any; otherwise only its CPU time is known.
             let is_awake = waits != 0 && waits.is_multiple_of(2);
             if turn != sample.turn || waits != sample.waits || service.is_none() {
                 sample.end(system, progress, now);
@@ -131,7 +132,7 @@ impl Watchdog {
 }
 
 impl Sample {
-    /// Reports the slice once when it has taken `age` nanoseconds, and that is too long.
+    /// Reports the slice once, if it has taken `age` nanoseconds and that is too long.
     fn check(&mut self, system: &System, progress: &Progress, age: u64, now: u64) {
         let limit = system.config.watchdog.as_nanos() as u64;
         if limit == 0 || self.logged || age < limit {
@@ -154,7 +155,7 @@ impl Sample {
         }
     }
 
-    /// The slice has ended, or its thread has waited: reports that, if it was reported that it did not.
+    /// Called when the slice has ended or its thread has waited: withdraws what was reported about it.
     fn end(&self, system: &System, progress: &Progress, now: u64) {
         if self.logged || self.asked != 0 && progress.has_reported(self.turn) {
             self.report(system, b"info", now, "has paused again after", "");
@@ -164,7 +165,7 @@ impl Sample {
         }
     }
 
-    /// Logs the state of the slice, under the name that its service had when the watchdog asked.
+    /// Logs the state of the slice, with the label that its service had when the watchdog requested the traceback.
     fn report(&self, system: &System, level: &[u8], now: u64, state: &str, cause: &str) {
         let (id, label) = (self.service, label(self.statistics.as_deref()));
         let seconds = (now - self.since) as f64 / 1e9;

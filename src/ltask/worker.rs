@@ -1,4 +1,4 @@
-//! A worker: takes a ready service, runs its slice, and decides what it does next.
+//! A worker takes a ready service, runs its slice, and decides what the service does next.
 
 use super::mailbox::Affinity;
 use super::message::{SYSTEM, ServiceId};
@@ -11,18 +11,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a worker's thread owns.
+/// The state of a worker's thread.
 struct Worker<'a> {
     system: &'a Arc<System>,
-    /// What it runs next.
+    /// The queue from which it takes services.
     queue: &'a Queue,
-    /// When the last slice ended, if nothing that takes time came behind it; else 0.
+    /// When the last slice ended, if nothing slow has happened since; otherwise 0.
     ended: Cell<u64>,
-    /// Serves in the place of one that is held up.
+    /// Whether it is a spare worker, which replaces a blocked one.
     stand_in: bool,
 }
 
-/// The calling thread is worker `number` until the system ends, or there is no need for it any more.
+/// Runs worker `number` on the calling thread, until the system ends or the worker is no longer needed.
 pub(super) fn run(system: &Arc<System>, number: usize) {
     let Some(queue) = system.scheduler.enter(number) else { return };
     let stand_in = number >= system.config.worker;
@@ -30,7 +30,7 @@ pub(super) fn run(system: &Arc<System>, number: usize) {
     system.scheduler.leave(queue);
 }
 
-/// Adds a worker for one that is held up. It is only a help: without it the others wait.
+/// Starts a spare worker for a blocked one. On failure services wait until a worker is free.
 pub(super) fn stand_in(system: &Arc<System>) {
     let Some(number) = system.scheduler.free_number(system.config.worker) else { return };
     system.monitor.stand_ins.fetch_add(1, Ordering::SeqCst);
@@ -65,7 +65,7 @@ impl Worker<'_> {
         progress.leave();
     }
 
-    /// Out of work: takes from others, or sleeps until there is some.
+    /// Takes work from other workers, or sleeps until there is some.
     fn rest(&self) {
         self.ended.set(0);
         let (system, scheduler) = (self.system, &self.system.scheduler);
@@ -78,7 +78,7 @@ impl Worker<'_> {
 
     fn slice(&self, id: ServiceId) {
         let Worker { system, queue, ended, .. } = self;
-        // One slice begins when another ends: reading the clock costs as much as a small one.
+        // One slice begins when another ends: reading the clock takes as long as a small slice.
         let began = || match ended.take() {
             0 => monotonic_nanos(),
             ended => ended,
@@ -93,8 +93,8 @@ impl Worker<'_> {
     }
 }
 
-/// Runs a slice of a ready service; `began` is asked for the time. Returns when it ended, and where the service is to be
-/// queued, if anywhere; None when there was no slice, or the service will not run here again.
+/// Runs a slice of a ready service. `began` returns the time. Returns when the slice ended, and where the service is to
+/// be queued, if anywhere; or None if there was no slice, or the service will not run here again.
 #[inline]
 fn slice(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
@@ -102,7 +102,7 @@ fn slice(
     let slot = system.registry.get(id)?;
     let mut service = slot.mailbox.begin(id, |service| &mut service.batch)?;
     let mut ended = 0;
-    // One that took an event descriptor before it was a service has no slice here.
+    // A service that got an event descriptor before it was installed runs no slice here.
     if !service.detach {
         service.check_level();
         let began = began();
@@ -116,13 +116,13 @@ fn slice(
         own_thread::detach(system, service);
         return None;
     }
-    // The slice may have ended with the last message that there was.
+    // The slice may have read the last message that had arrived.
     if service.batch.is_empty() && !slot.mailbox.has_arrived() {
         service.check_level();
     }
     let (unread, affinity) = (service.unread(), service.affinity);
     let next = slot.mailbox.end(service, unread, affinity);
-    // Also for one that goes on: its slice may not have taken the lock.
+    // Also if the service has another slice: this one may not have taken the mailbox's lock.
     if slot.mailbox.has_refused() {
         system.notify_room(id);
     }
