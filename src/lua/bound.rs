@@ -1,12 +1,13 @@
-//! Tables of functions that have an upvalue in common.
+//! Tables of functions that share an upvalue.
 
 use super::function::{Function, FunctionTable};
 use super::pusher::Pusher;
 use super::returns::Push;
 use std::ffi::c_int;
 
-/// A table that gets functions with the value at an index of the function's stack as their upvalue: the table at `table`,
-/// or a new one, with what that at `copied` has. It is pushed.
+/// A table of functions whose upvalue is the value at `upvalue`, an index of the function's stack. The functions are
+/// added to the table at `table`, or to a new one. First, the fields of the table at `copied` are copied to it. The
+/// table is pushed.
 pub(crate) struct Functions {
     pub(crate) list: FunctionTable,
     pub(crate) upvalue: c_int,
@@ -44,8 +45,8 @@ impl Push for Functions {
     }
 }
 
-/// A new table whose `__index` is this function, with the value at an index of the function's stack as its upvalue, if it
-/// has one.
+/// A new table whose `__index` is this function. If an index of the function's stack is given, the value there is the
+/// function's upvalue.
 pub(crate) struct Lazy(pub(crate) Function, pub(crate) Option<c_int>);
 
 impl Push for Lazy {
@@ -62,7 +63,7 @@ impl Push for Lazy {
     }
 }
 
-/// A value that is kept in the table at an index as well, under the key at another one.
+/// A value that is also stored in the table at the first index, under the key at the second.
 pub(crate) struct Entry<V>(pub(crate) c_int, pub(crate) c_int, pub(crate) V);
 
 impl<V: Push> Push for Entry<V> {

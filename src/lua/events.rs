@@ -1,6 +1,7 @@
-//! Values that are made of events: what a decoder reads, one after the other.
+//! Values that are built from the events of a decoder, one after the other.
 //!
-//! Between two events no frame of the decoder is left, and it waits where a memory error cannot leak it, see `returns`.
+//! Between two events no frame of the decoder is left, and its state is stored where a memory error cannot leak it, see
+//! `returns`.
 
 use super::fault::Fault;
 use super::function::Function;
@@ -11,9 +12,9 @@ use super::values::{Light, Plain};
 use mlua::ffi;
 use std::ffi::c_int;
 
-/// One step in the making of values.
+/// One step in building values.
 pub(crate) enum Event<'e> {
-    /// A value of its own. As a key: there is no further pair.
+    /// A value. In the place of a key: no pair follows.
     Nil,
     Boolean(bool),
     Integer(i64),
@@ -23,40 +24,41 @@ pub(crate) enum Event<'e> {
     Function(Function),
     /// The value at an index of the function's stack.
     Argument(c_int),
-    /// A table, whose content follows.
+    /// A table, whose contents follow.
     Table(Table),
-    /// A table that was named before.
+    /// A table that was given this name before.
     Named(i64),
-    /// The content of a table that was named before; no value of its own. In the place of a value only.
+    /// The contents of a table that was given this name before, which are no value themselves. Not within a table.
     Content(i64, Table),
-    /// There is no further value.
+    /// No value follows.
     End,
-    /// What is wrong with what was to be decoded.
+    /// The encoded data is malformed; a message.
     Wrong(&'static str),
 }
 
-/// A table: `items` values from 1 on, a nil among them is left out; then, if `pairs`, keys and values until a key is nil.
+/// A table: first `items` values, from 1 on, of which nils are left out; then, if `pairs` is set, keys and values until
+/// a key is nil.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) items: u64,
     pub(crate) pairs: bool,
-    /// How many items and pairs there is room for beforehand.
+    /// The room to allocate beforehand, for items and for pairs.
     pub(crate) room: (c_int, c_int),
-    /// Names of the table, to be met again; 0 is none.
+    /// Names by which later events refer to the table; 0 is none.
     pub(crate) names: [i64; 2],
-    /// The index of the value that becomes its metatable, if that is a table; 0 is none.
+    /// The index of its metatable, which is ignored if it is no table; 0 is none.
     pub(crate) metatable: c_int,
 }
 
 /// A decoder.
 pub(crate) trait Events: 'static {
-    /// What messages about wrong events begin with.
+    /// The beginning of messages about wrong events.
     const CALL: &'static str;
-    /// The next event, `depth` tables deep (none: 0).
+    /// Returns the next event. `depth` is the number of tables around it.
     fn next(&mut self, depth: u32) -> Event<'_>;
 }
 
-/// The values that a decoder gives.
+/// The values that a decoder describes.
 pub(crate) struct Decoded<E>(pub(crate) E);
 
 impl<E: Events> Values for Decoded<E> {
@@ -67,14 +69,14 @@ impl<E: Events> Values for Decoded<E> {
     }
 }
 
-/// What a decoder is made for, once its values are to be pushed.
+/// Encoded data, whose decoder is created when its values are to be pushed.
 pub(crate) trait Encoded: 'static {
     type Decoder: Events;
-    /// A decoder that begins at the start.
+    /// Returns a decoder that begins at the start.
     fn decoder(&self) -> Self::Decoder;
 }
 
-/// The values of something encoded, which stays as it is.
+/// The values of encoded data, which itself does not change.
 pub(crate) struct DecodedLate<S>(pub(crate) S);
 
 impl<S: Encoded> Values for DecodedLate<S> {
@@ -85,30 +87,30 @@ impl<S: Encoded> Values for DecodedLate<S> {
     }
 }
 
-/// Tables may be in one another so deep.
+/// How deeply tables may be nested.
 const DEPTH: u32 = 200;
 
-/// For so many values there is room, now and then: for the next 16 and what is in a table.
+/// How many values to reserve room for at a time: for the next 16, and for what is in a table.
 const ROOM: c_int = 36;
 
-/// Makes values. What is in these frames owns nothing.
+/// Builds values. These frames own nothing.
 struct Maker<'e, E> {
     to: Pusher<'e>,
-    /// Where the values begin, or the table with the named tables, once there is one.
+    /// The index of the first value; or of the table of named tables, once that exists.
     base: c_int,
     has_names: bool,
     events: &'e mut E,
 }
 
-/// What an event came to.
+/// What an event has produced.
 enum Made {
-    /// A value lies on the stack, and nothing of Lua's has run.
+    /// A value is on top of the stack, and no Lua code has run.
     Plain,
-    /// A value lies on the stack.
+    /// A value is on top of the stack.
     Value,
-    /// The same, and it is no key.
+    /// A value is on top of the stack, and it cannot be a key.
     NaN,
-    /// Nil, which was not pushed.
+    /// Nil, which is not pushed.
     Nil,
     /// No value.
     Content,
@@ -116,11 +118,11 @@ enum Made {
 }
 
 impl<E: Events> Maker<'_, E> {
-    /// Pushes all values. → how many
+    /// Pushes all values. Returns their number.
     fn values(&mut self) -> c_int {
         let mut count = 0;
         loop {
-            // There is room for the first few.
+            // The caller has reserved room for the first ones.
             if count % 16 == 4 {
                 self.reserve(ROOM);
             }
@@ -140,7 +142,7 @@ impl<E: Events> Maker<'_, E> {
         count
     }
 
-    /// Makes what the next event says, where there is room for a value.
+    /// Builds the value of the next event. The caller has reserved room for it.
     #[inline(always)]
     fn value(&mut self, depth: u32) -> Made {
         let to = &mut self.to;
@@ -185,7 +187,7 @@ impl<E: Events> Maker<'_, E> {
         }
     }
 
-    /// Makes a table, which takes the room of itself and a key: the first few fit in what is asked for with the first one.
+    /// Builds a table. It takes room for itself and a key: what was reserved at depth 0 is enough for the first levels.
     fn table(&mut self, table: &Table, depth: u32) {
         match depth {
             0 => self.reserve(ROOM),
@@ -210,7 +212,7 @@ impl<E: Events> Maker<'_, E> {
 
     /// Fills the table on top.
     fn content(&mut self, table: &Table, depth: u32) {
-        // A finalizer may have run since it was made.
+        // A finalizer may have run since the table was created.
         if table.items > 0 {
             self.check_table(-1);
         }
@@ -221,8 +223,8 @@ impl<E: Events> Maker<'_, E> {
                 Made::Nil | Made::Content => continue,
                 Made::End => self.wrong("an item is missing"),
             }
-            // SAFETY: below the value lies a table, as it did before the first: nothing of Lua's has run since, or it was looked
-            // at again.
+            // SAFETY: the value is on top of a table: it was one before the first item, and it is checked again after
+            // each item that may have run Lua code.
             unsafe { ffi::lua_rawseti(self.to.state(), -2, index as i64) };
         }
         if !table.pairs {
@@ -246,7 +248,7 @@ impl<E: Events> Maker<'_, E> {
     fn name(&mut self, name: i64) {
         if !self.has_names {
             self.to.push_table(0, 0);
-            // Values are found from the top, so one more below moves none.
+            // All values are addressed from the top, so one more value below them changes nothing.
             self.to.insert_top(self.base);
             self.has_names = true;
         }
@@ -258,7 +260,7 @@ impl<E: Events> Maker<'_, E> {
         self.to.drop_top();
     }
 
-    /// Pushes the table of that name.
+    /// Pushes the table that has this name.
     fn push_named(&mut self, name: i64) {
         if self.has_names {
             self.to.push_element(self.base, name);
@@ -268,11 +270,11 @@ impl<E: Events> Maker<'_, E> {
         }
     }
 
-    /// Makes sure that there is a table, at an index from the top.
+    /// Raises an error unless there is a table at `index`, counted from the top.
     #[inline(always)]
     fn check_table(&mut self, index: c_int) {
         if !self.to.is_table(index) {
-            self.wrong("a finalizer has taken a table away");
+            self.wrong("a finalizer has removed a table");
         }
     }
 

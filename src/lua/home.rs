@@ -1,6 +1,6 @@
-//! What a VM of ours has beside Lua's own, and how it is found from any state of the VM: by the VM's allocator. A VM that is
-//! not ours has only a store, in its registry; that one is never freed before the process ends: a script can call its
-//! finalizer when it likes, which only closes it, see `registry`.
+//! The Rust data of a VM that the core creates. Any state of the VM leads to it, by the VM's allocator. Other VMs have
+//! only a store, in their registry. That store is not freed before the process ends: a script can call its finalizer at
+//! any time, which only closes it, see `registry`.
 
 use super::block::{shared_key, type_number};
 use super::state::State;
@@ -13,49 +13,50 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 
-/// What a VM of ours has beside Lua's own: the allocator is given it, so it is found from any state of the VM.
+/// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so any state of the VM leads
+/// to it.
 pub(super) struct Home {
     pub(super) memory: Memory,
     pub(super) store: Store,
-    /// The data's type, 0 once it is dropped; and where it is.
+    /// The type of the data, 0 once the data is dropped; and the address of the data.
     pub(super) kind: Cell<u64>,
     pub(super) data: *mut (),
     /// The main state; null once it is closed.
     pub(super) base: Cell<*mut lua_State>,
-    /// The coroutine of the main function; null when there is none, and once the VM is being closed.
+    /// The coroutine of the main function; null if there is none, and from the moment when the VM is being closed.
     pub(super) main: Cell<*mut lua_State>,
-    /// A panic has unwound a call of the VM: nothing may enter that again.
+    /// Whether a panic has unwound a call of the VM; it must not be entered again.
     pub(super) is_broken: Cell<bool>,
-    /// What an interrupt sets, see `interrupt`.
+    /// The hook that an interrupt sets, see `interrupt`.
     pub(super) on_interrupt: OnceCell<ffi::lua_Hook>,
     #[cfg(feature = "vendored")]
     pub(super) warnings: Cell<Warnings>,
-    /// The `Threads` whose coroutines are interrupted with the main function.
+    /// The `Threads` whose coroutines an interrupt reaches besides the main function.
     pub(super) threads: OnceCell<Rc<dyn Any>>,
 }
 
-/// Whether warnings are written.
+/// Whether and how warnings are written.
 #[cfg(feature = "vendored")]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Warnings {
-    /// Only `warn("@on")` counts. A new VM of Lua 5.4 begins so.
+    /// No warning is written until `warn("@on")`. A new VM of Lua 5.4 begins so.
     #[cfg_attr(not(feature = "lua55"), default)]
     Off,
-    /// A new VM of Lua 5.5 begins so.
+    /// Warnings are written. A new VM of Lua 5.5 begins so.
     #[cfg_attr(feature = "lua55", default)]
     On,
-    /// A piece of a warning was written, and more follows.
+    /// A part of a warning was written, and more follows.
     Continued,
 }
 
-/// What the registry of a VM that is not ours holds.
+/// The store of a VM that the core did not create, as its registry holds it.
 pub(super) struct Place(pub(super) &'static Store);
 
-/// What has a VM of ours; `None` for any other. It is there as long as the VM.
+/// Returns the home of the VM; `None` if the core did not create the VM. The home exists as long as the VM.
 #[inline]
 pub(super) fn of<'h>(state: &State) -> Option<&'h Home> {
     let mut home = ptr::null_mut();
-    // SAFETY: only our allocators are given a home.
+    // SAFETY: the context of these allocators is always a home.
     unsafe {
         let allocator = ffi::lua_getallocf(state.state, &mut home);
         let is_ours = ptr::fn_addr_eq(allocator, ALLOCATORS[0]) || is_general(allocator);
@@ -63,20 +64,21 @@ pub(super) fn of<'h>(state: &State) -> Option<&'h Home> {
     }
 }
 
-/// Tells types of data apart; not 0.
+/// A number that identifies a type of data; never 0.
 #[inline(always)]
 pub(super) fn kind_of<T: 'static>() -> u64 {
     type_number::<T>() | 1
 }
 
-/// Not inlined, so that the usual case is one comparison.
+/// Not inlined, so that the common case is one comparison.
 #[inline(never)]
 fn is_general(allocator: ffi::lua_Alloc) -> bool {
     let is_same = |ours: &ffi::lua_Alloc| ptr::fn_addr_eq(allocator, *ours);
     ALLOCATORS[1..].iter().any(is_same)
 }
 
-/// Which VM a state is of, if that is known (null): the home of one of ours, or the address of another's registry, made odd.
+/// The VM of a state, or null if not known yet: the home of a VM that the core created, or the address of another VM's
+/// registry with the lowest bit set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin(*const Home);
 
@@ -91,17 +93,17 @@ impl Origin {
         }
     }
 
-    /// What has a VM of ours; `None` for any other. It is there as long as the VM.
+    /// Returns the home of the VM; `None` if the core did not create the VM. The home exists as long as the VM.
     #[inline]
     pub(super) fn home<'h>(self) -> Option<&'h Home> {
         match self.address() & 1 {
-            // SAFETY: null, or a home, which is at an even address and exists as long as a state of its VM is in use.
+            // SAFETY: an even address is null or a home, which exists as long as a state of its VM is in use.
             0 => unsafe { self.0.as_ref() },
             _ => None,
         }
     }
 
-    /// An identity of the VM.
+    /// Returns an identity of the VM.
     #[inline]
     pub(super) fn address(self) -> usize {
         self.0.addr()
@@ -109,32 +111,32 @@ impl Origin {
 }
 
 impl State {
-    /// Which VM this is of: an identity and nothing else.
+    /// Returns an identity of the VM of this state, without further meaning.
     pub(super) fn vm(&self) -> usize {
         Origin::of(self).address()
     }
 }
 
 impl Home {
-    /// The main state of a service's VM, which no program reaches, while nothing runs on it: it has nothing but the main
-    /// function's coroutine then.
+    /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
+    /// coroutine, and no program can reach it.
     pub(super) fn idle_base(&self) -> Option<State> {
         if self.main.get().is_null() || self.base.get().is_null() {
             return None;
         }
-        // SAFETY: not null, so it is open.
+        // SAFETY: the main state is open, since the pointer is not null.
         let base = unsafe { State::new(self.base.get()) };
         (base.count() == 1 && !base.is_active()).then_some(base)
     }
 
-    /// The stack of the main function's coroutine, if there is one.
+    /// Returns the stack of the main function's coroutine, if there is one.
     pub(super) fn main(&self) -> Option<State> {
         let main = self.main.get();
-        // SAFETY: the coroutine lies on the main state, where nothing of Lua's can reach it, until that is closed.
+        // SAFETY: the coroutine is on the main state, out of the reach of Lua code, until that state is closed.
         (!main.is_null()).then(|| unsafe { State::new(main) })
     }
 
-    /// Where the data of the VM is, when it is of this type.
+    /// Returns a pointer to the data of the VM, if it has this type.
     #[inline]
     pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
         let is_there = self.kind.get() == kind_of::<T>();
@@ -142,8 +144,8 @@ impl Home {
     }
 }
 
-/// The store of the VM; `None` when it has none yet, or a script has taken it away. Takes the room of one value meanwhile. It
-/// lives as long as the VM, longer than any frame that uses it.
+/// Returns the store of the VM; `None` if it has none yet, or a script has removed it. Needs room for one value. The
+/// store exists as long as the VM, which is longer than any frame that uses it.
 #[inline]
 pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
     match of(state) {
@@ -152,18 +154,19 @@ pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
     }
 }
 
-/// The store of a VM that is not ours.
+/// Returns the store of a VM that the core did not create.
 #[inline(never)]
 fn in_registry(state: &mut State) -> Option<&'static Store> {
     state.push_registered(shared_key::<Store>());
     let place = state.find::<Place>(state.count());
-    // SAFETY: it lies on the stack; the store itself is never freed.
+    // SAFETY: the holder is on the stack, and the store that it refers to is never freed.
     let store = place.map(|place| unsafe { (*place).0 });
     state.drop_top();
     store
 }
 
-/// The `lua_Alloc`s of VMs of ours, by whose address these are known: read from here alone, as a function may have several.
+/// The `lua_Alloc`s of VMs that the core creates. Their addresses identify such VMs. They are read only here, because a
+/// function may have several addresses.
 #[cfg(feature = "vendored")]
 pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
     [allocate, allocate_general::<{ crate::memory::general::SMALL }>, allocate_general::<0>];
@@ -171,7 +174,8 @@ pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
 pub(super) static ALLOCATORS: [ffi::lua_Alloc; 1] = [allocate];
 
 unsafe extern "C" fn allocate(home: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
-    // SAFETY: Lua passes what the VM was made with, tells the size of each block rightly, and frees it once.
+    // SAFETY: Lua passes the context that the VM was created with and the true size of each block, and frees each block
+    // once.
     unsafe {
         let home = &*home.cast::<Home>();
         home.memory.reallocate(block.cast(), old, new).cast()
@@ -182,6 +186,6 @@ unsafe extern "C" fn allocate(home: *mut c_void, block: *mut c_void, old: usize,
 unsafe extern "C" fn allocate_general<const SMALL: usize>(
     _: *mut c_void, block: *mut c_void, old: usize, new: usize,
 ) -> *mut c_void {
-    // SAFETY: each block was made by the same instance, of the size that Lua tells.
+    // SAFETY: each block was allocated by this instance, with the size that Lua passes.
     unsafe { crate::memory::general::reallocate::<SMALL>(block.cast(), old, new).cast() }
 }

@@ -1,9 +1,9 @@
-//! Interrupts: another thread has a VM run something between two instructions.
+//! Interrupts: a VM runs a function between two instructions because another thread asks for it.
 //!
-//! The other thread sends a signal; its handler sets a hook in the VM that the thread runs, which `lua_sethook` allows (the
-//! stock interpreter does so for Ctrl-C), and the hook does the rest. The signal is SIGURG, which is ignored by default and
-//! which Go's runtime uses for the same purpose; where a program has a handler of its own for it, it is left alone, and
-//! nothing is interrupted.
+//! The other thread sends a signal. Its handler sets a hook in the VM that the interrupted thread runs, and the hook
+//! does the rest. `lua_sethook` may be called from a signal handler; the stock interpreter does so for Ctrl-C. The
+//! signal is SIGURG, which is ignored by default and which Go's runtime uses for the same purpose. If the program has
+//! its own handler for it, that handler stays, and nothing is interrupted.
 
 use super::call::Call;
 use super::fault::Fault;
@@ -22,11 +22,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 thread_local! {
-    /// The VM that this thread runs, for the signal's handler.
+    /// The VM that this thread runs, for the signal handler.
     static RUNNING: Cell<*const Home> = const { Cell::new(ptr::null()) };
 }
 
-/// Names a VM as the one that this thread runs, as long as this lives.
+/// Marks a VM as the one that this thread runs, until this is dropped.
 pub(super) struct Running(*const Home);
 
 impl Running {
@@ -44,11 +44,11 @@ impl Drop for Running {
 /// A thread that can be interrupted.
 #[derive(Default)]
 pub(crate) struct Target {
-    /// Its pthread_t, 0 when there is none.
+    /// Its pthread_t; 0 if there is no thread.
     thread: AtomicUsize,
 }
 
-/// How many have asked for the handler. Held while a signal is sent, so that none is sent to a thread that has gone.
+/// How often [`install`] was called. Locked while a signal is sent, so that none is sent to a thread that has ended.
 static INSTALLED: Mutex<usize> = Mutex::new(0);
 
 fn installed() -> MutexGuard<'static, usize> {
@@ -56,32 +56,32 @@ fn installed() -> MutexGuard<'static, usize> {
 }
 
 impl Target {
-    /// It is the calling thread, until [`Target::leave`] is called by it.
+    /// Sets the target to the calling thread, until that thread calls [`Target::leave`].
     pub(crate) fn enter(&self) {
         RUNNING.set(ptr::null());
-        // SAFETY: asks for the calling thread.
+        // SAFETY: returns the ID of the calling thread, without further conditions.
         let thread = unsafe { libc::pthread_self() };
         self.thread.store(thread as usize, Ordering::SeqCst);
     }
 
-    /// The thread ends, or runs no VM for this any more.
+    /// The thread ends, or no longer runs VMs for this target.
     pub(crate) fn leave(&self) {
         let _guard = installed();
         self.thread.store(0, Ordering::SeqCst);
     }
 
-    /// Interrupts the VM that it runs, if it runs one.
+    /// Interrupts the VM that the thread runs, if it runs one.
     pub(crate) fn interrupt(&self) {
         let installed = installed();
         let thread = self.thread.load(Ordering::SeqCst);
         if thread != 0 && *installed > 0 {
-            // SAFETY: the thread is there: it takes the lock before it goes.
+            // SAFETY: the thread exists: it takes the lock in `leave` before it ends.
             unsafe { libc::pthread_kill(thread as libc::pthread_t, libc::SIGURG) };
         }
     }
 }
 
-/// Installs the signal's handler, until [`uninstall`] has been called as often.
+/// Installs the signal handler, until [`uninstall`] was called as often.
 pub(crate) fn install() {
     let mut installed = installed();
     if *installed > 0 || replace_handler(&[libc::SIG_DFL, libc::SIG_IGN], on_signal as *const () as usize) {
@@ -89,7 +89,7 @@ pub(crate) fn install() {
     }
 }
 
-/// See [`install`].
+/// Undoes one [`install`].
 pub(crate) fn uninstall() {
     let mut installed = installed();
     if *installed == 1 {
@@ -98,9 +98,9 @@ pub(crate) fn uninstall() {
     *installed = installed.saturating_sub(1);
 }
 
-/// Sets the signal's handler, if the present one is one of these. Whether it is.
+/// Sets the signal's handler, if the present one is one of `present`. Returns whether it is.
 fn replace_handler(present: &[usize], handler: usize) -> bool {
-    // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe, or what the signal does by default.
+    // SAFETY: a zeroed sigaction is valid, and the new handler is async-signal-safe or the default action.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(libc::SIGURG, ptr::null(), &mut action);
@@ -120,8 +120,8 @@ extern "C" fn on_signal(_: c_int) {
     if home.is_null() {
         return;
     }
-    // SAFETY: this thread runs the VM, so its home is there; only plain fields are read, and `lua_sethook` may be called at
-    // any time by the thread that runs the VM.
+    // SAFETY: this thread runs the VM, so its home exists. Only plain fields are read, and the thread that runs a VM
+    // may call `lua_sethook` at any time.
     unsafe {
         let home = &*home;
         let hook @ Some(_) = home.on_interrupt.get().copied() else { return };
@@ -132,13 +132,13 @@ extern "C" fn on_signal(_: c_int) {
     }
 }
 
-/// The coroutines that are interrupted with the main function.
+/// Returns the coroutines that are interrupted with the main function.
 fn threads(home: &Home) -> Option<&Threads> {
     home.threads.get()?.downcast_ref()
 }
 
 impl Call<'_> {
-    /// An interrupt of the VM reaches the coroutines that these run, besides the main function.
+    /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
         if let Some(home) = home::of(self) {
             let _ = home.threads.set(threads.clone());
@@ -146,8 +146,9 @@ impl Call<'_> {
     }
 }
 
-/// Has `handler` run when the VM is interrupted, between two instructions, in the place of the function that was. An error
-/// is raised there, and again wherever it is caught. It must not look at the values of the call: they are that function's.
+/// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
+/// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
+/// belong to the interrupted function.
 pub(super) fn on_interrupt<F>(home: &Home, _: F)
 where
     F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
@@ -155,13 +156,13 @@ where
     let _ = home.on_interrupt.set(hook::<F>);
 }
 
-/// Between two instructions.
+/// The hook, which Lua calls between two instructions.
 unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, _: *mut lua_Debug)
 where
     F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
 {
-    // SAFETY: Lua calls it with a valid state, and room for 20 values; what is left of the step when its error is raised is
-    // the error. The values below are those of the interrupted function.
+    // SAFETY: Lua calls the hook with a valid state and with room for 20 values. When the handler's error is raised,
+    // only the error is left of the step. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
         let Some((home, main)) = home::of(&to).and_then(|home| Some((home, home.main()?))) else { return };
@@ -174,7 +175,7 @@ where
             Ok(Err(fault)) => fault,
             Err(panic) => Fault::panic(panic),
         };
-        // What catches the error gets it again, and what has resumed this must not go on either.
+        // Code that catches the error gets it again, and so does a coroutine that has resumed this one.
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
         to.set_hook(again);
         main.set_hook(again);

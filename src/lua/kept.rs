@@ -1,4 +1,4 @@
-//! Values that a VM keeps for functions of this library, and code in Lua.
+//! Values that a VM keeps for the library's functions, and code in Lua.
 
 use super::fault::Fault;
 use super::pusher::Pusher;
@@ -7,7 +7,7 @@ use super::stack::Stack;
 use super::state::{Key, Kind, State};
 use std::ffi::{CStr, c_int};
 
-/// What such a value is known by. A script can change the value by the debug library: who uses it looks at what it is.
+/// The name of a kept value. A script can change the value by the debug library, so its users check its type.
 pub(crate) struct Kept(Key);
 
 impl Kept {
@@ -15,29 +15,29 @@ impl Kept {
         Kept(Key::new(0))
     }
 
-    /// Pushes the value, nil when there is none.
+    /// Pushes the value; nil if there is none.
     pub(super) fn push(&'static self, to: &mut State) -> Kind {
         to.push_registered(self.0.pointer())
     }
 }
 
 impl Stack {
-    /// Pushes the value that the VM keeps as `name`, nil when there is none. → its index
+    /// Pushes the value that the VM keeps as `name`; nil if there is none. Returns its index.
     pub(crate) fn kept(&mut self, name: &'static Kept) -> Result<c_int, Fault> {
         self.reserve(1)?;
         name.push(self);
         Ok(self.count())
     }
 
-    /// The identity of the table or function that the VM keeps as `name`; 0 when it keeps none.
+    /// Returns the identity of the table or function that the VM keeps as `name`; 0 if there is none.
     pub(crate) fn kept_identity(&mut self, name: &'static Kept) -> usize {
-        // A step has a slot to spare.
+        // A step has a spare slot.
         name.push(self);
         self.pop_identity()
     }
 
-    /// Pushes what the metatable of the value at `index` has under the name that the VM keeps as `name`; nil when there is
-    /// nothing. → its index
+    /// Pushes a field of the metatable of the value at `index`: the field whose name the VM keeps as `name`. Pushes nil
+    /// if there is none. Returns its index.
     pub(crate) fn metafield(&mut self, index: c_int, name: &'static Kept) -> Result<c_int, Fault> {
         self.reserve(3)?;
         let found = self.count() + 1;
@@ -54,7 +54,7 @@ impl Stack {
     }
 }
 
-/// A value, which the VM keeps from then on.
+/// A value that the VM keeps from now on.
 pub(crate) struct Keep<V>(pub(crate) &'static Kept, pub(crate) V);
 
 impl<V: Push> Push for Keep<V> {
@@ -67,7 +67,7 @@ impl<V: Push> Push for Keep<V> {
     }
 }
 
-/// Lua code as a function, with the name that messages give it. Code that Lua cannot compile is an error.
+/// Lua code as a function; messages show its name. A syntax error is raised.
 pub(crate) struct Code {
     pub(crate) name: &'static CStr,
     pub(crate) text: &'static str,
