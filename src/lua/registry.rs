@@ -1,4 +1,4 @@
-//! What the core keeps in a VM's registry from the start.
+//! The entries that the core makes in the registry of every VM.
 
 use super::block::shared_key;
 use super::call::Call;
@@ -15,7 +15,7 @@ impl Object for Place {
     const META: FunctionTable = functions! { __gc = close };
 }
 
-/// The store's finalizer. When the VM closes, nobody else drops what a memory error has left here.
+/// The store's finalizer. When the VM closes, it drops the values that a memory error has left in the store.
 fn close(call: &mut Call<'_>) -> Result<(), Fault> {
     let Ok(&Place(store)) = call.object::<Place>(1) else { return Ok(()) };
     store.close();
@@ -25,19 +25,19 @@ fn close(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Gives the VM a store, unless it has one, and the name by which files are known.
+/// Creates the VM's store, unless it has one, and registers the name of the standard library's file type.
 pub(crate) fn ensure(to: &mut Pusher<'_>) {
     to.need(8, None);
-    // Also a VM of our own, which has its store elsewhere, needs the name.
+    // A VM that the core created has its store elsewhere, but needs the name as well.
     to.push_string(b"FILE*");
     to.register(FILE_NAME.pointer());
     if store_of(to).is_some() {
         return;
     }
-    // Made once Lua has a block for it.
+    // The store is created when Lua has allocated a block for its holder.
     object::push(to, || Some(Place(Box::leak(Box::default()))));
     match store_of(to) {
-        // A finalizer was faster.
+        // A finalizer has created one meanwhile.
         Some(_) => to.drop_top(),
         None => to.register(shared_key::<Store>()),
     }

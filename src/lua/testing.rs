@@ -4,11 +4,11 @@ use super::{Function, Pusher, library, registry};
 use mlua::{Lua, Table, ffi};
 use std::ffi::c_int;
 
-/// A VM with the standard library and a store, and the module that `open` gives.
+/// Returns a VM with the standard library and a store, and the module that `open` returns.
 pub(crate) fn vm(open: Function) -> (Lua, Table) {
-    // SAFETY: only to test; Lua code of tests is ours.
+    // SAFETY: for tests only, which load no foreign Lua code.
     let lua = unsafe { Lua::unsafe_new() };
-    // SAFETY: there is room on the stack of a new state, and nothing is owned in between.
+    // SAFETY: a new state has room on its stack, and the closure owns nothing when an error is raised.
     let module = unsafe {
         lua.exec_raw::<Table>((), |state| {
             registry::ensure(&mut Pusher::new(state));
@@ -19,9 +19,10 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
     (lua, module.expect("the module opens"))
 }
 
-/// What a chunk returns or raises, as text; its argument is the module that `open` gives. The modules of `L` are loadable.
+/// Returns what a chunk returns or raises, as text. Its argument is the module that `open` returns. The modules of `L`
+/// are loadable.
 pub(crate) fn run<L: library::Library>(open: Function, code: &str) -> String {
-    // SAFETY: a state of its own; what may raise is called protected.
+    // SAFETY: the state is new and used here only; the code of the test runs in protected mode.
     unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
