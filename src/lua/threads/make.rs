@@ -1,4 +1,4 @@
-//! What anchors coroutines is made, and coroutines, and probes of the cycles of the collector.
+//! Creating the anchors of coroutines, coroutines, and probes of collector cycles.
 
 use super::anchors::{
     BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TEXTS, place,
@@ -23,7 +23,7 @@ pub(super) struct Sentinel {
     keeper: *mut lua_State,
 }
 
-/// When it is finalized, the collector has ended a cycle.
+/// An object whose finalization shows that the collector has ended a cycle.
 struct Probe(Rc<Threads>);
 
 impl Object for Probe {
@@ -37,7 +37,7 @@ impl Drop for Probe {
 }
 
 impl Threads {
-    /// Makes what anchors coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
+    /// Creates the anchors of coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
     pub(crate) fn set_up(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         if !self.anchors.were_made() {
             let made = call.create(Make(self.clone()))?;
@@ -46,7 +46,7 @@ impl Threads {
         Ok(())
     }
 
-    /// New coroutines with empty stacks: as many as asked for, or fewer, but one at least.
+    /// Creates coroutines with empty stacks: `count`, or fewer, but at least one.
     #[cold]
     pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
@@ -72,7 +72,7 @@ impl Threads {
         grown.map(drop)
     }
 
-    /// Whether the collector has ended a cycle since this was asked last.
+    /// Whether the collector has ended a cycle since the last call.
     #[inline]
     pub(crate) fn cycle_has_ended(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
@@ -84,21 +84,21 @@ impl Threads {
             return true;
         }
         let height = call.count();
-        // Short of memory, the next one tries again.
+        // If memory is short, the next call tries again.
         let _ = call.create(Renew(self.clone()));
         call.drop_to(height);
         self.anchors.begin_cycle()
     }
 }
 
-/// Makes the anchors of a VM; pushes nil.
+/// Creates the anchors of a VM; pushes nil.
 pub(super) struct Make(pub(super) Rc<Threads>);
 
 impl Push for Make {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
-        // The main state of a service's VM can be the keeper: below the table it has the main function's coroutine, and the
-        // sentinel is in the table.
+        // The main state of a service's VM serves as the keeper. It has the main function's coroutine below the table,
+        // and the table contains the sentinel.
         let base = of(&to).and_then(Home::idle_base);
         let (height, is_base) = (to.count(), base.is_some());
         let mut keeper = base.unwrap_or_else(|| to.push_coroutine());
@@ -110,7 +110,7 @@ impl Push for Make {
             to.push_boolean(false);
             to.set_item(number);
         }
-        // The keeper, or the sentinel, whichever of the two is nowhere else.
+        // The table contains the keeper or the sentinel, whichever has no other reference.
         to.push_copy(height + 1);
         to.set_item(KEEPER);
         for (number, text) in (TEXTS..).zip(REFUSALS) {
@@ -131,7 +131,8 @@ impl Push for Make {
             to.push_copy(height + 1);
             to.register(shared_key::<Threads>());
         }
-        // SAFETY: the block of the sentinel, which lies on the stack. The keeper is known when all is there.
+        // SAFETY: this is the block of the sentinel, which is on the stack. The keeper is set after everything has been
+        // created.
         unsafe { (*sentinel).threads = Rc::into_raw(self.0.clone()) };
         to.give(&mut keeper, if is_base { 1 } else { 2 });
         to.drop_to(height);
@@ -142,30 +143,30 @@ impl Push for Make {
     }
 }
 
-/// Pushes a userdata with this in it and one user value. → where it is
+/// Pushes a userdata with `block` as its contents and one user value. Returns its address.
 pub(super) fn push_block<T: Copy>(to: &mut Pusher<'_>, block: T) -> *mut T {
     let place: *mut T = to.push_block(size_of::<T>(), 1).cast();
-    // SAFETY: the block is large enough, and aligned for pointers.
+    // SAFETY: the block is large enough, and Lua aligns it for pointers.
     unsafe { place.write(block) };
     place
 }
 
-/// Pushes a metatable with this finalizer. Nobody else has it, so nobody can change it.
+/// Pushes a metatable with this finalizer. No program can get this table, so none can change it.
 pub(super) fn push_metatable(to: &mut Pusher<'_>, finalizer: ffi::lua_CFunction) {
     to.push_table(0, 1);
     to.push_function(finalizer);
     to.set_field(c"__gc");
 }
 
-/// Takes the table on top off, as the metatable of the userdata at `index`.
+/// Pops the table on top and makes it the metatable of the userdata at `index`.
 pub(super) fn set_block_metatable(to: &mut Pusher<'_>, index: c_int) {
     to.check_kind(index, Kind::Userdata);
     to.check_kind(to.count(), Kind::Table);
-    // SAFETY: a userdata, and a table that is taken off.
+    // SAFETY: the value at `index` is a userdata, and the popped value is a table.
     unsafe { ffi::lua_setmetatable(to.state(), index) };
 }
 
-/// Pushes a table whose keys or values are weak.
+/// Pushes a table with weak keys or values.
 pub(super) fn push_weak(to: &mut Pusher<'_>, mode: &'static CStr) {
     to.push_table(1, 0);
     to.push_table(0, 1);
@@ -179,7 +180,7 @@ fn push_probe(to: &mut Pusher<'_>, threads: &Rc<Threads>) {
     object::push(to, || Some(Probe(threads.clone())));
 }
 
-/// Pushes the function `coroutine.close` if that is one of C, else false.
+/// Pushes the function `coroutine.close` if it is a C function, otherwise false.
 fn push_close_of_lua(to: &mut Pusher<'_>) {
     to.push_registry_field(c"_LOADED");
     let libraries = to.count();
@@ -193,9 +194,10 @@ fn push_close_of_lua(to: &mut Pusher<'_>) {
     to.replace_with_top(libraries);
 }
 
-/// The sentinel's finalizer.
+/// The finalizer of the sentinel.
 unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
-    // SAFETY: called by the collector alone, with the sentinel, which lies below the keeper's first frame.
+    // SAFETY: only the collector calls this, with the sentinel, which is below the keeper's first frame, where no
+    // program can reach it.
     unsafe {
         let sentinel: *mut Sentinel = ffi::lua_touserdata(state, 1).cast();
         let threads = std::mem::replace(&mut (*sentinel).threads, std::ptr::null());
@@ -209,15 +211,16 @@ unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
     }
 }
 
-/// New places: with new coroutines in them, or free ones. Pushes nil.
+/// Creates places: with new coroutines in them, or free ones. Pushes nil.
 ///
-/// Several at a time: after each creation in the middle of a step the collector begins a new cycle early.
+/// Several are created at a time, because after each allocation in the middle of a step the collector begins a new
+/// cycle early.
 pub(super) struct Grow<'a> {
     pub(super) threads: Rc<Threads>,
-    /// For the new coroutines.
+    /// The hook of the new coroutines.
     pub(super) hook: Hook,
     pub(super) count: usize,
-    /// The places with coroutines; `None`: they are to be free.
+    /// The places with new coroutines; `None` to create free places.
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
 }
 
@@ -230,7 +233,7 @@ impl Push for Grow<'_> {
         }
         for _ in 0..self.count {
             match &mut self.coroutines {
-                // A place is entered when the table has it.
+                // A place is used from the moment when the table has it.
                 Some(entered) => {
                     let co = self.threads.next_place();
                     let mut thread = to.push_coroutine();
@@ -251,7 +254,7 @@ impl Push for Grow<'_> {
     }
 }
 
-/// Makes spare objects for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
+/// Creates spare probes for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
 pub(super) struct Renew(pub(super) Rc<Threads>);
 
 impl Push for Renew {

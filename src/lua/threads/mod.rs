@@ -1,4 +1,17 @@
-//! Coroutines: made, resumed, waited in, closed. Nobody else has a `lua_State`.
+//! Coroutines: their creation, resumption, waits and end. Only this folder has a `lua_State` of a coroutine.
+//!
+//! | file | topic |
+//! |---|---|
+//! | `places` | the coroutines of a VM, by numbers |
+//! | `anchors` | the table that keeps them alive |
+//! | `make` | creating that table, coroutines, and probes of collector cycles |
+//! | `resume` | resuming a coroutine in the middle of a step |
+//! | `values` | moving values to and from coroutines |
+//! | `call` | calling a function on its own thread |
+//! | `links` | which coroutines resume each other |
+//! | `guards` | coroutines that stay alive only as long as a token is referenced |
+//! | `status` | queries about a coroutine |
+//! | `hook` | the debug hook of a new coroutine |
 
 mod anchors;
 mod call;

@@ -1,4 +1,4 @@
-//! Values that are moved between a step and a coroutine, or two coroutines.
+//! Moving values between a step and a coroutine, or between two coroutines.
 
 use super::anchors::Coroutine;
 use super::places::{Full, Threads};
@@ -17,12 +17,13 @@ impl Threads {
         give(stack, &mut to, count)
     }
 
-    /// Pushes a value to a coroutine that is suspended by a yield, unless its stack has many. → whether it has it
+    /// Pushes a value to a coroutine that is suspended by a yield, unless its stack is full. Returns whether the value
+    /// was pushed.
     #[inline]
     pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
-        // A C function that yields has room for 20 values. Behind a Lua function that a native hook let yield there are five
-        // spare slots of Lua's, of which the callers use two.
+        // A C function that has yielded has room for 20 values. A Lua function that a native hook has made yield has
+        // five spare slots, of which the callers use two.
         let fits = state.status() == ffi::LUA_YIELD && (state.count() <= 10 || state.has_room(1));
         if fits {
             value.push_plain(&mut state);
@@ -36,7 +37,7 @@ impl Threads {
         give(&mut self.state(from), &mut self.state(to), count)
     }
 
-    /// Moves the topmost `count` values of a coroutine to the step's stack. → the index of the first
+    /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first.
     #[inline]
     pub(crate) fn take(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
         let mut state = self.beside(stack, co);
@@ -46,8 +47,8 @@ impl Threads {
         Ok(stack.count() - count + 1)
     }
 
-    /// Has `read` read the topmost `count` values of a coroutine that has returned, the first of which has the index that it is
-    /// told, and what is in them; `None` when its stack is full.
+    /// Calls `read` with the topmost `count` values of a coroutine that has returned, and with the index of the first
+    /// of them. Returns `None` if the coroutine's stack is full.
     #[inline]
     pub(crate) fn walk<R>(
         &self, stack: &mut Stack, co: Coroutine, count: c_int, read: impl FnOnce(&mut Walk, c_int) -> R,
@@ -55,7 +56,7 @@ impl Threads {
         let mut state = self.beside(stack, co);
         let top = state.count();
         assert!((0..=top).contains(&count), "no such values");
-        // Lua keeps room for 20 values there.
+        // Lua has reserved room for 20 values on this stack.
         if top > 10 && !state.has_room(10) {
             return None;
         }
@@ -69,7 +70,7 @@ impl Threads {
         state.drop_to((state.count() - count).max(0));
     }
 
-    /// Empties the stack of a coroutine that has returned or not begun. Any other is left as it is.
+    /// Empties the stack of a coroutine that has returned or not begun. Any other is left unchanged.
     #[inline]
     pub(crate) fn clear(&self, co: Coroutine) {
         let mut state = self.state(co);
@@ -78,7 +79,8 @@ impl Threads {
         }
     }
 
-    /// Pushes the first value in the frame that a suspended coroutine waits in; nil when there is none. → its index
+    /// Pushes the first value in the frame that a suspended coroutine waits in; nil if there is none. Returns its
+    /// index.
     pub(crate) fn first_value(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Full> {
         let mut state = self.beside(stack, co);
         stack.reserve(1).map_err(|_| Full)?;
