@@ -1,4 +1,4 @@
-//! Coroutines for tasks, from the pool and back.
+//! Taking coroutines for tasks from the pool, and returning them.
 
 use super::Tasks;
 use super::books::Books;
@@ -6,7 +6,7 @@ use super::entry::{Phase, TaskId};
 use crate::lua::{Call, Fault};
 
 impl Tasks {
-    /// A coroutine for a task, with an empty stack: a free one, or a new one. It is no task yet.
+    /// Returns a coroutine for a new task, with an empty stack: a free one, or a new one. The task has not begun yet.
     #[inline]
     pub(crate) fn acquire(&self, call: &mut Call<'_>) -> Result<TaskId, Fault> {
         let books = &mut *self.books.borrow_mut();
@@ -23,7 +23,7 @@ impl Tasks {
     #[cold]
     fn grow(&self, call: &mut Call<'_>, books: &mut Books) -> Result<TaskId, Fault> {
         let count = 1 + (books.pool.created / 8).min(512) as usize;
-        // Nothing of Lua's runs meanwhile.
+        // No Lua code runs meanwhile.
         let made = self.threads.create(call, count)?;
         for &own in &made[1..] {
             let id = books.enter(own);
@@ -32,7 +32,7 @@ impl Tasks {
         Ok(books.enter(made[0]))
     }
 
-    /// Pushes the own coroutine of a task. → its index
+    /// Pushes the own coroutine of a task. Returns its index.
     pub(crate) fn push_own(&self, call: &mut Call<'_>, id: TaskId) -> Result<i32, Fault> {
         let own = {
             let books = &mut *self.books.borrow_mut();
@@ -42,7 +42,7 @@ impl Tasks {
         self.threads.push(call, own)
     }
 
-    /// Gives a coroutine of `acquire` back.
+    /// Returns a coroutine of `acquire` to the pool.
     #[cold]
     pub(crate) fn release(&self, id: TaskId) {
         let books = &mut *self.books.borrow_mut();
@@ -50,7 +50,7 @@ impl Tasks {
         books.keep(id);
     }
 
-    /// Counts a round of the run queue, and now and then lets coroutines go.
+    /// Counts a round of the ready queue, and releases unneeded coroutines from time to time.
     #[inline]
     pub(super) fn end_round(&self) {
         let books = &mut *self.books.borrow_mut();
@@ -63,7 +63,7 @@ impl Tasks {
 }
 
 impl Books {
-    /// Keeps the coroutine of a task that returned, whose stack is empty.
+    /// Keeps the coroutine of a task that has returned. Its stack is empty.
     #[inline]
     pub(super) fn keep(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Pooled;

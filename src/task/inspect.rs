@@ -1,4 +1,4 @@
-//! What a task is doing, as a program is told.
+//! The state of a task, for programs that inspect it.
 
 use super::Tasks;
 use super::entry::{Phase, Reason, TaskId};
@@ -14,9 +14,9 @@ pub(crate) enum Waits {
     Session(i64, Reason),
 }
 
-/// What a living task is doing.
+/// The state of a task that has not ended.
 pub(crate) struct Report {
-    /// In seconds.
+    /// The time since it began, in seconds.
     pub(crate) age: f64,
     pub(crate) status: &'static str,
     pub(crate) waits: Option<Waits>,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
 }
 
 impl Tasks {
-    /// Of a living task; pushes what the report names.
+    /// Returns the state of a task that has not ended. Pushes the values that the report refers to.
     pub(crate) fn inspect(&self, call: &mut Call<'_>, id: TaskId) -> Result<Report, Fault> {
         let (age, phase, token, reason, front) = {
             let books = self.books.borrow();
@@ -46,7 +46,8 @@ impl Tasks {
                 Some(Waits::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
             }
         };
-        // What runs comes innermost first, a chain from the task's own inwards.
+        // The nested coroutines of a running task are pushed from the innermost outwards, a chain from the task's own
+        // inwards.
         let first = match self.current() == Some(id) {
             true => self.threads.push_nested(call)?,
             false => call.count() + 1,
@@ -61,8 +62,8 @@ impl Tasks {
         })
     }
 
-    /// Seconds of CPU time that the running task has taken, from some point on: differences are what counts. From the
-    /// first call on, each resume of a task is measured.
+    /// Returns the CPU time of the running task, in seconds, from an arbitrary point on, so only differences are
+    /// meaningful. The first call starts the measurement of all resumes.
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
         let id = self.current()?;
         self.metering.set(true);
@@ -70,11 +71,11 @@ impl Tasks {
         Some(self.books.borrow().task(id).spent as f64 / 1e9)
     }
 
-    /// Adds what the present resume of a task has taken so far.
+    /// Adds the time of the present resume of a task up to now.
     pub(super) fn meter(&self, id: TaskId) {
         let now = thread_nanos();
         let task = &mut self.books.borrow_mut().tasks[id as usize];
-        // 0: it was resumed before the measuring began.
+        // 0: the task was resumed before the measurement began.
         if task.since != 0 {
             task.spent += now.saturating_sub(task.since);
         }

@@ -1,5 +1,5 @@
-//! Ends of tasks that are no return: kills, and coroutines that a program closes. A chain is closed from the innermost
-//! outwards, as a stack would be unwound.
+//! Ends of tasks without a return: kills, and coroutines that a program closes. A chain is closed from the innermost
+//! coroutine outwards, as a stack would be unwound.
 
 use super::Tasks;
 use super::entry::{Phase, TaskId};
@@ -7,30 +7,31 @@ use super::token::Token;
 use crate::lua::{Call, Fault, Identity};
 use std::rc::Rc;
 
-/// What became of a task that was to be ended.
+/// The result of ending a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
     Yes,
-    /// Its own coroutine raised an error meanwhile, which was pushed.
+    /// Its own coroutine has raised an error meanwhile, which was pushed.
     Raised,
-    /// It runs, or is in the middle of a call.
+    /// It is running, or in the middle of a call.
     Running,
-    /// It was none.
+    /// The coroutine belongs to no task.
     NoTask,
 }
 
-/// Where an error goes that a task's own coroutine raises when it is closed.
+/// Where to report an error that a task's own coroutine raises when it is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Errors {
-    /// It is pushed.
+    /// Push it.
     Caller,
-    /// It is written to standard error.
+    /// Write it to standard error.
     Log,
 }
 
 impl Tasks {
-    /// Kills the task whose own coroutine is at `index`: takes it out of the books, then closes its coroutines from the
-    /// innermost outwards, which runs the `<close>` variables. Errors of those are written to standard error.
+    /// Kills the task whose own coroutine is at `index`: removes it from the task table, then closes its coroutines
+    /// from the innermost outwards, which runs their `<close>` variables. Errors of those are written to standard
+    /// error.
     pub(crate) fn kill(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<Ended, Fault> {
         self.end_task(call, index, Errors::Log)
     }
@@ -58,7 +59,7 @@ impl Tasks {
         }
         call.drop_to(last);
         let hear = (errors == Errors::Caller).then_some(own);
-        // What is innermost was pushed last.
+        // The innermost coroutine was pushed last.
         let raised = self.close_members(call, height + 1, last, hear);
         if watched {
             self.call_on_end(call, index);
@@ -75,12 +76,12 @@ impl Tasks {
         }
     }
 
-    /// Closes the coroutines at `first` to `last`, the last one first. → whether `hear` raised an error, which is on top;
-    /// others are written to standard error
+    /// Closes the coroutines at `first` to `last`, the last one first. Returns whether the coroutine `hear` raised an
+    /// error, which is on top then. Other errors are written to standard error.
     fn close_members(self: &Rc<Self>, call: &mut Call<'_>, first: i32, last: i32, hear: Option<Identity>) -> bool {
         for member in (first..=last).rev() {
             let height = call.count();
-            // For want of memory, it is left to the collector.
+            // If memory is short, the collector frees the coroutine.
             if let Ok(false) = self.close_any(call, member) {
                 if hear.is_some() && call.coroutine(member) == hear {
                     return true;
@@ -93,8 +94,8 @@ impl Tasks {
         false
     }
 
-    /// Closes the coroutine at `index`, also one of a task, as `coroutine.close` does. → whether it raised nothing; else
-    /// the error is pushed
+    /// Closes the coroutine at `index`, also one of a task, as `coroutine.close` does. Returns whether it raised no
+    /// error; otherwise the error is pushed.
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };
@@ -109,8 +110,8 @@ impl Tasks {
         }
     }
 
-    /// Closes a coroutine inside of a waiting task's own, at `index`, and what it is resuming: the wait is off, and the
-    /// one that was resuming it goes on with an error. → as for `close_any`
+    /// Closes the coroutine at `index` inside a waiting task's own, and the coroutines that it is resuming. The wait is
+    /// cancelled, and the coroutine that was resuming the closed one continues with an error. Returns like `close_any`.
     fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
         let thread = call.coroutine(index);
@@ -135,7 +136,7 @@ impl Tasks {
         Ok(true)
     }
 
-    /// Pushes the coroutines of a task from the number `first` inwards. → the index of the last
+    /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last.
     pub(super) fn push_members(&self, call: &mut Call<'_>, id: TaskId, first: usize) -> Result<i32, Fault> {
         let books = &mut *self.books.borrow_mut();
         books.hold(id);
@@ -145,7 +146,8 @@ impl Tasks {
         Ok(call.count())
     }
 
-    /// Pushes the token of a task's wait that is not over, or whose end it has not seen. → whether there is one
+    /// Pushes the token of a task's wait, if the wait has not ended or the task has not seen its end. Returns whether
+    /// there is one.
     fn push_token(&self, call: &mut Call<'_>, id: TaskId) -> Result<bool, Fault> {
         let books = self.books.borrow();
         let task = books.task(id);
@@ -158,7 +160,7 @@ impl Tasks {
         Ok(true)
     }
 
-    /// A task that is about to be closed waits no more.
+    /// Cancels the wait of a task that is about to be closed.
     fn cancel(&self, call: &mut Call<'_>, books: &mut super::Books, id: TaskId) {
         let task = books.task(id);
         if let (Phase::Waiting { .. }, Token::Session(_)) = (task.phase, task.token)
@@ -169,13 +171,13 @@ impl Tasks {
         books.end_wait(id);
     }
 
-    /// Kills every task but the running one, and those that they fork while they end.
+    /// Kills all tasks except the running one, and those that they fork while they end.
     pub(crate) fn kill_all(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         let height = call.count();
         loop {
             let mut again = false;
             let mut id = 0;
-            // What the tasks' ends run may change the books, so each step looks anew.
+            // Code that runs at the end of a task may change the task table, so each iteration searches again.
             while let Some(own) = self.living_own(&mut id) {
                 let index = self.threads.push(call, own)?;
                 let ended = self.kill(call, index)?;
@@ -188,7 +190,7 @@ impl Tasks {
         }
     }
 
-    /// The coroutine of the first living task from `next` on, which is set behind it.
+    /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` behind it.
     pub(crate) fn living_own(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
         let books = &mut *self.books.borrow_mut();
         while (*next as usize) < books.tasks.len() {

@@ -1,38 +1,39 @@
-//! Waits inside coroutines that a program made: how they reach the scheduler, and how the coroutines go on.
+//! Waits inside coroutines that a program has created: how they reach the scheduler, and how the coroutines continue.
 //!
-//! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core knows which coroutine resumes which. When
-//! the innermost one waits, they become the task's *chain*, the innermost its *front*. Each `resume` on the C stack then
-//! yields in turn, until the scheduler has the thread back. From then on the chain is flat: a wakeup resumes the front
-//! directly, and what it yields, returns or raises is handed to the next coroutine outwards, which is suspended in its
-//! `resume` and goes on with it. A `resume` that comes later nests again.
+//! A `resume` of `lio.coroutine` is a plain nested `lua_resume`, and the core records which coroutine resumes which.
+//! When the innermost one waits, they become the task's *chain*, and the innermost its *front*. Each `resume` on the C
+//! stack then yields in turn, until the scheduler's thread gets control. From then on the chain is flat: a wakeup
+//! resumes the front directly. The values that the front yields or returns, or its error, are moved to the next
+//! coroutine outwards, which is suspended in its `resume` and continues with them. A later `resume` nests again.
 //!
-//! So a program that never waits inside its coroutines pays for one link per resume, the first wait costs one yield and
-//! one anchor per level, and further waits of the front cost nothing per level.
+//! So a program that never waits inside its coroutines pays for one link per resume. The first wait costs one yield and
+//! one anchor per level. Further waits of the front cost nothing per level.
 //!
-//! A program may close or resume a member by the plain library of a stock interpreter. So a chain counts as far as each
-//! member, from the task's own inwards, is suspended; the first that is not ends it, and the one that resumed that goes
-//! on with an error.
+//! A program may close or resume a member by the plain coroutine library of a stock interpreter. Therefore a chain is
+//! valid up to the first member, from the task's own inwards, that is not suspended. The coroutine that was resuming
+//! that member continues with an error.
 
 use super::Tasks;
 use super::books::Books;
 use super::entry::TaskId;
 use crate::lua::{Coroutine, Light, Resumed, Stack};
 
-/// The most coroutines in a chain. Lua's own limit of some 200 nested calls of C does not count what waited.
+/// The maximum number of coroutines in a chain. Lua's own limit of about 200 nested C calls does not count coroutines
+/// that have waited.
 pub(super) const MOST: usize = 10_000;
 
-/// Why a `resume` that is suspended goes on with false and a message.
+/// Why a suspended `resume` returns false and a message.
 #[derive(Clone, Copy)]
 pub(super) enum Refusal {
-    /// The coroutine that it resumed was closed while it waited.
+    /// The resumed coroutine was closed while it waited.
     Closed,
-    /// The plain library has resumed that coroutine.
+    /// The plain coroutine library has resumed the waiting coroutine.
     Taken,
     TooMany,
 }
 
-/// A byte for each refusal: its address stands for the message until there is a stack on which that may be made.
-/// A static, as the address of a constant is not always the same.
+/// One byte for each refusal. Its address represents the message until there is a stack on which the message can be
+/// created. This is a static because the address of a constant is not unique.
 static MARKS: [u8; 3] = [0; 3];
 
 impl Refusal {
@@ -45,13 +46,13 @@ impl Refusal {
     fn text(self) -> &'static str {
         match self {
             Refusal::Closed => "coroutine was closed",
-            Refusal::Taken => "coroutine was resumed by somebody else while it waited",
+            Refusal::Taken => "coroutine was resumed by other code while it waited",
             Refusal::TooMany => "too many results to resume",
         }
     }
 }
 
-/// The message for which a mark lies at `index`.
+/// Returns the message of the mark at `index`, if there is one.
 pub(crate) fn refusal_at(stack: &Stack, index: i32) -> Option<&'static str> {
     let mark = stack.light(index)?;
     let why = Refusal::ALL.into_iter().find(|why| why.mark() == mark)?;
@@ -59,8 +60,8 @@ pub(crate) fn refusal_at(stack: &Stack, index: i32) -> Option<&'static str> {
 }
 
 impl Tasks {
-    /// The front of a severed task, which is suspended in `resume`, is to go on with false and `why`. → how many values
-    /// that are; `None` when there is none
+    /// Makes the front of a severed task, which is suspended in `resume`, continue with false and `why`. Returns the
+    /// number of these values; `None` if no coroutine is left.
     #[cold]
     pub(super) fn tell_front(&self, id: TaskId, why: Refusal) -> Option<i32> {
         let books = &mut *self.books.borrow_mut();
@@ -72,14 +73,14 @@ impl Tasks {
         }
     }
 
-    /// Puts false and a mark on a coroutine that is suspended in `resume`.
+    /// Pushes false and a mark on a coroutine that is suspended in `resume`.
     fn refuse_resume(&self, front: Coroutine, why: Refusal) -> Option<i32> {
         let told = self.threads.hand_over_plain(front, false) && self.threads.hand_over_plain(front, why.mark());
         told.then_some(2)
     }
 
-    /// The front yielded (not in a wait), returned or raised: its results, or the error, go to the next one outwards,
-    /// which becomes the front. → how many values that are; `None` when there is none
+    /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
+    /// coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is left.
     pub(super) fn hand_up(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
         let books = &mut *self.books.borrow_mut();
         let child = books.task(id).front();
@@ -123,7 +124,7 @@ impl Tasks {
 }
 
 impl Books {
-    /// How many of a task's coroutines outside of its front are as they must be.
+    /// Returns how many of a task's coroutines outside its front are as they must be.
     fn intact_outer(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let outer = &task.members()[..task.members().len() - 1];
@@ -131,7 +132,8 @@ impl Books {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// The member number `place` of a task that does not run is about to be closed, with those inside of it.
+    /// Removes the member at `place` of a task that does not run from its chain, with those inside it. The caller is
+    /// about to close them.
     pub(super) fn sever(&mut self, id: TaskId, place: usize) {
         use super::entry::Phase;
         self.cut_off(id, place);
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_a_mark_of_its_own() {
+    fn each_refusal_has_its_own_mark() {
         let [closed, taken, many] = Refusal::ALL.map(Refusal::mark);
         assert!(closed != taken && taken != many && closed != many);
     }

@@ -1,9 +1,9 @@
-//! Tasks that wait for what can no longer come: their token is an object that nothing refers to but their own stacks.
+//! Orphaned tasks: their token is an object that only their own stacks refer to, so no code can wake them.
 //!
-//! Every task's coroutines are anchored, also those of one that nothing can wake. So a wait that has lasted over a whole
-//! cycle of the collector is made weak: from then on the coroutines stay only as long as anything else refers to the
-//! token. When nothing does, the task is queued as an orphan; in its turn it is reported and killed. A wait that is
-//! shorter, as nearly all are, costs nothing.
+//! The coroutines of every task are anchored, even if no code can wake it. Therefore a wait that has lasted for a whole
+//! cycle of the collector is made weak: from then on its coroutines stay only as long as other code refers to the
+//! token. When there is no such reference, the task is queued as an orphan. When its turn comes, it is reported and
+//! killed. A shorter wait, as nearly all are, costs nothing.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
@@ -11,11 +11,10 @@ use super::kill::Ended;
 use crate::lua::{Call, Coroutine, Fault};
 use std::rc::Rc;
 
-const MESSAGE: &str = "a task is lost: it waits for something that nothing refers to any more, so nobody can wake it";
+const MESSAGE: &str = "a task is lost: nothing refers to the object that it waits for, so nothing can wake it";
 
 impl Tasks {
-    /// Queues orphans, and makes waits that have lasted for long weak if the collector has ended a cycle. To be called now
-    /// and then.
+    /// Queues orphans. If the collector has ended a cycle, also makes long waits weak. To be called from time to time.
     #[inline]
     pub(crate) fn review_waits(self: &Rc<Self>, call: &mut Call<'_>) {
         self.queue_orphans();
@@ -38,14 +37,14 @@ impl Tasks {
             }
             let task = books.task(id);
             let members = task.members().to_vec();
-            // Nothing of Lua's runs meanwhile.
+            // No Lua code runs meanwhile.
             if self.threads.weaken(call, &members, task.front()) {
                 books.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
             }
         }
     }
 
-    /// Queues the tasks whose token nothing refers to any more.
+    /// Queues the tasks whose token is no longer referenced.
     #[inline]
     fn queue_orphans(&self) {
         if !self.books.borrow().unreported.is_empty() {
@@ -78,7 +77,7 @@ impl Tasks {
         }
     }
 
-    /// The turn of an orphan: it is reported, as an error of its own would be, and killed.
+    /// Handles an orphan when its turn comes: reports it like an error of its own, and kills it.
     #[cold]
     pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
@@ -86,7 +85,7 @@ impl Tasks {
         let reported = self.report(call, id);
         call.drop_to(height);
         if reported.is_err() {
-            // Short of memory, the next review tries again.
+            // If memory is short, the next review tries again.
             self.books.borrow_mut().unreported.push(id);
         }
     }
@@ -103,16 +102,16 @@ impl Tasks {
         match self.host() {
             Some(host) => {
                 host.failed(call, innermost, message, tag);
-                // What was called may have ended it.
+                // The called code may have ended the task.
                 if call.coroutine(co).and_then(|co| self.task_of(co)) == Some(id) {
-                    // It has its answer.
+                    // The task has its response.
                     self.set_tag(id, Tag { session: 0, ..tag });
                 }
             }
             None => self.tell_error(call, message, innermost)?,
         }
         if self.kill(call, co)? != Ended::Yes {
-            let text = call.create("it could not be killed")?;
+            let text = call.create("an orphaned task could not be killed")?;
             self.complain(call, "", text);
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! Runs tasks: resumes a coroutine, and deals with how it came back.
+//! Running tasks: resumes a coroutine, and handles how it stopped.
 //!
-//! Lua code that runs in between (a task, a finalizer, a handler) calls everything here itself.
+//! Lua code that runs meanwhile (a task, a finalizer, a handler) may call any function here.
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
@@ -11,19 +11,21 @@ use crate::event::clock::thread_nanos;
 use crate::lua::{Call, Coroutine, Fault, Full, Resumed};
 use std::rc::Rc;
 
-/// So many tasks are started inside each other; Lua allows 200 levels of C calls, of which one needs two or three.
+/// The maximum number of tasks that are started inside each other. Lua allows 200 levels of C calls, of which each
+/// start needs two or three.
 const DEEPEST: u32 = 32;
 
 impl Tasks {
-    /// Queues a task that `acquire` gave, with its function and `arguments` values handed over.
+    /// Queues a task of `acquire`, whose function and `arguments` arguments are on its stack already.
     pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
         let books = &mut *self.books.borrow_mut();
         books.begin(id, Phase::Ready { arguments }, tag, self.now.get());
         books.queue.push_back(id);
     }
 
-    /// Runs a task that `acquire` gave, up to its first wait: the topmost `count` values of the step's stack are its function
-    /// and its arguments. Inside of a task, that one goes on when this one waits. What its stack cannot take gives it back.
+    /// Runs a task of `acquire` up to its first wait. The topmost `count` values of the step's stack are its function
+    /// and its arguments. If a task calls this, it continues when the new one waits. If the new coroutine's stack is
+    /// full, the coroutine returns to the pool.
     #[inline]
     pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
         let front = self.begin(id, tag);
@@ -37,7 +39,7 @@ impl Tasks {
         }
     }
 
-    /// A task runs that has just begun. → its coroutine
+    /// Starts a task. Returns its coroutine.
     #[inline(always)]
     fn begin(&self, id: TaskId, tag: Tag) -> Coroutine {
         let books = &mut *self.books.borrow_mut();
@@ -45,12 +47,12 @@ impl Tasks {
         self.set_running(task, false)
     }
 
-    /// Whether tasks may start inside of each other at this depth.
+    /// Whether the present depth allows one more task to start inside another.
     pub(crate) fn may_spawn(&self) -> bool {
         self.depth.get() < DEEPEST
     }
 
-    /// The same as `start`, for `spawn`: with function and arguments handed over.
+    /// Runs a task like `start`, for `spawn`: function and arguments are on its stack already.
     pub(crate) fn spawn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, arguments: i32) {
         self.depth.set(self.depth.get() + 1);
         let front = self.begin(id, Tag::default());
@@ -58,8 +60,8 @@ impl Tasks {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack; one whose stack cannot
-    /// take them waits again. → whether there was one
+    /// Resumes the task that waits on a token, with the topmost `count` values of the step's stack. If its stack is
+    /// full, it waits again. Returns whether there was a task.
     #[inline]
     pub(crate) fn resume_waiter(
         self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,
@@ -81,15 +83,16 @@ impl Tasks {
         }
     }
 
-    /// Runs what is queued now. What these tasks queue is left for the next call. → whether there is more
+    /// Runs the tasks that are queued now. Tasks that these queue are left for the next call. Returns whether there are
+    /// any.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         let queued = self.books.borrow().queue.len();
         for _ in 0..queued {
-            // Finalizers may end a task: not between here and its resume.
+            // Finalizers may end a task, which must not happen between this point and its resume.
             call.wake_collector();
             let (id, woken) = {
                 let books = &mut *self.books.borrow_mut();
-                // A finalizer may call this inside of a handler: then the queue is shorter.
+                // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
                 let Some(id) = books.queue.pop_front() else { break };
                 (id, self.set_woken(books.task_mut(id)))
             };
@@ -102,8 +105,8 @@ impl Tasks {
         self.has_ready()
     }
 
-    /// A task runs from now on that was simply woken, or gave way, if it is suspended still. → its coroutine, what phase it
-    /// was in, and how many values were handed over
+    /// Marks a task as running, if it was woken or has yielded and its coroutine was not touched. Returns its
+    /// coroutine, its former phase, and the number of values that were moved to it.
     #[inline(always)]
     fn set_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
         let phase = task.phase;
@@ -116,12 +119,12 @@ impl Tasks {
         is_whole.then(|| (self.set_running(task, raises), phase, values))
     }
 
-    /// Resumes a task that was set running out of `phase`.
+    /// Resumes a task that was marked as running, whose former phase is `phase`.
     #[inline(always)]
     fn go_on(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
         match self.enter(id, front, || self.threads.resume_suspended(call, front, values)) {
             Some(resumed) => self.settle(call, id, front, resumed),
-            // A program has closed or resumed its coroutine.
+            // A program has closed or resumed the task's coroutine.
             None => {
                 self.books.borrow_mut().task_mut(id).phase = phase;
                 self.take_turn(call, id);
@@ -129,7 +132,7 @@ impl Tasks {
         }
     }
 
-    /// The turn of a queued task that is not simply woken.
+    /// Handles a queued task that is not simply woken.
     fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let (living, phase) = {
             let books = &mut *self.books.borrow_mut();
@@ -149,14 +152,14 @@ impl Tasks {
         }
     }
 
-    /// None of a living task's coroutines is left.
+    /// Ends a task that has none of its coroutines left.
     #[cold]
     fn vanish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         self.books.borrow_mut().uncount(id);
         self.end(call, id);
     }
 
-    /// Lets the coroutine of a task go that a program has ended.
+    /// Releases the coroutine of a task that a program has ended.
     #[cold]
     fn end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let tag = {
@@ -174,7 +177,7 @@ impl Tasks {
         self.run(call, id, front, values);
     }
 
-    /// A task runs from now on. → the coroutine to resume
+    /// Marks a task as running. Returns the coroutine to resume.
     #[inline]
     fn set_running(&self, task: &mut Task, raises: bool) -> Coroutine {
         task.phase = Phase::Running { raises };
@@ -184,17 +187,17 @@ impl Tasks {
         task.front()
     }
 
-    /// Resumes a task that was set running, with the values that were handed over, until it waits or ends.
+    /// Resumes a task that was marked as running, with the values on its stack, until it waits or ends.
     #[inline]
     fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, values: i32) {
         let resumed = self.enter(id, front, || self.threads.resume(call, front, values));
         self.settle(call, id, front, resumed);
     }
 
-    /// Has `resume` resume the front of a task.
+    /// Calls `resume`, which resumes the front of a task.
     #[inline(always)]
     fn enter<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
-        // A task that starts another one at once is in the middle of a call.
+        // A task that starts another one immediately is in the middle of a call.
         let outer = self.current.replace(Some((id, front)));
         let resumed = resume();
         self.current.set(outer);
@@ -204,7 +207,7 @@ impl Tasks {
         resumed
     }
 
-    /// Deals with how a task's front came back.
+    /// Handles how a task's front stopped.
     #[inline(always)]
     fn settle(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
         match self.came_back(id, front, resumed) {
@@ -215,7 +218,7 @@ impl Tasks {
         }
     }
 
-    /// The front of a task came back that runs inside of another coroutine, which goes on.
+    /// Handles a stopped front that runs inside another coroutine, which continues now.
     #[cold]
     fn go_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
         while let Some(values) = self.hand_up(id, resumed) {
@@ -231,7 +234,7 @@ impl Tasks {
         self.vanish(call, id);
     }
 
-    /// Enters how a task's front came back.
+    /// Records how a task's front stopped.
     #[inline(always)]
     fn came_back(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> After {
         let books = &mut *self.books.borrow_mut();
@@ -246,7 +249,7 @@ impl Tasks {
         match resumed {
             Resumed::Yielded(results) => {
                 self.threads.drop_values(front, results);
-                // A plain yield gives way to the others.
+                // A plain yield lets the other tasks run.
                 books.queue(id, Phase::Yielded);
                 After::Waits
             }
@@ -264,7 +267,7 @@ impl Tasks {
         }
     }
 
-    /// A task returned: its results are on the stack of its own coroutine.
+    /// Handles the return of a task, whose results are on the stack of its own coroutine.
     fn finish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, own: Coroutine, results: i32, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
@@ -276,14 +279,14 @@ impl Tasks {
         self.books.borrow_mut().keep(id);
     }
 
-    /// A task raised: the error is on its stack, whose frames are there still.
+    /// Handles the failure of a task. Its error is on its stack, and its frames still exist.
     #[cold]
     fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
-        // What cannot be told for want of a stack cannot be told anywhere else.
+        // A failure that cannot be reported for want of stack cannot be reported anywhere else.
         let _ = self.tell_failure(call, id);
         call.drop_to(height);
-        // It may have failed at its very end, for want of memory: who waits for it is told by this function.
+        // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
         self.books.borrow_mut().task_mut(id).watched = true;
         self.without_limit(call, |call| self.tell_end(call, id));
         self.books.borrow_mut().discard(id);
@@ -304,13 +307,13 @@ impl Tasks {
     }
 }
 
-/// What a task does next.
+/// What follows when a task's front has stopped.
 enum After {
-    /// Nothing: it waits, or gives way.
+    /// Nothing: the task waits, or has yielded.
     Waits,
-    /// So many results are on the stack of its own coroutine.
+    /// The task has returned. This number of results is on the stack of its own coroutine.
     Finished(Coroutine, i32, Tag),
     Failed,
-    /// A coroutine inside of its own came back.
+    /// A coroutine inside its own has stopped.
     Nested,
 }

@@ -1,4 +1,4 @@
-//! How a wait begins and ends.
+//! The begin and the end of a wait.
 
 use super::Tasks;
 use super::books::Books;
@@ -8,9 +8,9 @@ use super::token::Token;
 use crate::lua::{Call, Fault, Stack};
 use std::rc::Rc;
 
-/// Why a wait does not begin.
+/// Why a wait cannot begin.
 pub(crate) enum Denied {
-    /// It cannot reach the scheduler: see [`Tasks::refuse`].
+    /// It cannot reach the scheduler, see [`Tasks::refuse`].
     Unreachable,
     /// A task waits on the token already.
     InUse,
@@ -18,8 +18,8 @@ pub(crate) enum Denied {
     Fault(Fault),
 }
 
-/// How a wait of the step reaches the scheduler, if it begins at once: the running task, and how many coroutines inside of
-/// its front wait with it.
+/// How a wait of the step reaches the scheduler, if it begins immediately: the running task, and the number of
+/// coroutines inside its front that wait with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
     task: TaskId,
@@ -27,7 +27,7 @@ pub(crate) struct Way {
 }
 
 impl Tasks {
-    /// How a wait of the step would reach the scheduler; `None` if it cannot.
+    /// Returns how a wait of the step would reach the scheduler; `None` if it cannot.
     #[inline(always)]
     pub(crate) fn way(&self, stack: &Stack) -> Option<Way> {
         let (task, front) = self.current.get()?;
@@ -41,14 +41,15 @@ impl Tasks {
         self.way(stack).is_some()
     }
 
-    /// The token that the value at `index` is; `None` for nil and NaN.
+    /// Returns the token of the value at `index`; `None` for nil and NaN.
     #[inline]
     pub(crate) fn token(&self, stack: &Stack, index: i32) -> Option<Token> {
         Token::of(stack, index, &self.books.borrow().keys)
     }
 
-    /// Enters the running task as the waiter of `token`. The step then yields at once, with no values, in a function whose
-    /// first value is the token when that is a value of Lua; the step that follows asks [`Tasks::ends_with_error`].
+    /// Registers the running task as the one that waits on `token`. The step must then yield immediately, without
+    /// values. If the token is a Lua value, it must be the first value of the function. The step that follows the yield
+    /// calls [`Tasks::ends_with_error`].
     #[inline(always)]
     pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), Denied> {
         match self.way(call) {
@@ -57,7 +58,7 @@ impl Tasks {
         }
     }
 
-    /// The same by a way that the step has asked for.
+    /// Begins a wait like [`Tasks::wait`], with a way that the step has queried before.
     #[inline]
     pub(crate) fn wait_by(
         self: &Rc<Self>, call: &mut Call<'_>, way: Way, token: Token, reason: Reason,
@@ -85,7 +86,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// The `depth` coroutines that run inside of the task's front are its from now on, for they wait with it.
+    /// Adds the `depth` coroutines inside the task's front to its chain, since they wait with it.
     #[cold]
     fn chain_up(
         self: &Rc<Self>, call: &mut Call<'_>, books: &mut Books, id: TaskId, depth: usize,
@@ -93,7 +94,7 @@ impl Tasks {
         if depth + books.task(id).chain.len() > MOST {
             return Err(Denied::Unreachable);
         }
-        // Nothing of Lua's runs meanwhile.
+        // No Lua code runs meanwhile.
         let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
         for &co in &inner {
             books.by_thread.insert(self.threads.identity(co), id);
@@ -107,8 +108,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// For the step after a wait: whether the wait raises the value on top. It also notices a coroutine that a program
-    /// resumed itself, which is in no task from then on.
+    /// For the step after a wait: whether the wait raises the value on top. If a program has resumed the coroutine
+    /// itself, removes the coroutine from its task.
     #[inline]
     pub(crate) fn ends_with_error(&self, stack: &Stack) -> bool {
         if !self.is_resumed_here(stack) {
@@ -124,7 +125,8 @@ impl Tasks {
         raises
     }
 
-    /// For the step after a yield: whether the task was resumed from here. If not, its coroutine is in no task any more.
+    /// For the step after a yield: whether this module has resumed the task. If not, removes its coroutine from the
+    /// task.
     #[inline(always)]
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
         let here = self.threads.take_handed(stack);

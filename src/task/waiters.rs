@@ -1,21 +1,22 @@
-//! Which task waits on which token.
+//! The waiting task of each token.
 
 use super::entry::TaskId;
 use super::token::Token;
 use rustc_hash::FxHashMap;
 
-/// Objects, which are waited on most, have a map of their own, whose keys are one word.
+/// A map from tokens to tasks. Objects, the most common tokens, have their own map, whose keys are one word.
 #[derive(Default)]
 pub(super) struct Waiters {
     objects: FxHashMap<usize, TaskId>,
-    /// Sessions have one too: each message is about one.
+    /// Sessions also have their own map, since each message concerns one.
     sessions: FxHashMap<i64, TaskId>,
     others: FxHashMap<Token, TaskId>,
 }
 
-/// Where the waiter of a token is found.
+/// The map of a token, and its key there.
 enum Place {
-    /// The address and the type in one: an empty userdata's address may be that of what lies behind it.
+    /// Address and type in one word. The type is needed since an empty userdata may have the address of the next
+    /// object.
     Object(usize),
     Session(i64),
     Other,
@@ -42,7 +43,7 @@ impl Waiters {
         }
     }
 
-    /// Enters a waiter; returns the one that was there.
+    /// Adds a waiting task. Returns the one that was waiting on the token before.
     #[inline]
     pub(super) fn insert(&mut self, token: Token, id: TaskId) -> Option<TaskId> {
         match token.place() {
@@ -61,7 +62,7 @@ impl Waiters {
         }
     }
 
-    /// How many wait on a session.
+    /// Returns how many tasks wait on a session.
     pub(super) fn sessions(&self) -> usize {
         self.sessions.len()
     }
