@@ -173,7 +173,7 @@ t.test("a handle carries the waker; it is refused once the selector is gone", fu
   waker, other = nil, nil
   collectgarbage()
   collectgarbage()
-  t.eq({ lio.waker(handle) }, { nil, "waker: its selector is gone", "closed" })
+  t.eq({ lio.waker(handle) }, { nil, "waker: its selector is closed", "closed" })
   t.raises("userdata expected, got number", lio.waker, 1)
   t.is_nil(waker or other)
 end)
