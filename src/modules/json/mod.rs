@@ -1,5 +1,5 @@
-//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` sends with it a table that a handler returns, and
-//! reads with it what `req:json()` gives.
+//! `lio.json`: Lua values to JSON text and back (RFC 8259). `lio.webserver` encodes tables that handlers return with
+//! it, and decodes the text for `req:json()`.
 
 mod encode;
 #[cfg(all(test, feature = "vendored"))]
@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 pub(crate) use encode::append;
 
-/// A text longer than this is not kept in memory for the next call.
+/// The memory of a text is kept for the next call up to this capacity, in bytes.
 const KEPT: usize = 1 << 20;
 
 thread_local! {
@@ -23,11 +23,11 @@ thread_local! {
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The names of options, as strings.
+/// The names of the options, as Lua strings.
 static SORT: Kept = Kept::new();
 static NULL_IS: Kept = Kept::new();
 
-/// The index of an option in the table at 2; `None` when there is no table.
+/// Returns the index of an option in the table at argument 2; `None` if there is no table.
 fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault> {
     match call.kind(2) {
         Kind::Table => {
@@ -39,10 +39,10 @@ fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault
     }
 }
 
-/// `json.encode(value [, options])` → string; raises a string that names the place in the value.
+/// `json.encode(value [, options])`: returns a string. An error names the place in the value.
 ///
-/// A table with the keys 1 to n is an array, one with string keys an object, an empty one `{}` unless
-/// `json.array` marked it. `options.sort` (true): keys in the order of their bytes.
+/// A table with the keys 1 to n is an array, one with string keys an object. An empty one is `{}` unless `json.array`
+/// marked it. `options.sort` (true): keys in the order of their bytes.
 fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
@@ -67,13 +67,13 @@ fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
 
 type Decoding = Either<Decoded<Reader>, (Nil, String, &'static str)>;
 
-/// Nodes as the values that they mean.
+/// The nodes of a JSON text as Lua values.
 struct Reader {
     nodes: Nodes,
-    /// How many nodes and bytes are read.
+    /// The number of nodes that are read, and that of bytes.
     at: usize,
     bytes: usize,
-    /// The indexes of what stands for null, and of the mark.
+    /// The indexes of the value for null, and of the metatable of arrays.
     null: i32,
     mark: i32,
 }
@@ -106,17 +106,18 @@ impl Events for Reader {
     }
 }
 
-/// A count for a table.
+/// Returns a count for a table's size.
 fn hint(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// `json.decode(text [, options])` → value, or `nil, message, code` for a text that is not JSON: code
-/// `"truncated"` when it ends too early, else `"invalid"`. The message has line and column, in bytes.
+/// `json.decode(text [, options])`: returns a value; or `nil, message, code` for a text that is not JSON: the code is
+/// `"truncated"` if it ends too early, otherwise `"invalid"`. The message has line and column, in bytes.
 ///
-/// An object is a plain table, an array one that `json.array` would have marked. Of equal keys the last counts. An
-/// integer of 64 bits is a Lua integer; a larger one, or one with a fraction or an exponent, is a float. `null` is
-/// `json.null`, or `options.null`: any value but nil; `false` makes it test like an absent field.
+/// An object becomes a plain table, an array becomes a table with the mark of `json.array`. Of equal keys, the last
+/// counts. An integer of 64 bits is a Lua integer; a larger one, or a number with a fraction or an exponent, is a
+/// float. `null` is `json.null`, or `options.null`, which is any value except nil; with `false`, it tests like an
+/// absent field.
 fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     call.bytes(1)?;
     let null = match option(call, &NULL_IS)? {
@@ -130,8 +131,8 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
     })
 }
 
-/// `json.array([t])` → `t`, or a new table, marked as an array: `[]` when it is empty. The mark is the
-/// metatable `json.array_mt`; a table that has another metatable is refused.
+/// `json.array([t])`: marks `t` or a new table as an array, which is `[]` if it is empty, and returns it. The mark is
+/// the metatable `json.array_mt`. A table with another metatable is refused.
 fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let table = match call.kind(1) {
         Kind::None => call.create(Value::List(Vec::new()))?,
