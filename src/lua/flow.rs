@@ -67,7 +67,10 @@ impl Flow {
     /// Adds the number of results, and the index of the message handler.
     #[inline(always)]
     fn protected(self, results: c_int, handler: c_int) -> Flow {
-        assert!((-1..=1).contains(&results) && (0..128).contains(&handler), "no result, one, or all; a low handler");
+        assert!(
+            (-1..=1).contains(&results) && (0..128).contains(&handler),
+            "results must be 0, 1 or all (-1), and the handler below 128"
+        );
         Flow { packed: self.packed | (handler as u64) << 23 | u64::from((results as u32) << 30), ..self }
     }
 

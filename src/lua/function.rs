@@ -74,7 +74,7 @@ pub(crate) const fn last_name(path: &'static str) -> &'static CStr {
 /// Returns the value of a type that has only one.
 #[inline(always)]
 pub(super) fn only<F: Copy>() -> F {
-    const { assert!(size_of::<F>() == 0, "a function with captures") };
+    const { assert!(size_of::<F>() == 0, "the closure has captures") };
     // SAFETY: the type has no size, and a closure without captures has no invariant.
     unsafe { NonNull::<F>::dangling().read() }
 }

@@ -162,7 +162,7 @@ impl Stack {
         }
         let seconds = self.number(index)? / per_second;
         if seconds.is_nan() {
-            return Err(Fault::argument(index, "time-out is not a number"));
+            return Err(Fault::argument(index, "timeout is not a number"));
         }
         let bounded = (0.0..1e9).contains(&seconds);
         Ok(bounded.then(|| Duration::from_secs_f64(seconds)))

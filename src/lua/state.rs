@@ -464,7 +464,7 @@ pub(super) fn registry_key(address: *const c_void) -> i64 {
 #[inline(always)]
 pub(super) fn at(index: c_int) -> c_int {
     let upvalues = ffi::lua_upvalueindex(255)..ffi::LUA_REGISTRYINDEX;
-    assert!(index > 0 || upvalues.contains(&index), "no index: {index}");
+    assert!(index > 0 || upvalues.contains(&index), "not a valid index: {index}");
     index
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
             mlua::ffi::lua_call(state, 0, 1 as c_int);
         })
     };
-    (lua, module.expect("the module opens"))
+    (lua, module.expect("the module can be opened"))
 }
 
 /// Returns what a chunk returns or raises, as text. Its argument is the module that `open` returns. The modules of `L`

@@ -154,7 +154,7 @@ fn read(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let file = call.object::<OpenFile>(1)?;
     let descriptor = file.descriptor().ok_or_else(|| failure("read", CLOSED))?;
     // A large `count` by itself costs no memory: a read asks for at most the bytes that the file had when it was
-    // opened, but for at least `LITTLE` bytes, since some files report no size.
+    // opened. As some files report no size, that limit is never below `LITTLE`.
     let there = file.facts().size.saturating_sub(offset);
     let count = count.min(there.max(LITTLE) as usize);
     let mut bytes = Vec::new();

@@ -309,8 +309,8 @@ fn a_panic_is_an_error_wherever_it_happens() {
     for (call, text) in [
         ("b.break_in_step()", "code:1: internal error: in a step"),
         ("b.break_in_native()", "code:1: internal error: in a function of the core"),
-        ("b.break_in_value()", "code:1: internal error: no index: -1"),
-        ("b.break_in_create()", "internal error: no index: 0"),
+        ("b.break_in_value()", "code:1: internal error: not a valid index: -1"),
+        ("b.break_in_create()", "internal error: not a valid index: 0"),
         ("b.break_later(function() return 1, 2 end)", "code:1: internal error: in a later step"),
     ] {
         let code = format!(

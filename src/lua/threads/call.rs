@@ -50,7 +50,7 @@ impl Threads {
     /// Pushes a thread for `call`. Nothing runs on it.
     pub(super) fn push_helper(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         call.reserve(5)?;
-        assert!(self.anchors.are_of(call.vm()), "another VM");
+        assert!(self.anchors.are_of(call.vm()), "the coroutines belong to another VM");
         if self.anchors.take_helper(call) {
             let index = call.count();
             if call.status(index) == Some(Status::Dead) && !call.failure(index).failed {

@@ -47,7 +47,7 @@ impl Threads {
         let state = self.beside(call, co);
         // A coroutine that has not begun has its function below the values.
         let below = c_int::from(state.status() != ffi::LUA_YIELD);
-        assert!(count >= 0 && count + below <= state.count(), "no such values");
+        assert!(count >= 0 && count + below <= state.count(), "the stack has fewer values");
         self.run(call, &state, count)
     }
 
@@ -59,7 +59,7 @@ impl Threads {
         if state.status() != ffi::LUA_YIELD {
             return None;
         }
-        assert!((0..=state.count()).contains(&count), "no such values");
+        assert!((0..=state.count()).contains(&count), "the stack has fewer values");
         Some(self.run(call, &state, count))
     }
 
@@ -70,7 +70,7 @@ impl Threads {
         call.wake_collector();
         let mut state = self.beside(call, co);
         let function = c_int::from(state.status() != ffi::LUA_YIELD);
-        assert!(count >= function, "no function");
+        assert!(count >= function, "the function is missing");
         give(call, &mut state, count)?;
         Ok(self.run(call, &state, count - function))
     }
@@ -108,7 +108,7 @@ impl Threads {
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
     ) -> Result<Back, &'static str> {
         call.wake_collector();
-        assert!((0..=call.count()).contains(&count), "no such values");
+        assert!((0..=call.count()).contains(&count), "the stack has fewer values");
         // The value at the index keeps the coroutine alive, as it does during Lua's own `resume`.
         let Some(mut co) = call.coroutine_at(index) else { return Err("cannot resume dead coroutine") };
         if co.status() != ffi::LUA_YIELD {

@@ -42,7 +42,7 @@ impl Threads {
     pub(crate) fn take(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
         let mut state = self.beside(stack, co);
         stack.reserve(count).map_err(|_| Full)?;
-        assert!((0..=state.count()).contains(&count), "no such values");
+        assert!((0..=state.count()).contains(&count), "the stack has fewer values");
         state.give(stack, count);
         Ok(stack.count() - count + 1)
     }
@@ -55,7 +55,7 @@ impl Threads {
     ) -> Option<R> {
         let mut state = self.beside(stack, co);
         let top = state.count();
-        assert!((0..=top).contains(&count), "no such values");
+        assert!((0..=top).contains(&count), "the stack has fewer values");
         // Lua has reserved room for 20 values on this stack.
         if top > 10 && !state.has_room(10) {
             return None;
@@ -99,7 +99,7 @@ impl Threads {
 /// Moves the topmost `count` values of a stack to another one of the same VM.
 #[inline(always)]
 pub(super) fn give(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
-    assert!((0..=from.count()).contains(&count), "no such values");
+    assert!((0..=from.count()).contains(&count), "the stack has fewer values");
     match to.has_room(count) {
         true => Ok(from.give(to, count)),
         false => Err(Full),
