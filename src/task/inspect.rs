@@ -28,8 +28,8 @@ impl Tasks {
     /// Returns the state of a task that has not ended. Pushes the values that the report refers to.
     pub(crate) fn inspect(&self, call: &mut Call<'_>, id: TaskId) -> Result<Report, Fault> {
         let (age, phase, token, reason, front) = {
-            let books = self.books.borrow();
-            let task = books.task(id);
+            let table = self.table.borrow();
+            let task = table.task(id);
             let age = monotonic_nanos().saturating_sub(task.born);
             (age, task.phase, task.token, task.reason, task.front())
         };
@@ -68,13 +68,13 @@ impl Tasks {
         let id = self.current()?;
         self.metering.set(true);
         self.meter(id);
-        Some(self.books.borrow().task(id).spent as f64 / 1e9)
+        Some(self.table.borrow().task(id).spent as f64 / 1e9)
     }
 
     /// Adds the time of the present resume of a task up to now.
     pub(super) fn meter(&self, id: TaskId) {
         let now = thread_nanos();
-        let task = &mut self.books.borrow_mut().tasks[id as usize];
+        let task = &mut self.table.borrow_mut().tasks[id as usize];
         // 0: the task was resumed before the measurement began.
         if task.since != 0 {
             task.spent += now.saturating_sub(task.since);

@@ -46,11 +46,11 @@ impl Tasks {
         let last = self.push_members(call, id, 0)?;
         let token = self.push_token(call, id)?;
         let (tag, watched) = {
-            let books = &mut *self.books.borrow_mut();
-            let (tag, watched) = (books.task(id).tag, books.task(id).watched);
-            self.cancel(call, books, id);
-            books.uncount(id);
-            books.discard(id);
+            let table = &mut *self.table.borrow_mut();
+            let (tag, watched) = (table.task(id).tag, table.task(id).watched);
+            self.cancel(call, table, id);
+            table.uncount(id);
+            table.discard(id);
             (tag, watched)
         };
         self.tell_killed(call, id, tag);
@@ -115,14 +115,14 @@ impl Tasks {
     fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
         let thread = call.coroutine(index);
-        let place = thread.and_then(|co| self.books.borrow().place_of(id, co));
+        let place = thread.and_then(|co| self.table.borrow().place_of(id, co));
         let place = place.unwrap_or(1);
         let last = self.push_members(call, id, place)?;
         let token = self.push_token(call, id)?;
         {
-            let books = &mut *self.books.borrow_mut();
-            self.cancel(call, books, id);
-            books.sever(id, place);
+            let table = &mut *self.table.borrow_mut();
+            self.cancel(call, table, id);
+            table.sever(id, place);
         }
         if token {
             self.abandon(call, last + 1);
@@ -138,9 +138,9 @@ impl Tasks {
 
     /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last.
     pub(super) fn push_members(&self, call: &mut Call<'_>, id: TaskId, first: usize) -> Result<i32, Fault> {
-        let books = &mut *self.books.borrow_mut();
-        books.hold(id);
-        for &co in books.task(id).members().iter().skip(first) {
+        let table = &mut *self.table.borrow_mut();
+        table.hold(id);
+        for &co in table.task(id).members().iter().skip(first) {
             self.threads.push(call, co)?;
         }
         Ok(call.count())
@@ -149,8 +149,8 @@ impl Tasks {
     /// Pushes the token of a task's wait, if the wait has not ended or the task has not seen its end. Returns whether
     /// there is one.
     fn push_token(&self, call: &mut Call<'_>, id: TaskId) -> Result<bool, Fault> {
-        let books = self.books.borrow();
-        let task = books.task(id);
+        let table = self.table.borrow();
+        let task = table.task(id);
         let waits = matches!(task.phase, Phase::Waiting { .. } | Phase::Woken { raises: false, .. });
         if !waits || matches!(task.token, Token::Session(_)) {
             return Ok(false);
@@ -161,14 +161,14 @@ impl Tasks {
     }
 
     /// Cancels the wait of a task that is about to be closed.
-    fn cancel(&self, call: &mut Call<'_>, books: &mut super::Books, id: TaskId) {
-        let task = books.task(id);
+    fn cancel(&self, call: &mut Call<'_>, table: &mut super::TaskTable, id: TaskId) {
+        let task = table.task(id);
         if let (Phase::Waiting { .. }, Token::Session(_)) = (task.phase, task.token)
             && let Some(host) = self.host()
         {
             host.cancelled(call, task.reason);
         }
-        books.end_wait(id);
+        table.end_wait(id);
     }
 
     /// Kills all tasks except the running one, and those that they fork while they end.
@@ -192,13 +192,13 @@ impl Tasks {
 
     /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` behind it.
     pub(crate) fn living_own(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
-        let books = &mut *self.books.borrow_mut();
-        while (*next as usize) < books.tasks.len() {
+        let table = &mut *self.table.borrow_mut();
+        while (*next as usize) < table.tasks.len() {
             let id = *next;
             *next += 1;
-            if books.is_living(id) {
-                books.hold(id);
-                return Some(books.task(id).own);
+            if table.is_living(id) {
+                table.hold(id);
+                return Some(table.task(id).own);
             }
         }
         None

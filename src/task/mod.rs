@@ -9,7 +9,7 @@
 //! - Lua code can close or resume any coroutine that it has as a value. Therefore each use checks the coroutine's
 //!   status first, and the end of a wait checks that this module has resumed the task. A coroutine that a program has
 //!   resumed itself no longer belongs to a task.
-//! - `books` is borrowed briefly each time, and never while Lua code runs: a task, a handler or a finalizer may call
+//! - `table` is borrowed briefly each time, and never while Lua code runs: a task, a handler or a finalizer may call
 //!   any function here.
 //!
 //! | file | topic |
@@ -17,7 +17,7 @@
 //! | `token` | the value that a task waits on |
 //! | `entry` | one task |
 //! | `waiters`, `pool` | the waiting task of each token; free coroutines |
-//! | `books` | the task table and the ready queue |
+//! | `table` | the task table and the ready queue |
 //! | `acquire` | coroutines for tasks |
 //! | `wait` | the begin and the end of a wait |
 //! | `wake` | wakeups |
@@ -30,7 +30,6 @@
 //! | `refuse` | the message of a refused wait |
 
 mod acquire;
-mod books;
 mod entry;
 mod inspect;
 mod kill;
@@ -40,6 +39,7 @@ mod orphan;
 mod pool;
 mod refuse;
 mod run;
+mod table;
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 mod token;
@@ -57,14 +57,14 @@ pub(crate) use wait::{Denied, Way};
 pub(crate) use wake::Ending;
 
 use crate::lua::{Call, Coroutine, Fault, Function, Identity, Threads};
-use books::Books;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use table::TaskTable;
 
 /// The tasks of a VM.
 pub(crate) struct Tasks {
     pub(crate) threads: Rc<Threads>,
-    books: RefCell<Books>,
+    table: RefCell<TaskTable>,
     /// The running task, and the coroutine that was resumed for it.
     current: Cell<Option<(TaskId, Coroutine)>>,
     /// The approximate time, in nanoseconds of the monotonic clock.
@@ -82,7 +82,7 @@ impl Default for Tasks {
     fn default() -> Self {
         let threads: Rc<Threads> = Rc::default();
         Tasks {
-            books: RefCell::new(Books::new(threads.clone())),
+            table: RefCell::new(TaskTable::new(threads.clone())),
             threads,
             current: Cell::new(None),
             now: Cell::new(crate::event::clock::monotonic_nanos()),
@@ -141,67 +141,67 @@ impl Tasks {
 
     /// Returns the tag of a task that has not ended.
     pub(crate) fn tag(&self, id: TaskId) -> Tag {
-        self.books.borrow().task(id).tag
+        self.table.borrow().task(id).tag
     }
 
     /// Sets the tag of a task that has not ended, for instance after its response.
     pub(crate) fn set_tag(&self, id: TaskId, tag: Tag) {
-        self.books.borrow_mut().task_mut(id).tag = tag;
+        self.table.borrow_mut().task_mut(id).tag = tag;
     }
 
     /// Returns how many tasks wait on a session.
     pub(crate) fn sessions(&self) -> usize {
-        self.books.borrow().waiting.sessions()
+        self.table.borrow().waiting.sessions()
     }
 
     /// Whether the ready queue contains a task.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
-        !self.books.borrow().queue.is_empty()
+        !self.table.borrow().queue.is_empty()
     }
 
     /// Whether all tasks in the ready queue have yielded without a wait, so that none needs to run before the next
     /// message.
     pub(crate) fn only_yielded(&self) -> bool {
-        self.books.borrow().only_yielded()
+        self.table.borrow().only_yielded()
     }
 
     /// For the end of a slice: returns whether a task is ready, and how many coroutines were ever created for tasks.
     #[inline]
     pub(crate) fn at_rest(&self) -> (bool, u64) {
-        let books = self.books.borrow();
-        (!books.queue.is_empty(), books.pool.created)
+        let table = self.table.borrow();
+        (!table.queue.is_empty(), table.pool.created)
     }
 
     /// Returns how many tasks have not ended.
     pub(crate) fn count(&self) -> usize {
-        self.books.borrow().count
+        self.table.borrow().count
     }
 
     /// Returns how many running requests of services there are: tasks with a sender that have not ended.
     pub(crate) fn requests(&self) -> usize {
-        self.books.borrow().requests
+        self.table.borrow().requests
     }
 
     /// Returns the task whose own coroutine this is, whether or not it has ended.
     pub(crate) fn task_of(&self, co: Identity) -> Option<TaskId> {
-        self.books.borrow().task_of(co)
+        self.table.borrow().task_of(co)
     }
 
     /// Returns the task whose own coroutine this is, if it has not ended.
     pub(crate) fn living(&self, co: Identity) -> Option<TaskId> {
-        self.books.borrow_mut().living(co)
+        self.table.borrow_mut().living(co)
     }
 
     /// Returns the task in whose chain this coroutine is, the task's own coroutine included.
     #[inline]
     pub(crate) fn member_of(&self, co: Identity) -> Option<TaskId> {
-        self.books.borrow_mut().member_of(co)
+        self.table.borrow_mut().member_of(co)
     }
 
     /// Whether a task that has not ended is neither running nor in the middle of a call.
     pub(crate) fn is_idle(&self, id: TaskId) -> bool {
-        !self.books.borrow().task(id).is_running()
+        !self.table.borrow().task(id).is_running()
     }
 }
 

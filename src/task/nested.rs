@@ -14,8 +14,8 @@
 //! that member continues with an error.
 
 use super::Tasks;
-use super::books::Books;
 use super::entry::TaskId;
+use super::table::TaskTable;
 use crate::lua::{Coroutine, Light, Resumed, Stack};
 
 /// The maximum number of coroutines in a chain. Lua's own limit of about 200 nested C calls does not count coroutines
@@ -64,12 +64,12 @@ impl Tasks {
     /// number of these values; `None` if no coroutine is left.
     #[cold]
     pub(super) fn tell_front(&self, id: TaskId, why: Refusal) -> Option<i32> {
-        let books = &mut *self.books.borrow_mut();
-        let kept = books.intact(id);
-        books.cut_off(id, kept);
+        let table = &mut *self.table.borrow_mut();
+        let kept = table.intact(id);
+        table.cut_off(id, kept);
         match kept {
             0 => None,
-            _ => self.refuse_resume(books.task(id).front(), why),
+            _ => self.refuse_resume(table.task(id).front(), why),
         }
     }
 
@@ -82,17 +82,17 @@ impl Tasks {
     /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
     /// coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is left.
     pub(super) fn hand_up(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
-        let books = &mut *self.books.borrow_mut();
-        let child = books.task(id).front();
-        let outer = books.task(id).members().len() - 1;
-        let kept = books.intact_outer(id);
+        let table = &mut *self.table.borrow_mut();
+        let child = table.task(id).front();
+        let outer = table.task(id).members().len() - 1;
+        let kept = table.intact_outer(id);
         let (ok, count) = match resumed {
             Resumed::Yielded(results) | Resumed::Returned(results) => (true, results),
             Resumed::Failed => (false, 1),
         };
         let mut passed = None;
         if kept == outer && outer > 0 {
-            let front = books.task(id).members()[outer - 1];
+            let front = table.task(id).members()[outer - 1];
             passed = match self.pass_up(child, front, ok, count) {
                 Some(count) => Some(count),
                 None => {
@@ -101,10 +101,10 @@ impl Tasks {
                 }
             };
         }
-        books.cut_off(id, kept);
+        table.cut_off(id, kept);
         match kept {
             0 => None,
-            _ if kept < outer => self.refuse_resume(books.task(id).front(), Refusal::Taken),
+            _ if kept < outer => self.refuse_resume(table.task(id).front(), Refusal::Taken),
             _ => passed,
         }
     }
@@ -123,7 +123,7 @@ impl Tasks {
     }
 }
 
-impl Books {
+impl TaskTable {
     /// Returns how many of a task's coroutines outside its front are as they must be.
     fn intact_outer(&self, id: TaskId) -> usize {
         let task = self.task(id);

@@ -50,7 +50,7 @@ impl Tasks {
     /// Makes the end of the running task call the function of `on_end`.
     pub(crate) fn watch_end(&self) {
         if let Some(id) = self.current() {
-            self.books.borrow_mut().task_mut(id).watched = true;
+            self.table.borrow_mut().task_mut(id).watched = true;
         }
     }
 
@@ -64,7 +64,7 @@ impl Tasks {
     /// Calls the function of `on_end` if this task is watched. Its coroutine still exists.
     #[inline]
     pub(super) fn tell_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        if self.books.borrow().task(id).watched {
+        if self.table.borrow().task(id).watched {
             self.tell_watched(call, id);
         }
     }
@@ -72,7 +72,7 @@ impl Tasks {
     #[cold]
     fn tell_watched(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let own = {
-            let task = &mut self.books.borrow_mut().tasks[id as usize];
+            let task = &mut self.table.borrow_mut().tasks[id as usize];
             task.watched = false;
             task.own
         };

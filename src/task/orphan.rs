@@ -25,21 +25,21 @@ impl Tasks {
 
     #[cold]
     fn end_cycle(self: &Rc<Self>, call: &mut Call<'_>) {
-        let books = &mut *self.books.borrow_mut();
-        let ended = books.cycle;
-        books.cycle += 1;
-        for id in 0..books.tasks.len() as TaskId {
-            let task = books.task(id);
+        let table = &mut *self.table.borrow_mut();
+        let ended = table.cycle;
+        table.cycle += 1;
+        for id in 0..table.tasks.len() as TaskId {
+            let task = table.task(id);
             let Phase::Waiting { cycle, weak } = task.phase else { continue };
             let is_long = cycle < ended && task.token.is_collectable();
-            if !is_long || !books.still_waits(id) || weak {
+            if !is_long || !table.still_waits(id) || weak {
                 continue;
             }
-            let task = books.task(id);
+            let task = table.task(id);
             let members = task.members().to_vec();
             // No Lua code runs meanwhile.
             if self.threads.weaken(call, &members, task.front()) {
-                books.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
+                table.task_mut(id).phase = Phase::Waiting { cycle, weak: true };
             }
         }
     }
@@ -47,7 +47,7 @@ impl Tasks {
     /// Queues the tasks whose token is no longer referenced.
     #[inline]
     fn queue_orphans(&self) {
-        if !self.books.borrow().unreported.is_empty() {
+        if !self.table.borrow().unreported.is_empty() {
             self.queue_unreported();
         }
         while let Some(own) = self.threads.take_orphan() {
@@ -57,23 +57,23 @@ impl Tasks {
 
     #[cold]
     fn queue_unreported(&self) {
-        let books = &mut *self.books.borrow_mut();
-        for id in std::mem::take(&mut books.unreported) {
-            if books.task(id).phase == Phase::Reported {
-                books.queue(id, Phase::Orphaned);
+        let table = &mut *self.table.borrow_mut();
+        for id in std::mem::take(&mut table.unreported) {
+            if table.task(id).phase == Phase::Reported {
+                table.queue(id, Phase::Orphaned);
             }
         }
     }
 
     #[cold]
     fn queue_orphan(&self, own: Coroutine) {
-        let books = &mut *self.books.borrow_mut();
+        let table = &mut *self.table.borrow_mut();
         let is_it = |task: &Task| task.own == own && matches!(task.phase, Phase::Waiting { weak: true, .. });
-        let Some(id) = books.tasks.iter().position(is_it) else { return };
+        let Some(id) = table.tasks.iter().position(is_it) else { return };
         let id = id as TaskId;
-        if books.still_waits(id) {
-            books.end_wait(id);
-            books.queue(id, Phase::Orphaned);
+        if table.still_waits(id) {
+            table.end_wait(id);
+            table.queue(id, Phase::Orphaned);
         }
     }
 
@@ -81,19 +81,19 @@ impl Tasks {
     #[cold]
     pub(super) fn report_orphan(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
-        self.books.borrow_mut().task_mut(id).phase = Phase::Reported;
+        self.table.borrow_mut().task_mut(id).phase = Phase::Reported;
         let reported = self.report(call, id);
         call.drop_to(height);
         if reported.is_err() {
             // If memory is short, the next review tries again.
-            self.books.borrow_mut().unreported.push(id);
+            self.table.borrow_mut().unreported.push(id);
         }
     }
 
     fn report(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, front, tag) = {
-            let books = self.books.borrow();
-            let task = books.task(id);
+            let table = self.table.borrow();
+            let task = table.task(id);
             (task.own, task.front(), task.tag)
         };
         let co = self.threads.push(call, own)?;

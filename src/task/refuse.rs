@@ -29,7 +29,7 @@ impl Tasks {
     fn obstacle(&self, call: &mut Call<'_>) -> Result<String, Fault> {
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
         let Some(id) = self.current() else { return Ok(outside.to_string()) };
-        let front = self.books.borrow().task(id).front();
+        let front = self.table.borrow().task(id).front();
         Ok(match self.threads.way(call, front) {
             Err(Obstacle::Rigid(depth)) => self.describe(call, depth as usize)?,
             Err(Obstacle::Foreign) => {

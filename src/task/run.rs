@@ -18,9 +18,9 @@ const DEEPEST: u32 = 32;
 impl Tasks {
     /// Queues a task of `acquire`, whose function and `arguments` arguments are on its stack already.
     pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
-        let books = &mut *self.books.borrow_mut();
-        books.begin(id, Phase::Ready { arguments }, tag, self.now.get());
-        books.queue.push_back(id);
+        let table = &mut *self.table.borrow_mut();
+        table.begin(id, Phase::Ready { arguments }, tag, self.now.get());
+        table.queue.push_back(id);
     }
 
     /// Runs a task of `acquire` up to its first wait. The topmost `count` values of the step's stack are its function
@@ -32,7 +32,7 @@ impl Tasks {
         match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
             Ok(resumed) => Ok(self.settle(call, id, front, resumed)),
             Err(full) => {
-                self.books.borrow_mut().uncount(id);
+                self.table.borrow_mut().uncount(id);
                 self.release(id);
                 Err(full)
             }
@@ -42,8 +42,8 @@ impl Tasks {
     /// Starts a task. Returns its coroutine.
     #[inline(always)]
     fn begin(&self, id: TaskId, tag: Tag) -> Coroutine {
-        let books = &mut *self.books.borrow_mut();
-        let task = books.begin(id, Phase::Running { raises: false }, tag, self.now.get());
+        let table = &mut *self.table.borrow_mut();
+        let task = table.begin(id, Phase::Running { raises: false }, tag, self.now.get());
         self.set_running(task, false)
     }
 
@@ -67,9 +67,9 @@ impl Tasks {
         self: &Rc<Self>, call: &mut Call<'_>, token: Token, count: i32, ending: Ending,
     ) -> Result<bool, Full> {
         let (id, front) = {
-            let books = &mut *self.books.borrow_mut();
-            let Some(id) = books.take_waiter(token) else { return Ok(false) };
-            (id, self.set_running(books.task_mut(id), ending == Ending::Raises))
+            let table = &mut *self.table.borrow_mut();
+            let Some(id) = table.take_waiter(token) else { return Ok(false) };
+            (id, self.set_running(table.task_mut(id), ending == Ending::Raises))
         };
         match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
             Ok(resumed) => {
@@ -77,7 +77,7 @@ impl Tasks {
                 Ok(true)
             }
             Err(full) => {
-                self.books.borrow_mut().put_back(id);
+                self.table.borrow_mut().put_back(id);
                 Err(full)
             }
         }
@@ -86,15 +86,15 @@ impl Tasks {
     /// Runs the tasks that are queued now. Tasks that these queue are left for the next call. Returns whether there are
     /// any.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
-        let queued = self.books.borrow().queue.len();
+        let queued = self.table.borrow().queue.len();
         for _ in 0..queued {
             // Finalizers may end a task, which must not happen between this point and its resume.
             call.wake_collector();
             let (id, woken) = {
-                let books = &mut *self.books.borrow_mut();
+                let table = &mut *self.table.borrow_mut();
                 // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
-                let Some(id) = books.queue.pop_front() else { break };
-                (id, self.set_woken(books.task_mut(id)))
+                let Some(id) = table.queue.pop_front() else { break };
+                (id, self.set_woken(table.task_mut(id)))
             };
             match woken {
                 Some((front, phase, values)) => self.go_on(call, id, front, phase, values),
@@ -126,7 +126,7 @@ impl Tasks {
             Some(resumed) => self.settle(call, id, front, resumed),
             // A program has closed or resumed the task's coroutine.
             None => {
-                self.books.borrow_mut().task_mut(id).phase = phase;
+                self.table.borrow_mut().task_mut(id).phase = phase;
                 self.take_turn(call, id);
             }
         }
@@ -135,8 +135,8 @@ impl Tasks {
     /// Handles a queued task that is not simply woken.
     fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let (living, phase) = {
-            let books = &mut *self.books.borrow_mut();
-            (books.is_living(id), books.task(id).phase)
+            let table = &mut *self.table.borrow_mut();
+            (table.is_living(id), table.task(id).phase)
         };
         match phase {
             Phase::Ready { arguments } if living => self.resume(call, id, arguments, false),
@@ -147,7 +147,7 @@ impl Tasks {
                 None => self.vanish(call, id),
             },
             Phase::Orphaned if living => self.report_orphan(call, id),
-            Phase::Dead => self.books.borrow_mut().vacate(id),
+            Phase::Dead => self.table.borrow_mut().vacate(id),
             _ => self.end(call, id),
         }
     }
@@ -155,7 +155,7 @@ impl Tasks {
     /// Ends a task that has none of its coroutines left.
     #[cold]
     fn vanish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        self.books.borrow_mut().uncount(id);
+        self.table.borrow_mut().uncount(id);
         self.end(call, id);
     }
 
@@ -163,17 +163,17 @@ impl Tasks {
     #[cold]
     fn end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let tag = {
-            let task = &mut self.books.borrow_mut().tasks[id as usize];
+            let task = &mut self.table.borrow_mut().tasks[id as usize];
             task.phase = Phase::Acquired;
             task.tag
         };
         self.tell_end(call, id);
-        self.books.borrow_mut().discard(id);
+        self.table.borrow_mut().discard(id);
         self.tell_killed(call, id, tag);
     }
 
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
-        let front = self.set_running(self.books.borrow_mut().task_mut(id), raises);
+        let front = self.set_running(self.table.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
     }
 
@@ -222,7 +222,7 @@ impl Tasks {
     #[cold]
     fn go_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
         while let Some(values) = self.hand_up(id, resumed) {
-            let front = self.set_running(self.books.borrow_mut().task_mut(id), false);
+            let front = self.set_running(self.table.borrow_mut().task_mut(id), false);
             resumed = self.enter(id, front, || self.threads.resume(call, front, values));
             match self.came_back(id, front, resumed) {
                 After::Waits => return,
@@ -237,8 +237,8 @@ impl Tasks {
     /// Records how a task's front stopped.
     #[inline(always)]
     fn came_back(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> After {
-        let books = &mut *self.books.borrow_mut();
-        let task = books.task_mut(id);
+        let table = &mut *self.table.borrow_mut();
+        let task = table.task_mut(id);
         if let (Phase::Waiting { .. }, Resumed::Yielded(_)) = (task.phase, resumed) {
             self.threads.set_unwinding(false);
             return After::Waits;
@@ -250,18 +250,18 @@ impl Tasks {
             Resumed::Yielded(results) => {
                 self.threads.drop_values(front, results);
                 // A plain yield lets the other tasks run.
-                books.queue(id, Phase::Yielded);
+                table.queue(id, Phase::Yielded);
                 After::Waits
             }
             Resumed::Returned(results) => {
                 task.phase = Phase::Acquired;
                 let (own, tag) = (task.own, task.tag);
-                books.uncount(id);
+                table.uncount(id);
                 After::Finished(own, results, tag)
             }
             Resumed::Failed => {
                 task.phase = Phase::Acquired;
-                books.uncount(id);
+                table.uncount(id);
                 After::Failed
             }
         }
@@ -276,7 +276,7 @@ impl Tasks {
         }
         self.threads.clear(own);
         self.tell_end(call, id);
-        self.books.borrow_mut().keep(id);
+        self.table.borrow_mut().keep(id);
     }
 
     /// Handles the failure of a task. Its error is on its stack, and its frames still exist.
@@ -287,15 +287,15 @@ impl Tasks {
         let _ = self.tell_failure(call, id);
         call.drop_to(height);
         // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
-        self.books.borrow_mut().task_mut(id).watched = true;
+        self.table.borrow_mut().task_mut(id).watched = true;
         self.without_limit(call, |call| self.tell_end(call, id));
-        self.books.borrow_mut().discard(id);
+        self.table.borrow_mut().discard(id);
     }
 
     fn tell_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, tag) = {
-            let books = self.books.borrow();
-            (books.task(id).own, books.task(id).tag)
+            let table = self.table.borrow();
+            (table.task(id).own, table.task(id).tag)
         };
         let co = self.threads.push(call, own)?;
         let error = self.threads.take(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;

@@ -1,9 +1,9 @@
 //! The begin and the end of a wait.
 
 use super::Tasks;
-use super::books::Books;
 use super::entry::{Phase, Reason, TaskId};
 use super::nested::MOST;
+use super::table::TaskTable;
 use super::token::Token;
 use crate::lua::{Call, Fault, Stack};
 use std::rc::Rc;
@@ -44,7 +44,7 @@ impl Tasks {
     /// Returns the token of the value at `index`; `None` for nil and NaN.
     #[inline]
     pub(crate) fn token(&self, stack: &Stack, index: i32) -> Option<Token> {
-        Token::of(stack, index, &self.books.borrow().keys)
+        Token::of(stack, index, &self.table.borrow().keys)
     }
 
     /// Registers the running task as the one that waits on `token`. The step must then yield immediately, without
@@ -65,20 +65,20 @@ impl Tasks {
     ) -> Result<(), Denied> {
         let Way { task: id, depth } = way;
         let depth = depth as usize;
-        let books = &mut *self.books.borrow_mut();
-        if let Some(other) = books.waiting.insert(token, id)
-            && !books.take_over_wait(token, id, other)
+        let table = &mut *self.table.borrow_mut();
+        if let Some(other) = table.waiting.insert(token, id)
+            && !table.take_over_wait(token, id, other)
         {
             return Err(Denied::InUse);
         }
         if depth != 0
-            && let Err(denied) = self.chain_up(call, books, id, depth)
+            && let Err(denied) = self.chain_up(call, table, id, depth)
         {
-            books.waiting.remove(token);
+            table.waiting.remove(token);
             return Err(denied);
         }
-        let cycle = books.cycle;
-        let task = books.task_mut(id);
+        let cycle = table.cycle;
+        let task = table.task_mut(id);
         task.token = token;
         task.reason = reason;
         task.phase = Phase::Waiting { cycle, weak: false };
@@ -89,17 +89,17 @@ impl Tasks {
     /// Adds the `depth` coroutines inside the task's front to its chain, since they wait with it.
     #[cold]
     fn chain_up(
-        self: &Rc<Self>, call: &mut Call<'_>, books: &mut Books, id: TaskId, depth: usize,
+        self: &Rc<Self>, call: &mut Call<'_>, table: &mut TaskTable, id: TaskId, depth: usize,
     ) -> Result<(), Denied> {
-        if depth + books.task(id).chain.len() > MOST {
+        if depth + table.task(id).chain.len() > MOST {
             return Err(Denied::Unreachable);
         }
         // No Lua code runs meanwhile.
         let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
         for &co in &inner {
-            books.by_thread.insert(self.threads.identity(co), id);
+            table.by_thread.insert(self.threads.identity(co), id);
         }
-        let task = books.task_mut(id);
+        let task = table.task_mut(id);
         if task.chain.is_empty() {
             task.chain.push(task.own);
         }
@@ -116,8 +116,8 @@ impl Tasks {
             return false;
         }
         let Some(id) = self.current() else { return false };
-        let books = &mut *self.books.borrow_mut();
-        let phase = &mut books.task_mut(id).phase;
+        let table = &mut *self.table.borrow_mut();
+        let phase = &mut table.task_mut(id).phase;
         let raises = *phase == Phase::Running { raises: true };
         if raises {
             *phase = Phase::Running { raises: false };
@@ -131,13 +131,13 @@ impl Tasks {
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
         let here = self.threads.take_handed(stack);
         if !here {
-            self.books.borrow_mut().taken_over(stack.running());
+            self.table.borrow_mut().taken_over(stack.running());
         }
         here
     }
 
     /// Whether a task waits on the token.
     pub(crate) fn is_waiting(&self, token: Token) -> bool {
-        self.books.borrow_mut().waiter(token).is_some()
+        self.table.borrow_mut().waiter(token).is_some()
     }
 }

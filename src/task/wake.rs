@@ -19,7 +19,7 @@ impl Tasks {
     /// its wait.
     #[inline]
     pub(crate) fn hand_over(&self, stack: &mut Stack, id: TaskId, count: i32) -> Result<(), Full> {
-        let front = self.books.borrow().task(id).front();
+        let front = self.table.borrow().task(id).front();
         self.threads.hand_over(stack, front, count)
     }
 
@@ -27,17 +27,17 @@ impl Tasks {
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, values: i32, ending: Ending) {
         let raises = ending == Ending::Raises;
-        self.books.borrow_mut().queue(id, Phase::Woken { values, raises });
+        self.table.borrow_mut().queue(id, Phase::Woken { values, raises });
     }
 
     /// Wakes the task that waits on the token, with the topmost `count` values of the step's stack. Returns whether
     /// there was one.
     #[inline]
     pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
-        let taken = self.books.borrow_mut().take_waiter(token);
+        let taken = self.table.borrow_mut().take_waiter(token);
         let Some(id) = taken else { return Ok(false) };
         if let Err(full) = self.hand_over(stack, id, count) {
-            self.books.borrow_mut().put_back(id);
+            self.table.borrow_mut().put_back(id);
             return Err(full);
         }
         self.wake(id, count, ending);
@@ -48,18 +48,18 @@ impl Tasks {
     /// and its stack had room.
     #[inline]
     pub(crate) fn wakeup_with(&self, token: Token, value: impl Plain) -> bool {
-        let books = &mut *self.books.borrow_mut();
-        let Some(id) = books.waiting.remove(token) else { return false };
-        let task = books.task(id);
-        let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { books.is_suspended(id) };
+        let table = &mut *self.table.borrow_mut();
+        let Some(id) = table.waiting.remove(token) else { return false };
+        let task = table.task(id);
+        let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { table.is_suspended(id) };
         // For a task without a chain, this call checks whether it is suspended.
-        let done = is_whole && self.threads.hand_over_plain(books.task(id).front(), value);
+        let done = is_whole && self.threads.hand_over_plain(table.task(id).front(), value);
         match done {
             true => {
-                books.hold(id);
-                books.queue(id, Phase::Woken { values: 1, raises: false });
+                table.hold(id);
+                table.queue(id, Phase::Woken { values: 1, raises: false });
             }
-            false => books.not_woken(id),
+            false => table.not_woken(id),
         }
         done
     }
@@ -67,8 +67,8 @@ impl Tasks {
     /// Returns the next task, from number `first` on, that waits for a response of `service`, and the session of its
     /// request.
     pub(crate) fn next_call_to(&self, first: TaskId, service: u32) -> Option<(TaskId, i64)> {
-        let books = self.books.borrow();
-        let mut tasks = books.tasks.iter().enumerate().skip(first as usize);
+        let table = self.table.borrow();
+        let mut tasks = table.tasks.iter().enumerate().skip(first as usize);
         tasks.find_map(|(id, task)| match (task.token, task.phase) {
             (Token::Session(session), Phase::Waiting { .. }) if task.reason == Reason::Call(service) => {
                 Some((id as TaskId, session))

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The task table of a VM.
-pub(super) struct Books {
+pub(super) struct TaskTable {
     pub(super) threads: Rc<Threads>,
     pub(super) tasks: Vec<Task>,
     /// The task of each coroutine, as its own or in its chain.
@@ -32,9 +32,9 @@ pub(super) struct Books {
     pub(super) requests: usize,
 }
 
-impl Books {
+impl TaskTable {
     pub(super) fn new(threads: Rc<Threads>) -> Self {
-        Books {
+        TaskTable {
             threads,
             tasks: Vec::new(),
             by_thread: FxHashMap::default(),
