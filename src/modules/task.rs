@@ -7,7 +7,7 @@ use crate::lua::{
     Argument, Call, Closure, Code, Entry, Fault, Function, FunctionTable, Functions, Kind, Lazy, Maybe, New, Next, Nil,
     Object, Outcome, Stack, Value, functions, results, then, upvalue,
 };
-use crate::task::{Denied, Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, Waits, closed};
+use crate::task::{Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, WaitError, Waits, closed};
 use std::rc::Rc;
 
 /// The VM's tasks, for the functions that have this object as an upvalue.
@@ -129,9 +129,9 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     let Some(token) = tasks.token(call, 1) else { return Err(Fault::message("wait: the token is not a number")) };
     match tasks.wait(call, token, Reason::Other) {
         Ok(()) => Ok(Next::yields(0, then(waited), 0)),
-        Err(Denied::InUse) => Err(in_use()),
-        Err(Denied::Fault(fault)) => Err(fault),
-        Err(Denied::Unreachable) => refused(call, &tasks),
+        Err(WaitError::InUse) => Err(in_use()),
+        Err(WaitError::Fault(fault)) => Err(fault),
+        Err(WaitError::Unreachable) => refused(call, &tasks),
     }
 }
 

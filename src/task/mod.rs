@@ -53,7 +53,7 @@ pub(crate) use kill::Ended;
 pub(crate) use nested::refusal_at;
 pub(crate) use notify::{Host, ON_ERROR};
 pub(crate) use token::Token;
-pub(crate) use wait::{Denied, Way};
+pub(crate) use wait::{WaitError, WaitPath};
 pub(crate) use wake::Ending;
 
 use crate::lua::{Call, Coroutine, Fault, Function, Identity, Threads};

@@ -30,8 +30,8 @@ impl Tasks {
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
         let Some(id) = self.current() else { return Ok(outside.to_string()) };
         let front = self.table.borrow().task(id).front();
-        Ok(match self.threads.way(call, front) {
-            Err(Obstacle::Rigid(depth)) => self.describe(call, depth as usize)?,
+        Ok(match self.threads.yield_depth(call, front) {
+            Err(Obstacle::Unyieldable(depth)) => self.describe(call, depth as usize)?,
             Err(Obstacle::Foreign) => {
                 let text = "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"";
                 text.to_string()

@@ -66,7 +66,7 @@ fn ask(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.drop_to(0);
     match tasks.wait(call, Token::Session(session), Reason::Other) {
         Ok(()) => Ok(Next::yields(0, then(answered), 0)),
-        Err(Denied::InUse) => Err(Fault::message("in use")),
+        Err(WaitError::InUse) => Err(Fault::message("in use")),
         Err(_) => Err(Fault::message("cannot wait")),
     }
 }

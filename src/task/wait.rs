@@ -9,7 +9,7 @@ use crate::lua::{Call, Fault, Stack};
 use std::rc::Rc;
 
 /// Why a wait cannot begin.
-pub(crate) enum Denied {
+pub(crate) enum WaitError {
     /// It cannot reach the scheduler, see [`Tasks::refuse`].
     Unreachable,
     /// A task waits on the token already.
@@ -21,7 +21,7 @@ pub(crate) enum Denied {
 /// How a wait of the step reaches the scheduler, if it begins immediately: the running task, and the number of
 /// coroutines inside its front that wait with it.
 #[derive(Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct WaitPath {
     task: TaskId,
     depth: u32,
 }
@@ -29,16 +29,16 @@ pub(crate) struct Way {
 impl Tasks {
     /// Returns how a wait of the step would reach the scheduler; `None` if it cannot.
     #[inline(always)]
-    pub(crate) fn way(&self, stack: &Stack) -> Option<Way> {
+    pub(crate) fn wait_path(&self, stack: &Stack) -> Option<WaitPath> {
         let (task, front) = self.current.get()?;
-        let depth = self.threads.way(stack, front).ok()?;
-        Some(Way { task, depth })
+        let depth = self.threads.yield_depth(stack, front).ok()?;
+        Some(WaitPath { task, depth })
     }
 
     /// Whether a wait of the step would reach the scheduler.
     #[inline]
     pub(crate) fn can_wait(&self, stack: &Stack) -> bool {
-        self.way(stack).is_some()
+        self.wait_path(stack).is_some()
     }
 
     /// Returns the token of the value at `index`; `None` for nil and NaN.
@@ -51,31 +51,31 @@ impl Tasks {
     /// values. If the token is a Lua value, it must be the first value of the function. The step that follows the yield
     /// calls [`Tasks::ends_with_error`].
     #[inline(always)]
-    pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), Denied> {
-        match self.way(call) {
-            Some(way) => self.wait_by(call, way, token, reason),
-            None => Err(Denied::Unreachable),
+    pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), WaitError> {
+        match self.wait_path(call) {
+            Some(way) => self.wait_on_path(call, way, token, reason),
+            None => Err(WaitError::Unreachable),
         }
     }
 
     /// Begins a wait like [`Tasks::wait`], with a way that the step has queried before.
     #[inline]
-    pub(crate) fn wait_by(
-        self: &Rc<Self>, call: &mut Call<'_>, way: Way, token: Token, reason: Reason,
-    ) -> Result<(), Denied> {
-        let Way { task: id, depth } = way;
+    pub(crate) fn wait_on_path(
+        self: &Rc<Self>, call: &mut Call<'_>, way: WaitPath, token: Token, reason: Reason,
+    ) -> Result<(), WaitError> {
+        let WaitPath { task: id, depth } = way;
         let depth = depth as usize;
         let table = &mut *self.table.borrow_mut();
         if let Some(other) = table.waiting.insert(token, id)
             && !table.take_over_wait(token, id, other)
         {
-            return Err(Denied::InUse);
+            return Err(WaitError::InUse);
         }
         if depth != 0
-            && let Err(denied) = self.chain_up(call, table, id, depth)
+            && let Err(error) = self.chain_up(call, table, id, depth)
         {
             table.waiting.remove(token);
-            return Err(denied);
+            return Err(error);
         }
         let cycle = table.cycle;
         let task = table.task_mut(id);
@@ -90,12 +90,12 @@ impl Tasks {
     #[cold]
     fn chain_up(
         self: &Rc<Self>, call: &mut Call<'_>, table: &mut TaskTable, id: TaskId, depth: usize,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), WaitError> {
         if depth + table.task(id).chain.len() > MOST {
-            return Err(Denied::Unreachable);
+            return Err(WaitError::Unreachable);
         }
         // No Lua code runs meanwhile.
-        let inner = self.threads.anchor_nested(call).map_err(Denied::Fault)?;
+        let inner = self.threads.anchor_nested(call).map_err(WaitError::Fault)?;
         for &co in &inner {
             table.by_thread.insert(self.threads.identity(co), id);
         }

@@ -17,26 +17,26 @@ pub(crate) enum Obstacle {
     /// Another library has resumed a coroutine.
     Foreign,
     /// A coroutine is in a function that cannot yield: the running one (0), or one that resumes others.
-    Rigid(u32),
+    Unyieldable(u32),
 }
 
 impl Threads {
     /// Whether the running step can yield up to the `resume` of the coroutine `own`. Returns the number of programs'
     /// `resume`s in between.
     #[inline(always)]
-    pub(crate) fn way(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
+    pub(crate) fn yield_depth(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         if !stack.is_yieldable() {
-            return Err(Obstacle::Rigid(0));
+            return Err(Obstacle::Unyieldable(0));
         }
         match self.links.load(Ordering::Relaxed).is_null() && stack.state == self.state(own).state {
             true => Ok(0),
-            false => self.way_through(stack, own),
+            false => self.yield_depth_through_links(stack, own),
         }
     }
 
-    /// As [`Threads::way`], for a coroutine inside others.
+    /// As [`Threads::yield_depth`], for a coroutine inside others.
     #[inline(never)]
-    fn way_through(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
+    fn yield_depth_through_links(&self, stack: &Stack, own: Coroutine) -> Result<u32, Obstacle> {
         let (mut inner, mut depth) = (stack.state, 0);
         for (from, to) in self.linked() {
             if to.state != inner {
@@ -45,7 +45,7 @@ impl Threads {
             inner = from.state;
             depth += 1;
             if !from.is_yieldable() {
-                return Err(Obstacle::Rigid(depth));
+                return Err(Obstacle::Unyieldable(depth));
             }
         }
         match inner == self.state(own).state {

@@ -13,7 +13,7 @@ use crate::modules::task::{in_use, own_tasks, tasks};
 use crate::modules::timer::Timers;
 use crate::stream::turns::{Alarm, Reading};
 use crate::stream::{Form, Received, Stream};
-use crate::task::{Denied, Reason, Tasks, Token};
+use crate::task::{Reason, Tasks, Token, WaitError};
 use std::rc::Rc;
 
 // The upvalues, after the tasks: of both functions, of `recv`, and of `send`.
@@ -278,9 +278,9 @@ fn wait(call: &mut Call<'_>, turn: Turn) -> Result<Next<Reply>, Fault> {
     tasks.check_open()?;
     match tasks.wait(call, turn.token, Reason::Other) {
         Ok(()) => {}
-        Err(Denied::InUse) => return end_turn(call, then(taken)),
-        Err(Denied::Unreachable) => return end_turn(call, then(refused)),
-        Err(Denied::Fault(fault)) => return Err(fault),
+        Err(WaitError::InUse) => return end_turn(call, then(taken)),
+        Err(WaitError::Unreachable) => return end_turn(call, then(refused)),
+        Err(WaitError::Fault(fault)) => return Err(fault),
     }
     if turn.is_limited {
         set_alarm(call, |Alarm { nanos, .. }| Some(monotonic_nanos() + nanos))?;
