@@ -24,7 +24,7 @@ use crate::lua::{
     Argument, Back, Call, Closure, Fault, Function, FunctionTable, Functions, Identity, Kind, NewThread, Next, Outcome,
     Stack, Status, functions, then, upvalue,
 };
-use crate::task::{Tasks, refusal_at};
+use crate::task::{Tasks, resume_error_at};
 
 /// The coroutine that a function of `wrap` resumes, an upvalue.
 const WRAPPED: i32 = upvalue(2);
@@ -37,7 +37,9 @@ fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
 
 /// Resumes the coroutine at `index` with the topmost `count` values.
 #[inline]
-fn pass(tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool) -> Result<Back, &'static str> {
+fn resume_if_idle(
+    tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool,
+) -> Result<Back, &'static str> {
     if let Some(co) = call.coroutine(index)
         && let Some(id) = tasks.member_of(co)
     {
@@ -56,14 +58,14 @@ fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     let tasks = tasks(call)?;
     coroutine(call)?;
     let count = call.count() - 1;
-    Ok(match pass(&tasks, call, 1, count, true) {
+    Ok(match resume_if_idle(&tasks, call, 1, count, true) {
         Ok(Back::Values(count)) => Next::pushed(count + 1),
         Ok(Back::Failed) => Next::pushed(2),
         Ok(Back::Waits) => {
             call.drop_to(1);
             Next::yields(0, then(resumed), 0)
         }
-        Err(why) => Next::returns((false, why)),
+        Err(message) => Next::returns((false, message)),
     })
 }
 
@@ -73,8 +75,8 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<(bool, &'static
     if !tasks(call)?.is_resumed_here(call) {
         return Ok(Next::returns((false, LOST)));
     }
-    Ok(match refusal_at(call, outcome.first + 1) {
-        Some(why) => Next::returns((false, why)),
+    Ok(match resume_error_at(call, outcome.first + 1) {
+        Some(message) => Next::returns((false, message)),
         None => Next::rest(outcome.first),
     })
 }
@@ -91,12 +93,12 @@ fn wrap(call: &mut Call<'_>) -> Result<Closure<(Argument, NewThread)>, Fault> {
 fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     let count = call.count();
-    match pass(&tasks, call, WRAPPED, count, false) {
+    match resume_if_idle(&tasks, call, WRAPPED, count, false) {
         Ok(Back::Values(count)) => Ok(Next::pushed(count)),
         Ok(Back::Failed) => raise(call, &tasks),
         Ok(Back::Waits) => Ok(Next::waits(then(called), 0)),
-        Err(why) => {
-            call.create(why)?;
+        Err(message) => {
+            call.create(message)?;
             raise(call, &tasks)
         }
     }
@@ -109,8 +111,8 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
         return Err(Fault::message(LOST));
     }
     if !call.is_true(outcome.first) {
-        if let Some(why) = refusal_at(call, outcome.first + 1) {
-            call.create(why)?;
+        if let Some(message) = resume_error_at(call, outcome.first + 1) {
+            call.create(message)?;
         }
         return raise(call, &tasks);
     }
@@ -189,10 +191,10 @@ fn close(call: &mut Call<'_>) -> Result<Next<(bool, Option<Argument>)>, Fault> {
     for index in 1..=count {
         call.push(Argument(index))?;
     }
-    Ok(Next::call(count, then(by_lua), 0))
+    Ok(Next::call(count, then(return_results), 0))
 }
 
-fn by_lua(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+fn return_results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
@@ -222,8 +224,8 @@ pub(crate) const OPEN: Function = Function::new(open);
 /// Pushes the handle of the VM's tasks. Lets waits yield across `resume`.
 fn push_tasks(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
-    tasks.let_through(RESUME);
-    tasks.let_through(CALL_WRAPPED);
+    tasks.allow_yield_across(RESUME);
+    tasks.allow_yield_across(CALL_WRAPPED);
     push_handle(call)
 }
 

@@ -7,7 +7,7 @@ use crate::lua::{
     Argument, Call, Closure, Code, Entry, Fault, Function, FunctionTable, Functions, Kind, Lazy, Maybe, New, Next, Nil,
     Object, Outcome, Stack, Value, functions, results, then, upvalue,
 };
-use crate::task::{Ended, Ending, ON_ERROR, Reason, Tag, TaskId, Tasks, WaitError, Waits, closed};
+use crate::task::{Ending, KillResult, ON_ERROR, Reason, Tag, TaskId, Tasks, WaitError, WaitingOn, closed};
 use std::rc::Rc;
 
 /// The VM's tasks, for the functions that have this object as an upvalue.
@@ -190,14 +190,14 @@ fn is_waiting(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// Returns the task whose own coroutine is at argument 1, if it has not ended.
-fn living(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
-    tasks.living(stack.coroutine(1)?)
+fn alive_task(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
+    tasks.alive(stack.coroutine(1)?)
 }
 
 /// `task.is_alive(co)`: returns whether the coroutine belongs to a task that has not ended.
 fn is_alive(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
-    Ok(living(call, &tasks).is_some())
+    Ok(alive_task(call, &tasks).is_some())
 }
 
 /// `task.kill(co)`: closes a task at its wait; its `<close>` variables run. Returns true; nil if the task has ended or
@@ -209,9 +209,9 @@ fn kill(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
         return Ok(None);
     }
     match tasks.kill(call, 1)? {
-        Ended::Yes | Ended::Raised => Ok(Some(true)),
-        Ended::NoTask => Ok(None),
-        Ended::Running => {
+        KillResult::Killed | KillResult::Raised => Ok(Some(true)),
+        KillResult::NoTask => Ok(None),
+        KillResult::Running => {
             let task = call.coroutine(1).and_then(|co| tasks.task_of(co));
             Err(Fault::message(match tasks.current() == task {
                 true => "kill: a task cannot kill itself",
@@ -241,7 +241,7 @@ fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
     let tasks = tasks(call)?;
     call.drop_to(0);
     let mut next = 0;
-    while let Some(own) = tasks.living_own(&mut next) {
+    while let Some(own) = tasks.next_alive(&mut next) {
         tasks.threads.push(call, own)?;
     }
     Ok(list_of(1..=call.count()))
@@ -300,7 +300,7 @@ fn current(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
 /// running nor in the middle of a call.
 fn is_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     let tasks = tasks(call)?;
-    Ok(living(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
+    Ok(alive_task(call, &tasks).is_some_and(|id| tasks.is_idle(id)))
 }
 
 /// `task.busy()`: returns the CPU time of the running task in seconds, from an arbitrary point on, so only differences
@@ -310,7 +310,7 @@ fn busy(call: &mut Call<'_>) -> Result<Option<f64>, Fault> {
 }
 
 results! {
-    enum Look {
+    enum Inspection {
         Nothing(Nil),
         Plain((f64, &'static str, Value)),
         Token((f64, &'static str, Value, &'static str, Argument)),
@@ -322,21 +322,21 @@ results! {
 /// in seconds; "running", "ready" or "waiting"; and the coroutines that are resuming each other, from the innermost
 /// outwards. If it waits, also "token" and the token, or "answer" and the called service, "timer" or "session", and the
 /// session.
-fn look(call: &mut Call<'_>) -> Result<Look, Fault> {
+fn inspect(call: &mut Call<'_>) -> Result<Inspection, Fault> {
     let tasks = tasks(call)?;
-    let Some(id) = living(call, &tasks) else { return Ok(Look::Nothing(Nil)) };
+    let Some(id) = alive_task(call, &tasks) else { return Ok(Inspection::Nothing(Nil)) };
     let report = tasks.inspect(call, id)?;
     let (age, status, list) = (report.age, report.status, list_of(report.coroutines));
     Ok(match report.waits {
-        None => Look::Plain((age, status, list)),
-        Some(Waits::Token(token)) => Look::Token((age, status, list, "token", Argument(token))),
-        Some(Waits::Session(session, reason)) => {
+        None => Inspection::Plain((age, status, list)),
+        Some(WaitingOn::Token(token)) => Inspection::Token((age, status, list, "token", Argument(token))),
+        Some(WaitingOn::Session(session, reason)) => {
             let (word, service) = match reason {
                 Reason::Call(service) => ("answer", Some(service.into())),
                 Reason::Timer(_) => ("timer", None),
                 Reason::Other => ("session", None),
             };
-            Look::Session((age, status, list, word, service, session))
+            Inspection::Session((age, status, list, word, service, session))
         }
     })
 }
@@ -349,7 +349,7 @@ pub(crate) const TASKS: Function = Function::new(|_: &mut Call<'_>| {
 
 const FUNCTIONS: FunctionTable = functions! {
     fork, start, spawn, wait, wakeup, interrupt, is_waiting, is_alive, kill, kill_all, running, count, list,
-    has_ready, run_ready, on_abandon, on_error: ON_ERROR, on_end, watch_end, current, is_idle, look, busy,
+    has_ready, run_ready, on_abandon, on_error: ON_ERROR, on_end, watch_end, current, is_idle, look = inspect, busy,
 };
 
 /// Opens `lio.task.core`.

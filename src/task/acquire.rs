@@ -36,7 +36,7 @@ impl Tasks {
     pub(crate) fn push_own(&self, call: &mut Call<'_>, id: TaskId) -> Result<i32, Fault> {
         let own = {
             let table = &mut *self.table.borrow_mut();
-            table.hold(id);
+            table.keep_strong(id);
             table.task(id).own
         };
         self.threads.push(call, own)
@@ -54,7 +54,7 @@ impl Tasks {
     #[inline]
     pub(super) fn end_round(&self) {
         let table = &mut *self.table.borrow_mut();
-        if table.pool.ends_rounds() {
+        if table.pool.count_round() {
             for id in table.pool.review() {
                 table.discard(id);
             }

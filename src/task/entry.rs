@@ -63,7 +63,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) fn is_living(self) -> bool {
+    pub(super) fn is_alive(self) -> bool {
         use Phase::{Acquired, Dead, Pooled, Stale, Vacant};
         !matches!(self, Vacant | Pooled | Acquired | Stale | Dead)
     }

@@ -8,7 +8,7 @@ use crate::lua::{Call, Fault};
 
 /// What a task waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waits {
+pub(crate) enum WaitingOn {
     /// The value at this index, which was pushed.
     Token(i32),
     Session(i64, Reason),
@@ -19,7 +19,7 @@ pub(crate) struct Report {
     /// The time since it began, in seconds.
     pub(crate) age: f64,
     pub(crate) status: &'static str,
-    pub(crate) waits: Option<Waits>,
+    pub(crate) waits: Option<WaitingOn>,
     /// The indexes of its coroutines, which were pushed, from the innermost outwards.
     pub(crate) coroutines: Vec<i32>,
 }
@@ -40,10 +40,10 @@ impl Tasks {
         };
         let waits = match token {
             _ if status != "waiting" => None,
-            Token::Session(session) => Some(Waits::Session(session, reason)),
+            Token::Session(session) => Some(WaitingOn::Session(session, reason)),
             _ => {
                 let pushed = self.threads.first_value(call, front);
-                Some(Waits::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
+                Some(WaitingOn::Token(pushed.map_err(|_| Fault::message("stack overflow"))?))
             }
         };
         // The nested coroutines of a running task are pushed from the innermost outwards, a chain from the task's own

@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 /// The result of ending a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
-    Yes,
+pub(crate) enum KillResult {
+    Killed,
     /// Its own coroutine has raised an error meanwhile, which was pushed.
     Raised,
     /// It is running, or in the middle of a call.
@@ -21,7 +21,7 @@ pub(crate) enum Ended {
 
 /// Where to report an error that a task's own coroutine raises when it is closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Errors {
+pub(super) enum ErrorSink {
     /// Push it.
     Caller,
     /// Write it to standard error.
@@ -32,15 +32,15 @@ impl Tasks {
     /// Kills the task whose own coroutine is at `index`: removes it from the task table, then closes its coroutines
     /// from the innermost outwards, which runs their `<close>` variables. Errors of those are written to standard
     /// error.
-    pub(crate) fn kill(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<Ended, Fault> {
-        self.end_task(call, index, Errors::Log)
+    pub(crate) fn kill(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<KillResult, Fault> {
+        self.end_task(call, index, ErrorSink::Log)
     }
 
-    fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: Errors) -> Result<Ended, Fault> {
-        let Some(own) = call.coroutine(index) else { return Ok(Ended::NoTask) };
-        let Some(id) = self.living(own) else { return Ok(Ended::NoTask) };
+    fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: ErrorSink) -> Result<KillResult, Fault> {
+        let Some(own) = call.coroutine(index) else { return Ok(KillResult::NoTask) };
+        let Some(id) = self.alive(own) else { return Ok(KillResult::NoTask) };
         if !self.is_idle(id) {
-            return Ok(Ended::Running);
+            return Ok(KillResult::Running);
         }
         let height = call.count();
         let last = self.push_members(call, id, 0)?;
@@ -49,45 +49,45 @@ impl Tasks {
             let table = &mut *self.table.borrow_mut();
             let (tag, watched) = (table.task(id).tag, table.task(id).watched);
             self.cancel(call, table, id);
-            table.uncount(id);
+            table.count_end(id);
             table.discard(id);
             (tag, watched)
         };
-        self.tell_killed(call, id, tag);
+        self.notify_killed(call, id, tag);
         if token {
             self.abandon(call, last + 1);
         }
         call.drop_to(last);
-        let hear = (errors == Errors::Caller).then_some(own);
+        let reported = (errors == ErrorSink::Caller).then_some(own);
         // The innermost coroutine was pushed last.
-        let raised = self.close_members(call, height + 1, last, hear);
+        let raised = self.close_members(call, height + 1, last, reported);
         if watched {
             self.call_on_end(call, index);
         }
         match raised {
             true => {
                 call.replace_with_top(height + 1);
-                Ok(Ended::Raised)
+                Ok(KillResult::Raised)
             }
             false => {
                 call.drop_to(height);
-                Ok(Ended::Yes)
+                Ok(KillResult::Killed)
             }
         }
     }
 
-    /// Closes the coroutines at `first` to `last`, the last one first. Returns whether the coroutine `hear` raised an
+    /// Closes the coroutines at `first` to `last`, the last one first. Returns whether the coroutine `reported` raised an
     /// error, which is on top then. Other errors are written to standard error.
-    fn close_members(self: &Rc<Self>, call: &mut Call<'_>, first: i32, last: i32, hear: Option<Identity>) -> bool {
+    fn close_members(self: &Rc<Self>, call: &mut Call<'_>, first: i32, last: i32, reported: Option<Identity>) -> bool {
         for member in (first..=last).rev() {
             let height = call.count();
             // If memory is short, the collector frees the coroutine.
             if let Ok(false) = self.close_any(call, member) {
-                if hear.is_some() && call.coroutine(member) == hear {
+                if reported.is_some() && call.coroutine(member) == reported {
                     return true;
                 }
                 let error = call.count();
-                self.complain(call, "error while closing a task: ", error);
+                self.log_error(call, "error while closing a task: ", error);
             }
             call.drop_to(height);
         }
@@ -99,10 +99,10 @@ impl Tasks {
     pub(crate) fn close_any(self: &Rc<Self>, call: &mut Call<'_>, index: i32) -> Result<bool, Fault> {
         let member = call.coroutine(index).and_then(|co| self.member_of(co));
         let Some(id) = member else { return self.threads.close(call, index) };
-        match self.end_task(call, index, Errors::Caller)? {
-            Ended::Yes => Ok(true),
-            Ended::Raised => Ok(false),
-            Ended::NoTask if self.is_idle(id) => self.close_member(call, id, index),
+        match self.end_task(call, index, ErrorSink::Caller)? {
+            KillResult::Killed => Ok(true),
+            KillResult::Raised => Ok(false),
+            KillResult::NoTask if self.is_idle(id) => self.close_member(call, id, index),
             _ => {
                 call.create("cannot close a normal coroutine")?;
                 Ok(false)
@@ -139,7 +139,7 @@ impl Tasks {
     /// Pushes the coroutines of a task from number `first` inwards. Returns the index of the last.
     pub(super) fn push_members(&self, call: &mut Call<'_>, id: TaskId, first: usize) -> Result<i32, Fault> {
         let table = &mut *self.table.borrow_mut();
-        table.hold(id);
+        table.keep_strong(id);
         for &co in table.task(id).members().iter().skip(first) {
             self.threads.push(call, co)?;
         }
@@ -178,10 +178,10 @@ impl Tasks {
             let mut again = false;
             let mut id = 0;
             // Code that runs at the end of a task may change the task table, so each iteration searches again.
-            while let Some(own) = self.living_own(&mut id) {
+            while let Some(own) = self.next_alive(&mut id) {
                 let index = self.threads.push(call, own)?;
                 let ended = self.kill(call, index)?;
-                again |= ended == Ended::Yes;
+                again |= ended == KillResult::Killed;
                 call.drop_to(height);
             }
             if !again {
@@ -191,13 +191,13 @@ impl Tasks {
     }
 
     /// Returns the coroutine of the first task from `next` on that has not ended, and moves `next` behind it.
-    pub(crate) fn living_own(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
+    pub(crate) fn next_alive(&self, next: &mut TaskId) -> Option<crate::lua::Coroutine> {
         let table = &mut *self.table.borrow_mut();
         while (*next as usize) < table.tasks.len() {
             let id = *next;
             *next += 1;
-            if table.is_living(id) {
-                table.hold(id);
+            if table.is_alive(id) {
+                table.keep_strong(id);
                 return Some(table.task(id).own);
             }
         }

@@ -48,9 +48,9 @@ mod waiters;
 mod wake;
 
 pub(crate) use entry::{Reason, Tag, TaskId};
-pub(crate) use inspect::Waits;
-pub(crate) use kill::Ended;
-pub(crate) use nested::refusal_at;
+pub(crate) use inspect::WaitingOn;
+pub(crate) use kill::KillResult;
+pub(crate) use nested::resume_error_at;
 pub(crate) use notify::{Host, ON_ERROR};
 pub(crate) use token::Token;
 pub(crate) use wait::{WaitError, WaitPath};
@@ -75,7 +75,7 @@ pub(crate) struct Tasks {
     metering: Cell<bool>,
     host: OnceCell<Box<dyn Host>>,
     /// C functions across which a wait may yield, besides Lua's own.
-    permeable: RefCell<Vec<Function>>,
+    yieldable_functions: RefCell<Vec<Function>>,
 }
 
 impl Default for Tasks {
@@ -89,7 +89,7 @@ impl Default for Tasks {
             depth: Cell::new(0),
             metering: Cell::new(false),
             host: OnceCell::new(),
-            permeable: RefCell::default(),
+            yieldable_functions: RefCell::default(),
         }
     }
 }
@@ -113,8 +113,8 @@ impl Tasks {
     }
 
     /// Lets waits yield across this function, which calls or resumes by a step.
-    pub(crate) fn let_through(&self, function: Function) {
-        self.permeable.borrow_mut().push(function);
+    pub(crate) fn allow_yield_across(&self, function: Function) {
+        self.yieldable_functions.borrow_mut().push(function);
     }
 
     /// Sets the host, which is notified of the tasks' ends. To be called once.
@@ -168,7 +168,7 @@ impl Tasks {
 
     /// For the end of a slice: returns whether a task is ready, and how many coroutines were ever created for tasks.
     #[inline]
-    pub(crate) fn at_rest(&self) -> (bool, u64) {
+    pub(crate) fn slice_status(&self) -> (bool, u64) {
         let table = self.table.borrow();
         (!table.queue.is_empty(), table.pool.created)
     }
@@ -189,8 +189,8 @@ impl Tasks {
     }
 
     /// Returns the task whose own coroutine this is, if it has not ended.
-    pub(crate) fn living(&self, co: Identity) -> Option<TaskId> {
-        self.table.borrow_mut().living(co)
+    pub(crate) fn alive(&self, co: Identity) -> Option<TaskId> {
+        self.table.borrow_mut().alive(co)
     }
 
     /// Returns the task in whose chain this coroutine is, the task's own coroutine included.

@@ -20,11 +20,11 @@ use crate::lua::{Coroutine, Light, Resumed, Stack};
 
 /// The maximum number of coroutines in a chain. Lua's own limit of about 200 nested C calls does not count coroutines
 /// that have waited.
-pub(super) const MOST: usize = 10_000;
+pub(super) const MAX_CHAIN: usize = 10_000;
 
 /// Why a suspended `resume` returns false and a message.
 #[derive(Clone, Copy)]
-pub(super) enum Refusal {
+pub(super) enum ResumeError {
     /// The resumed coroutine was closed while it waited.
     Closed,
     /// The plain coroutine library has resumed the waiting coroutine.
@@ -36,8 +36,8 @@ pub(super) enum Refusal {
 /// created. This is a static because the address of a constant is not unique.
 static MARKS: [u8; 3] = [0; 3];
 
-impl Refusal {
-    const ALL: [Refusal; 3] = [Refusal::Closed, Refusal::Taken, Refusal::TooMany];
+impl ResumeError {
+    const ALL: [ResumeError; 3] = [ResumeError::Closed, ResumeError::Taken, ResumeError::TooMany];
 
     fn mark(self) -> Light {
         Light((&raw const MARKS[self as usize]).addr())
@@ -45,47 +45,47 @@ impl Refusal {
 
     fn text(self) -> &'static str {
         match self {
-            Refusal::Closed => "coroutine was closed",
-            Refusal::Taken => "coroutine was resumed by other code while it waited",
-            Refusal::TooMany => "too many results to resume",
+            ResumeError::Closed => "coroutine was closed",
+            ResumeError::Taken => "coroutine was resumed by other code while it waited",
+            ResumeError::TooMany => "too many results to resume",
         }
     }
 }
 
 /// Returns the message of the mark at `index`, if there is one.
-pub(crate) fn refusal_at(stack: &Stack, index: i32) -> Option<&'static str> {
+pub(crate) fn resume_error_at(stack: &Stack, index: i32) -> Option<&'static str> {
     let mark = stack.light(index)?;
-    let why = Refusal::ALL.into_iter().find(|why| why.mark() == mark)?;
-    Some(why.text())
+    let error = ResumeError::ALL.into_iter().find(|error| error.mark() == mark)?;
+    Some(error.text())
 }
 
 impl Tasks {
-    /// Makes the front of a severed task, which is suspended in `resume`, continue with false and `why`. Returns the
+    /// Makes the front of a severed task, which is suspended in `resume`, continue with false and `error`. Returns the
     /// number of these values; `None` if no coroutine is left.
     #[cold]
-    pub(super) fn tell_front(&self, id: TaskId, why: Refusal) -> Option<i32> {
+    pub(super) fn fail_front(&self, id: TaskId, error: ResumeError) -> Option<i32> {
         let table = &mut *self.table.borrow_mut();
-        let kept = table.intact(id);
-        table.cut_off(id, kept);
+        let kept = table.count_intact(id);
+        table.truncate_chain(id, kept);
         match kept {
             0 => None,
-            _ => self.refuse_resume(table.task(id).front(), why),
+            _ => self.fail_resume(table.task(id).front(), error),
         }
     }
 
     /// Pushes false and a mark on a coroutine that is suspended in `resume`.
-    fn refuse_resume(&self, front: Coroutine, why: Refusal) -> Option<i32> {
-        let told = self.threads.hand_over_plain(front, false) && self.threads.hand_over_plain(front, why.mark());
+    fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
+        let told = self.threads.hand_over_plain(front, false) && self.threads.hand_over_plain(front, error.mark());
         told.then_some(2)
     }
 
     /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
     /// coroutine outwards, which becomes the front. Returns the number of values; `None` if no coroutine is left.
-    pub(super) fn hand_up(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
+    pub(super) fn pass_outwards(&self, id: TaskId, resumed: Resumed) -> Option<i32> {
         let table = &mut *self.table.borrow_mut();
         let child = table.task(id).front();
         let outer = table.task(id).members().len() - 1;
-        let kept = table.intact_outer(id);
+        let kept = table.count_intact_outer(id);
         let (ok, count) = match resumed {
             Resumed::Yielded(results) | Resumed::Returned(results) => (true, results),
             Resumed::Failed => (false, 1),
@@ -93,23 +93,23 @@ impl Tasks {
         let mut passed = None;
         if kept == outer && outer > 0 {
             let front = table.task(id).members()[outer - 1];
-            passed = match self.pass_up(child, front, ok, count) {
+            passed = match self.transfer_outwards(child, front, ok, count) {
                 Some(count) => Some(count),
                 None => {
                     self.threads.drop_values(child, count);
-                    self.refuse_resume(front, Refusal::TooMany)
+                    self.fail_resume(front, ResumeError::TooMany)
                 }
             };
         }
-        table.cut_off(id, kept);
+        table.truncate_chain(id, kept);
         match kept {
             0 => None,
-            _ if kept < outer => self.refuse_resume(table.task(id).front(), Refusal::Taken),
+            _ if kept < outer => self.fail_resume(table.task(id).front(), ResumeError::Taken),
             _ => passed,
         }
     }
 
-    fn pass_up(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
+    fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.hand_over_plain(front, ok) {
             return None;
         }
@@ -125,7 +125,7 @@ impl Tasks {
 
 impl TaskTable {
     /// Returns how many of a task's coroutines outside its front are as they must be.
-    fn intact_outer(&self, id: TaskId) -> usize {
+    fn count_intact_outer(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let outer = &task.members()[..task.members().len() - 1];
         let untouched = outer.len().min(task.untouched as usize);
@@ -136,7 +136,7 @@ impl TaskTable {
     /// about to close them.
     pub(super) fn sever(&mut self, id: TaskId, place: usize) {
         use super::entry::Phase;
-        self.cut_off(id, place);
+        self.truncate_chain(id, place);
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = Phase::Severed;
         if !was_queued {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_own_mark() {
-        let [closed, taken, many] = Refusal::ALL.map(Refusal::mark);
+        let [closed, taken, many] = ResumeError::ALL.map(ResumeError::mark);
         assert!(closed != taken && taken != many && closed != many);
     }
 }

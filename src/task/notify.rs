@@ -63,14 +63,14 @@ impl Tasks {
 
     /// Calls the function of `on_end` if this task is watched. Its coroutine still exists.
     #[inline]
-    pub(super) fn tell_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+    pub(super) fn notify_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         if self.table.borrow().task(id).watched {
-            self.tell_watched(call, id);
+            self.notify_watched_end(call, id);
         }
     }
 
     #[cold]
-    fn tell_watched(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+    fn notify_watched_end(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let own = {
             let task = &mut self.table.borrow_mut().tasks[id as usize];
             task.watched = false;
@@ -98,20 +98,20 @@ impl Tasks {
             && call.push(Argument(index)).is_ok()
             && let Ok(false) = self.threads.call(call, 1)
         {
-            self.complain(call, what, function);
+            self.log_error(call, what, function);
         }
         call.drop_to(height);
     }
 
     /// Calls `on_error` with the values at two indexes, an error and a coroutine.
-    pub(super) fn tell_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
+    pub(super) fn report_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
         let height = call.count();
         let function = call.push(Function::new(call_on_error))?;
         self.threads.push_kept(call, MODULE)?;
         call.push(Argument(error))?;
         call.push(Argument(co))?;
         if !self.threads.call(call, 3)? {
-            self.complain(call, "error in on_error: ", function);
+            self.log_error(call, "error in on_error: ", function);
         }
         call.drop_to(height);
         Ok(())
@@ -122,14 +122,14 @@ impl Tasks {
         if !self.threads.close(call, co)? {
             let index = call.count();
             if !call.is_same(index, error) {
-                self.complain(call, "error while closing a task: ", index);
+                self.log_error(call, "error while closing a task: ", index);
             }
         }
         Ok(())
     }
 
     /// Notifies the host that a task with a session will not return.
-    pub(super) fn tell_killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
+    pub(super) fn notify_killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
         if tag.session != 0
             && let Some(host) = self.host()
         {
@@ -149,7 +149,7 @@ impl Tasks {
 
     /// Writes `what` and the value at `index` to standard error, if there is memory for that.
     #[cold]
-    pub(super) fn complain(self: &Rc<Self>, call: &mut Call<'_>, what: &'static str, index: i32) {
+    pub(super) fn log_error(self: &Rc<Self>, call: &mut Call<'_>, what: &'static str, index: i32) {
         let height = call.count();
         if let Ok(function) = call.push(TO_TEXT)
             && call.push(Argument(index)).is_ok()

@@ -7,7 +7,7 @@
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
-use super::kill::Ended;
+use super::kill::KillResult;
 use crate::lua::{Call, Coroutine, Fault};
 use std::rc::Rc;
 
@@ -108,11 +108,11 @@ impl Tasks {
                     self.set_tag(id, Tag { session: 0, ..tag });
                 }
             }
-            None => self.tell_error(call, message, innermost)?,
+            None => self.report_error(call, message, innermost)?,
         }
-        if self.kill(call, co)? != Ended::Yes {
+        if self.kill(call, co)? != KillResult::Killed {
             let text = call.create("an orphaned task could not be killed")?;
-            self.complain(call, "", text);
+            self.log_error(call, "", text);
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! The pool of free coroutines. A task that returns leaves its coroutine with an empty stack, on which the next
-//! function runs. At most `MOST` are kept. Every `ROUNDS` rounds of the ready queue, half of those that no round has
-//! needed since the last review are released to the collector, until `KEPT` are left.
+//! function runs. At most `MAX_FREE` are kept. Every `ROUNDS` rounds of the ready queue, half of those that no round has
+//! needed since the last review are released to the collector, until `MIN_FREE` are left.
 
 use super::entry::TaskId;
 
 /// The maximum number of free coroutines; about 1 KiB each.
-const MOST: usize = 32 * 1024;
+const MAX_FREE: usize = 32 * 1024;
 /// The number of free coroutines that are never released.
-const KEPT: usize = 16;
+const MIN_FREE: usize = 16;
 /// The number of rounds of the ready queue between two reviews.
 const ROUNDS: u32 = 256;
 
@@ -35,7 +35,7 @@ impl Pool {
     /// Adds a coroutine, unless the pool is full. Returns whether it was added.
     #[inline]
     pub(super) fn keep(&mut self, id: TaskId) -> bool {
-        let has_room = self.free.len() < MOST;
+        let has_room = self.free.len() < MAX_FREE;
         if has_room {
             self.free.push(id);
         }
@@ -44,7 +44,7 @@ impl Pool {
 
     /// Counts a round of the ready queue. Returns whether a review is due.
     #[inline]
-    pub(super) fn ends_rounds(&mut self) -> bool {
+    pub(super) fn count_round(&mut self) -> bool {
         self.rounds += 1;
         self.rounds >= ROUNDS
     }
@@ -54,9 +54,9 @@ impl Pool {
     pub(super) fn review(&mut self) -> Vec<TaskId> {
         self.rounds = 0;
         // The list is a stack, so the coroutines that were not needed are at its bottom.
-        let surplus = self.low.saturating_sub(KEPT).div_ceil(2);
-        let gone = self.free.drain(..surplus).collect();
+        let surplus = self.low.saturating_sub(MIN_FREE).div_ceil(2);
+        let unneeded = self.free.drain(..surplus).collect();
         self.low = self.free.len();
-        gone
+        unneeded
     }
 }

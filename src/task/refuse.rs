@@ -89,8 +89,8 @@ impl Tasks {
         if function == 0 {
             return Ok(false);
         }
-        let permeable = self.permeable.borrow();
-        if permeable.iter().any(|&one| call.is_function(function, one)) {
+        let yieldable_functions = self.yieldable_functions.borrow();
+        if yieldable_functions.iter().any(|&one| call.is_function(function, one)) {
             return Ok(true);
         }
         let height = call.count();

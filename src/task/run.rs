@@ -4,7 +4,7 @@
 
 use super::Tasks;
 use super::entry::{Phase, Tag, Task, TaskId};
-use super::nested::Refusal;
+use super::nested::ResumeError;
 use super::token::Token;
 use super::wake::Ending;
 use crate::event::clock::thread_nanos;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// The maximum number of tasks that are started inside each other. Lua allows 200 levels of C calls, of which each
 /// start needs two or three.
-const DEEPEST: u32 = 32;
+const MAX_DEPTH: u32 = 32;
 
 impl Tasks {
     /// Queues a task of `acquire`, whose function and `arguments` arguments are on its stack already.
@@ -30,9 +30,9 @@ impl Tasks {
     pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
         let front = self.begin(id, tag);
         match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
-            Ok(resumed) => Ok(self.settle(call, id, front, resumed)),
+            Ok(resumed) => Ok(self.handle_stop(call, id, front, resumed)),
             Err(full) => {
-                self.table.borrow_mut().uncount(id);
+                self.table.borrow_mut().count_end(id);
                 self.release(id);
                 Err(full)
             }
@@ -44,12 +44,12 @@ impl Tasks {
     fn begin(&self, id: TaskId, tag: Tag) -> Coroutine {
         let table = &mut *self.table.borrow_mut();
         let task = table.begin(id, Phase::Running { raises: false }, tag, self.now.get());
-        self.set_running(task, false)
+        self.mark_running(task, false)
     }
 
     /// Whether the present depth allows one more task to start inside another.
     pub(crate) fn may_spawn(&self) -> bool {
-        self.depth.get() < DEEPEST
+        self.depth.get() < MAX_DEPTH
     }
 
     /// Runs a task like `start`, for `spawn`: function and arguments are on its stack already.
@@ -69,15 +69,15 @@ impl Tasks {
         let (id, front) = {
             let table = &mut *self.table.borrow_mut();
             let Some(id) = table.take_waiter(token) else { return Ok(false) };
-            (id, self.set_running(table.task_mut(id), ending == Ending::Raises))
+            (id, self.mark_running(table.task_mut(id), ending == Ending::Raises))
         };
         match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
             Ok(resumed) => {
-                self.settle(call, id, front, resumed);
+                self.handle_stop(call, id, front, resumed);
                 Ok(true)
             }
             Err(full) => {
-                self.table.borrow_mut().put_back(id);
+                self.table.borrow_mut().wait_again(id);
                 Err(full)
             }
         }
@@ -94,11 +94,11 @@ impl Tasks {
                 let table = &mut *self.table.borrow_mut();
                 // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
                 let Some(id) = table.queue.pop_front() else { break };
-                (id, self.set_woken(table.task_mut(id)))
+                (id, self.mark_woken(table.task_mut(id)))
             };
             match woken {
-                Some((front, phase, values)) => self.go_on(call, id, front, phase, values),
-                None => self.take_turn(call, id),
+                Some((front, phase, values)) => self.resume_marked(call, id, front, phase, values),
+                None => self.run_queued(call, id),
             }
         }
         self.end_round();
@@ -108,7 +108,7 @@ impl Tasks {
     /// Marks a task as running, if it was woken or has yielded and its coroutine was not touched. Returns its
     /// coroutine, its former phase, and the number of values that were moved to it.
     #[inline(always)]
-    fn set_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
+    fn mark_woken(&self, task: &mut Task) -> Option<(Coroutine, Phase, i32)> {
         let phase = task.phase;
         let (values, raises) = match phase {
             Phase::Woken { values, raises } => (values, raises),
@@ -116,37 +116,37 @@ impl Tasks {
             _ => return None,
         };
         let is_whole = task.chain.is_empty() && task.untouched > 0;
-        is_whole.then(|| (self.set_running(task, raises), phase, values))
+        is_whole.then(|| (self.mark_running(task, raises), phase, values))
     }
 
     /// Resumes a task that was marked as running, whose former phase is `phase`.
     #[inline(always)]
-    fn go_on(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
+    fn resume_marked(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
         match self.enter(id, front, || self.threads.resume_suspended(call, front, values)) {
-            Some(resumed) => self.settle(call, id, front, resumed),
+            Some(resumed) => self.handle_stop(call, id, front, resumed),
             // A program has closed or resumed the task's coroutine.
             None => {
                 self.table.borrow_mut().task_mut(id).phase = phase;
-                self.take_turn(call, id);
+                self.run_queued(call, id);
             }
         }
     }
 
     /// Handles a queued task that is not simply woken.
-    fn take_turn(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        let (living, phase) = {
+    fn run_queued(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        let (is_alive, phase) = {
             let table = &mut *self.table.borrow_mut();
-            (table.is_living(id), table.task(id).phase)
+            (table.is_alive(id), table.task(id).phase)
         };
         match phase {
-            Phase::Ready { arguments } if living => self.resume(call, id, arguments, false),
-            Phase::Woken { values, raises } if living => self.resume(call, id, values, raises),
-            Phase::Yielded if living => self.resume(call, id, 0, false),
-            Phase::Severed if living => match self.tell_front(id, Refusal::Closed) {
+            Phase::Ready { arguments } if is_alive => self.resume(call, id, arguments, false),
+            Phase::Woken { values, raises } if is_alive => self.resume(call, id, values, raises),
+            Phase::Yielded if is_alive => self.resume(call, id, 0, false),
+            Phase::Severed if is_alive => match self.fail_front(id, ResumeError::Closed) {
                 Some(values) => self.resume(call, id, values, false),
-                None => self.vanish(call, id),
+                None => self.end_without_coroutines(call, id),
             },
-            Phase::Orphaned if living => self.report_orphan(call, id),
+            Phase::Orphaned if is_alive => self.report_orphan(call, id),
             Phase::Dead => self.table.borrow_mut().vacate(id),
             _ => self.end(call, id),
         }
@@ -154,8 +154,8 @@ impl Tasks {
 
     /// Ends a task that has none of its coroutines left.
     #[cold]
-    fn vanish(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
-        self.table.borrow_mut().uncount(id);
+    fn end_without_coroutines(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
+        self.table.borrow_mut().count_end(id);
         self.end(call, id);
     }
 
@@ -167,19 +167,19 @@ impl Tasks {
             task.phase = Phase::Acquired;
             task.tag
         };
-        self.tell_end(call, id);
+        self.notify_end(call, id);
         self.table.borrow_mut().discard(id);
-        self.tell_killed(call, id, tag);
+        self.notify_killed(call, id, tag);
     }
 
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
-        let front = self.set_running(self.table.borrow_mut().task_mut(id), raises);
+        let front = self.mark_running(self.table.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
     }
 
     /// Marks a task as running. Returns the coroutine to resume.
     #[inline]
-    fn set_running(&self, task: &mut Task, raises: bool) -> Coroutine {
+    fn mark_running(&self, task: &mut Task, raises: bool) -> Coroutine {
         task.phase = Phase::Running { raises };
         if self.metering.get() {
             task.since = thread_nanos();
@@ -191,7 +191,7 @@ impl Tasks {
     #[inline]
     fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, values: i32) {
         let resumed = self.enter(id, front, || self.threads.resume(call, front, values));
-        self.settle(call, id, front, resumed);
+        self.handle_stop(call, id, front, resumed);
     }
 
     /// Calls `resume`, which resumes the front of a task.
@@ -209,60 +209,60 @@ impl Tasks {
 
     /// Handles how a task's front stopped.
     #[inline(always)]
-    fn settle(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
-        match self.came_back(id, front, resumed) {
-            After::Waits => {}
-            After::Finished(own, results, tag) => self.finish(call, id, own, results, tag),
-            After::Failed => self.fail(call, id),
-            After::Nested => self.go_outwards(call, id, resumed),
+    fn handle_stop(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, resumed: Resumed) {
+        match self.record_stop(id, front, resumed) {
+            Stopped::Waits => {}
+            Stopped::Finished(own, results, tag) => self.finish(call, id, own, results, tag),
+            Stopped::Failed => self.fail(call, id),
+            Stopped::Nested => self.continue_outwards(call, id, resumed),
         }
     }
 
     /// Handles a stopped front that runs inside another coroutine, which continues now.
     #[cold]
-    fn go_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
-        while let Some(values) = self.hand_up(id, resumed) {
-            let front = self.set_running(self.table.borrow_mut().task_mut(id), false);
+    fn continue_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
+        while let Some(values) = self.pass_outwards(id, resumed) {
+            let front = self.mark_running(self.table.borrow_mut().task_mut(id), false);
             resumed = self.enter(id, front, || self.threads.resume(call, front, values));
-            match self.came_back(id, front, resumed) {
-                After::Waits => return,
-                After::Finished(own, results, tag) => return self.finish(call, id, own, results, tag),
-                After::Failed => return self.fail(call, id),
-                After::Nested => {}
+            match self.record_stop(id, front, resumed) {
+                Stopped::Waits => return,
+                Stopped::Finished(own, results, tag) => return self.finish(call, id, own, results, tag),
+                Stopped::Failed => return self.fail(call, id),
+                Stopped::Nested => {}
             }
         }
-        self.vanish(call, id);
+        self.end_without_coroutines(call, id);
     }
 
     /// Records how a task's front stopped.
     #[inline(always)]
-    fn came_back(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> After {
+    fn record_stop(&self, id: TaskId, front: Coroutine, resumed: Resumed) -> Stopped {
         let table = &mut *self.table.borrow_mut();
         let task = table.task_mut(id);
         if let (Phase::Waiting { .. }, Resumed::Yielded(_)) = (task.phase, resumed) {
             self.threads.set_unwinding(false);
-            return After::Waits;
+            return Stopped::Waits;
         }
         if !task.chain.is_empty() {
-            return After::Nested;
+            return Stopped::Nested;
         }
         match resumed {
             Resumed::Yielded(results) => {
                 self.threads.drop_values(front, results);
                 // A plain yield lets the other tasks run.
                 table.queue(id, Phase::Yielded);
-                After::Waits
+                Stopped::Waits
             }
             Resumed::Returned(results) => {
                 task.phase = Phase::Acquired;
                 let (own, tag) = (task.own, task.tag);
-                table.uncount(id);
-                After::Finished(own, results, tag)
+                table.count_end(id);
+                Stopped::Finished(own, results, tag)
             }
             Resumed::Failed => {
                 task.phase = Phase::Acquired;
-                table.uncount(id);
-                After::Failed
+                table.count_end(id);
+                Stopped::Failed
             }
         }
     }
@@ -275,7 +275,7 @@ impl Tasks {
             host.finished(call, self, own, results, tag);
         }
         self.threads.clear(own);
-        self.tell_end(call, id);
+        self.notify_end(call, id);
         self.table.borrow_mut().keep(id);
     }
 
@@ -284,15 +284,15 @@ impl Tasks {
     fn fail(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) {
         let height = call.count();
         // A failure that cannot be reported for want of stack cannot be reported anywhere else.
-        let _ = self.tell_failure(call, id);
+        let _ = self.report_failure(call, id);
         call.drop_to(height);
         // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
         self.table.borrow_mut().task_mut(id).watched = true;
-        self.without_limit(call, |call| self.tell_end(call, id));
+        self.without_limit(call, |call| self.notify_end(call, id));
         self.table.borrow_mut().discard(id);
     }
 
-    fn tell_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
+    fn report_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, tag) = {
             let table = self.table.borrow();
             (table.task(id).own, table.task(id).tag)
@@ -301,14 +301,14 @@ impl Tasks {
         let error = self.threads.take(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
         match self.host() {
             Some(host) => host.failed(call, co, error, tag),
-            None => self.tell_error(call, error, co)?,
+            None => self.report_error(call, error, co)?,
         }
         self.without_limit(call, |call| self.close_failed(call, co, error))
     }
 }
 
 /// What follows when a task's front has stopped.
-enum After {
+enum Stopped {
     /// Nothing: the task waits, or has yielded.
     Waits,
     /// The task has returned. This number of results is on the stack of its own coroutine.

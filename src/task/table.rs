@@ -78,7 +78,7 @@ impl TaskTable {
 
     /// Removes a task from the counters of tasks that have not ended.
     #[inline]
-    pub(super) fn uncount(&mut self, id: TaskId) {
+    pub(super) fn count_end(&mut self, id: TaskId) {
         self.count -= 1;
         self.requests -= usize::from(self.task(id).tag.from != 0);
     }
@@ -96,14 +96,14 @@ impl TaskTable {
         let task = self.task(id);
         match task.chain.is_empty() {
             true => task.untouched > 0 && self.threads.is_suspended(task.own),
-            false => self.intact(id) == task.chain.len(),
+            false => self.count_intact(id) == task.chain.len(),
         }
     }
 
     /// Returns how many of a task's coroutines are suspended, as they must be, from its own inwards up to the first
     /// that is not.
     #[cold]
-    pub(super) fn intact(&self, id: TaskId) -> usize {
+    pub(super) fn count_intact(&self, id: TaskId) -> usize {
         let task = self.task(id);
         let members = task.members();
         let untouched = members.len().min(task.untouched as usize);
@@ -115,17 +115,17 @@ impl TaskTable {
     pub(super) fn take_waiter(&mut self, token: Token) -> Option<TaskId> {
         let id = self.waiting.remove(token)?;
         if !self.is_suspended(id) {
-            self.lose(id);
+            self.invalidate(id);
             return None;
         }
-        self.hold(id);
+        self.keep_strong(id);
         self.task_mut(id).phase = Phase::Taken;
         Some(id)
     }
 
     /// Lets a task that `take_waiter` has returned wait again.
     #[cold]
-    pub(super) fn put_back(&mut self, id: TaskId) {
+    pub(super) fn wait_again(&mut self, id: TaskId) {
         let (token, cycle) = (self.task(id).token, self.cycle);
         self.waiting.insert(token, id);
         self.task_mut(id).phase = Phase::Waiting { cycle, weak: false };
@@ -133,36 +133,36 @@ impl TaskTable {
 
     /// Lets a task whose wait was removed wait again, unless it has lost its coroutines.
     #[cold]
-    pub(super) fn not_woken(&mut self, id: TaskId) {
+    pub(super) fn restore_wait(&mut self, id: TaskId) {
         match self.is_suspended(id) {
             true => {
-                self.hold(id);
-                self.put_back(id);
+                self.keep_strong(id);
+                self.wait_again(id);
             }
-            false => self.lose(id),
+            false => self.invalidate(id),
         }
     }
 
     /// Whether a task has not ended. If a program has closed or resumed its coroutine, it ends here.
     #[inline]
-    pub(super) fn is_living(&mut self, id: TaskId) -> bool {
+    pub(super) fn is_alive(&mut self, id: TaskId) -> bool {
         use Phase::{Orphaned, Ready, Reported, Running, Severed, Taken, Waiting, Woken, Yielded};
         let task = self.task(id);
         let is_intact = match task.phase {
             Woken { .. } | Yielded | Waiting { .. } | Orphaned | Reported => self.is_suspended(id),
             Ready { arguments } => self.threads.is_fresh(task.own, arguments),
             Severed => {
-                let kept = self.intact(id);
-                self.cut_off(id, kept);
+                let kept = self.count_intact(id);
+                self.truncate_chain(id, kept);
                 true
             }
             Running { .. } | Taken => true,
             _ => return false,
         };
         if !is_intact {
-            self.lose(id);
+            self.invalidate(id);
         }
-        self.task(id).phase.is_living()
+        self.task(id).phase.is_alive()
     }
 
     /// Whether a task in the phase `Waiting` still waits. If a program has closed or resumed its coroutine, its wait
@@ -170,7 +170,7 @@ impl TaskTable {
     pub(super) fn still_waits(&mut self, id: TaskId) -> bool {
         let suspended = self.is_suspended(id);
         if !suspended {
-            self.lose(id);
+            self.invalidate(id);
         }
         suspended
     }
@@ -181,18 +181,18 @@ impl TaskTable {
         (self.threads.identity(self.task(id).own) == co).then_some(id)
     }
 
-    pub(super) fn living(&mut self, co: Identity) -> Option<TaskId> {
+    pub(super) fn alive(&mut self, co: Identity) -> Option<TaskId> {
         let id = self.task_of(co)?;
-        self.is_living(id).then_some(id)
+        self.is_alive(id).then_some(id)
     }
 
     /// Returns the task in whose chain this coroutine is, its own included, if that task has not ended.
     #[inline]
     pub(super) fn member_of(&mut self, co: Identity) -> Option<TaskId> {
         let &id = self.by_thread.get(&co)?;
-        let living = self.is_living(id);
+        let is_alive = self.is_alive(id);
         // The check may have removed the inner coroutines from the chain.
-        (living && self.by_thread.get(&co) == Some(&id)).then_some(id)
+        (is_alive && self.by_thread.get(&co) == Some(&id)).then_some(id)
     }
 
     /// Returns the task that waits on the token, if one still does.
@@ -204,10 +204,10 @@ impl TaskTable {
     /// Decides whose wait on a token counts: that of `id`, which has replaced `other`, if `other` no longer waits.
     /// Otherwise it restores the wait of `other`. Returns whether `id` waits.
     #[cold]
-    pub(super) fn take_over_wait(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
+    pub(super) fn replace_waiter(&mut self, token: Token, id: TaskId, other: TaskId) -> bool {
         let free = !self.is_suspended(other);
         if free {
-            self.lose(other);
+            self.invalidate(other);
         }
         self.waiting.insert(token, if free { id } else { other });
         free
@@ -215,16 +215,16 @@ impl TaskTable {
 
     /// Handles a coroutine of a task that a program has closed or resumed, while the task does not run. The task ends,
     /// or continues in the coroutine that was resuming that one, when its turn in the queue comes.
-    pub(super) fn lose(&mut self, id: TaskId) {
+    pub(super) fn invalidate(&mut self, id: TaskId) {
         self.end_wait(id);
-        let kept = self.intact(id);
-        self.cut_off(id, kept);
+        let kept = self.count_intact(id);
+        self.truncate_chain(id, kept);
         let phase = match kept {
             0 => Phase::Stale,
             _ => Phase::Severed,
         };
         if kept == 0 {
-            self.uncount(id);
+            self.count_end(id);
         }
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = phase;
@@ -238,12 +238,12 @@ impl TaskTable {
         if let Phase::Waiting { .. } = self.task(id).phase {
             let token = self.task(id).token;
             self.waiting.remove(token);
-            self.hold(id);
+            self.keep_strong(id);
         }
     }
 
     /// Keeps the coroutines of a waiting task for at least one more cycle of the collector.
-    pub(super) fn hold(&mut self, id: TaskId) {
+    pub(super) fn keep_strong(&mut self, id: TaskId) {
         let task = &mut self.tasks[id as usize];
         if let Phase::Waiting { weak, .. } = &mut task.phase
             && std::mem::take(weak)
@@ -253,7 +253,7 @@ impl TaskTable {
     }
 
     /// Removes all coroutines of a task from its chain except the first `kept`, or its own.
-    pub(super) fn cut_off(&mut self, id: TaskId, kept: usize) {
+    pub(super) fn truncate_chain(&mut self, id: TaskId, kept: usize) {
         let task = &mut self.tasks[id as usize];
         if task.chain.is_empty() {
             return;
@@ -272,14 +272,14 @@ impl TaskTable {
 
     /// Handles a coroutine that runs although this module has not resumed it. It leaves its task, and so do the
     /// coroutines inside it.
-    pub(super) fn taken_over(&mut self, co: Identity) {
+    pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
         let place = self.place_of(id, co);
         if let Some(place) = place {
             self.task_mut(id).untouched = place as u32;
         }
         // This ends the coroutine's task or shortens its chain. The coroutine itself continues.
-        self.is_living(id);
+        self.is_alive(id);
     }
 
     /// Returns the position of a coroutine in a task's chain; 0 is its own.
@@ -312,7 +312,7 @@ impl TaskTable {
     /// Releases a task's coroutines to the collector. The number becomes vacant now, or when its turn in the queue
     /// comes.
     pub(super) fn discard(&mut self, id: TaskId) {
-        self.cut_off(id, 1);
+        self.truncate_chain(id, 1);
         let task = self.task_mut(id);
         task.watched = false;
         let was_queued = task.phase.is_queued();

@@ -6,12 +6,12 @@ use std::ffi::CStr;
 
 /// The notifications that the host of a VM has received, as lines.
 #[derive(Default)]
-struct Told(RefCell<Vec<String>>);
+struct Log(RefCell<Vec<String>>);
 
-struct Listener(Rc<Told>);
+struct RecordingHost(Rc<Log>);
 
-impl Listener {
-    fn tell(&self, line: String) {
+impl RecordingHost {
+    fn record(&self, line: String) {
         self.0.0.borrow_mut().push(line);
     }
 }
@@ -23,13 +23,13 @@ fn text(call: &Stack, index: i32) -> String {
     }
 }
 
-impl Host for Listener {
+impl Host for RecordingHost {
     fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, count: i32, tag: Tag) {
         let values: Option<Vec<String>> = tasks
             .threads
             .walk(call, own, count, |values, first| (first..first + count).map(|at| text(values, at)).collect());
         let values = values.expect("few results");
-        self.tell(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
+        self.record(format!("{}:{} {}", tag.from, tag.session, values.join(",")));
     }
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
         let error_text = text(call, error);
@@ -37,26 +37,26 @@ impl Host for Listener {
         let traceback = call.create(crate::lua::ThreadTraceback { of: co, message });
         let traceback = text(call, traceback.expect("a traceback"));
         let frames = traceback.matches("[string").count();
-        self.tell(format!("{} failed: {error_text} ({frames} frames)", tag.session));
+        self.record(format!("{} failed: {error_text} ({frames} frames)", tag.session));
     }
     fn killed(&self, _: &mut Call<'_>, _: TaskId, tag: Tag) {
-        self.tell(format!("{} killed", tag.session));
+        self.record(format!("{} killed", tag.session));
     }
     fn cancelled(&self, _: &mut Call<'_>, reason: Reason) {
-        self.tell(format!("cancelled {reason:?}"));
+        self.record(format!("cancelled {reason:?}"));
     }
 }
 
 /// `host()`: sets a host for the VM's tasks.
 fn set_host(call: &mut Call<'_>) -> Result<(), Fault> {
-    let told = call.shared::<Told>()?;
-    Tasks::of(call)?.set_host(Box::new(Listener(told)));
+    let told = call.shared::<Log>()?;
+    Tasks::of(call)?.set_host(Box::new(RecordingHost(told)));
     Ok(())
 }
 
 /// `told()`: returns the notifications of the host.
 fn told(call: &mut Call<'_>) -> Result<String, Fault> {
-    Ok(call.shared::<Told>()?.0.borrow().join("; "))
+    Ok(call.shared::<Log>()?.0.borrow().join("; "))
 }
 
 /// `ask(session)`: waits for a response to the session, as a request of the scheduler does.
@@ -135,7 +135,7 @@ fn run(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `counts()`: returns the number of created coroutines, and that of requests.
 fn counts(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
     let tasks = Tasks::of(call)?;
-    Ok((tasks.at_rest().1 as i64, tasks.requests() as i64))
+    Ok((tasks.slice_status().1 as i64, tasks.requests() as i64))
 }
 
 const FUNCTIONS: &[(&CStr, Function)] = &[

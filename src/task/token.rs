@@ -7,7 +7,7 @@ use crate::lua::{Kind, Stack};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// Strings up to this length exist once per VM (`LUAI_MAXSHORTLEN`). Equal longer ones may have different addresses.
-const SHORT: usize = 40;
+const MAX_SHORT_STRING: usize = 40;
 
 /// A value that a task waits on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ impl Token {
             },
             Kind::Boolean => Some(Token::Boolean(stack.is_true(index))),
             Kind::LightUserdata => stack.light(index).map(|light| Token::Light(light.0)),
-            Kind::String if stack.raw_length(index) > SHORT => {
+            Kind::String if stack.raw_length(index) > MAX_SHORT_STRING => {
                 let text = stack.string(index)?;
                 Some(Token::Text(keys.0.hash_one(text), keys.1.hash_one(text)))
             }

@@ -2,7 +2,7 @@
 
 use super::Tasks;
 use super::entry::{Phase, Reason, TaskId};
-use super::nested::MOST;
+use super::nested::MAX_CHAIN;
 use super::table::TaskTable;
 use super::token::Token;
 use crate::lua::{Call, Fault, Stack};
@@ -53,7 +53,7 @@ impl Tasks {
     #[inline(always)]
     pub(crate) fn wait(self: &Rc<Self>, call: &mut Call<'_>, token: Token, reason: Reason) -> Result<(), WaitError> {
         match self.wait_path(call) {
-            Some(way) => self.wait_on_path(call, way, token, reason),
+            Some(path) => self.wait_on_path(call, path, token, reason),
             None => Err(WaitError::Unreachable),
         }
     }
@@ -61,18 +61,18 @@ impl Tasks {
     /// Begins a wait like [`Tasks::wait`], with a way that the step has queried before.
     #[inline]
     pub(crate) fn wait_on_path(
-        self: &Rc<Self>, call: &mut Call<'_>, way: WaitPath, token: Token, reason: Reason,
+        self: &Rc<Self>, call: &mut Call<'_>, path: WaitPath, token: Token, reason: Reason,
     ) -> Result<(), WaitError> {
-        let WaitPath { task: id, depth } = way;
+        let WaitPath { task: id, depth } = path;
         let depth = depth as usize;
         let table = &mut *self.table.borrow_mut();
         if let Some(other) = table.waiting.insert(token, id)
-            && !table.take_over_wait(token, id, other)
+            && !table.replace_waiter(token, id, other)
         {
             return Err(WaitError::InUse);
         }
         if depth != 0
-            && let Err(error) = self.chain_up(call, table, id, depth)
+            && let Err(error) = self.extend_chain(call, table, id, depth)
         {
             table.waiting.remove(token);
             return Err(error);
@@ -88,10 +88,10 @@ impl Tasks {
 
     /// Adds the `depth` coroutines inside the task's front to its chain, since they wait with it.
     #[cold]
-    fn chain_up(
+    fn extend_chain(
         self: &Rc<Self>, call: &mut Call<'_>, table: &mut TaskTable, id: TaskId, depth: usize,
     ) -> Result<(), WaitError> {
-        if depth + table.task(id).chain.len() > MOST {
+        if depth + table.task(id).chain.len() > MAX_CHAIN {
             return Err(WaitError::Unreachable);
         }
         // No Lua code runs meanwhile.
@@ -131,7 +131,7 @@ impl Tasks {
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
         let here = self.threads.take_handed(stack);
         if !here {
-            self.table.borrow_mut().taken_over(stack.running());
+            self.table.borrow_mut().handle_foreign_resume(stack.running());
         }
         here
     }

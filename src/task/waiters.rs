@@ -14,7 +14,7 @@ pub(super) struct Waiters {
 }
 
 /// The map of a token, and its key there.
-enum Place {
+enum MapKey {
     /// Address and type in one word. The type is needed since an empty userdata may have the address of the next
     /// object.
     Object(usize),
@@ -24,11 +24,11 @@ enum Place {
 
 impl Token {
     #[inline]
-    fn place(self) -> Place {
+    fn map_key(self) -> MapKey {
         match self {
-            Token::Object(kind, address) => Place::Object(address << 4 | kind as usize & 15),
-            Token::Session(session) => Place::Session(session),
-            _ => Place::Other,
+            Token::Object(kind, address) => MapKey::Object(address << 4 | kind as usize & 15),
+            Token::Session(session) => MapKey::Session(session),
+            _ => MapKey::Other,
         }
     }
 }
@@ -36,29 +36,29 @@ impl Token {
 impl Waiters {
     #[inline]
     pub(super) fn get(&self, token: Token) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.get(&key).copied(),
-            Place::Session(session) => self.sessions.get(&session).copied(),
-            Place::Other => self.others.get(&token).copied(),
+        match token.map_key() {
+            MapKey::Object(key) => self.objects.get(&key).copied(),
+            MapKey::Session(session) => self.sessions.get(&session).copied(),
+            MapKey::Other => self.others.get(&token).copied(),
         }
     }
 
     /// Adds a waiting task. Returns the one that was waiting on the token before.
     #[inline]
     pub(super) fn insert(&mut self, token: Token, id: TaskId) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.insert(key, id),
-            Place::Session(session) => self.sessions.insert(session, id),
-            Place::Other => self.others.insert(token, id),
+        match token.map_key() {
+            MapKey::Object(key) => self.objects.insert(key, id),
+            MapKey::Session(session) => self.sessions.insert(session, id),
+            MapKey::Other => self.others.insert(token, id),
         }
     }
 
     #[inline]
     pub(super) fn remove(&mut self, token: Token) -> Option<TaskId> {
-        match token.place() {
-            Place::Object(key) => self.objects.remove(&key),
-            Place::Session(session) => self.sessions.remove(&session),
-            Place::Other => self.others.remove(&token),
+        match token.map_key() {
+            MapKey::Object(key) => self.objects.remove(&key),
+            MapKey::Session(session) => self.sessions.remove(&session),
+            MapKey::Other => self.others.remove(&token),
         }
     }
 

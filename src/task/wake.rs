@@ -37,7 +37,7 @@ impl Tasks {
         let taken = self.table.borrow_mut().take_waiter(token);
         let Some(id) = taken else { return Ok(false) };
         if let Err(full) = self.hand_over(stack, id, count) {
-            self.table.borrow_mut().put_back(id);
+            self.table.borrow_mut().wait_again(id);
             return Err(full);
         }
         self.wake(id, count, ending);
@@ -56,10 +56,10 @@ impl Tasks {
         let done = is_whole && self.threads.hand_over_plain(table.task(id).front(), value);
         match done {
             true => {
-                table.hold(id);
+                table.keep_strong(id);
                 table.queue(id, Phase::Woken { values: 1, raises: false });
             }
-            false => table.not_woken(id),
+            false => table.restore_wait(id),
         }
         done
     }

@@ -208,7 +208,7 @@ fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault
 /// The slice has ended.
 #[inline]
 fn wait(service: &mut Service, tasks: &Tasks, owner: u32) -> Result<Turn, Fault> {
-    let (more, created) = tasks.at_rest();
+    let (more, created) = tasks.slice_status();
     service.again = more;
     service.statistics.coroutines.store(created, Ordering::Relaxed);
     let ended = service.library.ended;
