@@ -73,11 +73,11 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
     const { Slot::<T>::COUNTS };
     push_type::<T>(to);
     let metatable = to.count();
+    let type_identity = to.identity(metatable);
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
-    // A finalizer can use the debug library here. If it replaced the metatable by another value, the first check raises
-    // an error; another table has no consequence. If it replaced the block, which is then freed, the second check does.
-    to.check_kind(metatable, Kind::Table);
-    if to.identity(metatable + 1) != slot.addr() {
+    // A finalizer can use the debug library here. It may have replaced the metatable by another value, without the
+    // type's `__gc`, or the block, which is then freed.
+    if to.identity(metatable) != type_identity || to.identity(metatable + 1) != slot.addr() {
         Fault::message("a finalizer has removed an object").raise(to);
     }
     // SAFETY: the block is large enough for the slot and the bytes, and no other code has a reference to it yet.
