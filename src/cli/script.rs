@@ -5,8 +5,8 @@
 use super::report::report;
 use crate::lua::library::embedded;
 use crate::lua::{
-    Argument, Call, Chunk, Either, Fault, Function, Keep, Kept, Kind, Many, Maybe, Next, Outcome, Pushing, Traceback,
-    Vm, then,
+    Argument, Call, Chunk, Either, Fault, Function, Kind, Many, Maybe, Next, Outcome, Pushing, Register, RegistryName,
+    Traceback, Vm, then,
 };
 use crate::modules::PROGRAM;
 use std::collections::VecDeque;
@@ -124,7 +124,7 @@ fn ran(call: &mut Call<'_>, outcome: Outcome) -> Result<Maybe<Pushing<Many<Vec<u
 /// The result of the message handler: a text with a traceback, or the text of the error's `__tostring`.
 type Shown = Either<Traceback, Next<Argument>>;
 
-static TOSTRING: Kept = Kept::new();
+static TOSTRING: RegistryName = RegistryName::new();
 
 /// The message handler: a text gets a traceback, an object with `__tostring` is converted by that.
 fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
@@ -132,7 +132,7 @@ fn add_traceback(call: &mut Call<'_>) -> Result<Shown, Fault> {
         call.bytes(1)?;
         return Ok(Either::One(Traceback { message: Some(1), level: 1 }));
     }
-    call.create(Keep(&TOSTRING, "__tostring"))?;
+    call.create(Register(&TOSTRING, "__tostring"))?;
     let shows = call.metafield(1, &TOSTRING)?;
     if call.is_none(shows) {
         return describe(call);

@@ -7,7 +7,7 @@ use super::scheduler::worker_number;
 use super::service::{Body, Service, System};
 use super::statistics::Statistics;
 use crate::event::clock::monotonic_nanos;
-use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then};
+use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, SliceEnd, Vm, then};
 use crate::task::Tasks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,11 +54,11 @@ impl Vm<Service> {
         // Nothing is being unpacked any more.
         self.library.reading.clear();
         match self.resume(step) {
-            Ok(Slice::Yielded) => Outcome::Yielded,
-            Ok(Slice::Returned) => Outcome::Returned,
+            Ok(SliceEnd::Yielded) => Outcome::Yielded,
+            Ok(SliceEnd::Returned) => Outcome::Returned,
             // An error that the system's end has raised is no news.
-            Ok(Slice::Failed) if self.system().is_quitting() => Outcome::Failed,
-            Ok(Slice::Failed) => {
+            Ok(SliceEnd::Failed) if self.system().is_quitting() => Outcome::Failed,
+            Ok(SliceEnd::Failed) => {
                 let reason = self.failure();
                 self.report_failure(&reason);
                 Outcome::Failed
@@ -83,8 +83,8 @@ impl Vm<Service> {
         self.system().log_text(self.id, &text);
     }
 
-    /// Runs a slice that `progress` shows and the statistics count; `began` is the present time. Returns when it ended, or
-    /// None when the service is to end then.
+    /// Runs a slice that `progress` shows and the statistics count; `began` is the present time. Returns when it ended,
+    /// or None when the service is to end then.
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
         self.began = began;

@@ -25,7 +25,7 @@ pub(crate) struct ModuleWith {
 impl Push for ModuleWith {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        Module(self.functions).push(to.again());
+        Module(self.functions).push(to.reborrow());
         set_named(&mut self.values, to);
     }
 }
@@ -48,7 +48,7 @@ impl<T: Push> Push for List<T> {
 fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
     to.push_table(items.len() as c_int, fields as c_int);
     for (number, item) in (1..).zip(items) {
-        item.push(to.again());
+        item.push(to.reborrow());
         to.set_item(number);
     }
 }
@@ -56,8 +56,8 @@ fn push_items<T: Push>(items: &mut [T], fields: usize, to: &mut Pusher<'_>) {
 /// Sets these fields in the table on top.
 fn set_named<K: Push>(values: &mut [(K, Value)], mut to: Pusher<'_>) {
     for (name, value) in values {
-        name.push(to.again());
-        value.push(to.again());
+        name.push(to.reborrow());
+        value.push(to.reborrow());
         to.set_pair();
     }
 }
@@ -72,7 +72,7 @@ macro_rules! closure {
             #[allow(non_snake_case)]
             fn push(&mut self, mut to: Pusher<'_>) {
                 let ($($name,)*) = &mut self.1;
-                $($name.push(to.again());)*
+                $($name.push(to.reborrow());)*
                 to.push_closure(self.0.0, $count);
             }
         }
@@ -156,7 +156,7 @@ pub(crate) struct Methods<T>(std::marker::PhantomData<T>);
 
 impl<T: Object> Push for Methods<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        object::push_type::<T>(&mut to);
+        object::push_metatable_of::<T>(&mut to);
         let metatable = to.count();
         to.push_field(c"__index");
         to.replace_with_top(metatable);
@@ -168,7 +168,7 @@ pub(crate) struct Metatable<T>(std::marker::PhantomData<T>);
 
 impl<T: Object> Push for Metatable<T> {
     fn push(&mut self, mut to: Pusher<'_>) {
-        object::push_type::<T>(&mut to);
+        object::push_metatable_of::<T>(&mut to);
     }
 }
 

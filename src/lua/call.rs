@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::object::Object;
 use super::stack::Stack;
-use super::state::{State, stands_on};
+use super::state::{State, deref_to_field};
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
@@ -13,12 +13,12 @@ pub(crate) struct Call<'s> {
     step: PhantomData<&'s mut ()>,
 }
 
-stands_on!(Call<'_>, stack: Stack);
+deref_to_field!(Call<'_>, stack: Stack);
 
 impl Drop for Call<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.wake_collector();
+        self.resume_collector();
     }
 }
 
@@ -31,7 +31,7 @@ impl Call<'_> {
 
     /// Returns a pointer to the object at `index`.
     #[inline(always)]
-    fn place<T: Object>(&self, index: c_int) -> Result<*mut T, Fault> {
+    fn pointer<T: Object>(&self, index: c_int) -> Result<*mut T, Fault> {
         let value = self.stack.find::<T>(index);
         value.ok_or_else(|| Fault::expected(index, T::NAME))
     }
@@ -64,22 +64,24 @@ impl Call<'_> {
     /// Returns the object at `index`, to be changed.
     #[inline]
     pub(crate) fn object_mut<T: Object>(&mut self, index: c_int) -> Result<&mut T, Fault> {
-        self.split(index).map(|(object, _)| object)
+        self.object_and_stack(index).map(|(object, _)| object)
     }
 
     /// Returns the object at `index`, to be changed, and with it the values of the call.
     #[inline]
-    pub(crate) fn split<T: Object>(&mut self, index: c_int) -> Result<(&mut T, &mut Stack), Fault> {
-        let value = self.place::<T>(index)?;
+    pub(crate) fn object_and_stack<T: Object>(&mut self, index: c_int) -> Result<(&mut T, &mut Stack), Fault> {
+        let value = self.pointer::<T>(index)?;
         // SAFETY: the call is borrowed mutably, so no other reference to any object exists, and the returned stack
         // cannot create one.
         Ok((unsafe { &mut *value }, &mut self.stack))
     }
 
     /// Returns the objects at two indexes, to be changed. The same object twice is an error.
-    pub(crate) fn pair<T: Object, U: Object>(&mut self, one: c_int, other: c_int) -> Result<(&mut T, &mut U), Fault> {
-        let first = self.place::<T>(one)?;
-        let second = self.place::<U>(other)?;
+    pub(crate) fn object_pair<T: Object, U: Object>(
+        &mut self, one: c_int, other: c_int,
+    ) -> Result<(&mut T, &mut U), Fault> {
+        let first = self.pointer::<T>(one)?;
+        let second = self.pointer::<U>(other)?;
         if first.addr() == second.addr() {
             return Err(Fault::argument(other, "the same object twice"));
         }

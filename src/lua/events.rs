@@ -33,7 +33,7 @@ pub(crate) enum Event<'e> {
     /// No value follows.
     End,
     /// The encoded data is malformed; a message.
-    Wrong(&'static str),
+    Malformed(&'static str),
 }
 
 /// A table: first `items` values, from 1 on, of which nils are left out; then, if `pairs` is set, keys and values until
@@ -51,7 +51,7 @@ pub(crate) struct Table {
 }
 
 /// A decoder.
-pub(crate) trait Events: 'static {
+pub(crate) trait Decoder: 'static {
     /// The beginning of messages about wrong events.
     const CALL: &'static str;
     /// Returns the next event. `depth` is the number of tables around it.
@@ -61,25 +61,25 @@ pub(crate) trait Events: 'static {
 /// The values that a decoder describes.
 pub(crate) struct Decoded<E>(pub(crate) E);
 
-impl<E: Events> Values for Decoded<E> {
+impl<E: Decoder> Values for Decoded<E> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
-        let mut maker = Maker { base: to.count() + 1, to, has_names: false, events: &mut self.0 };
-        maker.values()
+        let mut builder = Builder { base: to.count() + 1, to, has_names: false, events: &mut self.0 };
+        builder.values()
     }
 }
 
 /// Encoded data, whose decoder is created when its values are to be pushed.
 pub(crate) trait Encoded: 'static {
-    type Decoder: Events;
+    type Decoder: Decoder;
     /// Returns a decoder that begins at the start.
     fn decoder(&self) -> Self::Decoder;
 }
 
 /// The values of encoded data, which itself does not change.
-pub(crate) struct DecodedLate<S>(pub(crate) S);
+pub(crate) struct DecodedOnPush<S>(pub(crate) S);
 
-impl<S: Encoded> Values for DecodedLate<S> {
+impl<S: Encoded> Values for DecodedOnPush<S> {
     #[inline]
     fn push_all(&mut self, to: Pusher<'_>) -> c_int {
         const { assert!(!std::mem::needs_drop::<S::Decoder>(), "a memory error skips the decoder's frame") };
@@ -88,13 +88,13 @@ impl<S: Encoded> Values for DecodedLate<S> {
 }
 
 /// How deeply tables may be nested.
-const DEPTH: u32 = 200;
+const MAX_DEPTH: u32 = 200;
 
 /// How many values to reserve room for at a time: for the next 16, and for what is in a table.
 const ROOM: c_int = 36;
 
 /// Builds values. These frames own nothing.
-struct Maker<'e, E> {
+struct Builder<'e, E> {
     to: Pusher<'e>,
     /// The index of the first value; or of the table of named tables, once that exists.
     base: c_int,
@@ -103,7 +103,7 @@ struct Maker<'e, E> {
 }
 
 /// What an event has produced.
-enum Made {
+enum Built {
     /// A value is on top of the stack, and no Lua code has run.
     Plain,
     /// A value is on top of the stack.
@@ -117,7 +117,7 @@ enum Made {
     End,
 }
 
-impl<E: Events> Maker<'_, E> {
+impl<E: Decoder> Builder<'_, E> {
     /// Pushes all values. Returns their number.
     fn values(&mut self) -> c_int {
         let mut count = 0;
@@ -127,13 +127,13 @@ impl<E: Events> Maker<'_, E> {
                 self.reserve(ROOM);
             }
             match self.value(0) {
-                Made::Plain | Made::Value | Made::NaN => count += 1,
-                Made::Nil => {
+                Built::Plain | Built::Value | Built::NaN => count += 1,
+                Built::Nil => {
                     self.to.push_nil();
                     count += 1;
                 }
-                Made::Content => {}
-                Made::End => break,
+                Built::Content => {}
+                Built::End => break,
             }
         }
         if self.has_names {
@@ -144,46 +144,46 @@ impl<E: Events> Maker<'_, E> {
 
     /// Builds the value of the next event. The caller has reserved room for it.
     #[inline(always)]
-    fn value(&mut self, depth: u32) -> Made {
+    fn value(&mut self, depth: u32) -> Built {
         let to = &mut self.to;
         match self.events.next(depth) {
-            Event::Nil => Made::Nil,
+            Event::Nil => Built::Nil,
             Event::Integer(value) => plain(to, value),
             Event::String(bytes) => {
                 to.push_string(bytes);
-                Made::Value
+                Built::Value
             }
             Event::Boolean(value) => plain(to, value),
             Event::Number(value) => match plain(to, value) {
-                _ if value.is_nan() => Made::NaN,
-                made => made,
+                _ if value.is_nan() => Built::NaN,
+                built => built,
             },
             Event::Light(value) => plain(to, value),
             Event::Function(value) => plain(to, value),
             Event::Argument(index) => {
                 to.push_copy(index);
-                Made::Plain
+                Built::Plain
             }
             Event::Table(table) => {
                 self.table(&table, depth);
-                Made::Value
+                Built::Value
             }
             Event::Named(name) => {
                 self.push_named(name);
-                Made::Plain
+                Built::Plain
             }
             Event::Content(name, table) => {
                 if depth > 0 {
-                    self.wrong("content inside of a table");
+                    self.fail("content inside of a table");
                 }
                 self.reserve(ROOM);
                 self.push_named(name);
                 self.content(&table, 1);
                 self.to.drop_top();
-                Made::Content
+                Built::Content
             }
-            Event::End => Made::End,
-            Event::Wrong(text) => self.wrong(text),
+            Event::End => Built::End,
+            Event::Malformed(text) => self.fail(text),
         }
     }
 
@@ -194,8 +194,8 @@ impl<E: Events> Maker<'_, E> {
             1..=3 => {}
             _ => self.reserve(8),
         }
-        if depth == DEPTH {
-            self.wrong("nested too deeply");
+        if depth == MAX_DEPTH {
+            self.fail("nested too deeply");
         }
         let (items, pairs) = table.room;
         self.to.push_table(items, pairs);
@@ -218,10 +218,10 @@ impl<E: Events> Maker<'_, E> {
         }
         for index in 1..=table.items {
             match self.value(depth) {
-                Made::Plain => {}
-                Made::Value | Made::NaN => self.check_table(-2),
-                Made::Nil | Made::Content => continue,
-                Made::End => self.wrong("an item is missing"),
+                Built::Plain => {}
+                Built::Value | Built::NaN => self.check_table(-2),
+                Built::Nil | Built::Content => continue,
+                Built::End => self.fail("an item is missing"),
             }
             // SAFETY: the value is on top of a table: it was one before the first item, and it is checked again after
             // each item that may have run Lua code.
@@ -232,12 +232,12 @@ impl<E: Events> Maker<'_, E> {
         }
         loop {
             match self.value(depth) {
-                Made::Plain | Made::Value => {}
-                Made::NaN => self.wrong("NaN for a key"),
-                Made::Nil | Made::End | Made::Content => break,
+                Built::Plain | Built::Value => {}
+                Built::NaN => self.fail("NaN for a key"),
+                Built::Nil | Built::End | Built::Content => break,
             }
             match self.value(depth) {
-                Made::Plain | Made::Value | Made::NaN => {}
+                Built::Plain | Built::Value | Built::NaN => {}
                 _ => self.to.push_nil(),
             }
             self.to.set_pair();
@@ -266,7 +266,7 @@ impl<E: Events> Maker<'_, E> {
             self.to.push_element(self.base, name);
         }
         if !self.has_names || self.to.kind(self.to.count()) != Kind::Table {
-            self.wrong("reference to nothing");
+            self.fail("reference to nothing");
         }
     }
 
@@ -274,24 +274,24 @@ impl<E: Events> Maker<'_, E> {
     #[inline(always)]
     fn check_table(&mut self, index: c_int) {
         if !self.to.is_table(index) {
-            self.wrong("a finalizer has removed a table");
+            self.fail("a finalizer has removed a table");
         }
     }
 
     fn reserve(&mut self, count: c_int) {
         if !self.to.has_room(count) {
-            self.wrong("too many values for the stack");
+            self.fail("too many values for the stack");
         }
     }
 
     #[cold]
-    fn wrong(&mut self, text: &str) -> ! {
+    fn fail(&mut self, text: &str) -> ! {
         Fault::message(format_args!("{}: {text}", E::CALL)).raise(&mut self.to)
     }
 }
 
 #[inline(always)]
-fn plain(to: &mut Pusher<'_>, value: impl Plain) -> Made {
+fn plain(to: &mut Pusher<'_>, value: impl Plain) -> Built {
     value.push_plain(to);
-    Made::Plain
+    Built::Plain
 }

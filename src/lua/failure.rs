@@ -16,7 +16,7 @@ pub(crate) struct Failure(Box<(&'static str, Cause)>);
 enum Cause {
     System(Errno),
     /// A message and its code.
-    Ours(&'static str, &'static str),
+    Library(&'static str, &'static str),
 }
 
 impl Failure {
@@ -25,15 +25,15 @@ impl Failure {
     pub(crate) fn io(call: &'static str, error: &io::Error) -> Self {
         let cause = match Errno::from_io_error(error) {
             Some(errno) => Cause::System(errno),
-            None => Cause::Ours("unexpected failure", "failed"),
+            None => Cause::Library("unexpected failure", "failed"),
         };
         Failure(Box::new((call, cause)))
     }
 
     /// A failure that the library itself reports.
     #[cold]
-    pub(crate) fn word(call: &'static str, message: &'static str, code: &'static str) -> Self {
-        Failure(Box::new((call, Cause::Ours(message, code))))
+    pub(crate) fn new(call: &'static str, message: &'static str, code: &'static str) -> Self {
+        Failure(Box::new((call, Cause::Library(message, code))))
     }
 
     /// Returns the message, `call: what happened`.
@@ -41,7 +41,7 @@ impl Failure {
         let (call, cause) = &*self.0;
         match cause {
             Cause::System(errno) => format!("{call}: {}", io::Error::from(*errno)),
-            Cause::Ours(message, _) => format!("{call}: {message}"),
+            Cause::Library(message, _) => format!("{call}: {message}"),
         }
     }
 
@@ -49,26 +49,26 @@ impl Failure {
     pub(crate) fn code(&self) -> &'static str {
         match self.0.1 {
             Cause::System(errno) => code_of(errno),
-            Cause::Ours(_, code) => code,
+            Cause::Library(_, code) => code,
         }
     }
 }
 
 impl Returns for Failure {
     #[cold]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         let results = (Nil, self.message(), self.code());
         drop(self);
-        results.give(to)
+        results.push_results(to)
     }
 }
 
 impl<R: Returns> Returns for Result<R, Failure> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Ok(results) => results.give(to),
-            Err(failure) => failure.give(to),
+            Ok(results) => results.push_results(to),
+            Err(failure) => failure.push_results(to),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::pusher::Pusher;
-use super::returns::safely;
+use super::returns::with_parked;
 use super::state::Kind;
 use std::any::Any;
 use std::ffi::c_int;
@@ -17,9 +17,9 @@ pub(crate) struct Fault(Box<Cause>);
 #[derive(Debug)]
 enum Cause {
     /// `bad argument #index to 'call' (message)`.
-    Argument(Place, String),
+    Argument(ArgumentPlace, String),
     /// `bad argument #index to 'call' (what expected, got …)`.
-    Expected(Place, &'static str),
+    Expected(ArgumentPlace, &'static str),
     /// A message, preceded by the position of the calling Lua code.
     Message(String),
     /// An error value on the stack.
@@ -34,7 +34,7 @@ enum Cause {
 
 /// Which argument is wrong.
 #[derive(Debug)]
-struct Place {
+struct ArgumentPlace {
     index: c_int,
     /// The call's name, and the shift from `index` to the number that its caller counts. Without it, Lua's debug
     /// information is asked for both.
@@ -57,14 +57,14 @@ impl Fault {
     /// `bad argument #index to 'call' (message)`.
     #[cold]
     pub(crate) fn argument(index: c_int, message: impl fmt::Display) -> Fault {
-        let place = Place { index, call: None };
+        let place = ArgumentPlace { index, call: None };
         Fault(Box::new(Cause::Argument(place, message.to_string())))
     }
 
     /// `bad argument #index to 'call' (what expected, got …)`.
     #[cold]
     pub(crate) fn expected(index: c_int, what: &'static str) -> Fault {
-        let place = Place { index, call: None };
+        let place = ArgumentPlace { index, call: None };
         Fault(Box::new(Cause::Expected(place, what)))
     }
 
@@ -166,7 +166,7 @@ impl Fault {
                     to.raise_top();
                 }
             }
-            None => safely(fault.cause(), to.again(), |cause, to| push_cause(cause, to)),
+            None => with_parked(fault.cause(), to.reborrow(), |cause, to| push_cause(cause, to)),
         }
         match place {
             Some((index, None)) => to.raise_argument(index),

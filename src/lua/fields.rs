@@ -6,7 +6,7 @@ use super::fault::Fault;
 use super::function::Function;
 use super::object::Object;
 use super::pusher::Pusher;
-use super::returns::Push;
+use super::returns::{Argument, Push};
 use super::state::Kind;
 use mlua::ffi;
 use std::ffi::c_int;
@@ -54,7 +54,7 @@ impl Call<'_> {
     pub(crate) fn set_field<T: Object>(&mut self, index: c_int, field: Field<T>, value: c_int) -> Result<(), Fault> {
         self.reserve(1)?;
         self.push_copy(value);
-        self.take_user_value(index, field.number);
+        self.pop_into_user_value(index, field.number);
         self.room += 1;
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Call<'_> {
             // Only the creation of a table can run the collector, and restarting a paused collector costs a collection.
             let status = match kind {
                 Kind::Table => self.call_unhooked(4, 0),
-                _ => self.call_quietly(4, 0),
+                _ => self.call_isolated(4, 0),
             };
             if status != ffi::LUA_OK {
                 return Err(Fault::value(self.count()));
@@ -133,47 +133,54 @@ impl Call<'_> {
 
 /// A value that is also stored in a table, under a key.
 #[derive(Clone, Copy)]
-pub(crate) struct Noted<K, V> {
-    pub(crate) table: Holder,
+pub(crate) struct StoredInTable<K, V> {
+    pub(crate) table: TableAt,
     pub(crate) key: K,
     pub(crate) value: V,
 }
 
+impl<V> StoredInTable<Argument, V> {
+    /// `value`, stored in the table at `table` under the key at `key`.
+    pub(crate) fn new(table: c_int, key: c_int, value: V) -> Self {
+        StoredInTable { table: TableAt::Index(table), key: Argument(key), value }
+    }
+}
+
 /// The place of a table.
 #[derive(Clone, Copy)]
-pub(crate) enum Holder {
+pub(crate) enum TableAt {
     /// At this index.
     Index(c_int),
     /// In this field of the object at this index. The table is created if the field has none.
     Field(c_int, c_int),
 }
 
-impl Holder {
+impl TableAt {
     /// In a field of the object at `index`.
-    pub(crate) fn field<T: Object>(index: c_int, field: Field<T>) -> Holder {
-        Holder::Field(index, field.number)
+    pub(crate) fn field<T: Object>(index: c_int, field: Field<T>) -> TableAt {
+        TableAt::Field(index, field.number)
     }
 
     /// Pushes the table.
     fn push(self, to: &mut Pusher<'_>) {
         match self {
-            Holder::Index(index) => {
+            TableAt::Index(index) => {
                 to.check_kind(index, Kind::Table);
                 to.push_copy(index);
             }
-            Holder::Field(object, number) => to.push_user_table(object, number),
+            TableAt::Field(object, number) => to.push_user_table(object, number),
         }
     }
 }
 
-impl<K: Push, V: Push> Push for Noted<K, V> {
+impl<K: Push, V: Push> Push for StoredInTable<K, V> {
     const REFERS: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        self.value.push(to.again());
+        self.value.push(to.reborrow());
         let value = to.count();
         self.table.push(&mut to);
-        self.key.push(to.again());
+        self.key.push(to.reborrow());
         to.push_copy(value);
         to.set_pair();
         to.drop_top();

@@ -2,14 +2,14 @@
 //! frame of the step is left.
 
 use super::pusher::Pusher;
-use super::returns::{Values, safely};
+use super::returns::{Values, with_parked};
 use mlua::ffi::{self, lua_KContext};
 use std::ffi::c_int;
 
 /// The results of a function; or, for one of its steps, what follows it.
 pub(crate) trait Returns: Sized + 'static {
     /// Pushes the values. This may raise: a value that owns something is in the store meanwhile.
-    fn give(self, to: Pusher<'_>) -> Flow;
+    fn push_results(self, to: Pusher<'_>) -> Flow;
 }
 
 /// What follows a step. Plain data: a raise may skip it. It has two words, so that it is returned in registers: each
@@ -17,7 +17,7 @@ pub(crate) trait Returns: Sized + 'static {
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
     /// The next step; `None` if the function ends.
-    pub(super) then: Option<&'static Then>,
+    pub(super) then: Option<&'static Continuation>,
     /// The number kept for the next step (32 bits); then, from the top: the results (2), the message handler (7), the
     /// kind (3), and a number of values (20).
     packed: u64,
@@ -25,13 +25,13 @@ pub(crate) struct Flow {
 
 /// The kinds of flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FlowKind {
     /// The function ends. Its results are the topmost `count` values.
     Return,
     /// Calls the function below the topmost `count` values, which are its arguments.
     Call,
     /// Calls a function that must not yield.
-    CallWhole,
+    CallUnyieldable,
     /// Calls a function in protected mode. The next step gets an error as the message handler has changed it (0: no
     /// handler).
     Protected,
@@ -44,24 +44,24 @@ pub(super) enum Kind {
 }
 
 /// More values than a Lua stack can hold.
-const MOST: u32 = (1 << 20) - 1;
+const MAX_COUNT: u32 = (1 << 20) - 1;
 
 impl Flow {
     /// The function ends with the topmost `count` values, which were pushed for it.
     #[inline(always)]
     pub(super) fn returns(count: c_int) -> Flow {
-        Flow { then: None, packed: Flow::word(Kind::Return, count) }
+        Flow { then: None, packed: Flow::word(FlowKind::Return, count) }
     }
 
     #[inline(always)]
-    fn going_on(kind: Kind, count: c_int, then: &'static Then, kept: u32) -> Flow {
+    fn then(kind: FlowKind, count: c_int, then: &'static Continuation, kept: u32) -> Flow {
         Flow { then: Some(then), packed: u64::from(kept) << 32 | Flow::word(kind, count) }
     }
 
     #[inline(always)]
-    fn word(kind: Kind, count: c_int) -> u64 {
+    fn word(kind: FlowKind, count: c_int) -> u64 {
         // A negative number is a mistake of the step; it becomes too large a number as well.
-        (kind as u64) << 20 | u64::from((count as u32).min(MOST))
+        (kind as u64) << 20 | u64::from((count as u32).min(MAX_COUNT))
     }
 
     /// Adds the number of results, and the index of the message handler.
@@ -75,22 +75,22 @@ impl Flow {
     }
 
     #[inline(always)]
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> FlowKind {
         match self.packed >> 20 & 7 {
-            0 => Kind::Return,
-            1 => Kind::Call,
-            2 => Kind::CallWhole,
-            3 => Kind::Protected,
-            4 => Kind::Step,
-            5 => Kind::Yield,
-            _ => Kind::Wait,
+            0 => FlowKind::Return,
+            1 => FlowKind::Call,
+            2 => FlowKind::CallUnyieldable,
+            3 => FlowKind::Protected,
+            4 => FlowKind::Step,
+            5 => FlowKind::Yield,
+            _ => FlowKind::Wait,
         }
     }
 
     /// How many values this flow concerns.
     #[inline(always)]
     pub(super) fn count(self) -> c_int {
-        (self.packed as u32 & MOST) as c_int
+        (self.packed as u32 & MAX_COUNT) as c_int
     }
 
     #[inline(always)]
@@ -114,10 +114,10 @@ impl Flow {
 
 /// What a function does next, if it does not always end with its first step.
 #[derive(Clone, Copy)]
-pub(crate) struct Next<R = ()>(Doing<R>);
+pub(crate) struct Next<R = ()>(Action<R>);
 
 #[derive(Clone, Copy)]
-enum Doing<R> {
+enum Action<R> {
     Return(R),
     /// The function ends with this number of pushed values.
     Pushed(c_int),
@@ -130,58 +130,60 @@ impl<R> Next<R> {
     /// The function ends with these results.
     #[inline]
     pub(crate) fn returns(results: R) -> Self {
-        Next(Doing::Return(results))
+        Next(Action::Return(results))
     }
 
     /// The function ends. Its results are the `count` values that were pushed last.
     #[inline]
     pub(crate) fn pushed(count: c_int) -> Self {
-        Next(Doing::Pushed(count))
+        Next(Action::Pushed(count))
     }
 
     /// The function ends. Its results are all values from the index `first` on.
     #[inline]
     pub(crate) fn rest(first: c_int) -> Self {
-        Next(Doing::Rest(first - 1))
+        Next(Action::Rest(first - 1))
     }
 
     /// Calls the function that was pushed before the last `arguments` values. Then `then` runs, with `kept`. An error
     /// of the called function is an error of this one.
     #[inline]
-    pub(crate) fn call(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Call, arguments, then, kept)))
+    pub(crate) fn call(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Call, arguments, then, kept)))
     }
 
     /// Calls a function that must not yield, otherwise as [`Next::call`]. A yield is an error of the called function.
-    pub(crate) fn call_whole(arguments: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::CallWhole, arguments, then, kept)))
+    pub(crate) fn call_unyieldable(arguments: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::CallUnyieldable, arguments, then, kept)))
     }
 
     /// Calls the function that was pushed before the last `arguments` values, in protected mode. Then `then` runs, with
     /// `kept`: with `results` results, or with the error as the message handler at index `handler` has changed it (0:
     /// no handler).
     #[inline]
-    pub(crate) fn protected(arguments: c_int, results: c_int, handler: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Protected, arguments, then, kept).protected(results, handler)))
+    pub(crate) fn protected(
+        arguments: c_int, results: c_int, handler: c_int, then: &'static Continuation, kept: u32,
+    ) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Protected, arguments, then, kept).protected(results, handler)))
     }
 
     /// Runs `then` immediately, with `kept`. Its values are those above the first `below`. For values that allocate,
     /// see [`Next::pushing`].
     #[inline]
-    pub(crate) fn goes_on(below: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Step, below, then, kept)))
+    pub(crate) fn step(below: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Step, below, then, kept)))
     }
 
     /// The coroutine yields the `values` values that were pushed last. When it is resumed, `then` runs, with `kept`.
     #[inline]
-    pub(crate) fn yields(values: c_int, then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Yield, values, then, kept)))
+    pub(crate) fn yields(values: c_int, then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Yield, values, then, kept)))
     }
 
     /// The coroutine drops all values and yields none. When it is resumed, `then` runs, with `kept`.
     #[inline]
-    pub(crate) fn waits(then: &'static Then, kept: u32) -> Self {
-        Next(Doing::Flow(Flow::going_on(Kind::Wait, 0, then, kept)))
+    pub(crate) fn waits(then: &'static Continuation, kept: u32) -> Self {
+        Next(Action::Flow(Flow::then(FlowKind::Wait, 0, then, kept)))
     }
 }
 
@@ -191,7 +193,7 @@ impl Next {
     #[inline]
     pub(crate) fn pushing<V: Values>(self, values: V) -> Pushing<V> {
         let flow = match self.0 {
-            Doing::Flow(flow) => flow,
+            Action::Flow(flow) => flow,
             // A function that ends does not use them.
             _ => Flow::returns(0),
         };
@@ -213,7 +215,7 @@ pub(crate) struct Outcome {
 }
 
 /// A step that follows another; see [`then`].
-pub(crate) struct Then {
+pub(crate) struct Continuation {
     /// Lua calls this after a yield.
     pub(super) entry: ffi::lua_KFunction,
     /// The core calls this if there was no yield.
@@ -222,14 +224,14 @@ pub(crate) struct Then {
 
 impl<V: Values> Returns for V {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         Flow::returns(push_all(self, to))
     }
 }
 
 #[inline(always)]
 fn push_all<V: Values>(values: V, to: Pusher<'_>) -> c_int {
-    safely(values, to, V::push_all)
+    with_parked(values, to, V::push_all)
 }
 
 /// What follows a step, with values that allocate and have to be pushed before; see [`Next::pushing`].
@@ -240,7 +242,7 @@ pub(crate) struct Pushing<V> {
 
 impl<V: Values> Returns for Pushing<V> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         push_all(self.values, to);
         self.flow
     }
@@ -248,12 +250,12 @@ impl<V: Values> Returns for Pushing<V> {
 
 impl<R: Returns> Returns for Next<R> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self.0 {
-            Doing::Return(results) => results.give(to),
-            Doing::Pushed(count) => Flow::returns(count.clamp(0, to.count())),
-            Doing::Rest(below) => Flow::returns((to.count() - below.max(0)).max(0)),
-            Doing::Flow(flow) => flow,
+            Action::Return(results) => results.push_results(to),
+            Action::Pushed(count) => Flow::returns(count.clamp(0, to.count())),
+            Action::Rest(below) => Flow::returns((to.count() - below.max(0)).max(0)),
+            Action::Flow(flow) => flow,
         }
     }
 }
@@ -263,9 +265,9 @@ pub(crate) struct Maybe<R>(pub(crate) Option<R>);
 
 impl<R: Returns> Returns for Maybe<R> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self.0 {
-            Some(results) => results.give(to),
+            Some(results) => results.push_results(to),
             None => Flow::returns(0),
         }
     }
@@ -279,10 +281,10 @@ pub(crate) enum Either<A, B> {
 
 impl<A: Returns, B: Returns> Returns for Either<A, B> {
     #[inline(always)]
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Either::One(results) => results.give(to),
-            Either::Other(results) => results.give(to),
+            Either::One(results) => results.push_results(to),
+            Either::Other(results) => results.push_results(to),
         }
     }
 }
@@ -298,9 +300,9 @@ macro_rules! results {
         }
         impl $crate::lua::Returns for $name {
             #[inline(always)]
-            fn give(self, to: $crate::lua::Pusher<'_>) -> $crate::lua::Flow {
+            fn push_results(self, to: $crate::lua::Pusher<'_>) -> $crate::lua::Flow {
                 match self {
-                    $($name::$variant(results) => results.give(to)),*
+                    $($name::$variant(results) => results.push_results(to)),*
                 }
             }
         }
@@ -317,17 +319,17 @@ mod tests {
         unsafe extern "C-unwind" fn entry(_: *mut ffi::lua_State, _: c_int, _: lua_KContext) -> c_int {
             0
         }
-        static THEN: Then = Then { entry, step: |_, _, _| Flow::returns(0) };
-        use Kind::{Call, CallWhole, Protected, Step, Wait, Yield};
-        for kind in [Call, CallWhole, Protected, Step, Wait, Yield] {
+        static THEN: Continuation = Continuation { entry, step: |_, _, _| Flow::returns(0) };
+        use FlowKind::{Call, CallUnyieldable, Protected, Step, Wait, Yield};
+        for kind in [Call, CallUnyieldable, Protected, Step, Wait, Yield] {
             for (count, results, handler, kept) in [(0, -1, 0, 0), (1_000_000, 1, 127, u32::MAX), (3, 0, 1, 1 << 31)] {
-                let flow = Flow::going_on(kind, count, &THEN, kept).protected(results, handler);
+                let flow = Flow::then(kind, count, &THEN, kept).protected(results, handler);
                 assert!(flow.kind() == kind && flow.then.is_some());
                 assert_eq!((flow.count(), flow.results(), flow.handler()), (count, results, handler));
                 assert_eq!(flow.context(7), (i64::from(kept) << 32 | 7) as lua_KContext);
             }
         }
-        assert!(Flow::returns(5).kind() == Kind::Return && Flow::returns(5).count() == 5);
-        assert_eq!(Flow::going_on(Call, -1, &THEN, 0).count(), MOST as c_int);
+        assert!(Flow::returns(5).kind() == FlowKind::Return && Flow::returns(5).count() == 5);
+        assert_eq!(Flow::then(Call, -1, &THEN, 0).count(), MAX_COUNT as c_int);
     }
 }

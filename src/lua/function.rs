@@ -19,7 +19,7 @@ impl Function {
     where
         F: Fn(Pusher<'_>) -> c_int + Copy + 'static,
     {
-        Function(enter::<F>)
+        Function(call_native::<F>)
     }
 
     /// Pushes the function. Its upvalues are the topmost `upvalues` values, which are popped.
@@ -73,22 +73,22 @@ pub(crate) const fn last_name(path: &'static str) -> &'static CStr {
 
 /// Returns the value of a type that has only one.
 #[inline(always)]
-pub(super) fn only<F: Copy>() -> F {
+pub(super) fn zero_sized<F: Copy>() -> F {
     const { assert!(size_of::<F>() == 0, "the closure has captures") };
     // SAFETY: the type has no size, and a closure without captures has no invariant.
     unsafe { NonNull::<F>::dangling().read() }
 }
 
 /// Lua calls this for the native function `F`.
-unsafe extern "C-unwind" fn enter<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn call_native<F: Fn(Pusher<'_>) -> c_int + Copy>(state: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this with room for 20 values, and no frame owns anything yet.
-    guarded(unsafe { Pusher::new(state) }, only::<F>())
+    guarded(unsafe { Pusher::new(state) }, zero_sized::<F>())
 }
 
 /// Calls `f` and raises a panic of it.
 #[inline(always)]
 pub(super) fn guarded(mut to: Pusher<'_>, f: impl FnOnce(Pusher<'_>) -> c_int) -> c_int {
-    let own = to.again();
+    let own = to.reborrow();
     match catch_unwind(AssertUnwindSafe(move || f(own))) {
         Ok(count) => count,
         Err(panic) => Fault::panic(panic).raise(&mut to),

@@ -7,11 +7,11 @@
 
 use super::call::Call;
 use super::fault::Fault;
-use super::function::only;
-use super::home::{self, Home};
+use super::function::zero_sized;
 use super::pusher::Pusher;
 use super::state::State;
 use super::threads::Threads;
+use super::vm_context::{self, VmContext};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -23,15 +23,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 thread_local! {
     /// The VM that this thread runs, for the signal handler.
-    static RUNNING: Cell<*const Home> = const { Cell::new(ptr::null()) };
+    static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
 /// Marks a VM as the one that this thread runs, until this is dropped.
-pub(super) struct Running(*const Home);
+pub(super) struct Running(*const VmContext);
 
 impl Running {
-    pub(super) fn enter(home: *const Home) -> Running {
-        Running(RUNNING.replace(home))
+    pub(super) fn enter(context: *const VmContext) -> Running {
+        Running(RUNNING.replace(context))
     }
 }
 
@@ -116,32 +116,32 @@ fn replace_handler(present: &[usize], handler: usize) -> bool {
 }
 
 extern "C" fn on_signal(_: c_int) {
-    let home = RUNNING.get();
-    if home.is_null() {
+    let context = RUNNING.get();
+    if context.is_null() {
         return;
     }
-    // SAFETY: this thread runs the VM, so its home exists. Only plain fields are read, and the thread that runs a VM
+    // SAFETY: this thread runs the VM, so its context exists. Only plain fields are read, and the thread that runs a VM
     // may call `lua_sethook` at any time.
     unsafe {
-        let home = &*home;
-        let hook @ Some(_) = home.on_interrupt.get().copied() else { return };
-        State::new(home.main.get()).set_hook(hook);
-        if let Some(threads) = threads(home) {
+        let context = &*context;
+        let hook @ Some(_) = context.on_interrupt.get().copied() else { return };
+        State::new(context.main.get()).set_hook(hook);
+        if let Some(threads) = threads(context) {
             threads.for_each_running(false, |state| State::new(state).set_hook(hook));
         }
     }
 }
 
 /// Returns the coroutines that are interrupted with the main function.
-fn threads(home: &Home) -> Option<&Threads> {
-    home.threads.get()?.downcast_ref()
+fn threads(context: &VmContext) -> Option<&Threads> {
+    context.threads.get()?.downcast_ref()
 }
 
 impl Call<'_> {
     /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
     pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
-        if let Some(home) = home::of(self) {
-            let _ = home.threads.set(threads.clone());
+        if let Some(context) = vm_context::of(self) {
+            let _ = context.threads.set(threads.clone());
         }
     }
 }
@@ -149,11 +149,11 @@ impl Call<'_> {
 /// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
 /// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
 /// belong to the interrupted function.
-pub(super) fn on_interrupt<F>(home: &Home, _: F)
+pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
 where
     F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
 {
-    let _ = home.on_interrupt.set(hook::<F>);
+    let _ = context.on_interrupt.set(hook::<F>);
 }
 
 /// The hook, which Lua calls between two instructions.
@@ -165,11 +165,13 @@ where
     // only the error is left of the step. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((home, main)) = home::of(&to).and_then(|home| Some((home, home.main()?))) else { return };
+        let Some((context, main)) = vm_context::of(&to).and_then(|context| Some((context, context.main()?))) else {
+            return;
+        };
         to.set_hook(None);
         main.set_hook(None);
         let top = to.count();
-        let result = catch_unwind(AssertUnwindSafe(|| only::<F>()(&mut Call::new(State::again(&to), 20))));
+        let result = catch_unwind(AssertUnwindSafe(|| zero_sized::<F>()(&mut Call::new(State::reborrow(&to), 20))));
         let fault = match result {
             Ok(Ok(())) => return to.shorten(top),
             Ok(Err(fault)) => fault,
@@ -179,7 +181,7 @@ where
         let again: Option<ffi::lua_Hook> = Some(hook::<F>);
         to.set_hook(again);
         main.set_hook(again);
-        if let Some(threads) = threads(home) {
+        if let Some(threads) = threads(context) {
             threads.for_each_running(true, |state| State::new(state).set_hook(again));
         }
         fault.raise(&mut to)

@@ -6,8 +6,9 @@
 //! the shared object on `package.cpath`, the others are found.
 
 use super::call::Call;
+use super::chunk::Chunk;
 use super::fault::Fault;
-use super::flow::{Next, Outcome, Pushing, Then, results};
+use super::flow::{Continuation, Next, Outcome, Pushing, results};
 use super::function::{Function, guarded};
 use super::pusher::Pusher;
 use super::registry;
@@ -44,60 +45,47 @@ pub(crate) fn embedded(name: &[u8]) -> Option<&'static Embedded> {
     found.ok().map(|index| &EMBEDDED[index])
 }
 
-/// Code that is pushed as a function: Lua source or a precompiled chunk.
-#[derive(Clone, Copy)]
-pub(crate) struct Code {
-    code: &'static [u8],
-    chunk: &'static CStr,
-}
-
-impl Push for Code {
-    fn push(&mut self, mut to: Pusher<'_>) {
-        to.push_code(self.code, self.chunk, None);
-    }
-}
-
 impl Embedded {
-    fn code(&self) -> Code {
-        Code { code: self.text, chunk: self.chunk }
+    fn code(&self) -> Chunk<'static> {
+        Chunk::Text(self.text, self.chunk)
     }
 
     /// Returns what `require` passes to a loader as its second argument and shows in messages.
-    fn place(&self) -> &'static [u8] {
+    fn file_name(&self) -> &'static [u8] {
         &self.chunk.to_bytes()[1..]
     }
 }
 
 results! {
     /// The result of a searcher.
-    pub(crate) enum Found {
+    pub(crate) enum SearchResult {
         Native((Function, &'static str)),
-        File((Code, &'static [u8])),
+        File((Chunk<'static>, &'static [u8])),
         Missing(String),
         Unknown(()),
     }
 }
 
 /// The searcher for all built-in modules. `search(name)` returns a loader and its place, or a message, or nothing.
-fn search<L: Library>(call: &mut Call<'_>) -> Result<Found, Fault> {
+fn search<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     let name = call.bytes(1)?;
     if let Some(open) = find(L::NATIVES, name) {
-        return Ok(Found::Native((open, ":built-in:")));
+        return Ok(SearchResult::Native((open, ":built-in:")));
     }
     if let Some(file) = embedded(name) {
-        return Ok(Found::File((file.code(), file.place())));
+        return Ok(SearchResult::File((file.code(), file.file_name())));
     }
     Ok(match name.starts_with(b"lio") {
-        true => Found::Missing(format!("no built-in module '{}'", name.escape_ascii())),
-        false => Found::Unknown(()),
+        true => SearchResult::Missing(format!("no built-in module '{}'", name.escape_ascii())),
+        false => SearchResult::Unknown(()),
     })
 }
 
 /// The searcher for services, which comes before the searchers for files.
-fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<Found, Fault> {
+fn search_for_service<L: Library>(call: &mut Call<'_>) -> Result<SearchResult, Fault> {
     Ok(match find(L::SERVICES, call.bytes(1)?) {
-        Some(open) => Found::Native((open, ":built-in:")),
-        None => Found::Unknown(()),
+        Some(open) => SearchResult::Native((open, ":built-in:")),
+        None => SearchResult::Unknown(()),
     })
 }
 
@@ -112,15 +100,15 @@ fn find(list: &[(&str, Function)], name: &[u8]) -> Option<Function> {
 }
 
 /// Returns the module, which is the first result of its chunk.
-const MODULE: &Then = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
+const MODULE: &Continuation = then(|_: &mut Call<'_>, outcome: Outcome| Ok(Argument(outcome.first)));
 
 /// A chunk that is called with the name of the module and that of its file.
-type Opening = Pushing<(Code, &'static str, &'static [u8])>;
+type ChunkCall = Pushing<(Chunk<'static>, &'static str, &'static [u8])>;
 
 /// Opens the embedded Lua file `name`, for an entry point.
-pub(crate) fn open_embedded(name: &'static str) -> Result<Opening, Fault> {
+pub(crate) fn open_embedded(name: &'static str) -> Result<ChunkCall, Fault> {
     let file = embedded(name.as_bytes()).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.place())))
+    Ok(Next::call(2, MODULE, 0).pushing((file.code(), name, file.file_name())))
 }
 
 const NOT_BUILT_IN: &str = "the module is not built in";
@@ -129,10 +117,9 @@ const NOT_BUILT_IN: &str = "the module is not built in";
 /// thousands.
 pub(crate) const OPEN_COMPILED: Function = Function::new(open_compiled);
 
-fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Code, Argument)>, Fault> {
+fn open_compiled(call: &mut Call<'_>) -> Result<Pushing<(Chunk<'static>, Argument)>, Fault> {
     let code = compiled(call.utf8(1)?).ok_or_else(|| Fault::message(NOT_BUILT_IN))?;
-    let chunk = c"=lio";
-    Ok(Next::call(1, MODULE, 0).pushing((Code { code, chunk }, Argument(1))))
+    Ok(Next::call(1, MODULE, 0).pushing((Chunk::Text(code, c"=lio"), Argument(1))))
 }
 
 /// Opens the part of the standard debug library that this library uses, for programs that do not load it. These
@@ -182,7 +169,7 @@ fn compile(file: &Embedded) -> Option<Vec<u8>> {
 
 /// The place of a searcher in `package.searchers`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum SearcherPosition {
     /// Before all others.
     First,
     /// Behind the searcher for `package.path`, so that a shared object on `package.cpath` does not hide a built-in
@@ -203,7 +190,7 @@ static INSTALLED: Key = Key::new(3);
 
 /// Adds the searcher to `package.searchers`, once per VM, and creates the core's registry entries. Raises an error in a
 /// VM of another version of Lua.
-pub(super) fn install<L: Library>(to: &mut Pusher<'_>, place: Place) {
+pub(super) fn install<L: Library>(to: &mut Pusher<'_>, position: SearcherPosition) {
     to.need(10, None);
     to.check_version(VERSION);
     let known = to.push_registered(INSTALLED.pointer()) == Kind::Boolean;
@@ -213,15 +200,15 @@ pub(super) fn install<L: Library>(to: &mut Pusher<'_>, place: Place) {
     }
     to.push_boolean(true);
     to.register(INSTALLED.pointer());
-    registry::ensure(to);
-    insert(to, Function::new(search::<L>), place);
+    registry::ensure_store(to);
+    insert_searcher(to, Function::new(search::<L>), position);
 }
 
 /// Returns a function that makes the library `L` loadable in the VM of a program. To be called after the standard
 /// library was loaded.
 pub(crate) const fn in_program<L: Library>() -> Function {
     Function::native(|mut to| {
-        install::<L>(&mut to, Place::BehindPath);
+        install::<L>(&mut to, SearcherPosition::BehindPath);
         0
     })
 }
@@ -230,14 +217,14 @@ pub(crate) const fn in_program<L: Library>() -> Function {
 /// service needs without a search for files.
 pub(crate) const fn in_service<L: Library>() -> Function {
     Function::native(|mut to| {
-        install::<L>(&mut to, Place::BehindPath);
-        insert(&mut to, Function::new(search_for_service::<L>), Place::First);
+        install::<L>(&mut to, SearcherPosition::BehindPath);
+        insert_searcher(&mut to, Function::new(search_for_service::<L>), SearcherPosition::First);
         0
     })
 }
 
 /// Inserts a searcher into `package.searchers`.
-fn insert(to: &mut Pusher<'_>, searcher: Function, place: Place) {
+fn insert_searcher(to: &mut Pusher<'_>, searcher: Function, position: SearcherPosition) {
     let top = to.count();
     to.push_registry_field(c"_LOADED");
     to.push_string(b"package");
@@ -247,10 +234,10 @@ fn insert(to: &mut Pusher<'_>, searcher: Function, place: Place) {
     // A host without `package` has its own loader, which has to find these modules.
     if to.kind(top + 3) == Kind::Table {
         let count = to.raw_length(top + 3) as i64;
-        let position = match place {
-            Place::First => 1,
-            Place::BehindPath => (count + 1).min(3),
-            Place::Last => count + 1,
+        let position = match position {
+            SearcherPosition::First => 1,
+            SearcherPosition::BehindPath => (count + 1).min(3),
+            SearcherPosition::Last => count + 1,
         };
         for index in (position..=count).rev() {
             to.push_element(top + 3, index);
@@ -266,12 +253,12 @@ fn insert(to: &mut Pusher<'_>, searcher: Function, place: Place) {
 ///
 /// # Safety
 /// Lua calls this in the frame of the entry point.
-pub(crate) unsafe fn enter<L: Library>(state: *mut lua_State, open: Function) -> c_int {
+pub(crate) unsafe fn call_entry_point<L: Library>(state: *mut lua_State, open: Function) -> c_int {
     // SAFETY: by this function's contract, Lua has reserved room for 20 values, as for any C function. This frame owns
     // nothing.
     unsafe {
         guarded(Pusher::new(state), |mut to| {
-            install::<L>(&mut to, Place::Last);
+            install::<L>(&mut to, SearcherPosition::Last);
             0
         });
         (open.0)(state)
@@ -291,7 +278,7 @@ macro_rules! entry_points {
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $symbol(state: *mut ::mlua::ffi::lua_State) -> ::std::ffi::c_int {
                 // SAFETY: `require` calls this like any C function.
-                unsafe { $crate::lua::library::enter::<$library>(state, $open) }
+                unsafe { $crate::lua::library::call_entry_point::<$library>(state, $open) }
             }
         )*
     };
@@ -301,5 +288,5 @@ pub(crate) use entry_points;
 /// Makes the library `L` loadable in the VM of a program that embeds Lua by mlua.
 pub(crate) fn install_in<L: Library>(lua: &mlua::Lua) -> mlua::Result<()> {
     // SAFETY: mlua calls the closure in protected mode, with a C function's room for values. The closure owns nothing.
-    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), Place::BehindPath)) }
+    unsafe { lua.exec_raw((), |state| install::<L>(&mut Pusher::new(state), SearcherPosition::BehindPath)) }
 }

@@ -33,7 +33,7 @@
 //! | `values` | values without allocation, on the stack and in tables |
 //! | `walk` | reading tables to any depth |
 //! | `events` | values that a decoder describes |
-//! | `kept` | values that a VM keeps; code in Lua |
+//! | `registered` | values that a VM keeps in its registry |
 //! | `protected` | operations that allocate in the middle of a step |
 //! | `scratch` | the receive buffer of a thread |
 //! | `block` | the memory layout of Rust values in userdata |
@@ -42,7 +42,7 @@
 //! | `coroutine` | the running coroutine, and others on the stack |
 //! | `library` | the built-in modules, and entry points |
 //! | `vm` | VMs that the core creates, with their data and main function |
-//! | `home` | the Rust data of such a VM, and how to find it |
+//! | `vm_context` | the Rust data of such a VM, and how to find it |
 //! | `chunk` | Lua code |
 //! | `interrupt` | code that a VM runs because another thread asks for it |
 //! | `traceback` | tracebacks of coroutines |
@@ -64,9 +64,7 @@ mod fields;
 mod flow;
 mod frames;
 mod function;
-pub(crate) mod home;
 pub(crate) mod interrupt;
-mod kept;
 pub(crate) mod library;
 mod new;
 pub(crate) mod object;
@@ -74,6 +72,7 @@ pub(crate) mod object;
 pub(crate) mod panics;
 mod protected;
 mod pusher;
+mod registered;
 mod registry;
 mod returns;
 mod scratch;
@@ -91,6 +90,7 @@ mod threads;
 mod traceback;
 mod values;
 pub(crate) mod vm;
+pub(crate) mod vm_context;
 #[cfg(test)]
 mod vm_tests;
 mod walk;
@@ -98,35 +98,37 @@ mod walk;
 mod warning;
 
 pub(crate) use block::identity_of;
-pub(crate) use bound::{Entry, Functions, Lazy};
+pub(crate) use bound::{BoundFunctions, LazyTable};
 pub(crate) use build::{Closure, List, Metatable, Methods, Module, ModuleWith, Row, Value};
 pub(crate) use call::Call;
 pub(crate) use chunk::Chunk;
 pub(crate) use coroutine::Running;
-pub(crate) use events::{Decoded, DecodedLate, Encoded, Event, Events, Table};
+pub(crate) use events::{Decoded, DecodedOnPush, Decoder, Encoded, Event, Table};
 pub(crate) use failure::Failure;
 pub(crate) use fault::{Fault, failed};
-pub(crate) use fields::{Field, Holder, Noted};
-pub(crate) use flow::{Either, Flow, Maybe, Next, Outcome, Pushing, Returns, Then, results};
+pub(crate) use fields::{Field, StoredInTable, TableAt};
+pub(crate) use flow::{Continuation, Either, Flow, Maybe, Next, Outcome, Pushing, Returns, results};
 pub(crate) use frames::Frame;
 pub use function::Function;
 pub(crate) use function::{FunctionTable, functions, last_name};
-pub(crate) use kept::{Code, Keep, Kept};
-pub(crate) use new::{Lender, Lent, Made, MadeBy, Maker, New, NewWith, Part, Source, Stored};
+pub(crate) use new::{
+    ByteSource, BytesOf, New, NewFromFactory, NewTailed, NewWith, StoredInField, TailSlice, TailedFactory, TailedSource,
+};
 pub(crate) use object::Object;
 pub(crate) use pusher::Pusher;
+pub(crate) use registered::{Register, RegistryName};
 pub(crate) use returns::{Argument, Extended, Many, Nil, Pushed};
-pub(crate) use scratch::{SCRATCH, Scratched, scratch};
+pub(crate) use scratch::{SCRATCH_SIZE, ScratchBytes, scratch};
 pub(crate) use stack::Stack;
 pub(crate) use state::{Kind, upvalue};
 pub(crate) use step::then;
 pub(crate) use text::{ERROR_TEXT, TO_TEXT};
 pub(crate) use threads::{
-    Back, Coroutine, Full, Identity, NewThread, Obstacle, Resumed, Status, ThreadTraceback, Threads,
+    Coroutine, Full, Identity, NewThread, Obstacle, ResumeResult, Resumed, Status, ThreadTraceback, Threads,
 };
 pub(crate) use traceback::MainTraceback;
 #[cfg(feature = "vendored")]
 pub(crate) use traceback::Traceback;
 pub(crate) use values::{Element, INDEX, Light, Plain};
-pub(crate) use vm::{Broken, OPEN_LIBRARIES, Own, Slice, Vm};
+pub(crate) use vm::{Broken, OPEN_LIBRARIES, SliceEnd, Vm, VmOwned};
 pub(crate) use walk::{Pairs, Read, Walk};

@@ -18,20 +18,20 @@ impl<T: Object> New<T> {
 }
 
 /// An object with bytes that are passed to Lua. They are copied once, into Lua's string.
-pub(crate) trait Lender: Object {
+pub(crate) trait ByteSource: Object {
     /// Returns the bytes to pass now.
-    fn lent(&self) -> &[u8];
+    fn bytes_to_push(&self) -> &[u8];
     /// Called after Lua has copied the bytes. Not called if the copy failed for want of memory.
-    fn handed_over(&mut self);
+    fn bytes_pushed(&mut self);
 }
 
 /// The bytes of the object at an index, as a string.
-pub(crate) struct Lent<T>(c_int, PhantomData<T>);
+pub(crate) struct BytesOf<T>(c_int, PhantomData<T>);
 
-impl<T: Lender> Lent<T> {
+impl<T: ByteSource> BytesOf<T> {
     /// The bytes of the object at argument `index`.
-    pub(crate) fn by(index: c_int) -> Self {
-        Lent(index, PhantomData)
+    pub(crate) fn at(index: c_int) -> Self {
+        BytesOf(index, PhantomData)
     }
 }
 
@@ -51,70 +51,70 @@ impl<T: Object, const FIELDS: usize> NewWith<T, FIELDS> {
 /// Creates an object of plain data with bytes behind it, when Lua has allocated memory for it. Such an object has no
 /// finalizer, which saves work for the collector. A finalizer may run between the step and the creation, so the data
 /// that the creation reads may have changed.
-pub(crate) trait Source: 'static {
+pub(crate) trait TailedSource: 'static {
     type Object: Object + Copy;
     /// Returns the number of bytes.
     fn size(&self) -> usize;
     /// Writes the bytes, which are 0 before, and returns the value. If it returns `None`, there is no object to create,
     /// and Lua gets nil.
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Object>;
 }
 
 /// The object that a source creates, with some of its fields set: each to the value at an index of the function's
 /// stack.
-pub(crate) struct Made<S: Source, const FIELDS: usize> {
+pub(crate) struct NewTailed<S: TailedSource, const FIELDS: usize> {
     pub(crate) source: S,
     pub(crate) fields: [(Field<S::Object>, c_int); FIELDS],
 }
 
 /// An object that creates others of plain data with bytes behind them, when Lua has allocated memory for them: like a
-/// [`Source`], but nothing is stored meanwhile.
-pub(crate) trait Maker: Object {
-    type Made: Object + Copy;
+/// [`TailedSource`], but nothing is stored meanwhile.
+pub(crate) trait TailedFactory: Object {
+    type Product: Object + Copy;
     /// Returns the number of bytes.
     fn size(&self) -> usize;
-    /// Creates the object, as [`Source::make`].
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Self::Made>;
+    /// Creates the object, as [`TailedSource::create`].
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Self::Product>;
 }
 
 /// The object that the object at an index creates, with some of its fields set: each to the value at an index of the
 /// function's stack. Nil if there is no object at the index when it is pushed.
-pub(crate) struct MadeBy<M: Maker, const FIELDS: usize> {
-    pub(crate) maker: c_int,
-    pub(crate) fields: [(Field<M::Made>, c_int); FIELDS],
+pub(crate) struct NewFromFactory<M: TailedFactory, const FIELDS: usize> {
+    pub(crate) factory: c_int,
+    pub(crate) fields: [(Field<M::Product>, c_int); FIELDS],
 }
 
 /// Some of the bytes behind the object at an index, as a string; nil if there is no object at the index when it is
 /// pushed.
 #[derive(Clone, Copy)]
-pub(crate) struct Part<T> {
+pub(crate) struct TailSlice<T> {
     object: c_int,
     begin: usize,
     end: usize,
     of: PhantomData<fn(T)>,
 }
 
-impl<T: Object + Copy> Part<T> {
+impl<T: Object + Copy> TailSlice<T> {
     /// The bytes of `part`, which is a slice of the bytes that [`Call::tail`](super::Call::tail) returns for the object
     /// at `object`.
     #[inline]
     pub(crate) fn of(object: c_int, tail: &[u8], part: &[u8]) -> Self {
         let begin = part.as_ptr().addr().wrapping_sub(tail.as_ptr().addr());
-        Part { object, begin, end: begin.wrapping_add(part.len()), of: PhantomData }
+        TailSlice { object, begin, end: begin.wrapping_add(part.len()), of: PhantomData }
     }
 }
 
 /// A value that is also stored in a field of the object at an index of the function's stack.
-pub(crate) struct Stored<V, T> {
+pub(crate) struct StoredInField<V, T> {
     pub(crate) value: V,
     pub(crate) object: c_int,
     pub(crate) field: Field<T>,
 }
 
-impl<V: Push, T: Object> Push for Stored<V, T> {
+impl<V: Push, T: Object> Push for StoredInField<V, T> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        self.value.push(to.again());
+        self.value.push(to.reborrow());
         if to.find::<T>(self.object).is_some() {
             let value = to.count();
             to.set_user_value(self.object, self.field.number(), value);
@@ -131,17 +131,17 @@ impl<T: Object> Push for New<T> {
     }
 }
 
-impl<T: Lender> Push for Lent<T> {
+impl<T: ByteSource> Push for BytesOf<T> {
     const REFERS: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let Some(object) = to.find::<T>(self.0) else { return to.push_nil() };
         // SAFETY: the object was just found at its index. Lua copies the bytes before a finalizer can run, and does not
         // read them again.
-        to.push_string(unsafe { (*object).lent() });
+        to.push_string(unsafe { (*object).bytes_to_push() });
         if to.find::<T>(self.0) == Some(object) {
             // SAFETY: the same object was found again, after any change that a finalizer has made to the stack.
-            unsafe { (*object).handed_over() };
+            unsafe { (*object).bytes_pushed() };
         }
     }
 }
@@ -149,45 +149,45 @@ impl<T: Lender> Push for Lent<T> {
 impl<T: Object, const FIELDS: usize> Push for NewWith<T, FIELDS> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        self.new.push(to.again());
+        self.new.push(to.reborrow());
         set_fields(to, &self.fields);
     }
 }
 
-impl<S: Source, const FIELDS: usize> Push for Made<S, FIELDS> {
+impl<S: TailedSource, const FIELDS: usize> Push for NewTailed<S, FIELDS> {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
         let size = self.source.size();
-        match object::push_tailed(&mut to, size, |bytes| self.source.make(bytes)) {
+        match object::push_tailed(&mut to, size, |bytes| self.source.create(bytes)) {
             true => set_fields(to, &self.fields),
             false => to.push_nil(),
         }
     }
 }
 
-impl<M: Maker, const FIELDS: usize> Push for MadeBy<M, FIELDS> {
+impl<M: TailedFactory, const FIELDS: usize> Push for NewFromFactory<M, FIELDS> {
     const REFERS: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
-        let index = self.maker;
-        let made = to.find::<M>(index).is_some_and(|maker| {
+        let index = self.factory;
+        let created = to.find::<M>(index).is_some_and(|factory| {
             // SAFETY: the object was just found, and no Lua code runs during this call.
-            let size = unsafe { (*maker).size() };
-            let stack = State::again(&to);
+            let size = unsafe { (*factory).size() };
+            let stack = State::reborrow(&to);
             object::push_tailed(&mut to, size, |bytes| {
                 // SAFETY: the object is found after the allocation, which is the last moment a finalizer can run. No
                 // Lua code runs while it is borrowed.
-                stack.find::<M>(index).and_then(|maker| unsafe { (*maker).make(bytes) })
+                stack.find::<M>(index).and_then(|factory| unsafe { (*factory).create(bytes) })
             })
         });
-        match made {
+        match created {
             true => set_fields(to, &self.fields),
             false => to.push_nil(),
         }
     }
 }
 
-impl<T: Object + Copy> Push for Part<T> {
+impl<T: Object + Copy> Push for TailSlice<T> {
     const REFERS: bool = true;
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {

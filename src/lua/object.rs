@@ -33,15 +33,15 @@ impl<T: Object> Slot<T> {
 
 /// Pushes the metatable of `T`, which is created at first use.
 #[inline]
-pub(super) fn push_type<T: Object>(to: &mut Pusher<'_>) {
+pub(super) fn push_metatable_of<T: Object>(to: &mut Pusher<'_>) {
     if to.push_registered(identity::<T>()) != Kind::Table {
         to.drop_top();
-        make_type::<T>(to);
+        create_metatable::<T>(to);
     }
 }
 
 #[cold]
-fn make_type<T: Object>(to: &mut Pusher<'_>) {
+fn create_metatable<T: Object>(to: &mut Pusher<'_>) {
     to.need(6, None);
     to.push_table(0, 3 + T::META.len() as c_int);
     to.push_string(T::NAME.as_bytes());
@@ -71,7 +71,7 @@ fn make_type<T: Object>(to: &mut Pusher<'_>) {
 fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut [u8]) -> Option<T>) -> bool {
     const { Slot::<T>::FITS };
     const { Slot::<T>::COUNTS };
-    push_type::<T>(to);
+    push_metatable_of::<T>(to);
     let metatable = to.count();
     let type_identity = to.identity(metatable);
     let slot: *mut Slot<T> = to.push_block(size_of::<Slot<T>>() + size, T::USER_VALUES).cast();
@@ -86,7 +86,7 @@ fn push_with<T: Object>(to: &mut Pusher<'_>, size: usize, make: impl FnOnce(&mut
         bytes.write_bytes(0, size);
         std::slice::from_raw_parts_mut(bytes, size)
     };
-    let Some(value) = caught(to, || make(bytes)) else {
+    let Some(value) = catch_panic(to, || make(bytes)) else {
         to.drop_to(metatable - 1);
         return false;
     };
@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
         let mut to = Pusher::new(state);
         let Some((slot, _)) = to.slot::<T>(1) else { return 0 };
         (*slot).key = std::ptr::null();
-        caught(&mut to, || {
+        catch_panic(&mut to, || {
             #[cfg(feature = "panics")]
             super::panics::count();
             (*slot).value.assume_init_mut().collected();
@@ -133,7 +133,7 @@ unsafe extern "C-unwind" fn collect<T: Object>(state: *mut lua_State) -> c_int {
 
 /// Runs `run` and returns its result, which the caller owns before anything else can raise. A panic is raised.
 #[inline(always)]
-fn caught<R>(to: &mut Pusher<'_>, run: impl FnOnce() -> R) -> R {
+fn catch_panic<R>(to: &mut Pusher<'_>, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result,
         Err(panic) => Fault::panic(panic).raise(to),

@@ -6,12 +6,12 @@
 
 use super::call::Call;
 use super::fault::Fault;
-use super::home;
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::stack::Stack;
 use super::state::calls;
 use super::store::Store;
+use super::vm_context;
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,12 +34,12 @@ impl Call<'_> {
         }
         self.push_light((&raw mut value).cast());
         // The value is in this frame, which a raise cannot skip during the protected call.
-        let status = self.call_quietly(below + 1, 1);
-        self.settle(status)
+        let status = self.call_isolated(below + 1, 1);
+        self.index_or_error(status)
     }
 
     /// Returns the index of the value that a protected call has left on top, or its error.
-    fn settle(&mut self, status: c_int) -> Result<c_int, Fault> {
+    fn index_or_error(&mut self, status: c_int) -> Result<c_int, Fault> {
         let top = self.count();
         match status {
             ffi::LUA_OK => Ok(top),
@@ -49,16 +49,16 @@ impl Call<'_> {
 
     /// Restarts the collector, which pays its debt here: finalizers run. A step may call this before its end.
     #[inline(always)]
-    pub(crate) fn wake_collector(&mut self) {
-        if self.rests {
-            self.collect();
+    pub(crate) fn resume_collector(&mut self) {
+        if self.collector_paused {
+            self.end_pause();
         }
     }
 
     /// Returns the value of type `T` that exists once per VM; it is created at first use.
     pub(crate) fn shared<T: Default + 'static>(&mut self) -> Result<Rc<T>, Fault> {
         self.reserve(1)?;
-        let store = home::store_of(self);
+        let store = vm_context::store_of(self);
         self.room += 1;
         let shared = store.and_then(Store::shared::<T>);
         shared.ok_or_else(|| Fault::message("the VM is closing"))
@@ -117,14 +117,14 @@ impl Stack {
     /// Calls the function below the topmost `arguments` values in protected mode. It must be a function of the core
     /// that runs no Lua code. The collector is stopped, and stays so until the step ends; hooks are off during the
     /// call. Returns the status.
-    pub(super) fn call_quietly(&mut self, arguments: c_int, results: c_int) -> c_int {
-        self.rest_collector();
+    pub(super) fn call_isolated(&mut self, arguments: c_int, results: c_int) -> c_int {
+        self.pause_collector();
         self.call_unhooked(arguments, results)
     }
 
     calls! {
-        /// Calls a function like [`Stack::call_quietly`], without stopping the collector: for functions that cannot run
-        /// it.
+        /// Calls a function like [`Stack::call_isolated`], without stopping the collector: for functions that cannot
+        /// run it.
         pub(super) fn call_unhooked[mut](arguments: c_int, results: c_int) -> c_int,
             given |stack| { (0..stack.count()).contains(&arguments) } =
             |state| {
@@ -141,14 +141,14 @@ impl Stack {
             };
     }
 
-    /// Stops a running collector until [`Stack::wake_collector`]: no finalizer may run in the middle of a step.
-    fn rest_collector(&mut self) {
-        if !self.rests && self.is_collecting() {
-            self.rests = true;
+    /// Stops a running collector until [`Stack::resume_collector`]: no finalizer may run in the middle of a step.
+    fn pause_collector(&mut self) {
+        if !self.collector_paused && self.is_collecting() {
+            self.collector_paused = true;
             // An emergency collection would cancel the credit. It happens only with a memory limit.
             #[cfg(not(feature = "lua55"))]
-            if self.origin().home().is_none_or(|home| home.memory.limit() == 0) {
-                return self.owe(-CREDIT);
+            if self.vm_ref().context().is_none_or(|context| context.memory.limit() == 0) {
+                return self.add_debt(-CREDIT);
             }
             self.stop_collector();
         }
@@ -156,11 +156,11 @@ impl Stack {
 
     /// Restarts the collector. By the contract of the caller, nothing is in use that a finalizer must not meet.
     #[cold]
-    fn collect(&mut self) {
-        self.rests = false;
+    fn end_pause(&mut self) {
+        self.collector_paused = false;
         #[cfg(not(feature = "lua55"))]
         if self.is_collecting() {
-            return self.owe(CREDIT);
+            return self.add_debt(CREDIT);
         }
         // The debt starts anew: Lua 5.5 offers nothing else, and Lua 5.4 has no credit under a memory limit.
         self.restart_collector();
@@ -181,7 +181,7 @@ pub(super) unsafe extern "C-unwind" fn push_value<T: Push>(state: *mut lua_State
     };
     // After this, no Lua value contains the pointer.
     to.drop_top();
-    match catch_unwind(AssertUnwindSafe(|| value.push(to.again()))) {
+    match catch_unwind(AssertUnwindSafe(|| value.push(to.reborrow()))) {
         Ok(()) => 1,
         Err(panic) => Fault::panic(panic).raise(&mut to),
     }

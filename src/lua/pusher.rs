@@ -1,6 +1,6 @@
 //! The permission to push values after a step: operations that may run Lua code, allocate and raise.
 
-use super::state::{Kind, State, at, calls, registry_key, stands_on};
+use super::state::{Kind, State, at, calls, deref_to_field, registry_key};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ pub(crate) struct Pusher<'p> {
     moment: PhantomData<&'p mut ()>,
 }
 
-stands_on!(Pusher<'_>, raw: State);
+deref_to_field!(Pusher<'_>, raw: State);
 
 /// `LUA_N2SBUFFSZ`: the longest text of a number.
 #[cfg(feature = "lua55")]
@@ -45,8 +45,8 @@ impl Pusher<'_> {
 
     /// Returns another pusher, for the next of several values, which share the room of the first one.
     #[inline(always)]
-    pub(super) fn again(&mut self) -> Pusher<'_> {
-        Pusher { raw: self.raw.again(), moment: PhantomData }
+    pub(super) fn reborrow(&mut self) -> Pusher<'_> {
+        Pusher { raw: self.raw.reborrow(), moment: PhantomData }
     }
 
     /// Pushes a field of the metatable of the value at `index`; nil if there is none.
@@ -88,7 +88,7 @@ impl Pusher<'_> {
     pub(super) fn set_user_value(&mut self, index: c_int, number: c_int, value: c_int) {
         self.check_kind(index, Kind::Userdata);
         self.push_copy(value);
-        self.take_user_value(index, number);
+        self.pop_into_user_value(index, number);
     }
 
     /// Raises an error unless there is a table at `index`, counted from the top.

@@ -1,7 +1,7 @@
 //! Values that a step returns to Lua, and how they are pushed after the step.
 
-use super::home;
 pub(crate) use super::pusher::Pusher;
+use super::vm_context;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
@@ -25,7 +25,9 @@ pub(crate) trait Values: Sized + 'static {
 
 /// Calls `push` with `value`, which is parked meanwhile if it owns anything.
 #[inline(always)]
-pub(super) fn safely<T: 'static, R>(mut value: T, to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
+pub(super) fn with_parked<T: 'static, R>(
+    mut value: T, to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R,
+) -> R {
     match std::mem::needs_drop::<T>() {
         true => push_parked(value, to, push),
         false => push(&mut value, to),
@@ -35,12 +37,12 @@ pub(super) fn safely<T: 'static, R>(mut value: T, to: Pusher<'_>, push: impl FnO
 #[inline(never)]
 fn push_parked<T: 'static, R>(value: T, mut to: Pusher<'_>, push: impl FnOnce(&mut T, Pusher<'_>) -> R) -> R {
     let mark = 0u8;
-    match home::store_of(&mut to) {
+    match vm_context::store_of(&mut to) {
         Some(store) => {
             let (number, parked) = store.park(value, (&raw const mark).addr());
             // SAFETY: a parked value stays until it is left, below. A raise skips only plain data.
             let pushed = push(unsafe { &mut *parked }, to);
-            store.leave(number);
+            store.release(number);
             pushed
         }
         // A script has removed the store, so a memory error would leak the value.
@@ -102,7 +104,7 @@ macro_rules! tuple {
             #[allow(non_snake_case, unused_variables, unused_mut)]
             fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
                 let ($($name,)*) = self;
-                $($name.push(to.again());)*
+                $($name.push(to.reborrow());)*
                 $count
             }
         }
@@ -123,7 +125,7 @@ pub(crate) struct Extended<V, M>(pub(crate) V, pub(crate) Option<M>);
 impl<V: Values, M: Values> Values for Extended<V, M> {
     #[inline(always)]
     fn push_all(&mut self, mut to: Pusher<'_>) -> c_int {
-        let count = self.0.push_all(to.again());
+        let count = self.0.push_all(to.reborrow());
         let Some(more) = &mut self.1 else { return count };
         // A step reserves room for one of the two only.
         to.need(10, None);
@@ -139,7 +141,7 @@ impl<T: Push + 'static> Values for Many<T> {
         let count = c_int::try_from(self.0.len()).unwrap_or(c_int::MAX);
         to.need(count, Some(c"too many values"));
         for value in &mut self.0 {
-            value.push(to.again());
+            value.push(to.reborrow());
         }
         count
     }

@@ -5,24 +5,24 @@ use super::returns::{Push, Pusher};
 use std::cell::RefCell;
 
 /// The size of the buffer, in bytes.
-pub(crate) const SCRATCH: usize = 64 * 1024;
+pub(crate) const SCRATCH_SIZE: usize = 64 * 1024;
 
 thread_local!(static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
 
 /// The first `n` bytes of the thread's buffer, as a string. It must be the first of several values.
-pub(crate) struct Scratched(pub(crate) usize);
+pub(crate) struct ScratchBytes(pub(crate) usize);
 
-/// Calls `f` with the thread's buffer, which has [`SCRATCH`] bytes, or `size` if that is less.
+/// Calls `f` with the thread's buffer, which has [`SCRATCH_SIZE`] bytes, or `size` if that is less.
 pub(crate) fn scratch<R>(size: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
     BYTES.with_borrow_mut(|bytes| {
         if bytes.is_empty() {
-            bytes.resize(SCRATCH, 0);
+            bytes.resize(SCRATCH_SIZE, 0);
         }
-        f(&mut bytes[..size.min(SCRATCH)])
+        f(&mut bytes[..size.min(SCRATCH_SIZE)])
     })
 }
 
-impl Push for Scratched {
+impl Push for ScratchBytes {
     #[inline]
     fn push(&mut self, mut to: Pusher<'_>) {
         let found = BYTES.with_borrow(|bytes| bytes.get(..self.0).map(|found| &raw const *found));

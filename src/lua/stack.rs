@@ -1,8 +1,8 @@
 //! The values of a call, and operations on them that run no Lua code and raise nothing.
 
 use super::fault::Fault;
-use super::home::Origin;
-use super::state::{Kind, State, stands_on};
+use super::state::{Kind, State, deref_to_field};
+use super::vm_context::VmRef;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::ops::RangeInclusive;
@@ -16,53 +16,53 @@ pub(crate) struct Stack {
     /// The number of values that can certainly be pushed.
     pub(super) room: c_int,
     /// The number of values when the step pushed its first one; negative before that.
-    pub(super) base: c_int,
+    pub(super) start_height: c_int,
     /// Whether the collector is stopped until the step ends.
-    pub(super) rests: bool,
+    pub(super) collector_paused: bool,
     /// The VM of this stack, cached by the first query.
-    origin: Cell<Origin>,
+    vm_ref: Cell<VmRef>,
 }
 
 /// What a step leaves room for, so that its results can be pushed.
 const SPARE: c_int = 10;
 
-stands_on!(Stack, raw: State);
+deref_to_field!(Stack, raw: State);
 
 impl Stack {
     /// Wraps the stack of the running function, which has room for `room` values.
     #[inline(always)]
     pub(super) fn new(raw: State, room: c_int) -> Stack {
-        Stack { raw, room, base: -1, rests: false, origin: Cell::new(Origin::UNKNOWN) }
+        Stack { raw, room, start_height: -1, collector_paused: false, vm_ref: Cell::new(VmRef::UNKNOWN) }
     }
 
     /// Returns another stack of the same function, for reading the values meanwhile.
-    pub(super) fn lend(&self) -> Stack {
-        Stack { raw: self.raw.again(), origin: self.origin.clone(), ..*self }
+    pub(super) fn alias(&self) -> Stack {
+        Stack { raw: self.raw.reborrow(), vm_ref: self.vm_ref.clone(), ..*self }
     }
 
     /// Returns the VM of this stack.
     #[inline]
-    pub(super) fn origin(&self) -> Origin {
-        if self.origin.get() == Origin::UNKNOWN {
-            self.origin.set(Origin::of(self));
+    pub(super) fn vm_ref(&self) -> VmRef {
+        if self.vm_ref.get() == VmRef::UNKNOWN {
+            self.vm_ref.set(VmRef::of(self));
         }
-        self.origin.get()
+        self.vm_ref.get()
     }
 
     /// Returns an identity of the VM of this stack, see [`State::vm`].
     #[inline]
     pub(super) fn vm(&self) -> usize {
-        self.origin().address()
+        self.vm_ref().address()
     }
 
     /// Whether this may run inside a finalizer: the collector is stopped while one runs. It is also stopped if the
     /// program has stopped it.
     pub(crate) fn may_be_finalizer(&self) -> bool {
-        !self.rests && !self.is_collecting()
+        !self.collector_paused && !self.is_collecting()
     }
 
     /// Whether no other function is active in the VM, as when a finalizer runs because the VM closes.
-    pub(super) fn is_called_by_nobody(&mut self) -> Result<bool, Fault> {
+    pub(super) fn has_no_caller(&mut self) -> Result<bool, Fault> {
         self.reserve(1)?;
         let is_main = self.push_thread();
         self.pop_identity();
@@ -73,11 +73,11 @@ impl Stack {
     /// Returns an integer. A float or a string with an integer value is converted, as Lua does.
     #[inline]
     pub(crate) fn integer(&self, index: c_int) -> Result<i64, Fault> {
-        self.to_integer(index).ok_or_else(|| self.no_integer(index))
+        self.to_integer(index).ok_or_else(|| self.integer_fault(index))
     }
 
     #[cold]
-    fn no_integer(&self, index: c_int) -> Fault {
+    fn integer_fault(&self, index: c_int) -> Fault {
         match self.to_number(index) {
             Some(_) => Fault::argument(index, "number has no integer representation"),
             None => Fault::expected(index, "number"),
@@ -136,12 +136,12 @@ impl Stack {
     pub(crate) fn bytes(&self, index: c_int) -> Result<&[u8], Fault> {
         match self.string(index) {
             Some(bytes) => Ok(bytes),
-            None => Err(self.no_string(index)),
+            None => Err(self.string_fault(index)),
         }
     }
 
     #[cold]
-    fn no_string(&self, index: c_int) -> Fault {
+    fn string_fault(&self, index: c_int) -> Fault {
         match self.kind(index) {
             Kind::Number => Fault::convert(index),
             _ => Fault::expected(index, "string"),
@@ -171,8 +171,8 @@ impl Stack {
     /// Ensures that `count` more values can be pushed.
     #[inline]
     pub(super) fn reserve(&mut self, count: c_int) -> Result<(), Fault> {
-        if self.base < 0 {
-            self.base = self.count();
+        if self.start_height < 0 {
+            self.start_height = self.count();
         }
         self.room -= count;
         match self.room < SPARE {

@@ -87,8 +87,8 @@ macro_rules! calls {
 }
 pub(super) use calls;
 
-/// `stands_on!(Call<'_>, stack: Stack)`: the type gets the methods of its field's type.
-macro_rules! stands_on {
+/// `deref_to_field!(Call<'_>, stack: Stack)`: the type gets the methods of its field's type.
+macro_rules! deref_to_field {
     ($type:ty, $field:ident: $target:ty) => {
         impl std::ops::Deref for $type {
             type Target = $target;
@@ -106,7 +106,7 @@ macro_rules! stands_on {
         }
     };
 }
-pub(super) use stands_on;
+pub(super) use deref_to_field;
 
 impl State {
     /// Wraps a stack.
@@ -120,7 +120,7 @@ impl State {
 
     /// Returns another reference to the same stack. Only one of the two may be used until it is dropped.
     #[inline(always)]
-    pub(super) fn again(&self) -> State {
+    pub(super) fn reborrow(&self) -> State {
         State { state: self.state }
     }
 
@@ -147,7 +147,7 @@ impl State {
 
     /// Returns the integer that the number at `index` equals; `None` for other values, also for strings.
     #[inline]
-    pub(crate) fn whole(&self, index: c_int) -> Option<i64> {
+    pub(crate) fn integer_value(&self, index: c_int) -> Option<i64> {
         match self.kind(index) {
             Kind::Number => self.to_integer(index),
             _ => None,
@@ -176,7 +176,7 @@ impl State {
     pub(super) fn assign_upvalue(&mut self, index: c_int, n: c_int, value: c_int) {
         let top = self.count();
         self.push_copy(value);
-        self.take_upvalue(index, n);
+        self.pop_into_upvalue(index, n);
         self.drop_to(top);
     }
 
@@ -258,7 +258,7 @@ impl State {
         /// Adds to the collector's debt, in KiB. A negative number lets the program allocate that much more before the
         /// collector's next step. Finalizers may run.
         #[cfg(not(feature = "lua55"))]
-        pub(super) fn owe[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
+        pub(super) fn add_debt[](kibibytes: c_int) = |state| { ffi::lua_gc(state, ffi::LUA_GCSTEP, kibibytes); };
 
         /// Returns the memory in use, in KiB.
         #[cfg(not(feature = "lua55"))]
@@ -327,14 +327,15 @@ impl State {
         };
 
         /// Pops the value on top and stores it as a user value of the userdata at `index`, if that has it.
-        pub(super) fn take_user_value[mut](index: c_int, number: c_int) = |state| match ffi::lua_type(state, at(index)) {
-            ffi::LUA_TUSERDATA => { ffi::lua_setiuservalue(state, index, number); }
-            _ => ffi::lua_settop(state, -2),
-        };
+        pub(super) fn pop_into_user_value[mut](index: c_int, number: c_int) =
+            |state| match ffi::lua_type(state, at(index)) {
+                ffi::LUA_TUSERDATA => { ffi::lua_setiuservalue(state, index, number); }
+                _ => ffi::lua_settop(state, -2),
+            };
 
         /// Pops the value on top and makes it the `n`th upvalue of the function at `index`. If the function does not
         /// have that many, the value stays.
-        fn take_upvalue[mut](index: c_int, n: c_int) = |state| { ffi::lua_setupvalue(state, at(index), n); };
+        fn pop_into_upvalue[mut](index: c_int, n: c_int) = |state| { ffi::lua_setupvalue(state, at(index), n); };
 
         /// Pushes the `n`th upvalue of the function at `index`, if the function has that many. Returns whether it has.
         pub(super) fn push_upvalue[mut](index: c_int, n: c_int) -> bool =
@@ -342,7 +343,7 @@ impl State {
 
         /// Pops the table on top and makes it the metatable of the table at `index`. This allocates nothing, even with
         /// a finalizer.
-        pub(super) fn take_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
+        pub(super) fn pop_into_metatable[mut](index: c_int), given |stack| { stack.kind(index) == Kind::Table } =
             |state| { ffi::lua_setmetatable(state, index); };
 
         /// Copies the value at `from` to the index `to`, and drops the values above the first `height`.
@@ -413,7 +414,7 @@ impl State {
         };
 
         /// Moves the topmost `count` values, which must exist, to another stack of the same VM.
-        pub(super) fn give[mut](to: &mut State, count: c_int) = |state| ffi::lua_xmove(state, to.state, count);
+        pub(super) fn move_to[mut](to: &mut State, count: c_int) = |state| ffi::lua_xmove(state, to.state, count);
 
         /// Returns the active function at a level; 0 is the innermost.
         pub(super) fn level[](level: c_int) -> Option<ffi::lua_Debug> = |state| {

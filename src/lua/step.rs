@@ -4,8 +4,8 @@
 
 use super::call::Call;
 use super::fault::Fault;
-use super::flow::{Flow, Kind, Outcome, Returns, Then};
-use super::function::{Function, guarded, only};
+use super::flow::{Continuation, Flow, FlowKind, Outcome, Returns};
+use super::function::{Function, guarded, zero_sized};
 use super::object::Object;
 use super::pusher::Pusher;
 use super::state::{State, calls};
@@ -19,85 +19,87 @@ impl Function {
         F: Fn(&mut Call<'_>) -> Result<R, Fault> + Copy + 'static,
         R: Returns,
     {
-        Function::native(|to| run(to, |to| first(to, only::<F>())))
+        Function::native(|to| run(to, |to| run_first(to, zero_sized::<F>())))
     }
 }
 
 impl Function {
-    /// Returns a method whose results are those of `ask`, which reads the object.
-    pub(crate) const fn of<T, F, R>(ask: F) -> Function
+    /// Returns a method whose results are those of `read`, which reads the object.
+    pub(crate) const fn method<T, F, R>(read: F) -> Function
     where
         T: Object,
         F: Fn(&T) -> R + Copy + 'static,
         R: Returns,
     {
-        Function::new(move |call: &mut Call<'_>| Ok(ask(call.object::<T>(1)?)))
+        Function::new(move |call: &mut Call<'_>| Ok(read(call.object::<T>(1)?)))
     }
 
-    /// Returns a method whose results are those of `act`, which may change the object.
-    pub(crate) const fn on<T, F, R>(act: F) -> Function
+    /// Returns a method whose results are those of `change`, which may change the object.
+    pub(crate) const fn method_mut<T, F, R>(change: F) -> Function
     where
         T: Object,
         F: Fn(&mut T) -> R + Copy + 'static,
         R: Returns,
     {
-        Function::new(move |call: &mut Call<'_>| Ok(act(call.object_mut::<T>(1)?)))
+        Function::new(move |call: &mut Call<'_>| Ok(change(call.object_mut::<T>(1)?)))
     }
 }
 
 /// Returns the step `f`, which follows another one.
 #[inline]
-pub(crate) const fn then<F, R>(_: F) -> &'static Then
+pub(crate) const fn then<F, R>(_: F) -> &'static Continuation
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy + 'static,
     R: Returns,
 {
-    const { &Then { entry: go_on::<F, R>, step: follow::<F, R> } }
+    const { &Continuation { entry: resume_after_yield::<F, R>, step: run_next::<F, R> } }
 }
 
 /// Lua calls this for the step `F` after a yield.
-unsafe extern "C-unwind" fn go_on<F, R>(state: *mut lua_State, status: c_int, context: lua_KContext) -> c_int
+unsafe extern "C-unwind" fn resume_after_yield<F, R>(
+    state: *mut lua_State, status: c_int, context: lua_KContext,
+) -> c_int
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
 {
     // SAFETY: the frame is that of the function that yielded, with the room that it had.
     let to = unsafe { Pusher::new(state) };
-    guarded(to, |to| run(to, |to| follow::<F, R>(to, status, context)))
+    guarded(to, |to| run(to, |to| run_next::<F, R>(to, status, context)))
 }
 
 /// Runs steps until the function ends or yields.
 #[inline(always)]
 fn run(mut to: Pusher<'_>, begin: impl FnOnce(Pusher<'_>) -> Flow) -> c_int {
-    let flow = begin(to.again());
+    let flow = begin(to.reborrow());
     match flow.kind() {
-        Kind::Return => flow.count(),
-        _ => drive(to, flow),
+        FlowKind::Return => flow.count(),
+        _ => run_flow(to, flow),
     }
 }
 
 /// Runs the first step of a function. If the step needs a number as a string, converts it and runs the step again.
 #[inline(always)]
-fn first<F, R>(mut to: Pusher<'_>, step: F) -> Flow
+fn run_first<F, R>(mut to: Pusher<'_>, step: F) -> Flow
 where
     F: Fn(&mut Call<'_>) -> Result<R, Fault>,
     R: Returns,
 {
     loop {
         // Lua calls a function with room for 20 values.
-        let mut call = Call::new(State::again(&to), 20);
+        let mut call = Call::new(State::reborrow(&to), 20);
         #[cfg(feature = "panics")]
         super::panics::count();
         match step(&mut call) {
             Ok(results) => {
                 drop(call);
                 // The step has ended. Only its results are left, which are parked, so a raise skips nothing.
-                return results.give(to);
+                return results.push_results(to);
             }
             Err(fault) => {
-                let height = call.base;
+                let height = call.start_height;
                 drop(call);
-                if let Some(flow) = fail(&mut to, fault, height) {
+                if let Some(flow) = handle_fault(&mut to, fault, height) {
                     return flow;
                 }
             }
@@ -107,7 +109,7 @@ where
 
 /// Runs the step `F`, which follows another, in the same function's frame.
 #[inline]
-fn follow<F, R>(mut to: Pusher<'_>, status: c_int, context: lua_KContext) -> Flow
+fn run_next<F, R>(mut to: Pusher<'_>, status: c_int, context: lua_KContext) -> Flow
 where
     F: Fn(&mut Call<'_>, Outcome) -> Result<R, Fault> + Copy,
     R: Returns,
@@ -124,20 +126,20 @@ where
         _ if to.has_room(20) => 20,
         _ => Fault::message("stack overflow").raise(&mut to),
     };
-    let mut call = Call::new(State::again(&to), room);
+    let mut call = Call::new(State::reborrow(&to), room);
     // The height is not needed, since this step does not run again, see below.
-    call.base = 0;
+    call.start_height = 0;
     #[cfg(feature = "panics")]
     super::panics::count();
-    match only::<F>()(&mut call, outcome) {
+    match zero_sized::<F>()(&mut call, outcome) {
         Ok(results) => {
             drop(call);
-            results.give(to)
+            results.push_results(to)
         }
         Err(fault) => {
             drop(call);
             match fault.returned() {
-                Ok(failure) => failure.give(to),
+                Ok(failure) => failure.push_results(to),
                 // The step may have acted on its arguments already, so it does not run again for a conversion.
                 Err(fault) => fault.raise(&mut to),
             }
@@ -149,9 +151,9 @@ where
 /// step has pushed above `height` (negative: none). A failure becomes the results of the function; any other fault is
 /// raised.
 #[cold]
-fn fail(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
+fn handle_fault(to: &mut Pusher<'_>, fault: Fault, height: c_int) -> Option<Flow> {
     let fault = match fault.returned() {
-        Ok(failure) => return Some(failure.give(to.again())),
+        Ok(failure) => return Some(failure.push_results(to.reborrow())),
         Err(fault) => fault,
     };
     let Some(index) = fault.conversion() else { fault.raise(to) };
@@ -170,7 +172,7 @@ fn below(context: lua_KContext) -> c_int {
 
 /// Returns the number of values below the function that was pushed before the last `arguments` values.
 #[inline(always)]
-fn function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
+fn below_function(to: &mut Pusher<'_>, arguments: c_int) -> c_int {
     let below = to.count() - arguments - 1;
     if below < 0 {
         Fault::message("internal error: no function was pushed").raise(to);
@@ -200,48 +202,48 @@ impl Pusher<'_> {
 
 /// Acts on the result of a step, and runs the steps that follow, until the function ends or yields. Calls are in a
 /// function of their own: then a wait, which each message ends with, has few registers to save.
-fn drive(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
+fn run_flow(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         flow = match flow.kind() {
-            Kind::Wait => {
+            FlowKind::Wait => {
                 to.shorten(0);
                 return to.yield_then(0, flow.context(0), Some(then.entry));
             }
             // A step without values below needs no count, which every message would have to compute.
-            Kind::Step if flow.count() == 0 => (then.step)(to.again(), ffi::LUA_OK, flow.context(0)),
-            Kind::Step => {
+            FlowKind::Step if flow.count() == 0 => (then.step)(to.reborrow(), ffi::LUA_OK, flow.context(0)),
+            FlowKind::Step => {
                 let below = flow.count().min(to.count());
-                (then.step)(to.again(), ffi::LUA_OK, flow.context(below))
+                (then.step)(to.reborrow(), ffi::LUA_OK, flow.context(below))
             }
-            Kind::Yield => {
+            FlowKind::Yield => {
                 let top = to.count();
                 let values = flow.count().min(top);
                 return to.yield_then(values, flow.context(top - values), Some(then.entry));
             }
-            _ => return drive_calls(to, flow),
+            _ => return run_calls(to, flow),
         };
     }
     flow.count()
 }
 
-/// Acts on a flow that is a call, and continues like [`drive`].
+/// Acts on a flow that is a call, and continues like [`run_flow`].
 #[inline(never)]
-fn drive_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
+fn run_calls(mut to: Pusher<'_>, mut flow: Flow) -> c_int {
     while let Some(then) = flow.then {
         let kind = flow.kind();
-        let (status, context) = if kind == Kind::Protected {
-            let context = flow.context(function(&mut to, flow.count()));
+        let (status, context) = if kind == FlowKind::Protected {
+            let context = flow.context(below_function(&mut to, flow.count()));
             let handler = if flow.handler() > below(context) { 0 } else { flow.handler() };
             (to.protect_then(flow.count(), flow.results(), handler, context, Some(then.entry)), context)
-        } else if let Kind::Call | Kind::CallWhole = kind {
-            let context = flow.context(function(&mut to, flow.count()));
-            let entry = (kind == Kind::Call).then_some(then.entry);
+        } else if let FlowKind::Call | FlowKind::CallUnyieldable = kind {
+            let context = flow.context(below_function(&mut to, flow.count()));
+            let entry = (kind == FlowKind::Call).then_some(then.entry);
             to.call_then(flow.count(), ffi::LUA_MULTRET, context, entry);
             (ffi::LUA_OK, context)
         } else {
-            return drive(to, flow);
+            return run_flow(to, flow);
         };
-        flow = (then.step)(to.again(), status, context);
+        flow = (then.step)(to.reborrow(), status, context);
     }
     flow.count()
 }

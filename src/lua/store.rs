@@ -4,7 +4,7 @@
 //! value is parked here while it is pushed. If an error leaves a parked value behind, the next call that parks one
 //! drops it.
 //!
-//! `home` describes where a VM has its store.
+//! `vm_context` describes where a VM has its store.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -32,7 +32,7 @@ fn thread() -> usize {
 }
 
 impl Store {
-    /// Keeps `value` until the same frame calls [`Store::leave`] with the returned number. `frame` is the address of
+    /// Keeps `value` until the same frame calls [`Store::release`] with the returned number. `frame` is the address of
     /// one of its locals. The returned pointer is valid as long.
     pub(super) fn park<T: 'static>(&self, value: T, frame: usize) -> (usize, *mut T) {
         let mut value = Box::new(value);
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// Drops the value that was parked with this number, and all that were parked after it.
-    pub(super) fn leave(&self, number: usize) {
+    pub(super) fn release(&self, number: usize) {
         let mut parked = self.parked.borrow_mut();
         let number = number.min(parked.len());
         let done = parked.split_off(number);
@@ -98,10 +98,10 @@ mod tests {
         assert_eq!(Rc::strong_count(&outer), 2);
         // SAFETY: this frame has parked the value and not left it yet.
         assert_eq!(unsafe { **pointer }, 3);
-        store.leave(number);
+        store.release(number);
         assert_eq!(Rc::strong_count(&next), 1);
         store.park(left.clone(), 400);
-        store.leave(outer_number);
+        store.release(outer_number);
         assert_eq!(Rc::strong_count(&outer), 1);
         assert_eq!(Rc::strong_count(&left), 1);
     }

@@ -11,7 +11,7 @@ pub(crate) fn vm(open: Function) -> (Lua, Table) {
     // SAFETY: a new state has room on its stack, and the closure owns nothing when an error is raised.
     let module = unsafe {
         lua.exec_raw::<Table>((), |state| {
-            registry::ensure(&mut Pusher::new(state));
+            registry::ensure_store(&mut Pusher::new(state));
             open.push(state, 0);
             mlua::ffi::lua_call(state, 0, 1 as c_int);
         })
@@ -26,7 +26,7 @@ pub(crate) fn run<L: library::Library>(open: Function, code: &str) -> String {
     unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        library::install::<L>(&mut Pusher::new(state), library::Place::Last);
+        library::install::<L>(&mut Pusher::new(state), library::SearcherPosition::Last);
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {

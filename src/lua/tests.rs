@@ -20,7 +20,7 @@ fn run(code: &str) -> String {
     let text = unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        registry::ensure(&mut Pusher::new(state));
+        registry::ensure_store(&mut Pusher::new(state));
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {

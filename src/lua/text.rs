@@ -25,7 +25,7 @@ impl Push for Text {
             to.push_metafield(1, c"__tostring");
             if to.is_none(2) {
                 let text = format_args!("(error object is a {} value)", to.type_name(1)).to_string();
-                return super::returns::safely(text, to, Push::push);
+                return super::returns::with_parked(text, to, Push::push);
             }
         }
         to.push_text(1);

@@ -1,10 +1,10 @@
 //! Tracebacks: the active functions of a coroutine, as text.
 
 use super::call::Call;
-use super::home::{self, Home};
 use super::pusher::Pusher;
 use super::returns::Push;
 use super::state::State;
+use super::vm_context::{self, VmContext};
 use std::ffi::c_int;
 
 /// A traceback of the running coroutine, from a level on: 0 is the running function. It begins with the string at
@@ -17,7 +17,7 @@ pub(crate) struct Traceback {
 impl Push for Traceback {
     const REFERS: bool = true;
     fn push(&mut self, mut to: Pusher<'_>) {
-        let running = State::again(&to);
+        let running = State::reborrow(&to);
         to.trace(&running, self.message, self.level);
     }
 }
@@ -27,7 +27,7 @@ pub(crate) struct MainTraceback;
 
 impl Push for MainTraceback {
     fn push(&mut self, mut to: Pusher<'_>) {
-        match home::of(&to).and_then(Home::main) {
+        match vm_context::of(&to).and_then(VmContext::main) {
             Some(main) => to.trace(&main, None, 0),
             None => to.push_nil(),
         }

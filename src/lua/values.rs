@@ -135,7 +135,7 @@ impl Stack {
         }
         self.reserve(1)?;
         self.push_copy(metatable);
-        self.take_metatable(index);
+        self.pop_into_metatable(index);
         self.room += 1;
         Ok(())
     }

@@ -12,7 +12,6 @@ use super::call::Call;
 use super::chunk::Chunk;
 use super::fault::Fault;
 use super::function::Function;
-use super::home::{ALLOCATORS, Home, kind_of, of};
 use super::interrupt;
 use super::protected::push_value;
 use super::pusher::Pusher;
@@ -20,6 +19,7 @@ use super::stack::Stack;
 use super::state::{State, calls};
 use super::store::Store;
 use super::text::take_message;
+use super::vm_context::{ALLOCATORS, VmContext, data_type_of, of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -31,27 +31,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 /// A VM with its data.
-pub(crate) struct Vm<T>(NonNull<Home>, PhantomData<T>);
+pub(crate) struct Vm<T>(NonNull<VmContext>, PhantomData<T>);
 
 // SAFETY: no Lua state is bound to a thread while none of its code runs. Data that its objects share is reachable from
 // this VM only (see `lua`), so the VM moves as a whole, and `T` moves with it.
 unsafe impl<T: Send> Send for Vm<T> {}
 
 /// Data shared with an object of the VM, kept in the VM's own data.
-pub(crate) struct Own<T>(T);
+pub(crate) struct VmOwned<T>(T);
 
 // SAFETY: the value is reachable from its VM only, like everything that the VM's objects share (see `lua`), and moves
 // with it.
-unsafe impl<T> Send for Own<T> {}
+unsafe impl<T> Send for VmOwned<T> {}
 
-impl<T> Own<T> {
+impl<T> VmOwned<T> {
     /// Wraps `value`. The caller keeps it in the data of the calling VM and nowhere else.
-    pub(crate) fn new(_: &mut Call<'_>, value: T) -> Own<T> {
-        Own(value)
+    pub(crate) fn new(_: &mut Call<'_>, value: T) -> VmOwned<T> {
+        VmOwned(value)
     }
 }
 
-impl<T> Deref for Own<T> {
+impl<T> Deref for VmOwned<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
@@ -60,7 +60,7 @@ impl<T> Deref for Own<T> {
 
 /// How a slice of the main function ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slice {
+pub(crate) enum SliceEnd {
     /// It has yielded.
     Yielded,
     /// It has returned.
@@ -81,14 +81,14 @@ impl<T: Send + 'static> Vm<T> {
         F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
     {
         let vm = Vm::with(ALLOCATORS[0], data)?;
-        interrupt::on_interrupt(vm.home(), on_interrupt);
-        let mut base = vm.base();
-        base.push_function(NEW_MAIN.0);
-        if base.call_protected(0, 1) != ffi::LUA_OK {
+        interrupt::on_interrupt(vm.context(), on_interrupt);
+        let mut main_state = vm.main_state();
+        main_state.push_function(NEW_MAIN.0);
+        if main_state.call_protected(0, 1) != ffi::LUA_OK {
             return None;
         }
-        let main = base.coroutine_at(1)?;
-        vm.home().main.set(main.state);
+        let main = main_state.coroutine_at(1)?;
+        vm.context().main.set(main.state);
         Some(vm)
     }
 
@@ -106,17 +106,17 @@ impl<T: Send + 'static> Vm<T> {
             }
         };
         let vm = Vm::with(allocator, data)?;
-        vm.home().warn(vm.base().state);
+        vm.context().warn(vm.main_state().state);
         Some(vm)
     }
 
     fn with(allocator: ffi::lua_Alloc, data: T) -> Option<Vm<T>> {
-        let home = Box::new(Home {
+        let context = Box::new(VmContext {
             memory: Memory::default(),
             store: Store::default(),
-            kind: Cell::new(kind_of::<T>()),
+            data_type: Cell::new(data_type_of::<T>()),
             data: Box::into_raw(Box::new(data)).cast(),
-            base: Cell::new(ptr::null_mut()),
+            main_state: Cell::new(ptr::null_mut()),
             main: Cell::new(ptr::null_mut()),
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
@@ -124,54 +124,54 @@ impl<T: Send + 'static> Vm<T> {
             warnings: Cell::default(),
             threads: OnceCell::new(),
         });
-        let vm: Vm<T> = Vm(NonNull::from(Box::leak(home)), PhantomData);
-        // SAFETY: the home outlives the state that is created here. A new state has no code that the collector could
+        let vm: Vm<T> = Vm(NonNull::from(Box::leak(context)), PhantomData);
+        // SAFETY: the context outlives the state that is created here. A new state has no code that the collector could
         // run.
         unsafe {
             let data = vm.0.as_ptr().cast();
             #[cfg(feature = "lua55")]
-            let base = ffi::lua_newstate(allocator, data, seed());
+            let main_state = ffi::lua_newstate(allocator, data, seed());
             #[cfg(not(feature = "lua55"))]
-            let base = ffi::lua_newstate(allocator, data);
-            if base.is_null() {
+            let main_state = ffi::lua_newstate(allocator, data);
+            if main_state.is_null() {
                 return None;
             }
-            ffi::lua_atpanic(base, report_panic);
-            ffi::lua_gc(base, ffi::LUA_GCSTOP);
-            vm.home().base.set(base);
+            ffi::lua_atpanic(main_state, report_panic);
+            ffi::lua_gc(main_state, ffi::LUA_GCSTOP);
+            vm.context().main_state.set(main_state);
         }
         Some(vm)
     }
 
     /// The main state.
-    fn base(&self) -> State {
-        let base = self.home().base.get();
-        assert!(!base.is_null(), "the VM is closed");
+    fn main_state(&self) -> State {
+        let main_state = self.context().main_state.get();
+        assert!(!main_state.is_null(), "the VM is closed");
         // SAFETY: the caller owns or borrows the VM, and nothing runs on it meanwhile.
-        unsafe { State::new(base) }
+        unsafe { State::new(main_state) }
     }
 
     /// The coroutine of the main function.
     fn main(&self) -> Option<State> {
-        self.home().main()
+        self.context().main()
     }
 
     /// The main state, for tests that prepare a VM.
     #[cfg(test)]
     pub(crate) fn state(&self) -> *mut lua_State {
-        self.home().base.get()
+        self.context().main_state.get()
     }
 
     /// The memory that the VM's Lua allocates from.
     pub(crate) fn memory(&self) -> &Memory {
-        &self.home().memory
+        &self.context().memory
     }
 
     /// Runs `function` in protected mode. In a service's VM it runs on the main function's coroutine, before the main
     /// function has begun. The error is a message.
     pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
         match self.main() {
-            None => self.run_on_base(function),
+            None => self.run_on_main_state(function),
             Some(mut main) => {
                 main.push_function(function.0);
                 self.run_on_main(main, 0)
@@ -190,19 +190,19 @@ impl<T: Send + 'static> Vm<T> {
 
     /// Runs the function below the topmost `arguments` values on the idle coroutine. Its results stay there.
     fn run_on_main(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
-        let base = self.base();
-        let status = self.guarded(|| main.resume(&base, arguments).0);
-        settle(status, &mut main)
+        let main_state = self.main_state();
+        let status = self.guarded(|| main.resume(&main_state, arguments).0);
+        check_status(status, &mut main)
     }
 
     /// Runs `function` on the main state in protected mode. The error is a message.
-    fn run_on_base(&mut self, function: Function) -> Result<(), String> {
-        let mut base = self.base();
+    fn run_on_main_state(&mut self, function: Function) -> Result<(), String> {
+        let mut main_state = self.main_state();
         let status = self.guarded(|| {
-            base.push_function(function.0);
-            base.call_protected(0, 0)
+            main_state.push_function(function.0);
+            main_state.call_protected(0, 0)
         });
-        settle(status, &mut base)
+        check_status(status, &mut main_state)
     }
 
     /// Runs `function` in protected mode, with the coroutine of a service's main function as its argument. Only
@@ -211,54 +211,54 @@ impl<T: Send + 'static> Vm<T> {
         let mut last = self.push_coroutine()?;
         // The new coroutine replaces the main one on the main state, so that the main state holds what an idle one
         // holds: see `threads`. The main one is now below the new one's first frame, which no program can reach.
-        let mut base = self.base();
-        base.push_copy(1);
-        base.give(&mut last, 1);
+        let mut main_state = self.main_state();
+        main_state.push_copy(1);
+        main_state.move_to(&mut last, 1);
         last.push_function(function.0);
         last.push_copy(1);
-        let top = base.count();
-        base.copy_down(top, 1, top - 1);
+        let top = main_state.count();
+        main_state.copy_down(top, 1, top - 1);
         self.run_on_main(last, 1)
     }
 
     /// Pushes a new coroutine on the main state of a service, even above the memory limit. The collector is stopped
     /// meanwhile: a finalizer that ran on the main state would expose it to the program.
     fn push_coroutine(&mut self) -> Result<State, String> {
-        let mut base = self.base();
-        let collects = base.is_collecting();
-        base.stop_collector();
+        let mut main_state = self.main_state();
+        let collects = main_state.is_collecting();
+        main_state.stop_collector();
         let limit = self.memory().set_limit(0);
         let status = self.guarded(|| {
-            base.push_function(NEW_COROUTINE.0);
-            base.call_protected(0, 1)
+            main_state.push_function(NEW_COROUTINE.0);
+            main_state.call_protected(0, 1)
         });
         self.memory().set_limit(limit);
         if collects && status.is_ok() {
-            base.restart_collector();
+            main_state.restart_collector();
         }
-        settle(status, &mut base)?;
-        base.coroutine_at(base.count()).ok_or_else(|| "no coroutine".into())
+        check_status(status, &mut main_state)?;
+        main_state.coroutine_at(main_state.count()).ok_or_else(|| "no coroutine".into())
     }
 
     /// Resumes the main function, with `argument` if there is one. The values that it yields are dropped.
     #[inline(always)]
-    pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<Slice, Broken> {
-        let Some(mut main) = self.main() else { return Ok(Slice::Returned) };
-        let base = self.base();
-        let _running = interrupt::Running::enter(self.home());
+    pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<SliceEnd, Broken> {
+        let Some(mut main) = self.main() else { return Ok(SliceEnd::Returned) };
+        let main_state = self.main_state();
+        let _running = interrupt::Running::enter(self.context());
         self.guarded(|| {
             if let Some(argument) = argument {
                 main.push_boolean(argument);
             }
-            match main.resume(&base, argument.is_some().into()) {
+            match main.resume(&main_state, argument.is_some().into()) {
                 (ffi::LUA_YIELD, results) => {
                     if results > 0 {
                         main.pop(results);
                     }
-                    Slice::Yielded
+                    SliceEnd::Yielded
                 }
-                (ffi::LUA_OK, _) => Slice::Returned,
-                _ => Slice::Failed,
+                (ffi::LUA_OK, _) => SliceEnd::Returned,
+                _ => SliceEnd::Failed,
             }
         })
     }
@@ -270,15 +270,15 @@ impl<T: Send + 'static> Vm<T> {
             Ok(own) => own,
             Err(message) => return message,
         };
-        let mut base = self.base();
+        let mut main_state = self.main_state();
         let limit = self.memory().set_limit(0);
         let text = self.guarded(|| {
             own.push_function(DESCRIBE.0);
-            base.push_copy(1);
-            base.give(&mut own, 1);
-            own.resume(&base, 1);
+            main_state.push_copy(1);
+            main_state.move_to(&mut own, 1);
+            own.resume(&main_state, 1);
             let text = take_message(&mut own);
-            base.drop_top();
+            main_state.drop_top();
             text
         });
         self.memory().set_limit(limit);
@@ -288,38 +288,39 @@ impl<T: Send + 'static> Vm<T> {
     /// Starts the collector, in the mode of the VM: see [`Call::start_collector`]. A program's collector is
     /// generational, as in the stock interpreter.
     pub(crate) fn start_collector(&mut self) {
-        let base = self.base();
+        let main_state = self.main_state();
         if self.main().is_none() || cfg!(feature = "lua55") {
-            base.restart_collector();
-            base.collect_by_generations();
+            main_state.restart_collector();
+            main_state.collect_by_generations();
         } else {
-            start_from_here(&base);
+            start_from_here(&main_state);
         }
     }
 }
 
 impl<T> Vm<T> {
-    fn home(&self) -> &Home {
-        // SAFETY: the home is freed when the VM is dropped, and no mutable reference to it exists.
+    fn context(&self) -> &VmContext {
+        // SAFETY: the context is freed when the VM is dropped, and no mutable reference to it exists.
         unsafe { self.0.as_ref() }
     }
 
     /// Whether a panic has unwound a call of the VM.
     pub(crate) fn is_broken(&self) -> bool {
-        self.home().is_broken.get()
+        self.context().is_broken.get()
     }
 
     /// Closes the VM: finalizers run. The data stays. A broken VM is left unchanged.
     pub(crate) fn close(&mut self) -> Result<(), Broken> {
-        let base = self.home().base.get();
-        if base.is_null() || self.is_broken() {
+        let main_state = self.context().main_state.get();
+        if main_state.is_null() || self.is_broken() {
             return Ok(());
         }
         // Closing empties the main state, so nothing keeps the coroutine alive.
-        self.home().main.set(ptr::null_mut());
-        // SAFETY: this thread owns the VM and nothing of it runs; `base` is set to null below, so it is closed once.
-        let closed = self.guarded(|| unsafe { ffi::lua_close(base) });
-        self.home().base.set(ptr::null_mut());
+        self.context().main.set(ptr::null_mut());
+        // SAFETY: this thread owns the VM and nothing of it runs; `main_state` is set to null below, so it is closed
+        // once.
+        let closed = self.guarded(|| unsafe { ffi::lua_close(main_state) });
+        self.context().main_state.set(ptr::null_mut());
         closed
     }
 
@@ -331,7 +332,7 @@ impl<T> Vm<T> {
             return Err(Broken("the VM is broken".into()));
         }
         catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-            self.home().is_broken.set(true);
+            self.context().is_broken.set(true);
             Broken(super::fault::panic_message(panic))
         })
     }
@@ -356,15 +357,15 @@ impl<T> DerefMut for Vm<T> {
 impl<T> Drop for Vm<T> {
     fn drop(&mut self) {
         let _ = self.close();
-        let home = self.home();
-        // SAFETY: the VM is being dropped, so no other access is left. Each part is freed once, the home after the
+        let context = self.context();
+        // SAFETY: the VM is being dropped, so no other access is left. Each part is freed once, the context after the
         // state that allocates from it.
         unsafe {
-            home.kind.set(0);
-            drop(Box::from_raw(home.data.cast::<T>()));
+            context.data_type.set(0);
+            drop(Box::from_raw(context.data.cast::<T>()));
             // The stack of a broken VM still has the frames of the calls that were unwound, so not even finalizers can
             // run. The state and its memory are leaked.
-            if !home.is_broken.get() {
+            if !context.is_broken.get() {
                 drop(Box::from_raw(self.0.as_ptr()));
             }
         }
@@ -381,27 +382,27 @@ impl Call<'_> {
     /// Returns the data of the VM, and with it the values of the call.
     #[inline]
     pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
-        let data = self.origin().home()?.data_as::<T>();
+        let data = self.vm_ref().context()?.data_as::<T>();
         // SAFETY: the call is borrowed mutably, which is the only path to the data while Lua code runs.
         unsafe { Some((data?.as_mut(), &mut **self)) }
     }
 
     /// Returns the VM's memory, if the core created the VM.
     pub(crate) fn memory(&self) -> Option<&Memory> {
-        of(self).map(|home| &home.memory)
+        of(self).map(|context| &context.memory)
     }
 
     /// Starts the collector of a service's VM. Its first cycle begins when the VM's memory has doubled, which is also
     /// the default for all later cycles: what exists now stays, and traversing it would be a tenth of a short service's
     /// work.
     pub(crate) fn start_collector(&mut self) {
-        self.rests = false;
+        self.collector_paused = false;
         start_from_here(self);
     }
 
     /// Stops the collector: what is created from now on stays.
     pub(crate) fn stop_collector(&mut self) {
-        self.wake_collector();
+        self.resume_collector();
         State::stop_collector(self);
     }
 }
@@ -433,14 +434,14 @@ fn start_from_here(stack: &State) {
     // The incremental collector of Lua 5.5 falls behind when a program creates mainly objects with finalizers, such as
     // sockets. Therefore the collector is generational there.
     #[cfg(not(feature = "lua55"))]
-    stack.owe(-stack.kibibytes());
+    stack.add_debt(-stack.kibibytes());
 }
 
 /// Creates the main function's coroutine, which replaces the main state in the registry.
 const NEW_MAIN: Function = Function::native(|mut to| {
     to.push_coroutine();
     to.push_copy(1);
-    to.take_main();
+    to.pop_into_main_thread();
     1
 });
 
@@ -453,7 +454,7 @@ const NEW_COROUTINE: Function = Function::native(|mut to| {
 /// Describes the failed coroutine at 1: its message and traceback.
 const DESCRIBE: Function = Function::native(|mut to| {
     let Some(mut failed) = to.coroutine_at(1) else { return 0 };
-    to.take_top(&mut failed);
+    to.move_top_from(&mut failed);
     to.push_text(2);
     to.trace(&failed, Some(3), 0);
     1
@@ -462,11 +463,11 @@ const DESCRIBE: Function = Function::native(|mut to| {
 impl Pusher<'_> {
     calls! {
         /// Pops the coroutine on top and stores it as the registry's main thread.
-        fn take_main[mut]() =
+        fn pop_into_main_thread[mut]() =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
 
         /// Moves the top value of another stack of the VM to this one.
-        fn take_top[mut](from: &mut State), given |_stack| { from.count() > 0 } =
+        fn move_top_from[mut](from: &mut State), given |_stack| { from.count() > 0 } =
             |state| ffi::lua_xmove(from.state, state, 1);
     }
 }
@@ -485,7 +486,7 @@ impl State {
 }
 
 /// Converts the status of a protected call, which has left its error on top of the stack if it failed, to a result.
-fn settle(status: Result<c_int, Broken>, stack: &mut State) -> Result<(), String> {
+fn check_status(status: Result<c_int, Broken>, stack: &mut State) -> Result<(), String> {
     match status {
         Ok(ffi::LUA_OK) => Ok(()),
         Ok(_) => Err(take_message(stack)),

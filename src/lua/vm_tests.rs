@@ -13,13 +13,13 @@ struct Notes {
     target: Arc<Target>,
     /// The error that an interrupt raises.
     raises: Option<&'static str>,
-    own: Option<Own<Rc<Cell<i32>>>>,
+    own: Option<VmOwned<Rc<Cell<i32>>>>,
     anchored: Option<Coroutine>,
 }
 
 /// `keep()`: stores data in the VM's data that an object of the VM could share.
 fn keep(call: &mut Call<'_>) -> Result<(), Fault> {
-    let own = Own::new(call, Rc::new(Cell::new(7)));
+    let own = VmOwned::new(call, Rc::new(Cell::new(7)));
     call.data::<Notes>().expect("the data of the VM").own = Some(own);
     Ok(())
 }
@@ -47,7 +47,7 @@ fn other(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// `anchored()`: returns a coroutine that only the anchors keep alive.
 fn anchored(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let threads = call.shared::<Threads>()?;
-    threads.set_up(call)?;
+    threads.create_anchors(call)?;
     let notes = call.data::<Notes>().expect("the data of the VM");
     let co = match notes.anchored {
         Some(co) => co,
@@ -114,21 +114,21 @@ fn a_main_function_yields_returns_and_fails() {
     let code = "note 'one' local argument = coroutine.yield(1, 2, 3) note(tostring(argument)) coroutine.yield()
         error { 'odd' }";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
-    assert_eq!(vm.resume(Some(true)).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
+    assert_eq!(vm.resume(Some(true)).unwrap(), SliceEnd::Yielded);
     vm.lines.push("mine".into());
-    assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
     assert!(vm.failure().starts_with("table: 0x"));
     assert_eq!(vm.lines, ["one", "true", "mine"]);
     let mut vm = self::vm(Notes::default(), "assert(not other())");
-    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
 }
 
 #[test]
 fn the_data_of_a_vm_moves_with_it_to_another_thread() {
     let mut vm = vm(Notes::default(), "keep() note(where_main_is())");
     let thread = std::thread::spawn(move || {
-        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
         assert_eq!(vm.own.as_ref().map(|own| own.get()), Some(7));
         assert!(vm.lines[0].starts_with("stack traceback:\n"));
         assert!(vm.lines[0].contains("main:1: in main chunk"));
@@ -168,8 +168,8 @@ fn the_debug_library_cannot_remove_the_main_function() {
         busy()
         note(tostring(coroutine.isyieldable()))";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
     assert_eq!(vm.lines, ["true"]);
 }
 
@@ -185,7 +185,7 @@ fn no_finalizer_gets_the_main_state_before_the_vm_closes() {
         end
         guard() collectgarbage() coroutine.yield() guard() collectgarbage() coroutine.yield() guard()";
     let mut vm = vm(Notes::default(), code);
-    while vm.resume(None).unwrap() == Slice::Yielded {}
+    while vm.resume(None).unwrap() == SliceEnd::Yielded {}
     assert_eq!(vm.lines, ["coroutine", "coroutine"]);
     vm.close().unwrap();
     assert_eq!(vm.lines, ["coroutine", "coroutine", "main"]);
@@ -228,7 +228,7 @@ fn no_program_gets_the_main_state_in_the_last_calls_of_a_vm() {
         for i = 1, 1000 do list[i] = i end
         error(odd)";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
     assert!(vm.failure().starts_with("odd\nstack traceback"));
     vm.run_last(LAST).unwrap();
     assert_eq!(vm.lines, ["tostring: another", "last: another"]);
@@ -246,7 +246,7 @@ fn a_service_cannot_reach_its_anchors() {
         function last() note(coroutine.status(anchored())) end
         coroutine.yield()";
     let mut vm = vm(Notes::default(), code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
     vm.run_last(LAST).unwrap();
     assert_eq!(vm.lines, ["dead", "dead"]);
 }
@@ -256,7 +256,7 @@ fn an_interrupt_runs_once_and_the_function_continues() {
     with_interrupts(|target| {
         let notes = Notes { target, ..Notes::default() };
         let mut vm = vm(notes, "interrupt() local sum = 0 for i = 1, 100 do sum = sum + i end note(tostring(sum))");
-        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
         assert_eq!(vm.lines, ["main:1: in main chunk", "5050"]);
     });
 }
@@ -267,7 +267,7 @@ fn the_error_of_an_interrupt_is_raised_again_where_it_is_caught() {
         let raises = Some("enough");
         let notes = Notes { target, raises, ..Notes::default() };
         let mut vm = vm(notes, "for i = 1, 100 do pcall(function() interrupt() while true do end end) end note 'end'");
-        assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
         assert!(vm.failure().starts_with("enough"));
         assert!(!vm.lines.iter().any(|line| line == "end"));
     });
@@ -279,7 +279,7 @@ fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
         let raises = Some("panic");
         let notes = Notes { target, raises, ..Notes::default() };
         let mut vm = vm(notes, "interrupt() while true do end");
-        assert_eq!(vm.resume(None).unwrap(), Slice::Failed);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Failed);
         let failure = vm.failure();
         assert!(failure.starts_with("internal error: in a hook\n"), "{failure}");
     });
@@ -288,9 +288,9 @@ fn a_panic_in_an_interrupt_is_an_error_of_the_interrupted_function() {
 #[test]
 fn a_vm_moves_between_threads_with_its_data() {
     let mut vm = vm(Notes::default(), "note 'here' coroutine.yield() note 'there'");
-    assert_eq!(vm.resume(None).unwrap(), Slice::Yielded);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Yielded);
     let other = std::thread::spawn(move || {
-        assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+        assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
         vm.lines.clone()
     });
     assert_eq!(other.join().unwrap(), ["here", "there"]);
@@ -302,7 +302,7 @@ fn the_data_is_dropped_after_the_finalizers() {
     let target = notes.target.clone();
     let code = "kept = setmetatable({}, { __gc = function() note 'late' end })";
     let mut vm = vm(notes, code);
-    assert_eq!(vm.resume(None).unwrap(), Slice::Returned);
+    assert_eq!(vm.resume(None).unwrap(), SliceEnd::Returned);
     vm.close().unwrap();
     assert_eq!(vm.lines, ["late"]);
     assert_eq!(Arc::strong_count(&target), 2);

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::function::Function;
-use super::kept::Kept;
+use super::registered::RegistryName;
 use super::stack::Stack;
 use super::state::{Kind, State, at, calls, string_at};
 use mlua::ffi;
@@ -21,7 +21,7 @@ pub(crate) struct Walk {
 }
 
 /// The value of `top` before the first cursor.
-const NOT_ASKED: c_int = -1;
+const NO_CURSOR: c_int = -1;
 
 impl Deref for Walk {
     type Target = Stack;
@@ -40,37 +40,37 @@ pub(crate) enum Read<'w> {
 }
 
 /// A walk. When it is dropped, also by a panic, the call learns whether the collector is stopped.
-struct Lending<'a> {
+struct WalkGuard<'a> {
     walk: Walk,
     of: &'a mut Stack,
 }
 
-impl Drop for Lending<'_> {
+impl Drop for WalkGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.of.rests = self.walk.stack.rests;
+        self.of.collector_paused = self.walk.stack.collector_paused;
     }
 }
 
 /// How many values a cursor, and code that reads its values, push at most.
-const LEVEL: c_int = 6;
+const VALUES_PER_CURSOR: c_int = 6;
 
 impl Stack {
     /// Calls `read` with the values of this stack, and with what they contain.
     #[inline]
     pub(crate) fn walk<R>(&mut self, read: impl FnOnce(&mut Walk) -> R) -> R {
-        let (own, room) = (self.raw.again(), self.room);
+        let (own, room) = (self.raw.reborrow(), self.room);
         self.walk_in(own, room, read)
     }
 
     /// Calls `read` with the values of another stack of the VM, which has room for `room` values.
     #[inline]
     pub(super) fn walk_in<R>(&mut self, raw: State, room: c_int, read: impl FnOnce(&mut Walk) -> R) -> R {
-        let mut stack = self.lend();
+        let mut stack = self.alias();
         (stack.raw, stack.room) = (raw, room);
-        let mut lent = Lending { walk: Walk { stack, top: NOT_ASKED, limit: 0 }, of: self };
+        let mut lent = WalkGuard { walk: Walk { stack, top: NO_CURSOR, limit: 0 }, of: self };
         let result = read(&mut lent.walk);
-        if lent.walk.top != NOT_ASKED {
+        if lent.walk.top != NO_CURSOR {
             let top = lent.walk.top;
             lent.walk.stack.shorten(top);
         }
@@ -120,10 +120,10 @@ impl Walk {
     #[inline(always)]
     fn cursor(&mut self, index: c_int) -> Option<c_int> {
         let top = self.stack.count();
-        if self.top == NOT_ASKED {
+        if self.top == NO_CURSOR {
             (self.top, self.limit) = (top, top + self.stack.room);
         }
-        if self.stack.kind(index) != Kind::Table || (top + LEVEL > self.limit && !self.grow(top)) {
+        if self.stack.kind(index) != Kind::Table || (top + VALUES_PER_CURSOR > self.limit && !self.grow(top)) {
             return None;
         }
         Some(top + 1)
@@ -131,8 +131,8 @@ impl Walk {
 
     #[cold]
     fn grow(&mut self, top: c_int) -> bool {
-        self.limit = top + 10 * LEVEL;
-        self.stack.has_room(10 * LEVEL)
+        self.limit = top + 10 * VALUES_PER_CURSOR;
+        self.stack.has_room(10 * VALUES_PER_CURSOR)
     }
 
     /// Returns the identity of the metatable of the value at `index`; 0 if it has none.
@@ -143,7 +143,7 @@ impl Walk {
 
     /// Whether the metatable of the value at `index` has a field with the name that the VM keeps as `name`; `None` if
     /// the VM does not keep that name.
-    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static RegistryName) -> Option<bool> {
         let stack = &mut self.stack;
         if !stack.push_metatable(index) {
             return Some(false);
@@ -181,7 +181,7 @@ impl Walk {
         stack.push_integer(number);
         stack.push_copy(value);
         // The table gets a value and loses none, so cursors over it stay valid.
-        match stack.call_quietly(3, 0) {
+        match stack.call_isolated(3, 0) {
             ffi::LUA_OK => Ok(()),
             _ => {
                 stack.drop_top();
@@ -252,7 +252,7 @@ impl Pairs<'_> {
 
     /// Whether a metatable has a field, as [`Walk::has_metafield`].
     #[inline(always)]
-    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static Kept) -> Option<bool> {
+    pub(crate) fn has_metafield(&mut self, index: c_int, name: &'static RegistryName) -> Option<bool> {
         self.walk.has_metafield(index, name)
     }
 }

@@ -1,5 +1,5 @@
-//! The memory of a VM: what Lua allocates from, with a limit and statistics. Only the allocators of `lua::home` call
-//! it. It does not depend on Lua.
+//! The memory of a VM: what Lua allocates from, with a limit and statistics. Only the allocators of `lua::vm_context`
+//! call it. It does not depend on Lua.
 //!
 //! | file | topic |
 //! |---|---|

@@ -55,7 +55,7 @@ fn optional(stack: &Stack) -> Result<&[u8], Fault> {
 fn encode(
     call: &mut Call<'_>, act: impl FnOnce(&mut Encoder, &Stack) -> Result<io::Result<()>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
-    let (encoder, stack) = call.split::<Encoder>(1)?;
+    let (encoder, stack) = call.object_and_stack::<Encoder>(1)?;
     if encoder.is_done() {
         return Err(Fault::message("the encoder is finished"));
     }
@@ -91,7 +91,7 @@ fn decode(
     call: &mut Call<'_>, name: &'static str,
     act: impl FnOnce(&mut Decoder, &Stack) -> Result<Result<(), decode::Failure>, Fault>,
 ) -> Result<Vec<u8>, Fault> {
-    let (decoder, stack) = call.split::<Decoder>(1)?;
+    let (decoder, stack) = call.object_and_stack::<Decoder>(1)?;
     if decoder.is_done() {
         return Err(Fault::message("the decoder is finished"));
     }
@@ -101,7 +101,7 @@ fn decode(
         Err(decode::Failure::Truncated) => ("the data ends too early", "truncated"),
         Err(decode::Failure::TooLong) => ("the decoded data exceeds the limit", "too long"),
     };
-    Err(Failure::word(name, message, code).into())
+    Err(Failure::new(name, message, code).into())
 }
 
 /// `decoder:write(bytes)`: returns the decoded bytes. If the data is malformed, this and all later calls return nil, a

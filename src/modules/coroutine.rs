@@ -21,8 +21,8 @@
 
 use super::task::{HANDLE, push_handle, tasks};
 use crate::lua::{
-    Argument, Back, Call, Closure, Fault, Function, FunctionTable, Functions, Identity, Kind, NewThread, Next, Outcome,
-    Stack, Status, functions, then, upvalue,
+    Argument, BoundFunctions, Call, Closure, Fault, Function, FunctionTable, Identity, Kind, NewThread, Next, Outcome,
+    ResumeResult, Stack, Status, functions, then, upvalue,
 };
 use crate::task::{Tasks, resume_error_at};
 
@@ -39,7 +39,7 @@ fn coroutine(stack: &Stack) -> Result<Identity, Fault> {
 #[inline]
 fn resume_if_idle(
     tasks: &Tasks, call: &mut Call<'_>, index: i32, count: i32, status_first: bool,
-) -> Result<Back, &'static str> {
+) -> Result<ResumeResult, &'static str> {
     if let Some(co) = call.coroutine(index)
         && let Some(id) = tasks.member_of(co)
     {
@@ -59,9 +59,9 @@ fn resume(call: &mut Call<'_>) -> Result<Next<(bool, &'static str)>, Fault> {
     coroutine(call)?;
     let count = call.count() - 1;
     Ok(match resume_if_idle(&tasks, call, 1, count, true) {
-        Ok(Back::Values(count)) => Next::pushed(count + 1),
-        Ok(Back::Failed) => Next::pushed(2),
-        Ok(Back::Waits) => {
+        Ok(ResumeResult::Values(count)) => Next::pushed(count + 1),
+        Ok(ResumeResult::Failed) => Next::pushed(2),
+        Ok(ResumeResult::Waits) => {
             call.drop_to(1);
             Next::yields(0, then(resumed), 0)
         }
@@ -94,9 +94,9 @@ fn call_wrapped(call: &mut Call<'_>) -> Result<Next, Fault> {
     let tasks = tasks(call)?;
     let count = call.count();
     match resume_if_idle(&tasks, call, WRAPPED, count, false) {
-        Ok(Back::Values(count)) => Ok(Next::pushed(count)),
-        Ok(Back::Failed) => raise(call, &tasks),
-        Ok(Back::Waits) => Ok(Next::waits(then(called), 0)),
+        Ok(ResumeResult::Values(count)) => Ok(Next::pushed(count)),
+        Ok(ResumeResult::Failed) => raise(call, &tasks),
+        Ok(ResumeResult::Waits) => Ok(Next::waits(then(called), 0)),
         Err(message) => {
             call.create(message)?;
             raise(call, &tasks)
@@ -211,9 +211,9 @@ fn install(call: &mut Call<'_>) -> Result<(), Fault> {
     let libraries = call.loaded_libraries()?;
     let library = call.raw_field(libraries, "coroutine")?;
     if call.kind(library) == Kind::Table {
-        call.create(Functions { list: FUNCTIONS, upvalue, table: Some(library), copied: None })?;
+        call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: Some(library), copied: None })?;
         let name = call.create("lio.coroutine")?;
-        call.create(crate::lua::Entry(libraries, name, Argument(library)))?;
+        call.create(crate::lua::StoredInTable::new(libraries, name, Argument(library)))?;
     }
     Ok(())
 }
@@ -235,5 +235,5 @@ fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
     if call.kind(library) != Kind::Table {
         return Err(Fault::message("lio.coroutine: the coroutine library is not open"));
     }
-    Ok(Argument(call.create(Functions { list: FUNCTIONS, upvalue, table: None, copied: Some(library) })?))
+    Ok(Argument(call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: Some(library) })?))
 }

@@ -38,7 +38,7 @@ const CLOSED: Refusal = Refusal::Word("the file is closed", "closed");
 #[cold]
 fn failure(call: &'static str, refusal: Refusal) -> Fault {
     match refusal {
-        Refusal::Word(message, code) => Failure::word(call, message, code).into(),
+        Refusal::Word(message, code) => Failure::new(call, message, code).into(),
         Refusal::System(error) => failed(call)(error),
     }
 }
@@ -94,7 +94,7 @@ fn descriptor<'c>(call: &'c Call<'_>, index: i32) -> Result<Option<BorrowedFd<'c
 
 /// `folder:open(path)`: returns a file, or `nil, message, code`.
 fn folder_open(call: &mut Call<'_>) -> Result<New<OpenFile>, Fault> {
-    let (folder, stack) = call.split::<Folder>(1)?;
+    let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     opened(folder.open_beneath(stack.bytes(2)?))
 }
 
@@ -114,7 +114,7 @@ fn record(facts: &Facts) -> Vec<(&'static str, Value)> {
 /// more than `most` entries (by default 10,000). Directories come first, then the order is by name. Or returns
 /// `nil, message, code`.
 fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
-    let (folder, stack) = call.split::<Folder>(1)?;
+    let (folder, stack) = call.object_and_stack::<Folder>(1)?;
     let path = stack.optional(2, Stack::bytes)?.unwrap_or_default();
     let most = stack.optional(3, |stack, at| stack.integer_in(at, 1..=1 << 24, "most"))?;
     let most = most.map_or(ENTRIES, |most| most as usize);
@@ -128,23 +128,23 @@ fn folder_list(call: &mut Call<'_>) -> Result<(Value, bool), Fault> {
 }
 
 /// `folder:path()`: returns its absolute path.
-const FOLDER_PATH: Function = Function::of(|folder: &Folder| folder.path().as_os_str().as_bytes().to_vec());
+const FOLDER_PATH: Function = Function::method(|folder: &Folder| folder.path().as_os_str().as_bytes().to_vec());
 
 /// `folder:close()`: closes the folder. Idempotent.
-const FOLDER_CLOSE: Function = Function::on(Folder::close);
+const FOLDER_CLOSE: Function = Function::method_mut(Folder::close);
 
 /// `folder:is_closed()`: returns whether it is closed.
-const FOLDER_IS_CLOSED: Function = Function::of(Folder::is_closed);
+const FOLDER_IS_CLOSED: Function = Function::method(Folder::is_closed);
 
 /// `f:stat()`: returns a table with `kind`, `size`, `mtime`, `mtime_ns`, `inode` and `device`, as they were when the
 /// file was opened. Makes no system call.
-const STAT: Function = Function::of(|file: &OpenFile| Value::Record(record(file.facts())));
+const STAT: Function = Function::method(|file: &OpenFile| Value::Record(record(file.facts())));
 
 /// `f:kind()`: returns `"file"` or `"directory"`.
-const KIND: Function = Function::of(|file: &OpenFile| file.facts().kind.name());
+const KIND: Function = Function::method(|file: &OpenFile| file.facts().kind.name());
 
 /// `f:size()`: returns the size in bytes when the file was opened.
-const SIZE: Function = Function::of(|file: &OpenFile| file.facts().size as i64);
+const SIZE: Function = Function::method(|file: &OpenFile| file.facts().size as i64);
 
 /// `f:read(offset, count)`: returns up to `count` bytes from `offset` (0 is the first), `""` at the end; or
 /// `nil, message, code`.
@@ -169,10 +169,10 @@ fn handle(call: &mut Call<'_>) -> Result<Option<Light>, Fault> {
 }
 
 /// `f:close()`: closes the file. Idempotent.
-const CLOSE: Function = Function::on(OpenFile::close);
+const CLOSE: Function = Function::method_mut(OpenFile::close);
 
 /// `f:is_closed()`: returns whether it is closed.
-const IS_CLOSED: Function = Function::of(|file: &OpenFile| file.descriptor().is_none());
+const IS_CLOSED: Function = Function::method(|file: &OpenFile| file.descriptor().is_none());
 
 fn to_string(call: &mut Call<'_>) -> Result<String, Fault> {
     Ok(match call.object::<OpenFile>(1)?.descriptor() {

@@ -45,7 +45,7 @@ fn wants(call: &mut Call<'_>) -> Result<Option<New<Socket>>, Fault> {
 fn made(call: &mut Call<'_>) -> Result<(), Fault> {
     let key = call.bytes(1)?;
     let source = call.object::<Socket>(2)?.source();
-    let source = source.ok_or_else(|| Failure::word("made", "closed", "closed"))?;
+    let source = source.ok_or_else(|| Failure::new("made", "closed", "closed"))?;
     Ok(reload::made(key, source.as_fd()))
 }
 

@@ -23,9 +23,9 @@ fn new(call: &mut Call<'_>) -> Result<New<Resolver>, Fault> {
 
 /// `resolver:query(name)`: returns an id. `answer` returns the result later.
 fn query(call: &mut Call<'_>) -> Result<i64, Fault> {
-    let (resolver, stack) = call.split::<Resolver>(1)?;
+    let (resolver, stack) = call.object_and_stack::<Resolver>(1)?;
     let name = std::str::from_utf8(stack.bytes(2)?);
-    let unknown = |_| Failure::word("resolve", "not a host name", "unresolved");
+    let unknown = |_| Failure::new("resolve", "not a host name", "unresolved");
     resolver.query(name.map_err(unknown)?).map_err(failed("resolve"))
 }
 

@@ -42,10 +42,10 @@ fn take(call: &mut Call<'_>) -> Result<Many<&'static str>, Fault> {
 }
 
 /// `watcher:handle()`: returns the descriptor that becomes readable when a signal arrives.
-const HANDLE: Function = Function::of(|watcher: &Watcher| light(watcher.0.as_ref().map_or(-1, Signals::number)));
+const HANDLE: Function = Function::method(|watcher: &Watcher| light(watcher.0.as_ref().map_or(-1, Signals::number)));
 
 /// `watcher:close()`: restores the host's signal dispositions. Idempotent.
-const CLOSE: Function = Function::on(|watcher: &mut Watcher| watcher.0 = None);
+const CLOSE: Function = Function::method_mut(|watcher: &mut Watcher| watcher.0 = None);
 
 /// `signal.open(name, …)`: watches signals by name, such as `"SIGTERM"`. Their default action no longer runs. Returns
 /// the watcher, or `nil, message, code`.

@@ -4,8 +4,8 @@
 
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{
-    Argument, Call, Closure, Code, Entry, Fault, Function, FunctionTable, Functions, Kind, Lazy, Maybe, New, Next, Nil,
-    Object, Outcome, Stack, Value, functions, results, then, upvalue,
+    Argument, BoundFunctions, Call, Chunk, Closure, Fault, Function, FunctionTable, Kind, LazyTable, Maybe, New, Next,
+    Nil, Object, Outcome, Stack, StoredInTable, Value, functions, results, then, upvalue,
 };
 use crate::task::{Ending, KillResult, ON_ERROR, Reason, Tag, TaskId, Tasks, WaitError, WaitingOn, closed};
 use std::rc::Rc;
@@ -54,7 +54,7 @@ pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
 fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Fault> {
     let values = call.count();
     let id = tasks.acquire(call)?;
-    if tasks.hand_over(call, id, values).is_err() {
+    if tasks.move_values(call, id, values).is_err() {
         tasks.release(id);
         return Err(too_many());
     }
@@ -343,7 +343,7 @@ fn inspect(call: &mut Call<'_>) -> Result<Inspection, Fault> {
 
 /// `lio.tasks()`: describes each task of this VM; see lualib/lio/tasks.lua.
 pub(crate) const TASKS: Function = Function::new(|_: &mut Call<'_>| {
-    let code = Code { name: c"=lio", text: "return require 'lio.tasks'()" };
+    let code = Chunk::Text(b"return require 'lio.tasks'()", c"=lio");
     Ok(Next::call(0, then(|_, outcome| Ok(Argument(outcome.first))), 0).pushing(code))
 });
 
@@ -357,7 +357,7 @@ pub(crate) const OPEN: Function = Function::new(open);
 
 fn open(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_handle(call)?;
-    let module = call.create(Functions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
+    let module = call.create(BoundFunctions { list: FUNCTIONS, upvalue, table: None, copied: None })?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 }
@@ -367,14 +367,14 @@ pub(crate) const OPEN_LAZY: Function = Function::new(open_lazy);
 
 fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let upvalue = push_handle(call)?;
-    let module = call.create(Lazy(Function::new(index), Some(upvalue)))?;
+    let module = call.create(LazyTable(Function::new(index), Some(upvalue)))?;
     Tasks::of(call)?.set_module(call, module)?;
     Ok(Argument(module))
 }
 
 /// The `__index` of that table.
-fn index(call: &mut Call<'_>) -> Result<Option<Entry<Closure<(Argument,)>>>, Fault> {
+fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Closure<(Argument,)>>>, Fault> {
     let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
-    Ok(entry.map(|&(_, function)| Entry(1, 2, Closure(function, (Argument(HANDLE),)))))
+    Ok(entry.map(|&(_, function)| StoredInTable::new(1, 2, Closure(function, (Argument(HANDLE),)))))
 }

@@ -105,7 +105,7 @@ fn expire(call: &mut Call<'_>) -> Result<Maybe<(Argument, i64)>, Fault> {
 }
 
 /// `timers:count()`: returns the number of timers, set or not.
-const COUNT: Function = Function::of(|timers: &Timers| timers.0.len() as i64);
+const COUNT: Function = Function::method(|timers: &Timers| timers.0.len() as i64);
 
 /// Opens `lio.timer`.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Module(functions! { new })));

@@ -22,7 +22,7 @@ pub(super) const OF_SELECTOR: Function = Function::new(|call: &mut Call<'_>| {
 /// `lio.waker(handle)`: returns a waker of another VM's selector; `nil, message, code` if that is closed.
 pub(super) const OF_HANDLE: Function = Function::new(|call: &mut Call<'_>| {
     let Some(Light(handle)) = call.light(1) else { return Err(Fault::expected(1, "userdata")) };
-    let closed = || Failure::word("waker", "its selector is closed", "closed");
+    let closed = || Failure::new("waker", "its selector is closed", "closed");
     Ok(New::of(Waker(of_handle(handle).ok_or_else(closed)?)))
 });
 
@@ -38,4 +38,4 @@ fn wake(call: &mut Call<'_>) -> Result<bool, Fault> {
 }
 
 /// `waker:handle()`: returns a lightuserdata that `lio.waker` in any VM of the process converts to a waker.
-const HANDLE: Function = Function::of(|waker: &Waker| Light(handle_of(&waker.0)));
+const HANDLE: Function = Function::method(|waker: &Waker| Light(handle_of(&waker.0)));

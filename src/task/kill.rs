@@ -76,8 +76,8 @@ impl Tasks {
         }
     }
 
-    /// Closes the coroutines at `first` to `last`, the last one first. Returns whether the coroutine `reported` raised an
-    /// error, which is on top then. Other errors are written to standard error.
+    /// Closes the coroutines at `first` to `last`, the last one first. Returns whether the coroutine `reported` raised
+    /// an error, which is on top then. Other errors are written to standard error.
     fn close_members(self: &Rc<Self>, call: &mut Call<'_>, first: i32, last: i32, reported: Option<Identity>) -> bool {
         for member in (first..=last).rev() {
             let height = call.count();

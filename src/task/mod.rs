@@ -98,7 +98,7 @@ impl Tasks {
     /// Returns the VM's tasks, which are created at first use. Fails if memory is short, or if the VM is closing.
     pub(crate) fn of(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
         let tasks: Rc<Tasks> = call.shared().map_err(|_| closed())?;
-        tasks.threads.set_up(call)?;
+        tasks.threads.create_anchors(call)?;
         tasks.check_open()?;
         Ok(tasks)
     }

@@ -75,7 +75,7 @@ impl Tasks {
 
     /// Pushes false and a mark on a coroutine that is suspended in `resume`.
     fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
-        let told = self.threads.hand_over_plain(front, false) && self.threads.hand_over_plain(front, error.mark());
+        let told = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
         told.then_some(2)
     }
 
@@ -110,10 +110,10 @@ impl Tasks {
     }
 
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
-        if !self.threads.hand_over_plain(front, ok) {
+        if !self.threads.push_to(front, ok) {
             return None;
         }
-        match self.threads.pass(child, front, count) {
+        match self.threads.move_between(child, front, count) {
             Ok(()) => Some(count + 1),
             Err(_) => {
                 self.threads.drop_values(front, 1);

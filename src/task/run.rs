@@ -89,7 +89,7 @@ impl Tasks {
         let queued = self.table.borrow().queue.len();
         for _ in 0..queued {
             // Finalizers may end a task, which must not happen between this point and its resume.
-            call.wake_collector();
+            call.resume_collector();
             let (id, woken) = {
                 let table = &mut *self.table.borrow_mut();
                 // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
@@ -298,7 +298,7 @@ impl Tasks {
             (table.task(id).own, table.task(id).tag)
         };
         let co = self.threads.push(call, own)?;
-        let error = self.threads.take(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
+        let error = self.threads.move_from(call, own, 1).map_err(|_| Fault::message("stack overflow"))?;
         match self.host() {
             Some(host) => host.failed(call, co, error, tag),
             None => self.report_error(call, error, co)?,

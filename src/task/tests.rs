@@ -17,7 +17,7 @@ impl RecordingHost {
 }
 
 fn text(call: &Stack, index: i32) -> String {
-    match call.whole(index) {
+    match call.integer_value(index) {
         Some(number) => number.to_string(),
         None => String::from_utf8_lossy(call.string(index).unwrap_or(b"?")).into_owned(),
     }
@@ -97,7 +97,7 @@ fn start(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `queue(f, session)`: queues `f("argument")` for service 7.
 fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, tag) = prepare(call)?;
-    tasks.hand_over(call, id, 2).expect("room");
+    tasks.move_values(call, id, 2).expect("room");
     tasks.enqueue(id, 1, tag);
     if tag.session == 3 {
         let (from, session) = (8, 9);
@@ -110,7 +110,7 @@ fn queue(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `give_back(f, session)`: returns the coroutine to the pool.
 fn give_back(call: &mut Call<'_>) -> Result<(), Fault> {
     let (tasks, id, _) = prepare(call)?;
-    tasks.hand_over(call, id, 2).expect("room");
+    tasks.move_values(call, id, 2).expect("room");
     tasks.release(id);
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Token {
     pub(super) fn of(stack: &Stack, index: i32, keys: &TextKeys) -> Option<Token> {
         match stack.kind(index) {
             Kind::None | Kind::Nil => None,
-            Kind::Number => match stack.whole(index) {
+            Kind::Number => match stack.integer_value(index) {
                 Some(value) => Some(Token::Integer(value)),
                 None => {
                     let value = stack.number(index).ok()?;

@@ -82,7 +82,7 @@ impl Tasks {
         task.token = token;
         task.reason = reason;
         task.phase = Phase::Waiting { cycle, weak: false };
-        self.threads.forget_handed();
+        self.threads.forget_last_resumed();
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Tasks {
     /// task.
     #[inline(always)]
     pub(crate) fn is_resumed_here(&self, stack: &Stack) -> bool {
-        let here = self.threads.take_handed(stack);
+        let here = self.threads.take_last_resumed(stack);
         if !here {
             self.table.borrow_mut().handle_foreign_resume(stack.running());
         }

@@ -18,9 +18,9 @@ impl Tasks {
     /// Moves the topmost `count` values of the step's stack to the coroutine of a task that was acquired, or taken from
     /// its wait.
     #[inline]
-    pub(crate) fn hand_over(&self, stack: &mut Stack, id: TaskId, count: i32) -> Result<(), Full> {
+    pub(crate) fn move_values(&self, stack: &mut Stack, id: TaskId, count: i32) -> Result<(), Full> {
         let front = self.table.borrow().task(id).front();
-        self.threads.hand_over(stack, front, count)
+        self.threads.move_to(stack, front, count)
     }
 
     /// Queues a task that `take_waiter` has returned, with the `values` values that were moved to it.
@@ -36,7 +36,7 @@ impl Tasks {
     pub(crate) fn wakeup(&self, stack: &mut Stack, token: Token, count: i32, ending: Ending) -> Result<bool, Full> {
         let taken = self.table.borrow_mut().take_waiter(token);
         let Some(id) = taken else { return Ok(false) };
-        if let Err(full) = self.hand_over(stack, id, count) {
+        if let Err(full) = self.move_values(stack, id, count) {
             self.table.borrow_mut().wait_again(id);
             return Err(full);
         }
@@ -53,7 +53,7 @@ impl Tasks {
         let task = table.task(id);
         let is_whole = if task.chain.is_empty() { task.untouched > 0 } else { table.is_suspended(id) };
         // For a task without a chain, this call checks whether it is suspended.
-        let done = is_whole && self.threads.hand_over_plain(table.task(id).front(), value);
+        let done = is_whole && self.threads.push_to(table.task(id).front(), value);
         match done {
             true => {
                 table.keep_strong(id);

@@ -2,8 +2,9 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Fault, Field, Function, FunctionTable, Holder, Kind, Lender, Lent, List, Made, MadeBy, Maker, New,
-    NewWith, Next, Noted, Object, Outcome, Part, Pushing, Row, Source, Stored, Value, functions, then,
+    Argument, ByteSource, BytesOf, Call, Fault, Field, Function, FunctionTable, Kind, List, New, NewFromFactory,
+    NewTailed, NewWith, Next, Object, Outcome, Pushing, Row, StoredInField, StoredInTable, TableAt, TailSlice,
+    TailedFactory, TailedSource, Value, functions, then,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -44,18 +45,18 @@ fn field(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.field(1, NOTE)?))
 }
 
-impl Lender for Counted {
-    fn lent(&self) -> &[u8] {
+impl ByteSource for Counted {
+    fn bytes_to_push(&self) -> &[u8] {
         &b"0123456789"[..self.1 as usize]
     }
-    fn handed_over(&mut self) {
+    fn bytes_pushed(&mut self) {
         self.1 = 0;
     }
 }
 
-fn lend(call: &mut Call<'_>) -> Result<Lent<Counted>, Fault> {
+fn lend(call: &mut Call<'_>) -> Result<BytesOf<Counted>, Fault> {
     call.object::<Counted>(1)?;
-    Ok(Lent::by(1))
+    Ok(BytesOf::at(1))
 }
 
 /// `new(value, note)`: returns an object with a field.
@@ -103,12 +104,12 @@ fn read_head(call: &mut Call<'_>) -> Result<(i64, Vec<u8>, Argument), Fault> {
 
 struct Text(String);
 
-impl Source for Text {
+impl TailedSource for Text {
     type Object = Head;
     fn size(&self) -> usize {
         self.0.len() + 1
     }
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Head> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Head> {
         bytes[..self.0.len()].copy_from_slice(self.0.as_bytes());
         match &*self.0 {
             "none" => None,
@@ -119,17 +120,17 @@ impl Source for Text {
 }
 
 /// `made(text, owner)`: returns an object with the text behind it.
-fn made(call: &mut Call<'_>) -> Result<Made<Text, 1>, Fault> {
+fn made(call: &mut Call<'_>) -> Result<NewTailed<Text, 1>, Fault> {
     let source = Text(call.utf8(1)?.to_string());
-    Ok(Made { source, fields: [(OWNER, 2)] })
+    Ok(NewTailed { source, fields: [(OWNER, 2)] })
 }
 
-impl Maker for Counted {
-    type Made = Head;
+impl TailedFactory for Counted {
+    type Product = Head;
     fn size(&self) -> usize {
         self.1 as usize
     }
-    fn make(&mut self, bytes: &mut [u8]) -> Option<Head> {
+    fn create(&mut self, bytes: &mut [u8]) -> Option<Head> {
         bytes.fill(b'x');
         self.1 -= 1;
         (self.1 >= 0).then_some(Head(bytes.len() as u32))
@@ -137,48 +138,48 @@ impl Maker for Counted {
 }
 
 /// `made_by(counted, owner)`: returns an object with as many bytes as the value of `counted`.
-fn made_by(call: &mut Call<'_>) -> Result<MadeBy<Counted, 1>, Fault> {
+fn made_by(call: &mut Call<'_>) -> Result<NewFromFactory<Counted, 1>, Fault> {
     call.any(2)?;
-    Ok(MadeBy { maker: 1, fields: [(OWNER, 2)] })
+    Ok(NewFromFactory { factory: 1, fields: [(OWNER, 2)] })
 }
 
 /// `stored(object, value)`: stores the value in a field of the object, and returns it.
-fn stored(call: &mut Call<'_>) -> Result<Stored<Argument, Counted>, Fault> {
+fn stored(call: &mut Call<'_>) -> Result<StoredInField<Argument, Counted>, Fault> {
     call.any(2)?;
-    Ok(Stored { value: Argument(2), object: 1, field: NOTE })
+    Ok(StoredInField { value: Argument(2), object: 1, field: NOTE })
 }
 
 /// `part(head, from, to)`: returns some of the object's bytes; without `to`, a range far outside them.
-fn part(call: &mut Call<'_>) -> Result<Part<Head>, Fault> {
+fn part(call: &mut Call<'_>) -> Result<TailSlice<Head>, Fault> {
     let (_, tail) = call.tail::<Head>(1)?;
     match call.is_none(3) {
-        true => Ok(Part::of(1, &tail[1..], tail)),
+        true => Ok(TailSlice::of(1, &tail[1..], tail)),
         false => {
             let part = &tail[call.integer(2)? as usize..call.integer(3)? as usize];
-            Ok(Part::of(1, tail, part))
+            Ok(TailSlice::of(1, tail, part))
         }
     }
 }
 
 /// `note(object, key, value)`: stores the value in the table in the object's field, or in a table itself, and returns
 /// it.
-fn note(call: &mut Call<'_>) -> Result<Noted<Argument, Argument>, Fault> {
+fn note(call: &mut Call<'_>) -> Result<StoredInTable<Argument, Argument>, Fault> {
     let table = match call.kind(1) {
-        Kind::Table => Holder::Index(1),
-        _ => Holder::field(1, NOTE),
+        Kind::Table => TableAt::Index(1),
+        _ => TableAt::field(1, NOTE),
     };
     let (key, value) = (Argument(2), Argument(3));
-    Ok(Noted { table, key, value })
+    Ok(StoredInTable { table, key, value })
 }
 
-type Served = (Made<Text, 0>, Row<(Argument, i64)>);
+type Served = (NewTailed<Text, 0>, Row<(Argument, i64)>);
 
 /// `serve(f, metatable)`: calls `f` with a new object and a new table, and returns its result.
 fn serve(call: &mut Call<'_>) -> Result<Pushing<Served>, Fault> {
     let function = call.push(Argument(1))?;
     let source = Text("head".to_string());
     let row = Row { items: (Argument(function + 1), 42), named: 2, metatable: Some(2) };
-    let made = Made { source, fields: [] };
+    let made = NewTailed { source, fields: [] };
     Ok(Next::call(2, then(served), 5).pushing((made, row)))
 }
 
@@ -196,7 +197,7 @@ fn list(call: &mut Call<'_>) -> Result<List<New<Counted>>, Fault> {
 
 /// `both(one, other)`: exchanges the contents of two objects.
 fn both(call: &mut Call<'_>) -> Result<(i64, i64), Fault> {
-    let (one, other) = call.pair::<Counted, Counted>(1, 2)?;
+    let (one, other) = call.object_pair::<Counted, Counted>(1, 2)?;
     std::mem::swap(&mut one.1, &mut other.1);
     Ok((one.1, other.1))
 }

@@ -2,8 +2,8 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Code, Failure, Fault, Function, FunctionTable, INDEX, Keep, Kept, Many, Next, Nil, Outcome,
-    Pushing, Running, Scratched, failed, functions, results, scratch, then,
+    Argument, Call, Chunk, Failure, Fault, Function, FunctionTable, INDEX, Many, Next, Nil, Outcome, Pushing, Register,
+    RegistryName, Running, ScratchBytes, failed, functions, results, scratch, then,
 };
 use std::os::fd::AsRawFd;
 
@@ -25,7 +25,7 @@ fn odd(call: &mut Call<'_>) -> Result<Odd, Fault> {
     Ok(match call.integer_in(1, 1..=3, "the number")? {
         1 => Odd::Nothing(()),
         2 => Odd::Word("two"),
-        _ => Odd::Failed(Failure::word("odd", "what was wrong", "wrong")),
+        _ => Odd::Failed(Failure::new("odd", "what was wrong", "wrong")),
     })
 }
 
@@ -105,33 +105,33 @@ fn number(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {
 }
 
 /// `first(text, size)`: returns the first bytes of the text, copied through the thread's buffer, and the text.
-fn first(call: &mut Call<'_>) -> Result<(Scratched, Argument), Fault> {
+fn first(call: &mut Call<'_>) -> Result<(ScratchBytes, Argument), Fault> {
     let (text, size) = (call.bytes(1)?, call.integer(2)? as usize);
     let count = scratch(size, |room| {
         let count = room.len().min(text.len());
         room[..count].copy_from_slice(&text[..count]);
         count
     });
-    Ok((Scratched(count), Argument(1)))
+    Ok((ScratchBytes(count), Argument(1)))
 }
 
 /// `code(...)`: returns the results of code in Lua, which cannot yield.
 fn code(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
-    call.create(Code { name: c"=inner", text: "local first, second = ... return first(second)" })?;
+    call.create(Chunk::Text(b"local first, second = ... return first(second)", c"=inner"))?;
     for index in 1..=count {
         call.push(Argument(index))?;
     }
     let all = then(|_: &mut Call<'_>, outcome| Ok(Next::<()>::rest(outcome.first)));
-    Ok(Next::call_whole(count, all, 0))
+    Ok(Next::call_unyieldable(count, all, 0))
 }
 
-static NAME: Kept = Kept::new();
+static NAME: RegistryName = RegistryName::new();
 
 /// `named(value)`: returns the field `name` of the value's metatable, before and after the VM keeps that name.
 fn named(call: &mut Call<'_>) -> Result<(Argument, bool, bool), Fault> {
     let before = call.walk(|values| values.has_metafield(1, &NAME));
-    call.create(Keep(&NAME, "name"))?;
+    call.create(Register(&NAME, "name"))?;
     let after = call.walk(|values| values.has_metafield(1, &NAME));
     let value = Argument(call.metafield(1, &NAME)?);
     Ok((value, before.is_some(), after == Some(true)))
@@ -165,7 +165,7 @@ fn emptied(call: &mut Call<'_>) -> Result<Argument, Fault> {
 fn passed_on(call: &mut Call<'_>) -> Result<Pushing<(&'static str, Argument)>, Fault> {
     let count = call.count();
     call.copy_down(2, 1, count);
-    let next = Next::goes_on(count, then(passed), call.is_yieldable().into());
+    let next = Next::step(count, then(passed), call.is_yieldable().into());
     Ok(next.pushing(("new", Argument(1))))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{SHOW, run, show};
 use crate::lua::{
-    Argument, Call, Decoded, Event, Events, Fault, FunctionTable, Kind, Read, Table, Value, Walk, functions,
+    Argument, Call, Decoded, Decoder, Event, Fault, FunctionTable, Kind, Read, Table, Value, Walk, functions,
 };
 
 /// `swap(table, key, value)`: returns the old value, and whether it was replaced.
@@ -83,7 +83,7 @@ fn collect(call: &mut Call<'_>) -> Result<Argument, Fault> {
 /// Values from characters: `{` and `[` begin tables, `(` begins one with a name, `)` refers to that, `;` ends pairs.
 struct Words(String, usize);
 
-impl Events for Words {
+impl Decoder for Words {
     const CALL: &'static str = "words";
     fn next(&mut self, _: u32) -> Event<'_> {
         let begin = self.1;
@@ -97,7 +97,7 @@ impl Events for Words {
             Some(b'(') => Event::Table(Table { names: [7, -1], ..items }),
             Some(b')') => Event::Named(-1),
             Some(b'!') => Event::Content(7, items),
-            Some(b'?') => Event::Wrong("no word"),
+            Some(b'?') => Event::Malformed("no word"),
             Some(b'N') => Event::Number(f64::NAN),
             Some(b'p') => panic!("in a decoder"),
             Some(digit @ b'0'..=b'9') => Event::Integer((digit - b'0').into()),

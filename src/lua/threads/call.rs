@@ -1,7 +1,7 @@
 //! Calling functions on their own thread, and values that the users of coroutines keep.
 
-use super::anchors::{CLOSE, HELPER, kept};
-use super::places::{Threads, gone};
+use super::anchors::{CALL_THREAD, CLOSE, kept};
+use super::places::{Threads, anchors_lost};
 use super::status::{NewThread, Status};
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
@@ -20,9 +20,9 @@ impl Threads {
     pub(crate) fn call(self: &Rc<Self>, call: &mut Call<'_>, arguments: c_int) -> Result<bool, Fault> {
         let function = call.count() - arguments;
         assert!(arguments >= 0 && function >= 1, "no function was pushed");
-        self.push_helper(call)?;
-        call.wake_collector();
-        let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(gone)?;
+        self.push_call_thread(call)?;
+        call.resume_collector();
+        let mut thread = call.coroutine_at(function + arguments + 1).ok_or_else(anchors_lost)?;
         // The thread stays on the step's stack until it is stored for the next call. Nothing runs on it.
         call.insert_top(function);
         let moved = arguments + 1;
@@ -30,28 +30,28 @@ impl Threads {
             return Err(Fault::message("stack overflow"));
         }
         thread.push_function(PROTECT.0);
-        call.give(&mut thread, moved);
+        call.move_to(&mut thread, moved);
         let (status, results) = thread.resume(call, moved);
         let ok = status == ffi::LUA_OK && (results == 0 || thread.is_true(1));
         let wanted = if ok { 2 } else { 1 };
         // There are fewer results if the function has closed its own coroutine.
         let found = wanted.min(thread.count());
-        thread.give(call, found);
+        thread.move_to(call, found);
         call.shorten(function + wanted);
         if status == ffi::LUA_OK && call.coroutine_at(function).is_some_and(|own| own.state == thread.state) {
             thread.shorten(0);
             call.push_copy(function);
-            self.anchors.set(call, HELPER);
+            self.anchors.set(call, CALL_THREAD);
         }
         call.remove(function);
         Ok(ok)
     }
 
     /// Pushes a thread for `call`. Nothing runs on it.
-    pub(super) fn push_helper(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
+    pub(super) fn push_call_thread(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         call.reserve(5)?;
         assert!(self.anchors.are_of(call.vm()), "the coroutines belong to another VM");
-        if self.anchors.take_helper(call) {
+        if self.anchors.take_call_thread(call) {
             let index = call.count();
             if call.status(index) == Some(Status::Dead) && !call.failure(index).failed {
                 return Ok(());
@@ -98,7 +98,7 @@ impl Threads {
     pub(crate) fn keep(&self, stack: &mut Stack, number: u8, index: c_int) -> Result<(), Fault> {
         stack.push(Argument(index))?;
         if !self.anchors.are_of(stack.vm()) {
-            return Err(gone());
+            return Err(anchors_lost());
         }
         self.anchors.set(stack, kept(number));
         Ok(())

@@ -1,7 +1,7 @@
 //! Guards: coroutines of a waiting task stay alive only as long as its token is referenced.
 
 use super::anchors::{BY_PLACE, Coroutine, FIRST, GUARD_META, GUARDS, TABLE, place};
-use super::make::{push_block, push_metatable, push_weak, set_block_metatable};
+use super::create::{push_block, push_metatable, push_weak, set_block_metatable};
 use super::places::Threads;
 use crate::lua::call::Call;
 use crate::lua::returns::{Push, Pusher};
@@ -25,7 +25,7 @@ impl Threads {
     /// coroutine, which [`Threads::take_orphan`] returns then. Returns whether that was possible.
     #[cold]
     pub(crate) fn weaken(self: &Rc<Self>, call: &mut Call<'_>, members: &[Coroutine], front: Coroutine) -> bool {
-        let front = self.beside(call, front);
+        let front = self.other_state(call, front);
         if front.status() != ffi::LUA_YIELD || front.count() == 0 {
             return false;
         }
@@ -41,22 +41,30 @@ impl Threads {
     /// Keeps the coroutines of a task alive again, after `weaken`, whether or not the token is referenced.
     #[cold]
     pub(crate) fn strengthen(&self, own: Coroutine) {
-        let Some(mut keeper) = self.anchors.keeper() else { return };
-        keeper.push_element(TABLE, BY_PLACE);
-        keeper.push_element(TABLE + 1, place(own));
-        if keeper.kind(TABLE + 2) == Kind::Userdata {
-            let mut same = keeper.again();
+        let Some(mut anchor_thread) = self.anchors.anchor_thread() else { return };
+        anchor_thread.push_element(TABLE, BY_PLACE);
+        anchor_thread.push_element(TABLE + 1, place(own));
+        if anchor_thread.kind(TABLE + 2) == Kind::Userdata {
+            let mut same = anchor_thread.reborrow();
             // SAFETY: the values at these places of the table are guards that `weaken` has created.
-            unsafe { restore(ffi::lua_touserdata(keeper.state, TABLE + 2).cast(), &mut same, TABLE + 2, &mut keeper) };
+            unsafe {
+                restore(
+                    ffi::lua_touserdata(anchor_thread.state, TABLE + 2).cast(),
+                    &mut same,
+                    TABLE + 2,
+                    &mut anchor_thread,
+                )
+            };
         }
-        keeper.shorten(TABLE);
+        anchor_thread.shorten(TABLE);
     }
 }
 
 /// Anchors the coroutines of a guard, and disarms it. Its block is at `index` of a stack of the VM with room for 4
 /// values. A coroutine whose place belongs to another one now is left out.
-unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, keeper: &mut State) {
-    // SAFETY: the guard's user value is the table that was created for it, and the keeper's table has these places.
+unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, anchor_thread: &mut State) {
+    // SAFETY: the guard's user value is the table that was created for it, and the anchor thread's table has these
+    // places.
     unsafe {
         if !std::mem::replace(&mut (*guard).armed, false) {
             return;
@@ -67,12 +75,12 @@ unsafe fn restore(guard: *mut Guard, stack: &mut State, index: c_int, keeper: &m
         stack.push_nil();
         while ffi::lua_next(stack.state, list) != 0 {
             let number = stack.to_integer(list + 1).unwrap_or(-1);
-            if stack.coroutine_at(list + 2).is_some_and(|thread| threads.is_at(number, thread.state)) {
+            if stack.coroutine_at(list + 2).is_some_and(|thread| threads.holds(number, thread.state)) {
                 stack.push_copy(list + 2);
-                if stack.state != keeper.state {
-                    stack.give(keeper, 1);
+                if stack.state != anchor_thread.state {
+                    stack.move_to(anchor_thread, 1);
                 }
-                ffi::lua_rawseti(keeper.state, TABLE, FIRST + number);
+                ffi::lua_rawseti(anchor_thread.state, TABLE, FIRST + number);
             }
             stack.shorten(list + 1);
         }
@@ -105,7 +113,7 @@ impl Push for Weaken<'_> {
         if to.kind(table + 1) != Kind::Table {
             to.drop_top();
             push_weak(&mut to, c"k");
-            push_metatable(&mut to, orphaned);
+            push_metatable(&mut to, finalize_guard);
             // The new tables are below the table whose items they become.
             for number in [GUARD_META, GUARDS] {
                 to.push_copy(table);
@@ -133,7 +141,7 @@ impl Push for Weaken<'_> {
         to.drop_top();
         to.push_copy(table + 1);
         self.front.push_copy(1);
-        self.front.give(&mut to, 1);
+        self.front.move_to(&mut to, 1);
         to.push_copy(block);
         to.set_pair();
         // SAFETY: this is the block of the guard, which is on the stack.
@@ -153,7 +161,7 @@ impl Push for Weaken<'_> {
 }
 
 /// The finalizer of a guard.
-unsafe extern "C-unwind" fn orphaned(state: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn finalize_guard(state: *mut lua_State) -> c_int {
     // SAFETY: no program can get the guards' metatable, so only the collector calls this, with a guard.
     unsafe {
         let mut stack = State::new(state);
@@ -164,11 +172,11 @@ unsafe extern "C-unwind" fn orphaned(state: *mut lua_State) -> c_int {
             return 0;
         }
         let threads = Rc::from_raw(threads);
-        if let Some(mut keeper) = threads.anchors.keeper()
+        if let Some(mut anchor_thread) = threads.anchors.anchor_thread()
             && (*guard).armed
         {
             (*guard).threads = &raw const *threads;
-            restore(guard, &mut stack, 1, &mut keeper);
+            restore(guard, &mut stack, 1, &mut anchor_thread);
             (*guard).threads = std::ptr::null();
             threads.orphan((*guard).own);
         }

@@ -65,8 +65,8 @@ impl Threads {
             // SAFETY: a link is complete before it is stored, and removed before its frame ends. Its coroutines are on
             // the C stack.
             unsafe {
-                let Link { up, from, to } = std::ptr::read(link);
-                link = up;
+                let Link { outer, from, to } = std::ptr::read(link);
+                link = outer;
                 Some((State::new(from), State::new(to)))
             }
         })
@@ -99,7 +99,7 @@ impl Threads {
             if to.has_room(1) {
                 to.push_thread();
                 if to.state != stack.state {
-                    to.give(stack, 1);
+                    to.move_to(stack, 1);
                 }
             }
         }
@@ -127,12 +127,12 @@ impl Threads {
     pub(super) fn anchor(self: &Rc<Self>, call: &mut Call<'_>, mut thread: State) -> Result<Coroutine, Fault> {
         if self.places.borrow().free.is_empty() {
             let count = 16 + self.places.borrow().states.len() / 2;
-            self.grow(call, count, None)?;
+            self.create_places(call, count, None)?;
         }
         let co = self.next_place();
         match self.anchors.are_of(call.vm()) && self.anchors.anchor(&mut thread, co) {
             true => {
-                self.enter(co, thread.state);
+                self.fill_place(co, thread.state);
                 Ok(co)
             }
             false => Err(Fault::message("stack overflow")),

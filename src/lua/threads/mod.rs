@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `places` | the coroutines of a VM, by numbers |
 //! | `anchors` | the table that keeps them alive |
-//! | `make` | creating that table, coroutines, and probes of collector cycles |
+//! | `create` | creating that table, coroutines, and probes of collector cycles |
 //! | `resume` | resuming a coroutine in the middle of a step |
 //! | `values` | moving values to and from coroutines |
 //! | `call` | calling a function on its own thread |
@@ -15,10 +15,10 @@
 
 mod anchors;
 mod call;
+mod create;
 mod guards;
 mod hook;
 mod links;
-mod make;
 mod places;
 mod resume;
 mod status;
@@ -27,5 +27,5 @@ mod values;
 pub(crate) use anchors::Coroutine;
 pub(crate) use links::Obstacle;
 pub(crate) use places::{Full, Identity, Threads};
-pub(crate) use resume::{Back, Resumed};
+pub(crate) use resume::{ResumeResult, Resumed};
 pub(crate) use status::{NewThread, Status, ThreadTraceback};

@@ -18,11 +18,11 @@ use std::sync::atomic::AtomicPtr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity(pub(super) usize);
 
-pub(super) const NOBODY: Identity = Identity(0);
+pub(super) const NO_COROUTINE: Identity = Identity(0);
 
 impl Default for Identity {
     fn default() -> Self {
-        NOBODY
+        NO_COROUTINE
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Full;
 
 /// A call of a program's `resume` that is on the C stack.
 pub(super) struct Link {
-    pub(super) up: *const Link,
+    pub(super) outer: *const Link,
     pub(super) from: *mut lua_State,
     pub(super) to: *mut lua_State,
 }
@@ -51,8 +51,8 @@ pub(crate) struct Threads {
     pub(super) running: AtomicPtr<lua_State>,
     /// The innermost `resume` of a program since `Threads::resume` was called.
     pub(super) links: AtomicPtr<Link>,
-    /// The coroutine that `Threads::resume` has just resumed, until its continuation calls `take_handed`.
-    pub(super) handed: Cell<Identity>,
+    /// The coroutine that `Threads::resume` has just resumed, until its continuation calls `take_last_resumed`.
+    pub(super) last_resumed: Cell<Identity>,
     /// Whether the coroutines between a waiting one and `Threads::resume` are yielding, one after the other.
     pub(super) unwinding: Cell<bool>,
 }
@@ -77,7 +77,7 @@ impl Threads {
     pub(super) fn state(&self, co: Coroutine) -> State {
         let state = self.places.borrow().states[co.number()];
         if state.is_null() || !self.anchors.exist() {
-            self.no_state(state);
+            self.invalid_state(state);
         }
         // SAFETY: a coroutine with a place is anchored.
         unsafe { State::new(state) }
@@ -85,23 +85,23 @@ impl Threads {
 
     /// Returns the stack of the coroutine at a place, for moving values to or from another stack of the same VM.
     #[inline(always)]
-    pub(super) fn beside(&self, stack: &Stack, co: Coroutine) -> State {
+    pub(super) fn other_state(&self, stack: &Stack, co: Coroutine) -> State {
         let state = self.state(co);
         if state.state == stack.state || self.anchors.vm.get() != stack.vm() {
-            self.no_state(state.state);
+            self.invalid_state(state.state);
         }
         state
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn no_state(&self, state: *mut lua_State) -> ! {
+    pub(super) fn invalid_state(&self, state: *mut lua_State) -> ! {
         assert!(!state.is_null(), "the coroutine was released");
         assert!(self.anchors.exist(), "the VM's coroutines are lost");
         panic!("a coroutine of another VM, or the running one")
     }
 
-    pub(super) fn is_at(&self, number: i64, thread: *mut lua_State) -> bool {
+    pub(super) fn holds(&self, number: i64, thread: *mut lua_State) -> bool {
         let places = self.places.borrow();
         let state = usize::try_from(number).ok().and_then(|number| places.states.get(number));
         state == Some(&thread) && !thread.is_null()
@@ -114,17 +114,17 @@ impl Threads {
     }
 
     /// Returns the place behind all others.
-    pub(super) fn last_place(&self) -> Coroutine {
+    pub(super) fn new_place(&self) -> Coroutine {
         Coroutine(self.places.borrow().states.len() as u32)
     }
 
-    pub(super) fn enter_free(&self, co: Coroutine) {
+    pub(super) fn add_free_place(&self, co: Coroutine) {
         let places = &mut *self.places.borrow_mut();
         places.states.push(null_mut());
         places.free.push(co.0);
     }
 
-    pub(super) fn enter(&self, co: Coroutine, thread: *mut lua_State) {
+    pub(super) fn fill_place(&self, co: Coroutine, thread: *mut lua_State) {
         let places = &mut *self.places.borrow_mut();
         match places.free.pop() {
             Some(_) => places.states[co.number()] = thread,
@@ -169,7 +169,7 @@ impl Threads {
         stack.reserve(1)?;
         match self.anchors.are_of(stack.vm()) && self.anchors.get(stack, number) {
             true => Ok(stack.count()),
-            false => Err(gone()),
+            false => Err(anchors_lost()),
         }
     }
 
@@ -200,6 +200,6 @@ impl Threads {
 }
 
 #[cold]
-pub(super) fn gone() -> Fault {
+pub(super) fn anchors_lost() -> Fault {
     Fault::message("the VM's coroutines are lost")
 }

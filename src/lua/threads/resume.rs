@@ -6,9 +6,9 @@
 //! indexes, but `debug.setlocal` may have changed them.
 
 use super::anchors::Coroutine;
-use super::places::{Full, Link, NOBODY, Threads, identity};
+use super::places::{Full, Link, NO_COROUTINE, Threads, identity};
 use super::status::{Status, status};
-use super::values::give;
+use super::values::try_move;
 use crate::lua::call::Call;
 use crate::lua::stack::Stack;
 use crate::lua::state::State;
@@ -30,7 +30,7 @@ pub(crate) enum Resumed {
 
 /// How a coroutine that a program has resumed stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Back {
+pub(crate) enum ResumeResult {
     /// It yielded or returned. This number of values was moved to the step's stack.
     Values(c_int),
     /// It failed. The error was moved to the step's stack.
@@ -43,8 +43,8 @@ impl Threads {
     /// Resumes a coroutine with the `count` values that were moved to it.
     #[inline]
     pub(crate) fn resume(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Resumed {
-        call.wake_collector();
-        let state = self.beside(call, co);
+        call.resume_collector();
+        let state = self.other_state(call, co);
         // A coroutine that has not begun has its function below the values.
         let below = c_int::from(state.status() != ffi::LUA_YIELD);
         assert!(count >= 0 && count + below <= state.count(), "the stack has fewer values");
@@ -55,7 +55,7 @@ impl Threads {
     /// left unchanged.
     #[inline(always)]
     pub(crate) fn resume_suspended(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Option<Resumed> {
-        let state = self.beside(call, co);
+        let state = self.other_state(call, co);
         if state.status() != ffi::LUA_YIELD {
             return None;
         }
@@ -67,11 +67,11 @@ impl Threads {
     /// is its function. If its stack is full, the values stay.
     #[inline(always)]
     pub(crate) fn resume_with(&self, call: &mut Call<'_>, co: Coroutine, count: c_int) -> Result<Resumed, Full> {
-        call.wake_collector();
-        let mut state = self.beside(call, co);
+        call.resume_collector();
+        let mut state = self.other_state(call, co);
         let function = c_int::from(state.status() != ffi::LUA_YIELD);
         assert!(count >= function, "the function is missing");
-        give(call, &mut state, count)?;
+        try_move(call, &mut state, count)?;
         Ok(self.run(call, &state, count - function))
     }
 
@@ -81,13 +81,13 @@ impl Threads {
         // A coroutine that resumes another in the middle of a step continues afterwards.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
-        self.handed.set(identity(state));
+        self.last_resumed.set(identity(state));
         let mut results = 0;
         // SAFETY: these are two stacks of one VM. The callers have checked that the values exist, and the function if
         // the coroutine has not begun. If it cannot be resumed, Lua returns an error status.
         let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
         self.set_running(outer.0, outer.1);
-        self.handed.set(NOBODY);
+        self.last_resumed.set(NO_COROUTINE);
         came_back(status, results)
     }
 
@@ -106,8 +106,8 @@ impl Threads {
     #[inline]
     pub(crate) fn resume_at(
         &self, call: &mut Call<'_>, index: c_int, count: c_int, status_first: bool,
-    ) -> Result<Back, &'static str> {
-        call.wake_collector();
+    ) -> Result<ResumeResult, &'static str> {
+        call.resume_collector();
         assert!((0..=call.count()).contains(&count), "the stack has fewer values");
         // The value at the index keeps the coroutine alive, as it does during Lua's own `resume`.
         let Some(mut co) = call.coroutine_at(index) else { return Err("cannot resume dead coroutine") };
@@ -121,44 +121,44 @@ impl Threads {
         if !co.has_room(count) {
             return Err("too many arguments to resume");
         }
-        call.give(&mut co, count);
+        call.move_to(&mut co, count);
         let outer = self.running.load(Ordering::Relaxed);
         // The link is removed before its frame ends: `co.resume` cannot raise, because everything that it would refuse
         // has been checked.
-        let link = Link { up: self.links.load(Ordering::Relaxed), from: call.state, to: co.state };
+        let link = Link { outer: self.links.load(Ordering::Relaxed), from: call.state, to: co.state };
         self.set_running(co.state, &raw const link);
         let (status, results) = co.resume(call, count);
-        self.set_running(outer, link.up);
+        self.set_running(outer, link.outer);
         if status == ffi::LUA_YIELD && self.unwinding.get() {
-            return Ok(Back::Waits);
+            return Ok(ResumeResult::Waits);
         }
         let (moved, back) = match came_back(status, results) {
-            Resumed::Failed => (1, Back::Failed),
-            _ => (results, Back::Values(results)),
+            Resumed::Failed => (1, ResumeResult::Failed),
+            _ => (results, ResumeResult::Values(results)),
         };
         if call.reserve(moved + 1).is_err() {
             co.pop(moved);
             return Err("too many results to resume");
         }
         if status_first {
-            call.push_boolean(back != Back::Failed);
+            call.push_boolean(back != ResumeResult::Failed);
         }
-        co.give(call, moved);
+        co.move_to(call, moved);
         Ok(back)
     }
 
     /// Forgets the coroutine of the last resume: the step's coroutine is about to yield.
     #[inline]
-    pub(crate) fn forget_handed(&self) {
-        self.handed.set(NOBODY);
+    pub(crate) fn forget_last_resumed(&self) {
+        self.last_resumed.set(NO_COROUTINE);
     }
 
     /// Whether `Threads::resume`, and not another library, has resumed the step, which follows a yield.
     #[inline]
-    pub(crate) fn take_handed(&self, stack: &Stack) -> bool {
-        let handed = self.handed.get() == stack.running();
-        self.handed.set(NOBODY);
-        handed
+    pub(crate) fn take_last_resumed(&self, stack: &Stack) -> bool {
+        let last_resumed = self.last_resumed.get() == stack.running();
+        self.last_resumed.set(NO_COROUTINE);
+        last_resumed
     }
 }
 

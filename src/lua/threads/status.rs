@@ -88,7 +88,7 @@ impl Push for NewThread {
         self.1.set(&mut thread);
         if let Some(index) = self.0 {
             to.push_copy(index);
-            to.give(&mut thread, 1);
+            to.move_to(&mut thread, 1);
         }
     }
 }

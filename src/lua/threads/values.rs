@@ -12,15 +12,15 @@ use std::ffi::c_int;
 impl Threads {
     /// Moves the topmost `count` values of the step's stack to a coroutine that is suspended or has not begun.
     #[inline(always)]
-    pub(crate) fn hand_over(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
-        let mut to = self.beside(stack, co);
-        give(stack, &mut to, count)
+    pub(crate) fn move_to(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<(), Full> {
+        let mut to = self.other_state(stack, co);
+        try_move(stack, &mut to, count)
     }
 
     /// Pushes a value to a coroutine that is suspended by a yield, unless its stack is full. Returns whether the value
     /// was pushed.
     #[inline]
-    pub(crate) fn hand_over_plain(&self, co: Coroutine, value: impl Plain) -> bool {
+    pub(crate) fn push_to(&self, co: Coroutine, value: impl Plain) -> bool {
         let mut state = self.state(co);
         // A C function that has yielded has room for 20 values. A Lua function that a native hook has made yield has
         // five spare slots, of which the callers use two.
@@ -32,18 +32,18 @@ impl Threads {
     }
 
     /// Moves the topmost `count` values of one coroutine to another one.
-    pub(crate) fn pass(&self, from: Coroutine, to: Coroutine, count: c_int) -> Result<(), Full> {
+    pub(crate) fn move_between(&self, from: Coroutine, to: Coroutine, count: c_int) -> Result<(), Full> {
         assert!(from != to);
-        give(&mut self.state(from), &mut self.state(to), count)
+        try_move(&mut self.state(from), &mut self.state(to), count)
     }
 
     /// Moves the topmost `count` values of a coroutine to the step's stack. Returns the index of the first.
     #[inline]
-    pub(crate) fn take(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
-        let mut state = self.beside(stack, co);
+    pub(crate) fn move_from(&self, stack: &mut Stack, co: Coroutine, count: c_int) -> Result<c_int, Full> {
+        let mut state = self.other_state(stack, co);
         stack.reserve(count).map_err(|_| Full)?;
         assert!((0..=state.count()).contains(&count), "the stack has fewer values");
-        state.give(stack, count);
+        state.move_to(stack, count);
         Ok(stack.count() - count + 1)
     }
 
@@ -53,7 +53,7 @@ impl Threads {
     pub(crate) fn walk<R>(
         &self, stack: &mut Stack, co: Coroutine, count: c_int, read: impl FnOnce(&mut Walk, c_int) -> R,
     ) -> Option<R> {
-        let mut state = self.beside(stack, co);
+        let mut state = self.other_state(stack, co);
         let top = state.count();
         assert!((0..=top).contains(&count), "the stack has fewer values");
         // Lua has reserved room for 20 values on this stack.
@@ -82,7 +82,7 @@ impl Threads {
     /// Pushes the first value in the frame that a suspended coroutine waits in; nil if there is none. Returns its
     /// index.
     pub(crate) fn first_value(&self, stack: &mut Stack, co: Coroutine) -> Result<c_int, Full> {
-        let mut state = self.beside(stack, co);
+        let mut state = self.other_state(stack, co);
         stack.reserve(1).map_err(|_| Full)?;
         if !state.has_room(1) {
             return Err(Full);
@@ -91,17 +91,17 @@ impl Threads {
             0 => state.push_nil(),
             _ => state.push_copy(1),
         }
-        state.give(stack, 1);
+        state.move_to(stack, 1);
         Ok(stack.count())
     }
 }
 
 /// Moves the topmost `count` values of a stack to another one of the same VM.
 #[inline(always)]
-pub(super) fn give(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
+pub(super) fn try_move(from: &mut State, to: &mut State, count: c_int) -> Result<(), Full> {
     assert!((0..=from.count()).contains(&count), "the stack has fewer values");
     match to.has_room(count) {
-        true => Ok(from.give(to, count)),
+        true => Ok(from.move_to(to, count)),
         false => Err(Full),
     }
 }

@@ -1,13 +1,13 @@
 //! Encoding a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
 
 use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
-use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
+use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
 
 /// The metatable that marks arrays. Each VM has one, so a table that was marked before the module was loaded again is
 /// still recognized.
-pub(super) static MARK: Kept = Kept::new();
+pub(super) static MARK: RegistryName = RegistryName::new();
 
 /// `json.null`: the same value in every VM; a `lightuserdata` null of C code is equal to it.
 pub(super) const NULL: Light = Light(0);
@@ -23,7 +23,7 @@ pub(super) enum Order {
 
 /// Appends the value at `index` to `text`. The error names the part that cannot be encoded, and its place.
 pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Order) -> Result<(), String> {
-    let mark = stack.kept_identity(&MARK);
+    let mark = stack.registered_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
     let written = stack.walk(|values| encoder.value(values, index, 0));
     written.map_err(|failure| {

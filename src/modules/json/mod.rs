@@ -7,8 +7,8 @@ mod tests;
 
 use crate::codec::json::{self, Node, Nodes};
 use crate::lua::{
-    Argument, Call, Decoded, Either, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind, ModuleWith, Nil,
-    SCRATCH, Scratched, Table, Value, functions, scratch,
+    Argument, Call, Decoded, Decoder, Either, Event, Fault, Function, FunctionTable, Kind, ModuleWith, Nil, Register,
+    RegistryName, SCRATCH_SIZE, ScratchBytes, Table, Value, functions, scratch,
 };
 use encode::{MARK, NULL, Order};
 use std::cell::Cell;
@@ -24,14 +24,14 @@ thread_local! {
 }
 
 /// The names of the options, as Lua strings.
-static SORT: Kept = Kept::new();
-static NULL_IS: Kept = Kept::new();
+static SORT: RegistryName = RegistryName::new();
+static NULL_IS: RegistryName = RegistryName::new();
 
 /// Returns the index of an option in the table at argument 2; `None` if there is no table.
-fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault> {
+fn option(call: &mut Call<'_>, name: &'static RegistryName) -> Result<Option<i32>, Fault> {
     match call.kind(2) {
         Kind::Table => {
-            let name = call.kept(name)?;
+            let name = call.registered(name)?;
             call.get(2, name).map(Some)
         }
         Kind::None | Kind::Nil => Ok(None),
@@ -43,7 +43,7 @@ fn option(call: &mut Call<'_>, name: &'static Kept) -> Result<Option<i32>, Fault
 ///
 /// A table with the keys 1 to n is an array, one with string keys an object. An empty one is `{}` unless `json.array`
 /// marked it. `options.sort` (true): keys in the order of their bytes.
-fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
+fn encode(call: &mut Call<'_>) -> Result<Either<ScratchBytes, Vec<u8>>, Fault> {
     call.any(1)?;
     let order = match option(call, &SORT)? {
         Some(sort) if call.is_true(sort) => Order::Sorted,
@@ -52,7 +52,7 @@ fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
     let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
     text.clear();
     encode::write(call, 1, &mut text, order).map_err(Fault::message)?;
-    if text.len() > SCRATCH {
+    if text.len() > SCRATCH_SIZE {
         return Ok(Either::Other(text));
     }
     let size = scratch(text.len(), |bytes| {
@@ -62,7 +62,7 @@ fn encode(call: &mut Call<'_>) -> Result<Either<Scratched, Vec<u8>>, Fault> {
     if text.capacity() <= KEPT {
         let _ = TEXT.try_with(|place| place.set(text));
     }
-    Ok(Either::One(Scratched(size)))
+    Ok(Either::One(ScratchBytes(size)))
 }
 
 type Decoding = Either<Decoded<Reader>, (Nil, String, &'static str)>;
@@ -78,7 +78,7 @@ struct Reader {
     mark: i32,
 }
 
-impl Events for Reader {
+impl Decoder for Reader {
     const CALL: &'static str = "json";
 
     fn next(&mut self, _: u32) -> Event<'_> {
@@ -124,7 +124,7 @@ fn decode(call: &mut Call<'_>) -> Result<Decoding, Fault> {
         Some(null) if !call.is_none(null) => null,
         _ => call.push(NULL)?,
     };
-    let mark = call.kept(&MARK)?;
+    let mark = call.registered(&MARK)?;
     Ok(match json::parse(call.bytes(1)?) {
         Ok(nodes) => Either::One(Decoded(Reader { nodes, at: 0, bytes: 0, null, mark })),
         Err(bad) => Either::Other((Nil, bad.message, bad.code)),
@@ -139,7 +139,7 @@ fn array(call: &mut Call<'_>) -> Result<Argument, Fault> {
         Kind::Table => 1,
         _ => return Err(Fault::expected(1, "table")),
     };
-    let mark = call.kept(&MARK)?;
+    let mark = call.registered(&MARK)?;
     let own = call.metatable(table)?;
     if own != 0 && own != call.identity(mark) {
         return Err(Fault::argument(1, "the table has a metatable of its own"));
@@ -152,13 +152,13 @@ const FUNCTIONS: FunctionTable = functions! { encode, decode, array };
 
 /// Opens `lio.json`: `encode`, `decode`, `array`, `array_mt`, `null`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
-    let mut mark = call.kept(&MARK)?;
+    let mut mark = call.registered(&MARK)?;
     if call.kind(mark) != Kind::Table {
         let name = ("__name", Value::Name("lio.json.array"));
-        mark = call.create(Keep(&MARK, Value::Record(vec![name])))?;
+        mark = call.create(Register(&MARK, Value::Record(vec![name])))?;
     }
-    call.create(Keep(&SORT, "sort"))?;
-    call.create(Keep(&NULL_IS, "null"))?;
+    call.create(Register(&SORT, "sort"))?;
+    call.create(Register(&NULL_IS, "null"))?;
     let null = call.push(NULL)?;
     Ok(ModuleWith {
         functions: FUNCTIONS,

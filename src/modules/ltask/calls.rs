@@ -6,8 +6,8 @@ use super::hooks;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
 use crate::lua::{
-    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kept, Kind, Maybe, Next, Nil, Outcome, Stack,
-    functions, then,
+    Argument, Call, Either, Fault, Function, FunctionTable, Kind, Maybe, Next, Nil, Outcome, RegistryName, Stack,
+    StoredInTable, functions, then,
 };
 use crate::modules::pack;
 use crate::task::{Ending, Reason, Tag, Tasks, Token, WaitError, WaitPath};
@@ -24,7 +24,7 @@ pub(super) const PRIVATE: FunctionTable = functions! {
 };
 
 /// Functions of timers that have not fired, by session.
-pub(super) static TIMEOUTS: Kept = Kept::new();
+pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
 /// The tasks of a service that has set our library up; an error in any other, naming `call`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
@@ -307,9 +307,9 @@ fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
     call.expect(2, Kind::Function, "function")?;
     let session = service(call)?.library.next_session();
-    let timeouts = call.kept(&TIMEOUTS)?;
+    let timeouts = call.registered(&TIMEOUTS)?;
     let key = call.push(session)?;
-    call.create(Entry(timeouts, key, Argument(2)))?;
+    call.create(StoredInTable::new(timeouts, key, Argument(2)))?;
     service(call)?.set_timer(session, ticks);
     Ok(())
 }

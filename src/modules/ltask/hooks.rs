@@ -1,14 +1,17 @@
-//! What the service library does in rare cases: functions of `ltask.more`, which is loaded when the first one is called.
+//! What the service library does in rare cases: functions of `ltask.more`, which is loaded when the first one is
+//! called.
 
-use crate::lua::{Argument, Call, Fault, Function, INDEX, Keep, Kept, Kind, Next, Outcome, Then, then};
+use crate::lua::{
+    Argument, Call, Continuation, Fault, Function, INDEX, Kind, Next, Outcome, Register, RegistryName, then,
+};
 
 /// Lua's own `require`.
-pub(super) static REQUIRE: Kept = Kept::new();
+pub(super) static REQUIRE: RegistryName = RegistryName::new();
 /// The table `hooks` of `ltask.more`.
-static HOOKS: Kept = Kept::new();
+static HOOKS: RegistryName = RegistryName::new();
 
-/// Pushes the beginning of a call of the hook `name`, whose first argument is the name: others may follow. → the index of
-/// what it will return
+/// Pushes the beginning of a call of the hook `name`, whose first argument is the name: others may follow. → the index
+/// of what it will return
 pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.push(Function::new(hook))?;
     call.create(name)?;
@@ -17,9 +20,9 @@ pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault
 
 /// Loads a module by Lua's own `require`.
 pub(super) fn require<R>(
-    call: &mut Call<'_>, name: &'static str, next: &'static Then, kept: u32,
+    call: &mut Call<'_>, name: &'static str, next: &'static Continuation, kept: u32,
 ) -> Result<Next<R>, Fault> {
-    call.kept(&REQUIRE)?;
+    call.registered(&REQUIRE)?;
     call.create(name)?;
     Ok(Next::call(1, next, kept))
 }
@@ -27,7 +30,7 @@ pub(super) fn require<R>(
 /// `(name, …)` → what the function of that name returns.
 fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
-    let hooks = call.kept(&HOOKS)?;
+    let hooks = call.registered(&HOOKS)?;
     if call.kind(hooks) == Kind::Table {
         return run(call, hooks, count);
     }
@@ -43,7 +46,7 @@ fn loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 }
 
 fn found(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
-    let hooks = call.create(Keep(&HOOKS, Argument(outcome.first)))?;
+    let hooks = call.create(Register(&HOOKS, Argument(outcome.first)))?;
     run(call, hooks, outcome.kept as i32)
 }
 

@@ -8,8 +8,8 @@ use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, W
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
-    Argument, Call, Code, Coroutine, Decoded, Encoded, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind,
-    Light, Next, Outcome, Read, Returns, Table, Then, Threads, Walk, functions, results, then,
+    Argument, Call, Chunk, Continuation, Coroutine, Decoded, Decoder, Encoded, Event, Fault, Function, FunctionTable,
+    Kind, Light, Next, Outcome, Read, Register, RegistryName, Returns, Table, Threads, Walk, functions, results, then,
 };
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -21,10 +21,10 @@ mod tests;
 pub(crate) const FUNCTIONS: FunctionTable = functions! { pack, unpack, unpack_remove, remove };
 
 /// The string `__pairs`, kept in the VM.
-static PAIRS: Kept = Kept::new();
+static PAIRS: RegistryName = RegistryName::new();
 /// The code of `copy.lua`, kept in the VM.
-static COPY: Kept = Kept::new();
-const COPY_CODE: Code = Code { name: c"=pack", text: include_str!("copy.lua") };
+static COPY: RegistryName = RegistryName::new();
+const COPY_CODE: Chunk<'static> = Chunk::Text(include_bytes!("copy.lua"), c"=pack");
 
 /// The C functions that were packed. A message contains their places in this list, so whatever its bytes are, unpacking
 /// returns one of them.
@@ -76,7 +76,7 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     let mut later = 0;
     let packed = loop {
         match written(|writer| call.walk(|values| Packer { writer, later }.message(values, first, last))) {
-            Err(Failure::Name) => drop(call.create(Keep(&PAIRS, "__pairs"))?),
+            Err(Failure::Name) => drop(call.create(Register(&PAIRS, "__pairs"))?),
             Err(Failure::Deep) if later == 0 => later = call.create(List(Vec::new()))?,
             packed => break packed,
         }
@@ -120,17 +120,19 @@ fn words(failure: &Failure) -> &'static str {
 
 /// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by the pairs that this returns.
 /// The step `next` gets an error message or nil, and the copies behind it. The copying cannot yield.
-pub(crate) fn copy<R>(call: &mut Call<'_>, first: i32, next: &'static Then, kept: u32) -> Result<Next<R>, Fault> {
+pub(crate) fn copy<R>(
+    call: &mut Call<'_>, first: i32, next: &'static Continuation, kept: u32,
+) -> Result<Next<R>, Fault> {
     let last = call.count();
-    let function = call.kept(&COPY)?;
+    let function = call.registered(&COPY)?;
     if call.kind(function) != Kind::Function {
         call.drop_to(last);
-        call.create(Keep(&COPY, COPY_CODE))?;
+        call.create(Register(&COPY, COPY_CODE))?;
     }
     call.push(Function::new(pairs_of))?;
     call.push(Function::new(refusal))?;
     call.push_copies(first..=last)?;
-    Ok(Next::call_whole(last - first + 3, next, kept))
+    Ok(Next::call_unyieldable(last - first + 3, next, kept))
 }
 
 /// Packs the copies in `outcome`, see [`copy`], into a block.
@@ -305,7 +307,7 @@ fn numbered(number: u64) -> Option<Function> {
 /// A decoder of packed values.
 pub(crate) struct Unpacker<B>(Reader<B>);
 
-impl<B: AsRef<[u8]> + 'static> Events for Unpacker<B> {
+impl<B: AsRef<[u8]> + 'static> Decoder for Unpacker<B> {
     const CALL: &'static str = "cannot unpack";
 
     #[inline(always)]
@@ -319,14 +321,14 @@ impl<B: AsRef<[u8]> + 'static> Events for Unpacker<B> {
             Ok(Item::Pointer(address)) => Event::Light(Light(address)),
             Ok(Item::Function(number)) => match numbered(number) {
                 Some(function) => Event::Function(function),
-                None => Event::Wrong("no function"),
+                None => Event::Malformed("no function"),
             },
             Ok(Item::Table(shape, offset)) => Event::Table(table(shape, [name(offset), 0])),
             Ok(Item::Later(number, offset)) => Event::Table(table(Shape::default(), [name(offset), -number])),
             Ok(Item::Body(number, shape)) => Event::Content(-number, table(shape, [0; 2])),
             Ok(Item::Known(offset)) => Event::Named(name(Some(offset))),
             Ok(Item::End) => Event::End,
-            Err(corrupt) => Event::Wrong(corrupt.text()),
+            Err(corrupt) => Event::Malformed(corrupt.text()),
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn attach(
     add: impl FnOnce(&Rc<event::Selector>) -> io::Result<Rc<Registration>>,
 ) -> Result<(), Fault> {
     let inner = call.object::<Selector>(index)?.inner.clone();
-    let closed = || Failure::word("event_add", "selector is closed", "closed");
+    let closed = || Failure::new("event_add", "selector is closed", "closed");
     let inner = inner.ok_or_else(closed)?;
     sweep(call, index, &inner)?;
     let registration = add(&inner).map_err(refused)?;
@@ -58,14 +58,14 @@ fn refused(error: io::Error) -> Fault {
         Some(Errno::EXIST) => ("already registered", "exists"),
         _ => return failed("event_add")(error),
     };
-    Failure::word("event_add", message, code).into()
+    Failure::new("event_add", message, code).into()
 }
 
 /// Registers a descriptor. If it is already registered, this replaces mask and udata (`replaces`), or fails.
 fn add(
     call: &mut Call<'_>, descriptor: Option<Descriptor>, asked: u8, mode: Mode, replaces: bool,
 ) -> Result<bool, Fault> {
-    let closed = || Failure::word("event_add", "descriptor is closed", "closed");
+    let closed = || Failure::new("event_add", "descriptor is closed", "closed");
     let descriptor = descriptor.ok_or_else(closed)?;
     let udata = if call.is_none(4) { 2 } else { 4 };
     let target = descriptor.target();
@@ -108,7 +108,7 @@ type Found = (Rc<event::Selector>, Rc<Registration>);
 fn find(call: &Call<'_>, descriptor: Option<Descriptor>, name: &'static str) -> Result<Found, Fault> {
     let (_, inner) = open(call)?;
     let found = descriptor.and_then(|descriptor| inner.find(descriptor.number()));
-    let unknown = || Failure::word(name, "descriptor is not registered", "not found");
+    let unknown = || Failure::new(name, "descriptor is not registered", "not found");
     Ok((inner.clone(), found.ok_or_else(unknown)?))
 }
 

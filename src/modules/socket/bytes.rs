@@ -2,7 +2,7 @@
 
 use super::endpoint::{self, Endpoint};
 use super::reply::open;
-use crate::lua::{Call, Fault, New, Nil, SCRATCH, Scratched, Stack, failed, results, scratch};
+use crate::lua::{Call, Fault, New, Nil, SCRATCH_SIZE, ScratchBytes, Stack, failed, results, scratch};
 use crate::socket::Moved;
 use socket2::SockAddr;
 use std::io::{self, IoSlice};
@@ -22,13 +22,13 @@ fn size(stack: &Stack, default: usize) -> Result<usize, Fault> {
 results! {
     /// The result of receiving.
     pub(super) enum Received {
-        Bytes(Scratched),
+        Bytes(ScratchBytes),
         /// The requested size exceeds the thread's receive buffer.
         Long(Vec<u8>),
         /// The end of the stream.
         End(Nil),
         Empty(&'static str),
-        From((Scratched, Option<New<Endpoint>>)),
+        From((ScratchBytes, Option<New<Endpoint>>)),
         LongFrom((Vec<u8>, Option<New<Endpoint>>)),
     }
 }
@@ -38,7 +38,7 @@ results! {
 fn into<T>(
     size: usize, receive: impl FnOnce(&mut [u8]) -> io::Result<Moved<T>>,
 ) -> (io::Result<Moved<T>>, Option<Vec<u8>>) {
-    if size <= SCRATCH {
+    if size <= SCRATCH_SIZE {
         return (scratch(size, receive), None);
     }
     let mut long = vec![0; size];
@@ -57,7 +57,7 @@ pub(super) fn recv(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let (moved, long) = into(size, |room| socket.receive_into(room));
     Ok(moved.map_err(failed("recv"))?.map(|count| match long {
         _ if is_stream && count == 0 => Received::End(Nil),
-        None => Received::Bytes(Scratched(count)),
+        None => Received::Bytes(ScratchBytes(count)),
         Some(long) => Received::Long(cut(long, count)),
     }))
 }
@@ -81,7 +81,7 @@ pub(super) fn recvfrom(call: &mut Call<'_>) -> Result<Moved<Received>, Fault> {
     let moved = moved.map_err(failed("recvfrom"))?;
     Ok(moved.map(|(count, from)| match long {
         _ if is_stream && count == 0 && size != 0 => Received::End(Nil),
-        None => Received::From((Scratched(count), sender(from))),
+        None => Received::From((ScratchBytes(count), sender(from))),
         Some(long) => Received::LongFrom((cut(long, count), sender(from))),
     }))
 }

@@ -17,7 +17,7 @@ impl Object for Endpoint {
 /// Converts a refusal to a failure.
 fn refused(refusal: Refusal) -> Fault {
     match refusal {
-        Refusal::Word(call, message, code) => Failure::word(call, message, code).into(),
+        Refusal::Word(call, message, code) => Failure::new(call, message, code).into(),
         Refusal::System(call, error) => failed(call)(error),
     }
 }
@@ -88,10 +88,10 @@ pub(crate) fn shown(address: &SockAddr) -> Shown {
 
 /// `endpoint:value()`: returns ip, port, and `"inet"` or `"inet6"`. For a unix address: path, `"path"`, `"abstract"`
 /// (the name begins with NUL then) or `"unnamed"`, and `"unix"`.
-const VALUE: Function = Function::of(|endpoint: &Endpoint| shown(&endpoint.0));
+const VALUE: Function = Function::method(|endpoint: &Endpoint| shown(&endpoint.0));
 
 /// Address and port as text. For a unix address the path, byte by byte, or `@name` if it is abstract.
-const TO_STRING: Function = Function::of(|endpoint: &Endpoint| address::text(&endpoint.0));
+const TO_STRING: Function = Function::method(|endpoint: &Endpoint| address::text(&endpoint.0));
 
 fn equal(call: &mut Call<'_>) -> Result<bool, Fault> {
     let left = call.as_object::<Endpoint>(1);

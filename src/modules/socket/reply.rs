@@ -6,16 +6,16 @@ use crate::socket::{Moved, Socket};
 /// Returns the open socket at argument 1, and the values of the call.
 #[inline]
 pub(super) fn open<'c>(call: &'c mut Call<'_>) -> Result<(&'c mut Socket, &'c mut Stack), Fault> {
-    let (socket, stack) = call.split::<Socket>(1)?;
+    let (socket, stack) = call.object_and_stack::<Socket>(1)?;
     if socket.is_closed() { Err(Fault::message("socket is already closed")) } else { Ok((socket, stack)) }
 }
 
 /// The result of a call that may block: its values, or `false`.
 impl<T: Returns> Returns for Moved<T> {
-    fn give(self, to: Pusher<'_>) -> Flow {
+    fn push_results(self, to: Pusher<'_>) -> Flow {
         match self {
-            Moved::Done(results) => results.give(to),
-            Moved::WouldBlock => false.give(to),
+            Moved::Done(results) => results.push_results(to),
+            Moved::WouldBlock => false.push_results(to),
         }
     }
 }

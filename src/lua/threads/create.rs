@@ -1,17 +1,18 @@
 //! Creating the anchors of coroutines, coroutines, and probes of collector cycles.
 
 use super::anchors::{
-    BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, KEEPER, Keeper, MOST_SPARES, REFUSALS, SPARES, TEXTS, place,
+    ANCHOR_THREAD, AnchorThread, BY_PLACE, CLOSE, CYCLE, Coroutine, FIRST, MAX_SPARES, RESUME_ERROR_TEXTS,
+    RESUME_ERRORS, SPARES, place,
 };
 use super::hook::Hook;
-use super::places::{Threads, gone};
+use super::places::{Threads, anchors_lost};
 use crate::lua::block::shared_key;
 use crate::lua::call::Call;
 use crate::lua::fault::Fault;
-use crate::lua::home::{Home, of};
 use crate::lua::object::{self, Object};
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::Kind;
+use crate::lua::vm_context::{VmContext, of};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
@@ -20,7 +21,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy)]
 pub(super) struct Sentinel {
     threads: *const Threads,
-    keeper: *mut lua_State,
+    anchor_thread: *mut lua_State,
 }
 
 /// An object whose finalization shows that the collector has ended a cycle.
@@ -38,9 +39,9 @@ impl Drop for Probe {
 
 impl Threads {
     /// Creates the anchors of coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
-    pub(crate) fn set_up(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
-        if !self.anchors.were_made() {
-            let made = call.create(Make(self.clone()))?;
+    pub(crate) fn create_anchors(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
+        if !self.anchors.were_created() {
+            let made = call.create(CreateAnchors(self.clone()))?;
             call.drop_to(made - 1);
         }
         Ok(())
@@ -51,7 +52,7 @@ impl Threads {
     pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
         let mut made = Vec::with_capacity(count);
-        match self.grow(call, count, Some(&mut made)) {
+        match self.create_places(call, count, Some(&mut made)) {
             Err(fault) if made.is_empty() => Err(fault),
             _ => {
                 call.drop_to(height);
@@ -60,12 +61,12 @@ impl Threads {
         }
     }
 
-    pub(super) fn grow(
+    pub(super) fn create_places(
         self: &Rc<Self>, call: &mut Call<'_>, count: usize, coroutines: Option<&mut Vec<Coroutine>>,
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let grown = call.create(Grow { threads, hook: call.debug_hook(), count, coroutines });
+        let grown = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
         if grown.is_ok() {
             call.drop_to(height);
         }
@@ -85,24 +86,24 @@ impl Threads {
         }
         let height = call.count();
         // If memory is short, the next call tries again.
-        let _ = call.create(Renew(self.clone()));
+        let _ = call.create(CreateProbes(self.clone()));
         call.drop_to(height);
         self.anchors.begin_cycle()
     }
 }
 
 /// Creates the anchors of a VM; pushes nil.
-pub(super) struct Make(pub(super) Rc<Threads>);
+pub(super) struct CreateAnchors(pub(super) Rc<Threads>);
 
-impl Push for Make {
+impl Push for CreateAnchors {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(20, None);
-        // The main state of a service's VM serves as the keeper. It has the main function's coroutine below the table,
-        // and the table contains the sentinel.
-        let base = of(&to).and_then(Home::idle_base);
-        let (height, is_base) = (to.count(), base.is_some());
-        let mut keeper = base.unwrap_or_else(|| to.push_coroutine());
-        let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), keeper: keeper.state });
+        // The main state of a service's VM serves as the anchor thread. It has the main function's coroutine below the
+        // table, and the table contains the sentinel.
+        let main_state = of(&to).and_then(VmContext::idle_main_state);
+        let (height, is_main_state) = (to.count(), main_state.is_some());
+        let mut anchor_thread = main_state.unwrap_or_else(|| to.push_coroutine());
+        let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), anchor_thread: anchor_thread.state });
         to.push_table((FIRST + 2) as c_int, 0);
         let table = to.count();
         to.set_user_value(table - 1, 1, table);
@@ -110,10 +111,10 @@ impl Push for Make {
             to.push_boolean(false);
             to.set_item(number);
         }
-        // The table contains the keeper or the sentinel, whichever has no other reference.
+        // The table contains the anchor thread or the sentinel, whichever has no other reference.
         to.push_copy(height + 1);
-        to.set_item(KEEPER);
-        for (number, text) in (TEXTS..).zip(REFUSALS) {
+        to.set_item(ANCHOR_THREAD);
+        for (number, text) in (RESUME_ERRORS..).zip(RESUME_ERROR_TEXTS) {
             to.push_string(text.to_bytes());
             to.set_item(number);
         }
@@ -125,19 +126,19 @@ impl Push for Make {
         to.set_item(CYCLE);
         push_weak(&mut to, c"v");
         to.set_item(BY_PLACE);
-        push_metatable(&mut to, lost_keeper);
+        push_metatable(&mut to, finalize_sentinel);
         set_block_metatable(&mut to, table - 1);
-        if !is_base {
+        if !is_main_state {
             to.push_copy(height + 1);
             to.register(shared_key::<Threads>());
         }
-        // SAFETY: this is the block of the sentinel, which is on the stack. The keeper is set after everything has been
-        // created.
+        // SAFETY: this is the block of the sentinel, which is on the stack. The anchor thread is set after everything
+        // has been created.
         unsafe { (*sentinel).threads = Rc::into_raw(self.0.clone()) };
-        to.give(&mut keeper, if is_base { 1 } else { 2 });
+        to.move_to(&mut anchor_thread, if is_main_state { 1 } else { 2 });
         to.drop_to(height);
         let anchors = &self.0.anchors;
-        anchors.keeper.set(Some(Keeper(keeper.state)));
+        anchors.anchor_thread.set(Some(AnchorThread(anchor_thread.state)));
         anchors.vm.set(to.vm());
         to.push_nil();
     }
@@ -195,16 +196,16 @@ fn push_close_of_lua(to: &mut Pusher<'_>) {
 }
 
 /// The finalizer of the sentinel.
-unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
-    // SAFETY: only the collector calls this, with the sentinel, which is below the keeper's first frame, where no
-    // program can reach it.
+unsafe extern "C-unwind" fn finalize_sentinel(state: *mut lua_State) -> c_int {
+    // SAFETY: only the collector calls this, with the sentinel, which is below the anchor thread's first frame, where
+    // no program can reach it.
     unsafe {
         let sentinel: *mut Sentinel = ffi::lua_touserdata(state, 1).cast();
         let threads = std::mem::replace(&mut (*sentinel).threads, std::ptr::null());
         if !threads.is_null() {
             let threads = Rc::from_raw(threads);
-            if threads.anchors.keeper.get() == Some(Keeper((*sentinel).keeper)) {
-                threads.anchors.keeper.set(None);
+            if threads.anchors.anchor_thread.get() == Some(AnchorThread((*sentinel).anchor_thread)) {
+                threads.anchors.anchor_thread.set(None);
             }
         }
         0
@@ -215,7 +216,7 @@ unsafe extern "C-unwind" fn lost_keeper(state: *mut lua_State) -> c_int {
 ///
 /// Several are created at a time, because after each allocation in the middle of a step the collector begins a new
 /// cycle early.
-pub(super) struct Grow<'a> {
+pub(super) struct CreatePlaces<'a> {
     pub(super) threads: Rc<Threads>,
     /// The hook of the new coroutines.
     pub(super) hook: Hook,
@@ -224,12 +225,12 @@ pub(super) struct Grow<'a> {
     pub(super) coroutines: Option<&'a mut Vec<Coroutine>>,
 }
 
-impl Push for Grow<'_> {
+impl Push for CreatePlaces<'_> {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(10, None);
         let anchors = &self.threads.anchors;
         if !anchors.are_of(to.vm()) || !anchors.push_table(&mut to) {
-            gone().raise(&mut to);
+            anchors_lost().raise(&mut to);
         }
         for _ in 0..self.count {
             match &mut self.coroutines {
@@ -239,14 +240,14 @@ impl Push for Grow<'_> {
                     let mut thread = to.push_coroutine();
                     self.hook.set(&mut thread);
                     to.set_item(place(co));
-                    self.threads.enter(co, thread.state);
+                    self.threads.fill_place(co, thread.state);
                     entered.push(co);
                 }
                 None => {
-                    let co = self.threads.last_place();
+                    let co = self.threads.new_place();
                     to.push_boolean(false);
                     to.set_item(place(co));
-                    self.threads.enter_free(co);
+                    self.threads.add_free_place(co);
                 }
             }
         }
@@ -255,12 +256,12 @@ impl Push for Grow<'_> {
 }
 
 /// Creates spare probes for [`Anchors::begin_cycle`](super::anchors::Anchors::begin_cycle); pushes nil.
-pub(super) struct Renew(pub(super) Rc<Threads>);
+pub(super) struct CreateProbes(pub(super) Rc<Threads>);
 
-impl Push for Renew {
+impl Push for CreateProbes {
     fn push(&mut self, mut to: Pusher<'_>) {
         to.need(12, None);
-        for number in SPARES..SPARES + MOST_SPARES {
+        for number in SPARES..SPARES + MAX_SPARES {
             push_probe(&mut to, &self.0);
             self.0.anchors.set(&mut to, number);
         }

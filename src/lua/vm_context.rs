@@ -15,14 +15,14 @@ use std::rc::Rc;
 
 /// The Rust data of a VM that the core creates. It is the context of the VM's allocator, so any state of the VM leads
 /// to it.
-pub(super) struct Home {
+pub(super) struct VmContext {
     pub(super) memory: Memory,
     pub(super) store: Store,
     /// The type of the data, 0 once the data is dropped; and the address of the data.
-    pub(super) kind: Cell<u64>,
+    pub(super) data_type: Cell<u64>,
     pub(super) data: *mut (),
     /// The main state; null once it is closed.
-    pub(super) base: Cell<*mut lua_State>,
+    pub(super) main_state: Cell<*mut lua_State>,
     /// The coroutine of the main function; null if there is none, and from the moment when the VM is being closed.
     pub(super) main: Cell<*mut lua_State>,
     /// Whether a panic has unwound a call of the VM; it must not be entered again.
@@ -50,23 +50,23 @@ pub(super) enum Warnings {
 }
 
 /// The store of a VM that the core did not create, as its registry holds it.
-pub(super) struct Place(pub(super) &'static Store);
+pub(super) struct StoreHandle(pub(super) &'static Store);
 
-/// Returns the home of the VM; `None` if the core did not create the VM. The home exists as long as the VM.
+/// Returns the context of the VM; `None` if the core did not create the VM. The context exists as long as the VM.
 #[inline]
-pub(super) fn of<'h>(state: &State) -> Option<&'h Home> {
-    let mut home = ptr::null_mut();
-    // SAFETY: the context of these allocators is always a home.
+pub(super) fn of<'h>(state: &State) -> Option<&'h VmContext> {
+    let mut context = ptr::null_mut();
+    // SAFETY: the context of these allocators is always a `VmContext`.
     unsafe {
-        let allocator = ffi::lua_getallocf(state.state, &mut home);
+        let allocator = ffi::lua_getallocf(state.state, &mut context);
         let is_ours = ptr::fn_addr_eq(allocator, ALLOCATORS[0]) || is_general(allocator);
-        is_ours.then(|| &*home.cast::<Home>())
+        is_ours.then(|| &*context.cast::<VmContext>())
     }
 }
 
 /// A number that identifies a type of data; never 0.
 #[inline(always)]
-pub(super) fn kind_of<T: 'static>() -> u64 {
+pub(super) fn data_type_of<T: 'static>() -> u64 {
     type_number::<T>() | 1
 }
 
@@ -77,27 +77,27 @@ fn is_general(allocator: ffi::lua_Alloc) -> bool {
     ALLOCATORS[1..].iter().any(is_same)
 }
 
-/// The VM of a state, or null if not known yet: the home of a VM that the core created, or the address of another VM's
-/// registry with the lowest bit set.
+/// The VM of a state, or null if not known yet: the context of a VM that the core created, or the address of another
+/// VM's registry with the lowest bit set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Origin(*const Home);
+pub(super) struct VmRef(*const VmContext);
 
-impl Origin {
-    pub(super) const UNKNOWN: Origin = Origin(ptr::null());
+impl VmRef {
+    pub(super) const UNKNOWN: VmRef = VmRef(ptr::null());
 
     #[inline]
-    pub(super) fn of(state: &State) -> Origin {
+    pub(super) fn of(state: &State) -> VmRef {
         match of(state) {
-            Some(home) => Origin(home),
-            None => Origin(ptr::without_provenance(state.registry().addr() | 1)),
+            Some(context) => VmRef(context),
+            None => VmRef(ptr::without_provenance(state.registry().addr() | 1)),
         }
     }
 
-    /// Returns the home of the VM; `None` if the core did not create the VM. The home exists as long as the VM.
+    /// Returns the context of the VM; `None` if the core did not create the VM. The context exists as long as the VM.
     #[inline]
-    pub(super) fn home<'h>(self) -> Option<&'h Home> {
+    pub(super) fn context<'h>(self) -> Option<&'h VmContext> {
         match self.address() & 1 {
-            // SAFETY: an even address is null or a home, which exists as long as a state of its VM is in use.
+            // SAFETY: an even address is null or a context, which exists as long as a state of its VM is in use.
             0 => unsafe { self.0.as_ref() },
             _ => None,
         }
@@ -113,20 +113,20 @@ impl Origin {
 impl State {
     /// Returns an identity of the VM of this state, without further meaning.
     pub(super) fn vm(&self) -> usize {
-        Origin::of(self).address()
+        VmRef::of(self).address()
     }
 }
 
-impl Home {
+impl VmContext {
     /// Returns the main state of a service's VM if nothing runs on it. Then it contains only the main function's
     /// coroutine, and no program can reach it.
-    pub(super) fn idle_base(&self) -> Option<State> {
-        if self.main.get().is_null() || self.base.get().is_null() {
+    pub(super) fn idle_main_state(&self) -> Option<State> {
+        if self.main.get().is_null() || self.main_state.get().is_null() {
             return None;
         }
         // SAFETY: the main state is open, since the pointer is not null.
-        let base = unsafe { State::new(self.base.get()) };
-        (base.count() == 1 && !base.is_active()).then_some(base)
+        let main_state = unsafe { State::new(self.main_state.get()) };
+        (main_state.count() == 1 && !main_state.is_active()).then_some(main_state)
     }
 
     /// Returns the stack of the main function's coroutine, if there is one.
@@ -139,7 +139,7 @@ impl Home {
     /// Returns a pointer to the data of the VM, if it has this type.
     #[inline]
     pub(super) fn data_as<T: 'static>(&self) -> Option<NonNull<T>> {
-        let is_there = self.kind.get() == kind_of::<T>();
+        let is_there = self.data_type.get() == data_type_of::<T>();
         is_there.then(|| NonNull::new(self.data.cast())).flatten()
     }
 }
@@ -149,16 +149,16 @@ impl Home {
 #[inline]
 pub(super) fn store_of(state: &mut State) -> Option<&'static Store> {
     match of(state) {
-        Some(home) => Some(&home.store),
-        None => in_registry(state),
+        Some(context) => Some(&context.store),
+        None => store_in_registry(state),
     }
 }
 
 /// Returns the store of a VM that the core did not create.
 #[inline(never)]
-fn in_registry(state: &mut State) -> Option<&'static Store> {
+fn store_in_registry(state: &mut State) -> Option<&'static Store> {
     state.push_registered(shared_key::<Store>());
-    let place = state.find::<Place>(state.count());
+    let place = state.find::<StoreHandle>(state.count());
     // SAFETY: the holder is on the stack, and the store that it refers to is never freed.
     let store = place.map(|place| unsafe { (*place).0 });
     state.drop_top();
@@ -173,12 +173,12 @@ pub(super) static ALLOCATORS: [ffi::lua_Alloc; 3] =
 #[cfg(not(feature = "vendored"))]
 pub(super) static ALLOCATORS: [ffi::lua_Alloc; 1] = [allocate];
 
-unsafe extern "C" fn allocate(home: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
+unsafe extern "C" fn allocate(context: *mut c_void, block: *mut c_void, old: usize, new: usize) -> *mut c_void {
     // SAFETY: Lua passes the context that the VM was created with and the true size of each block, and frees each block
     // once.
     unsafe {
-        let home = &*home.cast::<Home>();
-        home.memory.reallocate(block.cast(), old, new).cast()
+        let context = &*context.cast::<VmContext>();
+        context.memory.reallocate(block.cast(), old, new).cast()
     }
 }
 
