@@ -7,7 +7,7 @@ use super::scheduler::worker_number;
 use super::service::{Body, Service, System};
 use super::statistics::Statistics;
 use crate::event::clock::monotonic_nanos;
-use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, Slice, Vm, then};
+use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, SliceEnd, Vm, then};
 use crate::task::Tasks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,11 +54,11 @@ impl Vm<Service> {
         // No message is being unpacked now.
         self.library.reading.clear();
         match self.resume(step) {
-            Ok(Slice::Yielded) => Outcome::Yielded,
-            Ok(Slice::Returned) => Outcome::Returned,
+            Ok(SliceEnd::Yielded) => Outcome::Yielded,
+            Ok(SliceEnd::Returned) => Outcome::Returned,
             // An error that the system's end has raised is not reported.
-            Ok(Slice::Failed) if self.system().is_quitting() => Outcome::Failed,
-            Ok(Slice::Failed) => {
+            Ok(SliceEnd::Failed) if self.system().is_quitting() => Outcome::Failed,
+            Ok(SliceEnd::Failed) => {
                 let reason = self.failure();
                 self.report_failure(&reason);
                 Outcome::Failed

@@ -2,7 +2,7 @@
 //! messages that wait for room in a full mailbox.
 
 use super::message::{Message, Payload, ServiceId};
-use crate::lua::Own;
+use crate::lua::VmOwned;
 use crate::task::{TaskId, Tasks};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -50,7 +50,7 @@ pub(crate) struct Head {
 #[derive(Default)]
 pub(crate) struct Library {
     /// The VM's tasks; None in a service with another library.
-    tasks: Option<Own<Rc<Tasks>>>,
+    tasks: Option<VmOwned<Rc<Tasks>>>,
     /// The last session that was assigned.
     session: i64,
     /// The message that is being handled, until its values are on a task's stack. After an error before that, it is
@@ -99,7 +99,7 @@ impl Library {
     }
 
     /// Sets the VM's tasks.
-    pub(crate) fn set_tasks(&mut self, tasks: Own<Rc<Tasks>>) {
+    pub(crate) fn set_tasks(&mut self, tasks: VmOwned<Rc<Tasks>>) {
         self.tasks = Some(tasks);
     }
 

@@ -1,4 +1,4 @@
-//! The core as its users see it: steps of every shape, driven by Lua code.
+//! Tests of the core through its API: steps of every shape, driven by Lua code.
 
 mod objects;
 mod steps;
@@ -12,14 +12,15 @@ const OPEN: Function = Function::new(|_: &mut Call<'_>| {
     Ok(Module(all.concat().leak()))
 });
 
-/// What a chunk returns or raises, as text; it has the functions of all topics in the table `b`. No object outlives it.
+/// Returns what a chunk returns or raises, as text. The chunk has the functions of all topics in the table `b`. Asserts
+/// that no object outlives it.
 fn run(code: &str) -> String {
     let code = format!("local b = ... {code}");
-    // SAFETY: a state of its own; what may raise is called protected.
+    // SAFETY: only this function uses the state; the chunk runs in protected mode.
     let text = unsafe {
         let state = ffi::luaL_newstate();
         ffi::luaL_openlibs(state);
-        registry::ensure(&mut Pusher::new(state));
+        registry::ensure_store(&mut Pusher::new(state));
         let (data, name) = (code.as_ptr().cast(), c"=code".as_ptr());
         let loaded = ffi::luaL_loadbufferx(state, data, code.len(), name, c"t".as_ptr());
         if loaded == ffi::LUA_OK {
@@ -34,11 +35,11 @@ fn run(code: &str) -> String {
         ffi::lua_close(state);
         text
     };
-    assert_eq!(objects::ALIVE.with(|alive| alive.get()), 0, "objects that are left");
+    assert_eq!(objects::ALIVE.with(|alive| alive.get()), 0, "objects that were not dropped");
     text
 }
 
-/// What a list of values looks like, as text.
+/// Lua code of a function that converts a list of values to text.
 const SHOW: &str = "local function show(...)
     local list = table.pack(...)
     for i = 1, list.n do list[i] = tostring(list[i]) end

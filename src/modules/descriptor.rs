@@ -1,8 +1,9 @@
-//! What counts as a descriptor among Lua values.
+//! Descriptors as Lua values.
 //!
-//! A socket or stream of ours, a lightuserdata that holds the number (bee's and ltask's convention), an integer, a Lua
-//! `file*`, or a table or userdata with a `handle`, `fileno` or `getfd` method that returns one of these. A raw number
-//! that belongs to a socket of ours in this VM is treated as that socket, so that handing out handles keeps the fast path.
+//! A descriptor is one of these: a socket or stream of this library, a lightuserdata that contains the number (the
+//! convention of bee and ltask), an integer, a Lua `file*`, or a table or userdata with a `handle`, `fileno` or `getfd`
+//! method that returns one of these. A plain number that belongs to a socket of this library in this VM is treated like
+//! that socket, so that a handle keeps the fast path.
 
 use crate::event::{Source, Target};
 use crate::lua::{Argument, Call, Fault, Function, INDEX, Kind, Maybe, Next, Nil, Outcome, Returns, then};
@@ -11,7 +12,7 @@ use crate::socket::{Socket, Table};
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-/// A descriptor, with its source when that is ours.
+/// A descriptor: with its source if it belongs to this library, otherwise its number.
 pub(crate) enum Descriptor {
     Own(Rc<Source>),
     Foreign(RawFd),
@@ -33,13 +34,13 @@ impl Descriptor {
     }
 }
 
-/// The socket of the socket or stream at `index`.
+/// Returns the socket of the socket or stream at `index`.
 fn socket<'c>(call: &'c Call<'_>, index: i32) -> Option<&'c Socket> {
     let stream = || Some(call.as_object::<Connection>(index)?.socket());
     call.as_object::<Socket>(index).or_else(stream)
 }
 
-/// Whether Lua code, a method of the value at `index`, has to tell which descriptor it means.
+/// Whether Lua code, a method of the value at `index`, has to return the descriptor.
 fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     match call.kind(index) {
         Kind::Table => true,
@@ -48,7 +49,7 @@ fn is_indirect(call: &Call<'_>, index: i32) -> bool {
     }
 }
 
-/// The descriptor that the value at `index` means, which is argument `argument`; `None` when it is closed.
+/// Returns the descriptor that the value at `index` means, for argument `argument`; `None` if it is closed.
 fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Descriptor>, Fault> {
     if let Some(socket) = socket(call, index) {
         return Ok(socket.source().cloned().map(Descriptor::Own));
@@ -70,14 +71,14 @@ fn resolve(call: &mut Call<'_>, index: i32, argument: i32) -> Result<Option<Desc
     Ok(Some(known.map_or(Descriptor::Foreign(number), Descriptor::Own)))
 }
 
-/// Runs `step` with the descriptor that argument 2 means, `None` when that is closed. When Lua code has to tell which, that
-/// runs before, and the step finds at least `arguments` arguments then.
+/// Runs `step` with the descriptor that argument 2 means, or `None` if that is closed. If a method in Lua has to return
+/// the descriptor, the method runs first, and the step finds at least `arguments` arguments then.
 pub(crate) fn with<R, F>(call: &mut Call<'_>, arguments: i32, step: F) -> Result<Next<R>, Fault>
 where
     F: Fn(&mut Call<'_>, Option<Descriptor>) -> Result<R, Fault> + Copy + 'static,
     R: Returns,
 {
-    // Mostly it is one of ours.
+    // The common case: a socket of this library.
     if let Some(socket) = socket(call, 2) {
         let descriptor = socket.source().cloned().map(Descriptor::Own);
         return step(call, descriptor).map(Next::returns);
@@ -106,13 +107,14 @@ where
 /// The methods that may return a descriptor.
 const METHODS: [&str; 3] = ["handle", "fileno", "getfd"];
 
-/// So many methods may return an object with such a method.
+/// How many levels of objects such methods may return.
 const DEPTH: i64 = 4;
 
-/// (value, depth): what the value's method returns if that is a descriptor without more of Lua code, else nothing.
+/// `(value, depth)`: returns the result of the value's method if that is a descriptor that needs no Lua code; otherwise
+/// nothing.
 const FIND: Function = Function::new(|call: &mut Call<'_>| find(call, 0));
 
-/// Fetches the value's method of this number.
+/// Gets the value's method with this number in `METHODS`.
 fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault> {
     let Some(name) = METHODS.get(number as usize) else { return Ok(Next::returns(Maybe(None))) };
     call.push(INDEX)?;
@@ -121,7 +123,7 @@ fn find(call: &mut Call<'_>, number: u32) -> Result<Next<Maybe<Argument>>, Fault
     Ok(Next::call(2, then(fetched), number))
 }
 
-/// Calls the method, or fetches the next.
+/// Calls the method, or gets the next one if the value does not have it.
 fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if call.kind(outcome.first) != Kind::Function {
         call.drop_to(2);
@@ -132,7 +134,7 @@ fn fetched(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>
     Ok(Next::call(1, then(answered), 0))
 }
 
-/// What the method has returned may be an object with a method.
+/// Handles the result of the method, which may be an object that itself has such a method.
 fn answered(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Maybe<Argument>>, Fault> {
     if !is_indirect(call, outcome.first) {
         return Ok(Next::returns(found(call, outcome)));

@@ -1,4 +1,4 @@
-//! The modules that Lua gets from `require`: thin bindings, one file for each, and the list of them.
+//! The native modules that `require` loads: thin bindings, one file or folder for each, and their list.
 
 pub(crate) mod compress;
 pub(crate) mod coroutine;
@@ -28,7 +28,7 @@ use crate::ltask::system::Preparation;
 use crate::lua::library::{self, Library, OPEN_COMPILED, OPEN_DEBUG};
 use crate::lua::{Function, OPEN_LIBRARIES};
 
-/// All that is built in.
+/// The library of all built-in modules.
 pub(crate) struct Builtin;
 
 impl Library for Builtin {
@@ -91,7 +91,7 @@ impl Library for Builtin {
     ];
 }
 
-/// What prepares the VM of a program.
+/// The functions that prepare the VM of a program, in the order of their calls.
 pub(crate) const PROGRAM: &[Function] =
     &[OPEN_LIBRARIES, library::in_program::<Builtin>(), coroutine::INSTALL, reload::INSTALL];
 

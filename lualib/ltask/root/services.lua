@@ -12,6 +12,9 @@ local SCHEDULE_NEW <const>, SCHEDULE_DEL <const> = 0, 1 -- types of messages to 
 local RECEIPT_RESPONSE <const> = 4
 local SYSTEM <const>, ERROR <const> = 0, 3 -- types of messages
 
+-- The error of a service that is spawned during the end of the system.
+local IS_ENDING <const> = "the system is ending"
+
 -- Seconds that services have for their end, unless it is configured.
 local GRACE <const> = 10
 -- Seconds that the logger has at least.
@@ -103,6 +106,18 @@ function M.end_system()
   ltask.fork(shut_down)
 end
 
+-- `is_ending()`: returns whether the end of the system has begun.
+function M.is_ending()
+  return is_ending
+end
+
+-- `was_cut_short(problem)`: returns whether a service failed to start with this error only because the system ends: the
+-- service quit during its start, or it could not spawn another service.
+function M.was_cut_short(problem)
+  problem = tostring(problem)
+  return is_ending and (problem:find(IS_ENDING, 1, true) or problem:find "{service:%d+} is dead")
+end
+
 -- `hold()`, `release()`: between them the system does not end for want of common services.
 function M.hold()
   common_count = common_count + 1
@@ -171,7 +186,7 @@ end
 
 -- `spawn(t)`: makes a service that `t` describes. Returns its address. Raises the error of its file.
 function M.spawn(t)
-  if is_ending then error("the system is ending", 0) end
+  if is_ending then error(IS_ENDING, 0) end
   local id = new_id()
   local ok, problem = pcall(create, id, t)
   if ok then return id end

@@ -145,6 +145,8 @@ local function start_all()
   -- A service that ends at once does not end the system before the next one has started.
   services.hold()
   for _, one in ipairs(config.bootstrap) do
+    -- A service that has started may have ended the system already.
+    if services.is_ending() then return end
     start_part(("the bootstrap service '%s'"):format(one.name), spawn_service, one)
   end
   services.release()
@@ -152,7 +154,7 @@ end
 
 ltask.fork(function()
   local ok, problem = pcall(start_all)
-  if not ok then
+  if not ok and not services.was_cut_short(problem) then
     -- `ltask.start` raises it.
     core.fail_boot(problem)
     services.end_system()

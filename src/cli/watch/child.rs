@@ -1,5 +1,5 @@
-//! One process that runs the script. Two threads belong to it: one receives its messages, one waits for its end; it is
-//! reaped by the supervisor alone, so that its id cannot become another's before a signal.
+//! One process that runs the script. It has two threads in the supervisor: one receives its messages, one waits for its
+//! end. Only the supervisor's main thread reaps it, so its process ID cannot be reused before a signal is sent.
 
 use super::event::Event;
 use crate::cli::arguments::supervised;
@@ -17,28 +17,28 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that has listened goes on for so long before it takes the place of another.
+/// How long a process must continue after its last `listen` before it takes over.
 const PROVEN: Duration = Duration::from_millis(50);
 
-/// How far a process has come.
+/// The phase of a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It loads, since then.
+    /// It has been loading since this time.
     Starting(Instant),
-    /// It has listened, last at that time: it goes on if nothing else happens.
+    /// It has listened, the last time at this time. It takes over unless something else happens.
     Listening(Instant),
-    /// It runs.
+    /// It is running.
     Running,
-    /// It was told to end, and is killed at that time.
+    /// It was asked to end, and is killed at this time.
     Ending(Instant),
 }
 
-/// One process.
+/// One process that runs the script.
 pub(super) struct Child {
-    /// The first has 1.
+    /// The number of the process; the first one has 1.
     pub(super) number: u32,
     pub(super) phase: Phase,
-    /// Whether another one has its place.
+    /// Whether another process has taken over.
     pub(super) replaced: bool,
     /// Whether it has listened.
     pub(super) listens: bool,
@@ -47,13 +47,14 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the executable at `program` with `arguments`; its messages and its end become events. Called by one thread
-    /// only, which lives as long as the supervisor: the process ends with it, and no other process inherits the socket.
+    /// Starts the executable at `program` with `arguments`. Its messages and its end are sent as events. To be called
+    /// by one thread only, which runs as long as the supervisor: the process ends with that thread, and no other
+    /// process inherits the socket.
     pub(super) fn start(
         number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {
         let (socket, theirs) = UnixStream::pair()?;
-        // Standard input, output and error are not passed by number, whatever the supervisor has closed.
+        // The numbers 0 to 2 are those of the standard streams, even if the supervisor has closed them.
         let theirs = fcntl_dupfd_cloexec(&theirs, 3)?;
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let mut command = Command::new(program);
@@ -78,9 +79,9 @@ impl Child {
         Ok(Child { number, phase: Phase::Starting(Instant::now()), replaced: false, listens: false, process, socket })
     }
 
-    /// Answers a question.
+    /// Answers a question of the process.
     pub(super) fn answer(&self, kind: u8, descriptor: Option<BorrowedFd<'_>>) {
-        // One that has died gets no answer.
+        // A process that has died gets no answer.
         let _ = wire::send(&self.socket, kind, b"", descriptor);
     }
 
@@ -89,19 +90,20 @@ impl Child {
         self.answer(if yes { wire::YES } else { wire::NO }, None);
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process.
     pub(super) fn signal(&self, signal: Signal) {
-        // It has not been reaped, so the id is its own.
+        // The process has not been reaped, so its ID was not reused.
         let _ = kill_process(Pid::from_child(&self.process), signal);
     }
 
-    /// Asks it to end, and gives it that much time.
+    /// Asks the process to end, and sets the time until it is killed.
     pub(super) fn end(&mut self, time: Duration) {
         self.phase = Phase::Ending(Instant::now() + time);
         self.signal(Signal::TERM);
     }
 
-    /// When something is to be decided about it; a process that does not listen counts as starting for `load_time`.
+    /// Returns when the supervisor has to decide about the process. A process that does not listen counts as starting
+    /// for `load_time`.
     pub(super) fn due(&self, load_time: Duration) -> Option<Instant> {
         match self.phase {
             Phase::Starting(since) => Some(since + load_time),
@@ -111,24 +113,24 @@ impl Child {
         }
     }
 
-    /// Whether it was told to end.
+    /// Whether the process was asked to end.
     pub(super) fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Ending(_))
     }
 
-    /// How it ended.
+    /// Reaps the process and returns its status.
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         self.process.wait()
     }
 }
 
-/// An exit code for `status`, as shells have them.
+/// Converts `status` to an exit code, as shells do.
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = || 128 + status.signal().unwrap_or(0);
     status.code().unwrap_or_else(by_signal) as u8
 }
 
-/// `status` in words.
+/// Describes `status` in words.
 pub(super) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) if code != 0 => format!("has ended with exit code {code}"),

@@ -1,5 +1,5 @@
-//! The files that a script has loaded, and which of them have changed since. Folders are watched, not files,
-//! since editors save by renaming; what happens there only makes us look, and fingerprints tell the rest.
+//! The files that a script has loaded, and which of them have changed since. Folders are watched, not files, because
+//! editors save files by renaming. An event in a folder only triggers a check, which compares fingerprints.
 
 use super::event::Event;
 use crate::cli::report::report;
@@ -10,17 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 
-/// Links of links that are followed.
+/// The maximum number of symbolic links to follow.
 const LINKS: usize = 16;
 
-/// The files of the newest process; those of the one before as long as it may have to go on.
+/// The files of the newest process, and those of the previous one while it may have to continue.
 #[derive(Default)]
 pub(super) struct Files {
     files: HashMap<PathBuf, Fingerprint>,
     before: HashMap<PathBuf, Fingerprint>,
     folders: HashMap<PathBuf, Fingerprint>,
     watcher: Option<RecommendedWatcher>,
-    /// Folders cannot be watched: files are looked at every now and then.
+    /// Whether folders cannot be watched, so that files are checked periodically.
     polls: bool,
 }
 
@@ -42,22 +42,22 @@ impl Files {
 
     fn fall_back(&mut self) {
         if !self.polls {
-            report("the system lets no more folders be watched; looking every second");
+            report("the system cannot watch more folders; checking the files every second");
         }
         self.polls = true;
     }
 
-    /// How many files were loaded.
+    /// Returns how many files were loaded.
     pub(super) fn count(&self) -> usize {
         self.files.values().filter(|known| known.exists()).count()
     }
 
-    /// Whether somebody must look although nothing was told.
+    /// Whether files must be checked although no event has arrived.
     pub(super) fn must_poll(&self) -> bool {
         self.polls || self.folders.values().any(|folder| !folder.exists())
     }
 
-    /// A process loads a file, or looks for it in vain; it was as `fingerprint` says.
+    /// Adds a file that a process is loading, or has not found. `fingerprint` is its state at that time.
     pub(super) fn add(&mut self, path: PathBuf, fingerprint: Fingerprint) {
         self.watch_folders_of(&path);
         self.before.remove(&path);
@@ -85,13 +85,13 @@ impl Files {
         self.folders.insert(folder, found);
     }
 
-    /// A new process starts: what it loads is what counts, if it comes so far.
+    /// Called when a new process starts. If it succeeds, only the files that it loads count.
     pub(super) fn begin(&mut self) {
         let files = std::mem::take(&mut self.files);
         self.before.extend(files);
     }
 
-    /// The new process runs: what only the one before has loaded does not count any more.
+    /// Called when the new process runs. Files that only the previous process has loaded no longer count.
     pub(super) fn settle(&mut self) {
         self.before.clear();
         let mut wanted = Vec::new();
@@ -107,15 +107,15 @@ impl Files {
         }
     }
 
-    /// The new process has failed: files of both count.
+    /// Called when the new process has failed. The files of both processes count.
     pub(super) fn fail(&mut self) {
         let files = std::mem::take(&mut self.files);
         self.files = std::mem::take(&mut self.before);
         self.files.extend(files);
     }
 
-    /// The files that have changed since they were loaded. One that is gone has not: its editor may be
-    /// about to write it anew, and without it nothing could run.
+    /// Returns the files that have changed since they were loaded. A file that was removed has not changed: an editor
+    /// may be about to write it again, and no program could run without it.
     pub(super) fn changed(&mut self) -> Vec<PathBuf> {
         self.look_at_folders();
         let mut changed = Vec::new();
@@ -133,7 +133,7 @@ impl Files {
         changed
     }
 
-    /// A folder that was made anew is another one for the system, and that of a file that was missing may be there now.
+    /// Watches folders again that were replaced, and new folders of files that did not exist.
     fn look_at_folders(&mut self) {
         let known = self.folders.iter();
         let anew = known.filter(|(folder, known)| !Fingerprint::of(folder).is_same_file(known));
@@ -154,8 +154,8 @@ impl Files {
     }
 }
 
-/// The folders in which something happens when the file at `path` becomes another one: its own, or the nearest that
-/// is there, and those of each symbolic link on the way.
+/// Collects the folders to watch for the file at `path`: its own or the nearest existing one, and those of each
+/// symbolic link on the path.
 fn folders_of(path: &Path, folders: &mut Vec<PathBuf>, links: usize) {
     let mut note = |folder: &Path| {
         if !folders.iter().any(|known| known == folder) {

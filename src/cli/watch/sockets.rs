@@ -1,32 +1,32 @@
-//! The listening sockets that a script has made, kept open from one process to the next. Each has a key, the
-//! address and options as the script gave them, and at most one owner, the newest process that uses it.
+//! The listening sockets that a script has created, which stay open from one process to the next. Each has a key, the
+//! address and options that the script has passed, and at most one owner, the newest process that uses it.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// One socket.
+/// A socket that the supervisor keeps open.
 struct Kept {
     key: Vec<u8>,
     descriptor: OwnedFd,
     owner: Option<u32>,
-    /// Who had it before its owner.
+    /// The previous owner.
     before: Option<u32>,
 }
 
-/// All of them.
+/// All sockets that the supervisor keeps open.
 #[derive(Default)]
 pub(super) struct Sockets {
     list: Vec<Kept>,
 }
 
-/// The path of a unix socket that is a file.
+/// Returns the path of a unix socket with a file.
 fn path(key: &[u8]) -> Option<&[u8]> {
     let path = key.strip_prefix(b"unix ")?;
     (!path.starts_with(b"\0")).then_some(path)
 }
 
-/// The port of an internet socket as the script gave it, and what kind of port that is.
+/// Returns the port of an internet socket as the script has passed it, and whether it is one for datagrams.
 fn port(key: &[u8]) -> Option<(bool, u16)> {
     let mut words = key.split(|&byte| byte == b' ');
     let datagrams = match words.next()? {
@@ -43,13 +43,13 @@ impl Kept {
         self.owner != Some(process)
     }
 
-    /// The port that the system gave it.
+    /// Returns the port that the system has assigned.
     fn bound_port(&self) -> Option<u16> {
         let address = socket2::SockRef::from(&self.descriptor).local_addr().ok()?;
         Some(address.as_socket()?.port())
     }
 
-    /// Whether it keeps others from an address.
+    /// Whether the socket prevents others from binding an address.
     fn is_in_the_way(&self, key: &[u8]) -> bool {
         if path(key).is_some() {
             return self.key == key;
@@ -71,31 +71,31 @@ impl Kept {
 }
 
 impl Sockets {
-    /// A process has made a socket.
+    /// Adds a socket that a process has created.
     pub(super) fn add(&mut self, process: u32, key: Vec<u8>, descriptor: OwnedFd) {
         let owner = Some(process);
-        // A new socket at the path of an older one: that one cannot be reached any more.
+        // A new socket at the path of an older one makes the older one unreachable.
         if path(&key).is_some() {
             self.list.retain(|kept| kept.key != key);
         }
         self.list.push(Kept { key, descriptor, owner, before: None });
     }
 
-    /// Gives a socket of this key to a process that does not have it yet.
+    /// Returns a socket of this key that the process does not have yet, and makes the process its owner.
     pub(super) fn take(&mut self, process: u32, key: &[u8]) -> Option<BorrowedFd<'_>> {
         let mut list = self.list.iter_mut();
         let kept = list.find(|kept| kept.key == key && kept.is_unused_by(process))?;
         if let Some(path) = path(key)
             && fs::symlink_metadata(std::ffi::OsStr::from_bytes(path)).is_err()
         {
-            // Somebody removed the file: nobody can connect to this one.
+            // The file was removed, so no client can connect to this socket.
             return None;
         }
         kept.before = kept.owner.replace(process);
         Some(kept.descriptor.as_fd())
     }
 
-    /// A process has failed while the one before goes on, which has its sockets again.
+    /// Returns the sockets of a failed process to the previous one, which continues.
     pub(super) fn give_back(&mut self, process: u32) {
         self.close_if(|kept| kept.owner == Some(process) && kept.before.is_none());
         for kept in &mut self.list {
@@ -105,7 +105,7 @@ impl Sockets {
         }
     }
 
-    /// A process has closed one of its own. With `forget` nobody is to have it any more.
+    /// Handles that a process has closed one of its sockets. With `forget`, no other process gets it.
     pub(super) fn closed(&mut self, process: u32, key: &[u8], forget: bool) {
         let is_mine = |kept: &Kept| kept.key == key && kept.owner == Some(process);
         let Some(index) = self.list.iter().position(is_mine) else {
@@ -114,30 +114,30 @@ impl Sockets {
         if forget { self.list.swap_remove(index).remove(false) } else { self.list[index].owner = None }
     }
 
-    /// Whether one that `process` does not use stands in the way of an address.
+    /// Whether a socket that `process` does not use prevents it from binding an address.
     pub(super) fn stand_in_the_way(&self, process: u32, key: &[u8]) -> bool {
         let mut others = self.list.iter().filter(|kept| kept.is_unused_by(process));
         others.any(|kept| kept.is_in_the_way(key))
     }
 
-    /// Closes those that stand in the way of an address and that `process` does not use.
+    /// Closes the sockets that prevent `process` from binding an address and that it does not use.
     pub(super) fn make_way(&mut self, process: u32, key: &[u8]) {
         self.close_if(|kept| kept.is_unused_by(process) && kept.is_in_the_way(key));
     }
 
-    /// Closes what `process` has left over of the sockets of one address: it has fewer workers.
+    /// Closes the sockets of an address that `process` has left unused, because it has fewer workers.
     pub(super) fn close_surplus(&mut self, process: u32) {
         let mine = self.list.iter().filter(|kept| kept.owner == Some(process));
         let mine: Vec<_> = mine.map(|kept| kept.key.clone()).collect();
         self.close_if(|kept| kept.is_unused_by(process) && mine.contains(&kept.key));
     }
 
-    /// Closes what `process` does not use.
+    /// Closes the sockets that `process` does not use.
     pub(super) fn close_unused(&mut self, process: u32) {
         self.close_if(|kept| kept.is_unused_by(process));
     }
 
-    /// Closes all, and removes the files of unix sockets.
+    /// Closes all sockets, and removes the files of unix sockets.
     pub(super) fn close_all(&mut self) {
         self.close_if(|_| true);
     }

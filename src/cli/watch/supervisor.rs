@@ -1,8 +1,8 @@
-//! What to do when. A change starts a new process, which gets the listening sockets as it asks for them; when
-//! it has listened, the one before is asked to end, and serves what it has begun. A process that does not
-//! listen ends before the next one starts.
+//! The supervisor. A change starts a new process, which gets the listening sockets when it asks for them. After it has
+//! listened, the previous process is asked to end, and finishes its requests. A process that does not listen is ended
+//! before the next one starts.
 //!
-//! Invariant: at most one process runs and one starts; all others were told to end.
+//! Invariant: at most one process runs and one starts. All others were asked to end.
 
 use super::child::{self, Child, Phase};
 use super::event::{Event, forward_signals};
@@ -21,23 +21,23 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-/// A change is acted upon when nothing has happened for so long, or at the latest after that.
+/// The supervisor handles a change after `QUIET` without another one, but not later than `PATIENCE` after the first.
 const QUIET: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// One that does not listen has loaded by then, if nobody waits for it.
+/// A process that does not listen counts as loaded after this time, if no other one runs.
 const LOADED: Duration = Duration::from_millis(300);
-/// A process that does not listen takes the place of one that does after so long.
+/// A process that does not listen takes over from a running one after this time.
 const SILENT: Duration = Duration::from_secs(10);
-/// Sockets that the new process has not asked for by then are closed.
+/// Sockets that the new process has not requested after this time are closed.
 const UNUSED: Duration = Duration::from_secs(2);
-/// How long a new process may try to bind an address that the one before has.
+/// How long a new process may retry to bind an address that the previous one has.
 const LEAVING: Duration = Duration::from_secs(5);
-/// The time to end: for one that serves what it has begun, for one that the next waits for, and after a
-/// second signal.
+/// The time to end: for a process that finishes its requests, for one that the next one waits for, and after a second
+/// signal.
 const DRAIN: Duration = Duration::from_secs(30);
 const BRIEF: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
-/// How often files are looked at when folders cannot be watched.
+/// The interval of file checks if folders cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The state of `lio --watch`.
@@ -51,26 +51,26 @@ pub(super) struct Supervisor {
     sockets: Sockets,
     children: Vec<Child>,
     newest: u32,
-    /// The next process starts when the one that was told to end has ended.
+    /// Whether the next process starts when the one that was asked to end has ended.
     waits: bool,
-    /// When something happened on the disk first that was not looked at, and when it will be.
+    /// The time of the first disk event that was not handled yet, and the time at which it will be.
     disturbed: Option<(Instant, Instant)>,
     /// When sockets without a user are closed.
     tidy: Option<Instant>,
-    /// Which process wants an address that the one before has, and until when it may try.
+    /// The process that wants an address of the previous one, and until when it may retry.
     leaving: Option<(u32, Instant)>,
-    /// How many files were last reported.
+    /// The number of files in the last report.
     reported: usize,
     had_terminal: bool,
-    /// A signal has come to end it all.
+    /// Whether a signal has asked everything to end.
     ending: bool,
-    /// Whose exit code counts then: the process that ran, and not one that has just begun to take its place.
+    /// The process whose exit code counts then: the one that ran, not one that has just started.
     decides: u32,
     code: u8,
 }
 
 impl Supervisor {
-    /// A supervisor of the executable with these arguments; `name` is for messages.
+    /// Creates a supervisor that runs the executable with these arguments. `name` is used in messages.
     pub(super) fn new(arguments: Vec<OsString>, name: String) -> io::Result<Supervisor> {
         let (sender, events) = mpsc::channel();
         forward_signals(sender.clone())?;
@@ -96,7 +96,7 @@ impl Supervisor {
         })
     }
 
-    /// Runs until a signal has ended it and all processes are gone. The exit code.
+    /// Runs until a signal has asked for the end and all processes have ended. Returns the exit code.
     pub(super) fn run(mut self) -> io::Result<u8> {
         self.start();
         while !(self.ending && self.children.is_empty()) {
@@ -136,7 +136,7 @@ impl Supervisor {
         self.disturbed = Some((first, (first + PATIENCE).min(now + QUIET)));
     }
 
-    /// When there is something to do although nothing happens.
+    /// Returns the time of the next action that does not depend on an event.
     fn next_deadline(&self) -> Option<Instant> {
         let looks = self.disturbed.map(|(_, due)| due);
         let polls = self.files.must_poll().then(|| Instant::now() + POLL);
@@ -146,13 +146,13 @@ impl Supervisor {
         all.flatten().min()
     }
 
-    /// How long a process that does not listen counts as starting.
+    /// Returns how long a process that does not listen counts as starting.
     fn load_time(&self) -> Duration {
         let active = self.children.iter().filter(|child| !child.is_ending());
         if active.count() > 1 { SILENT } else { LOADED }
     }
 
-    /// Does what is due.
+    /// Performs all actions that are due.
     fn act(&mut self, now: Instant) {
         let is_due = |due: Instant| due <= now;
         let load_time = self.load_time();
@@ -187,15 +187,15 @@ impl Supervisor {
         }
     }
 
-    /// A process runs: those before it are asked to end.
+    /// Makes the process at `index` the running one. Those before it are asked to end.
     fn take_over(&mut self, index: usize) {
         let number = self.children[index].number;
         self.children[index].phase = Phase::Running;
         if number != self.newest {
-            // The next one starts already, and is what decides.
+            // The next process is starting already, and that one counts.
             return;
         }
-        // While the one before still has them open, so that it answers who waits there.
+        // The previous process still has them open, so it answers the clients that wait there.
         self.sockets.close_surplus(number);
         self.retire_others(number);
         self.tidy = Some(Instant::now() + UNUSED);
@@ -228,7 +228,7 @@ impl Supervisor {
             }
             old.listens
         });
-        // One that starts while another runs is not needed any more.
+        // A process that starts while another one runs is no longer needed.
         for failed in active {
             failed.end(BRIEF);
             self.sockets.give_back(failed.number);
@@ -251,8 +251,8 @@ impl Supervisor {
         child.listens = true;
         match child.phase {
             Phase::Ending(_) => {}
-            // Of an older one no more is to be decided; one that loads slowly counts as running before it listens, and
-            // has loaded more files by now.
+            // About an older process, nothing is left to decide. The newest one may load slowly: then it counts as
+            // running before it listens, and has loaded more files meanwhile.
             Phase::Running if !newest => {}
             _ => child.phase = Phase::Listening(Instant::now()),
         }
@@ -264,7 +264,7 @@ impl Supervisor {
                 if let Some((fingerprint, path)) = Fingerprint::decode(&frame.text) {
                     let path = PathBuf::from(OsStr::from_bytes(path));
                     self.files.add(path, fingerprint);
-                    // It may have changed before its folder was watched.
+                    // The file may have changed before its folder was watched.
                     self.disturb();
                 }
             }
@@ -301,7 +301,8 @@ impl Supervisor {
         }
     }
 
-    /// A process closes a socket: one that stays does not want it any more, one that ends has to.
+    /// Handles that a process has closed a socket. If the process continues, it no longer wants the socket. If it is
+    /// ending, the next one may.
     fn closed(&mut self, number: u32, key: &[u8]) {
         let mut active = self.children.iter().filter(|child| !child.is_ending());
         let only = active.next().is_none_or(|child| child.number == number);
@@ -310,7 +311,8 @@ impl Supervisor {
         self.sockets.closed(number, key, self.ending || forget && !ends);
     }
 
-    /// A new process cannot bind an address. When the one before is what stands in the way, it has to go first.
+    /// Handles that a new process cannot bind an address. If the previous process has the address, that one has to end
+    /// first.
     fn taken(&mut self, number: u32, key: &[u8]) {
         let now = Instant::now();
         if number == self.newest && self.sockets.stand_in_the_way(number, key) {
@@ -344,18 +346,18 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A process has ended by itself.
+    /// Handles the end of a process that was not asked to end.
     fn failed(&mut self, child: &Child, status: ExitStatus) {
         let what = child::describe(status);
         if child.number != self.newest {
-            return report(format_args!("the {} before {what}", self.name));
+            return report(format_args!("the previous {} {what}", self.name));
         }
         self.code = child::exit_code(status);
         self.files.fail();
         self.reported = 0;
         if self.children.iter().any(|other| !other.is_ending()) {
             self.sockets.give_back(child.number);
-            report(format_args!("{} {what}; the one before goes on", self.name));
+            report(format_args!("{} {what}; the previous one continues", self.name));
         } else {
             report(format_args!("{} {what}; waiting for a change", self.name));
         }
@@ -370,7 +372,8 @@ impl Supervisor {
             return;
         }
         let now = Instant::now();
-        // A person's second signal; others may repeat SIGTERM while what was begun is served.
+        // Only SIGINT, which a person sends, shortens the time. Other senders may repeat SIGTERM while requests are
+        // finished.
         let again = self.ending && signal == Signal::INT;
         if !std::mem::replace(&mut self.ending, true) {
             let mut children = self.children.iter();
@@ -390,12 +393,12 @@ impl Supervisor {
     }
 }
 
-/// Whether the process has a terminal that controls it. One that had and has none any more was hung up.
+/// Whether the process has a controlling terminal. If it had one and has none now, the terminal was closed.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
-/// The changed files for a message.
+/// Lists the changed files for a message.
 fn describe(changed: &[PathBuf]) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let short = |path: &PathBuf| path.strip_prefix(&here).unwrap_or(path).display().to_string();

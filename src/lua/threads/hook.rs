@@ -1,5 +1,5 @@
-//! The debug hook that a new coroutine has from its creator. Lua hands it on itself, but the creator's hooks are off while
-//! the core makes something in the middle of a step.
+//! The debug hook that a new coroutine gets from its creator. Lua copies it by itself, but during an allocation in the
+//! middle of a step the creator's hooks are off.
 
 use crate::lua::state::{State, calls};
 use mlua::ffi;
@@ -23,7 +23,7 @@ impl Hook {
 
 impl State {
     calls! {
-        /// The one that is set in the coroutine of this stack.
+        /// Returns the hook of this stack's coroutine.
         pub(super) fn debug_hook[]() -> Hook = |state| Hook {
             function: ffi::lua_gethook(state),
             events: ffi::lua_gethookmask(state),

@@ -1,29 +1,29 @@
-//! A Lua value as JSON text, appended to a buffer. Tables are read raw: metamethods do not count.
+//! Encoding a Lua value as JSON text, which is appended to a buffer. Tables are read without metamethods.
 
 use crate::codec::json::{DEPTH, NotUtf8, put_float, put_integer, put_string};
-use crate::lua::{Kept, Kind, Light, Pairs, Read, Stack, Walk};
+use crate::lua::{Kind, Light, Pairs, Read, RegistryName, Stack, Walk};
 use std::fmt;
 use std::ops::Range;
 
-/// The metatable that marks arrays: one in each VM, so that a table that was marked before the module was loaded again is
-/// still known.
-pub(super) static MARK: Kept = Kept::new();
+/// The metatable that marks arrays. Each VM has one, so a table that was marked before the module was loaded again is
+/// still recognized.
+pub(super) static MARK: RegistryName = RegistryName::new();
 
-/// `json.null`: the same value in every VM, and one that a `lightuserdata` of C compares equal to.
+/// `json.null`: the same value in every VM; a `lightuserdata` null of C code is equal to it.
 pub(super) const NULL: Light = Light(0);
 
-/// In which order an object's fields are written.
+/// The order in which an object's fields are written.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Order {
-    /// As `next` finds them.
+    /// The order of `next`.
     Found,
-    /// By the bytes of their keys.
+    /// The order of their keys' bytes.
     Sorted,
 }
 
-/// Appends the value at `index` to `text`. The error names what cannot be encoded, and where.
+/// Appends the value at `index` to `text`. The error names the part that cannot be encoded, and its place.
 pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Order) -> Result<(), String> {
-    let mark = stack.kept_identity(&MARK);
+    let mark = stack.registered_identity(&MARK);
     let mut encoder = Encoder { text, mark, order };
     let written = stack.walk(|values| encoder.value(values, index, 0));
     written.map_err(|failure| {
@@ -34,11 +34,11 @@ pub(super) fn write(stack: &mut Stack, index: i32, text: &mut Vec<u8>, order: Or
     })
 }
 
-/// A message has at most so many bytes, however long the way to the value is.
+/// The maximum length of a message in bytes, however long the path to the value is.
 const MESSAGE: usize = 400;
 
-/// Appends the value at `index` to `text`, as `json.encode` writes it without options. False, with `text` as it was,
-/// when it cannot be encoded.
+/// Appends the value at `index` to `text`, as `json.encode` writes it without options. Returns false, and leaves `text`
+/// unchanged, if it cannot be encoded.
 pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool {
     let begin = text.len();
     let written = write(stack, index, text, Order::Found).is_ok();
@@ -50,13 +50,13 @@ pub(crate) fn append(stack: &mut Stack, index: i32, text: &mut Vec<u8>) -> bool 
 
 struct Encoder<'t> {
     text: &'t mut Vec<u8>,
-    /// The identity of the metatable of arrays; 0 when there is none.
+    /// The identity of the metatable of arrays; 0 if there is none.
     mark: usize,
     order: Order,
 }
 
 impl Encoder<'_> {
-    /// Writes the value at `index`, which `depth` tables enclose.
+    /// Writes the value at `index`, which is inside `depth` tables.
     fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> Written {
         match values.read(index) {
             Read::String(bytes) => self.string(bytes),
@@ -114,7 +114,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes an object, of which a first pair was found.
+    /// Writes an object, whose first pair was found.
     fn object(&mut self, mut pairs: Pairs<'_>, depth: u32) -> Written {
         let begin = self.text.len();
         let mut fields = Vec::new();
@@ -148,7 +148,7 @@ impl Encoder<'_> {
         self.literal(b"}")
     }
 
-    /// Puts the fields that were written from `begin` on in the order of their keys; `fields` says where each one is.
+    /// Sorts the fields that were written from `begin` on by their keys. `fields` contains the place of each.
     fn sort(&mut self, begin: usize, mut fields: Vec<(Vec<u8>, Range<usize>)>) {
         fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let found = self.text.split_off(begin);
@@ -160,8 +160,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Writes an array, of which a first pair with some integer key was found. Elements are written as the pairs come while
-    /// they come in order, which they do unless a part of the table is hashed.
+    /// Writes an array, whose first pair was found; its key is some integer. Elements are written in the order of
+    /// `next` while that is the order of their numbers, as it is unless a part of the table is hashed.
     fn array(&mut self, mut pairs: Pairs<'_>, table: i32, depth: u32) -> Written {
         self.text.push(b'[');
         let value = pairs.value();
@@ -197,7 +197,7 @@ impl Encoder<'_> {
     }
 }
 
-/// The failure for a key that no JSON text has, or not beside the keys before it.
+/// The failure for a key that JSON does not have, or that does not fit the keys before it.
 fn bad_key(pairs: &mut Pairs<'_>) -> Written {
     let key = pairs.key();
     match pairs.walk().read(key) {
@@ -210,7 +210,7 @@ fn bad_key(pairs: &mut Pairs<'_>) -> Written {
     }
 }
 
-/// How many keys the table has, all of which must be integers.
+/// Returns the number of keys of the table. Other keys than integers are a failure.
 fn count(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
     let mut count = 0;
     if let Some(mut pairs) = values.pairs(table) {
@@ -224,7 +224,7 @@ fn count(values: &mut Walk, table: i32) -> Result<i64, Box<Failure>> {
     Ok(count)
 }
 
-/// Lua's name of a type that has no JSON text, with its article left to the caller.
+/// Returns Lua's name of a type that JSON does not have, without an article.
 fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Boolean => "boolean",
@@ -236,10 +236,10 @@ fn type_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Boxed, so that the result of each step, which is nearly always `Ok`, is one word.
+/// The failure is boxed, so that each result, which is nearly always `Ok`, is one word.
 type Written = Result<(), Box<Failure>>;
 
-/// Why a value has no JSON text, and the steps to it, innermost first.
+/// Why a value cannot be encoded, and the path to it, innermost step first.
 struct Failure {
     what: String,
     path: Vec<Step>,
@@ -250,13 +250,13 @@ enum Step {
     Element(i64),
 }
 
-/// The failure `what`, in the value that is being written.
+/// Returns the failure `what`, of the value that is being written.
 fn fail(what: impl Into<String>) -> Written {
     Err(Box::new(Failure { what: what.into(), path: Vec::new() }))
 }
 
 impl Failure {
-    /// Adds the step that leads to the value which the failure is in.
+    /// Adds the step to the value in which the failure is.
     fn inside(mut self: Box<Self>, step: Step) -> Box<Self> {
         self.path.push(step);
         self
@@ -277,13 +277,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whether `.name` reads as Lua.
+/// Whether `.name` is valid Lua.
 fn is_name(name: &[u8]) -> bool {
     name.first().is_some_and(|byte| !byte.is_ascii_digit())
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// A key for a message: printable, at most 40 bytes of it.
+/// Returns a key for a message: printable, and at most 40 bytes of it.
 fn quoted(name: &[u8]) -> String {
     match name.len() {
         0..=40 => format!("\"{}\"", name.escape_ascii()),

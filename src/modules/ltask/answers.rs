@@ -88,7 +88,7 @@ fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
 #[cold]
 fn pack_taken(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
     let height = call.count();
-    let taken = tasks.threads.take(call, own, results);
+    let taken = tasks.threads.move_from(call, own, results);
     let packed = taken.map_err(|Full| "too many results".to_owned()).and_then(|first| pack_all(call, first));
     call.drop_to(height);
     packed
@@ -137,8 +137,8 @@ pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<
     result
 }
 
-/// Has the library describe an error, for whoever waits for the request (a payload), or in the log. Else what went wrong
-/// with that.
+/// Has the library describe an error, for whoever waits for the request (a payload), or in the log. Else what went
+/// wrong with that.
 fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option<Payload>, String> {
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;

@@ -6,11 +6,11 @@ use super::hooks;
 use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId, kind};
 use crate::ltask::service::{Posted, Receipt, Service};
 use crate::lua::{
-    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kept, Kind, Maybe, Next, Nil, Outcome, Stack,
-    functions, then,
+    Argument, Call, Either, Fault, Function, FunctionTable, Kind, Maybe, Next, Nil, Outcome, RegistryName, Stack,
+    StoredInTable, functions, then,
 };
 use crate::modules::pack;
-use crate::task::{Denied, Ending, Reason, Tag, Tasks, Token, Way};
+use crate::task::{Ending, Reason, Tag, Tasks, Token, WaitError, WaitPath};
 use std::rc::Rc;
 
 /// What `ltask` has of these in a service with our library.
@@ -24,7 +24,7 @@ pub(super) const PRIVATE: FunctionTable = functions! {
 };
 
 /// Functions of timers that have not fired, by session.
-pub(super) static TIMEOUTS: Kept = Kept::new();
+pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
 /// The tasks of a service that has set our library up; an error in any other, naming `call`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
@@ -41,10 +41,10 @@ fn not_set_up(name: &str) -> Fault {
 
 /// How the running task can wait; `None` if it cannot.
 #[inline]
-fn way(call: &mut Call<'_>) -> Option<(Rc<Tasks>, Way)> {
+fn way(call: &mut Call<'_>) -> Option<(Rc<Tasks>, WaitPath)> {
     let (service, stack) = call.data_and_stack::<Service>()?;
     let tasks = service.library.tasks()?;
-    Some((tasks.clone(), tasks.way(stack)?))
+    Some((tasks.clone(), tasks.wait_path(stack)?))
 }
 
 /// The receiver of a message, at 1.
@@ -120,7 +120,7 @@ fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
 fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
     let asked = call.data_and_stack::<Service>().and_then(|(service, stack)| {
         let tasks = service.library.tasks().cloned()?;
-        let way = tasks.way(stack)?;
+        let way = tasks.wait_path(stack)?;
         Some((tasks, way, ask(service, to, kind, payload)))
     });
     match asked {
@@ -132,16 +132,18 @@ fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) 
 
 /// Suspends the running task until its session is answered.
 #[inline]
-fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<Next, Fault> {
+fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: WaitPath, session: i64, reason: Reason) -> Result<Next, Fault> {
     begin_wait(call, tasks, way, session, reason)?;
     Ok(Next::waits(then(resumed), 0))
 }
 
 #[inline]
-fn begin_wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: Way, session: i64, reason: Reason) -> Result<(), Fault> {
-    match tasks.wait_by(call, way, Token::Session(session), reason) {
+fn begin_wait(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, way: WaitPath, session: i64, reason: Reason,
+) -> Result<(), Fault> {
+    match tasks.wait_on_path(call, way, Token::Session(session), reason) {
         Ok(()) => Ok(()),
-        Err(Denied::Fault(fault)) => Err(fault),
+        Err(WaitError::Fault(fault)) => Err(fault),
         Err(_) => Err(Fault::message("somebody waits for this session already")),
     }
 }
@@ -263,7 +265,7 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     let session = call.integer(1)?;
     let reason = call.optional(2, service_id)?.map_or(Reason::Other, Reason::Call);
     let tasks = library_tasks(call, "await")?;
-    match tasks.way(call) {
+    match tasks.wait_path(call) {
         Some(way) => wait(call, &tasks, way, session, reason),
         None => tasks.refuse(call, "await"),
     }
@@ -293,7 +295,7 @@ const NEW_SESSION: Function = on_service(|service| service.library.next_session(
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let ticks = ticks(call, 1)?;
     let tasks = library_tasks(call, "sleep")?;
-    let Some(way) = tasks.way(call) else { return tasks.refuse(call, "sleep") };
+    let Some(way) = tasks.wait_path(call) else { return tasks.refuse(call, "sleep") };
     let service = service(call)?;
     let session = service.library.next_session();
     let timer = service.set_timer(session, ticks);
@@ -305,9 +307,9 @@ fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
     call.expect(2, Kind::Function, "function")?;
     let session = service(call)?.library.next_session();
-    let timeouts = call.kept(&TIMEOUTS)?;
+    let timeouts = call.registered(&TIMEOUTS)?;
     let key = call.push(session)?;
-    call.create(Entry(timeouts, key, Argument(2)))?;
+    call.create(StoredInTable::new(timeouts, key, Argument(2)))?;
     service(call)?.set_timer(session, ticks);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Between `bootstrap.init`'s table and [`Config`].
 
 use crate::ltask::config::{Config, Full};
-use crate::lua::{Call, Entry, Fault, Kind, Value};
+use crate::lua::{Call, Fault, Kind, StoredInTable, Value};
 use std::time::Duration;
 
 /// The table at 1; what is read of it, and the values in force, which are written back.
@@ -17,7 +17,7 @@ impl Fields<'_, '_> {
     fn set(&mut self, name: &'static str, value: Value) -> Result<(), Fault> {
         self.0.drop_to(1);
         let key = self.0.create(name)?;
-        self.0.create(Entry(1, key, value))?;
+        self.0.create(StoredInTable::new(1, key, value))?;
         Ok(())
     }
 
@@ -30,7 +30,7 @@ impl Fields<'_, '_> {
     /// An integer within `low..=high`, or `default`.
     fn integer(&mut self, name: &'static str, (low, high): (i64, i64), default: usize) -> Result<usize, Fault> {
         let field = self.get(name)?;
-        let value = match self.0.whole(field) {
+        let value = match self.0.integer_value(field) {
             Some(value) if (low..=high).contains(&value) => value,
             Some(value) => {
                 let text = format_args!("config.{name}: must be {low} to {high}, not {value}");

@@ -10,7 +10,9 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
 use crate::lua::library as files;
-use crate::lua::{Call, Chunk, Entry, Fault, Function, FunctionTable, Lazy, List, Maybe, Next, Value, functions};
+use crate::lua::{
+    Argument, Call, Chunk, Fault, Function, FunctionTable, LazyTable, List, Maybe, Next, StoredInTable, Value, functions,
+};
 use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,11 +25,11 @@ const FUNCTIONS: FunctionTable = functions! {
 };
 
 /// Opens `ltask.core`. Its functions come into the table as they are used.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
-fn index(call: &mut Call<'_>) -> Result<Option<Entry<Function>>, Fault> {
+fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>>, Fault> {
     let found = find(call, &[FUNCTIONS, calls::PRIVATE]);
-    Ok(found.map(|function| Entry(1, 2, function)))
+    Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 
 /// `core.finish()`: the main loop returns as soon as the present message is done.
@@ -53,8 +55,8 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
 /// `core.log_reader()`: this service gets the system message `log_ready` when the log is no longer empty.
 const LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
-/// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own has
-/// not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
+/// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own
+/// has not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
 const HELD_READER: Function = on_service(|service| service.system().set_held_reader(service.id));
 
 /// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.

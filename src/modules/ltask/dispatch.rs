@@ -1,8 +1,8 @@
 //! The main loop of our service library: one entry into the VM handles a batch of messages.
 //!
 //! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
-//! frame. `library.current` says which message that is until a task has the values: `recover` answers it then. The frame
-//! of the loop is empty between two messages.
+//! frame. `library.current` says which message that is until a task has the values: `recover` answers it then. The
+//! frame of the loop is empty between two messages.
 
 use super::arguments::service;
 use super::calls::{TIMEOUTS, library_tasks};
@@ -14,7 +14,7 @@ use crate::ltask::library::Head;
 use crate::ltask::message::{Borrowed, Message, ServiceId, kind};
 use crate::ltask::service::Service;
 use crate::lua::{
-    Argument, Call, DecodedLate, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
+    Argument, Call, DecodedOnPush, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
 };
 use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ results! {
     /// What follows a step of the loop.
     pub(super) enum Turn {
         /// The values of a message.
-        Unpack(Pushing<DecodedLate<Borrowed>>),
+        Unpack(Pushing<DecodedOnPush<Borrowed>>),
         Next(Next<bool>),
     }
 }
@@ -100,7 +100,7 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
             }
             kind::SIGNAL => signal(call, tasks, from)?,
             kind::IDLE => {
-                let handler = call.kept(&IDLE)?;
+                let handler = call.registered(&IDLE)?;
                 if call.kind(handler) == Kind::Function {
                     return Turn::next(Next::call(0, then(called), owner));
                 }
@@ -136,10 +136,10 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
 fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
     let library = &mut service.library;
     library.current = Some(Head { kind: message.kind, from: message.from, session: message.session });
-    let values = DecodedLate(message.payload.lend());
+    let values = DecodedOnPush(message.payload.lend());
     let number = library.reading.len() as u32;
     library.reading.push(message.payload);
-    let next = Next::goes_on(0, then(unpacked), owner | number << 1);
+    let next = Next::step(0, then(unpacked), owner | number << 1);
     Ok(Turn::Unpack(next.pushing(values)))
 }
 
@@ -180,7 +180,7 @@ fn may_wait(service: &Service, tasks: &Tasks) -> bool {
 fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     if service.library.polls && !service.batch.is_empty() {
-        let handler = call.kept(&POLL)?;
+        let handler = call.registered(&POLL)?;
         if call.kind(handler) == Kind::Function {
             return Turn::next(Next::call(0, then(polled), owner));
         }
@@ -208,7 +208,7 @@ fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault
 /// The slice has ended.
 #[inline]
 fn wait(service: &mut Service, tasks: &Tasks, owner: u32) -> Result<Turn, Fault> {
-    let (more, created) = tasks.at_rest();
+    let (more, created) = tasks.slice_status();
     service.again = more;
     service.statistics.coroutines.store(created, Ordering::Relaxed);
     let ended = service.library.ended;
@@ -291,7 +291,7 @@ fn request(
     if count == 0 {
         count = call.push(Nil)?;
     }
-    let handlers = call.kept(&REQUESTS)?;
+    let handlers = call.registered(&REQUESTS)?;
     if user {
         let handler = call.get(handlers, 1)?;
         if !call.is_none(handler) {
@@ -323,8 +323,8 @@ fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     }
 }
 
-/// The handler of a system message, of which there are `count` values. What tells of the service's tasks is a request as
-/// well, unless it has one of that name.
+/// The handler of a system message, of which there are `count` values. What tells of the service's tasks is a request
+/// as well, unless it has one of that name.
 #[cold]
 fn fallback(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, owner: u32,
@@ -393,7 +393,7 @@ fn wake(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head
 /// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
 fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Fault> {
     call.drop_to(0);
-    let timeouts = call.kept(&TIMEOUTS)?;
+    let timeouts = call.registered(&TIMEOUTS)?;
     let function = call.element(timeouts, session)?;
     if call.kind(function) != Kind::Function {
         call.drop_to(0);

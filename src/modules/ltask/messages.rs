@@ -10,7 +10,8 @@ use crate::ltask::message::{Payload, ServiceId, receipt};
 use crate::ltask::scheduler::worker_number;
 use crate::ltask::service::Receipt;
 use crate::lua::{
-    Argument, Call, Either, Entry, Fault, Function, FunctionTable, Kind, MainTraceback, Maybe, Next, functions, then,
+    Argument, Call, Either, Fault, Function, FunctionTable, Kind, MainTraceback, Maybe, Next, StoredInTable, functions,
+    then,
 };
 use crate::memory::KIND_NAMES;
 use std::sync::atomic::Ordering;
@@ -132,7 +133,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     let counts = objects.map(|(name, count)| (*name, count as i64));
     for (name, value) in counts.chain([("memory", used as i64)]) {
         let key = call.create(name)?;
-        call.create(Entry(table, key, value))?;
+        call.create(StoredInTable::new(table, key, value))?;
         call.drop_to(key - 1);
     }
     Ok(Some(Argument(table)))

@@ -14,8 +14,8 @@ use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::service::Service;
 use crate::lua::{
-    Argument, Call, Either, Entry, Fault, Function, FunctionTable, INDEX, Keep, Lazy, Next, Nil, Outcome, Own, TO_TEXT,
-    functions, then,
+    Argument, Call, Either, Fault, Function, FunctionTable, INDEX, LazyTable, Next, Nil, Outcome, Register,
+    StoredInTable, TO_TEXT, VmOwned, functions, then,
 };
 use crate::modules::{coroutine, pack};
 use crate::task::Tasks;
@@ -47,14 +47,14 @@ const MODULES: &[(&str, &[&str])] = &[
 const LISTS: &[FunctionTable] = &[messages::FUNCTIONS, time::FUNCTIONS, event::FUNCTIONS, pack::FUNCTIONS];
 
 /// Opens `ltask`. Its functions come into the table as they are used: most services use few.
-pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(Lazy(Function::new(index), None)));
+pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
 /// What `__index` of `ltask` gives: a function that it knows, or what a call finds.
-type Indexed = Either<Option<Entry<Function>>, Next<Option<Entry<Argument>>>>;
+type Indexed = Either<Option<StoredInTable<Argument, Function>>, Next<Option<StoredInTable<Argument, Argument>>>>;
 
 /// `__index` of `ltask`: its own functions, and in a service with our library that one's.
 fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
-    let known = |function| Ok(Either::One(Some(Entry(1, 2, function))));
+    let known = |function| Ok(Either::One(Some(StoredInTable::new(1, 2, function))));
     if let Some(function) = find(call, LISTS) {
         return known(function);
     }
@@ -81,7 +81,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
 }
 
 /// What the module that was loaded has under the name at 2.
-fn field(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Option<Entry<Argument>>>, Fault> {
+fn field(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Option<StoredInTable<Argument, Argument>>>, Fault> {
     call.push(INDEX)?;
     call.push(Argument(outcome.first))?;
     call.push(Argument(2))?;
@@ -89,20 +89,20 @@ fn field(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Option<Entry<Argu
 }
 
 /// Keeps a result under the name at 2 in the table at 1.
-fn keep(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<Entry<Argument>>, Fault> {
+fn keep(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let found = !call.is_none(outcome.first);
-    Ok(found.then_some(Entry(1, 2, Argument(outcome.first))))
+    Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
 }
 
 /// `core.setup()` → whether the service has a thread of its own: this VM has our service library from now on.
 pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     // Until the service's own code begins: what is made here stays.
     call.stop_collector();
-    call.create(Keep(&REQUESTS, new_table()))?;
-    call.create(Keep(&TIMEOUTS, new_table()))?;
+    call.create(Register(&REQUESTS, new_table()))?;
+    call.create(Register(&TIMEOUTS, new_table()))?;
     let globals = call.loaded("_G")?;
     let require = call.raw_field(globals, "require")?;
-    call.create(Keep(&REQUIRE, Argument(require)))?;
+    call.create(Register(&REQUIRE, Argument(require)))?;
     call.drop_to(0);
     hooks::require(call, "lio.task", then(replace_globals), 0)
 }
@@ -112,7 +112,7 @@ fn replace_globals(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault>
     let globals = call.loaded("_G")?;
     for (name, function) in [("require", Function::new(require)), ("print", Function::new(print))] {
         let key = call.create(name)?;
-        call.create(Entry(globals, key, function))?;
+        call.create(StoredInTable::new(globals, key, function))?;
     }
     call.push(coroutine::INSTALL)?;
     Ok(Next::call(0, then(set_tasks), 0))
@@ -122,7 +122,7 @@ fn set_tasks(call: &mut Call<'_>, _: Outcome) -> Result<bool, Fault> {
     let tasks = Tasks::of(call)?;
     tasks.set_host(Box::new(Answers));
     call.interrupt_with(&tasks.threads);
-    let tasks = Own::new(call, tasks);
+    let tasks = VmOwned::new(call, tasks);
     let service = service(call)?;
     service.library.set_tasks(tasks);
     service.library.starting = true;
@@ -157,9 +157,9 @@ pub(super) fn add_end_waits(call: &mut Call<'_>) -> Result<(), Fault> {
 /// Lua's `require`: does not wait.
 pub(super) fn require_now(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
-    call.kept(&REQUIRE)?;
+    call.registered(&REQUIRE)?;
     call.push_copies(1..=count)?;
-    Ok(Next::call_whole(count, then(hooks::results), 0))
+    Ok(Next::call_unyieldable(count, then(hooks::results), 0))
 }
 
 /// `require` of a service: what is not loaded yet is loaded by a coroutine that may wait.

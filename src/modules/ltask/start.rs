@@ -5,7 +5,7 @@ use super::arguments::service;
 use super::handlers::add_handlers;
 use crate::file::reload;
 use crate::lua::library::embedded;
-use crate::lua::{Argument, Call, Chunk, Entry, Fault, Kind, Next, Outcome, Stack, then};
+use crate::lua::{Argument, Call, Chunk, Fault, Kind, Next, Outcome, Stack, StoredInTable, then};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
     set_path(call, "lua_cpath", "cpath")?;
     let field = call.raw_field(1, "generation")?;
     if call.kind(field) == Kind::Number {
-        let generation = call.whole(field).unwrap_or(0);
+        let generation = call.integer_value(field).unwrap_or(0);
         service(call)?.library.is_first_generation = generation <= 1;
     }
     let preload = call.raw_field(1, "preload")?;
@@ -53,7 +53,7 @@ fn set_path(call: &mut Call<'_>, name: &'static str, field: &'static str) -> Res
     if call.kind(value) == Kind::String {
         let package = call.loaded("package")?;
         let key = call.create(field)?;
-        call.create(Entry(package, key, Argument(value)))?;
+        call.create(StoredInTable::new(package, key, Argument(value)))?;
     }
     call.drop_to(1);
     Ok(())
@@ -112,7 +112,7 @@ fn run(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     let list = call.raw_field(1, "args")?;
     let length = call.raw_field(list, "n")?;
     let count = match call.kind(length) {
-        Kind::Number => call.whole(length).unwrap_or(0),
+        Kind::Number => call.integer_value(length).unwrap_or(0),
         _ => call.raw_length(list) as i64,
     };
     let count = count.clamp(0, 1_000_000);

@@ -2,16 +2,16 @@
 
 use super::handlers::{new_table, quit};
 use super::{hooks, start};
-use crate::lua::{Argument, Call, Fault, Function, Keep, Kept, Kind};
+use crate::lua::{Argument, Call, Fault, Function, Kind, Register, RegistryName};
 
 /// The handlers of system messages besides the built-in ones, if there are any.
-pub(super) static SYSTEM_CALLS: Kept = Kept::new();
+pub(super) static SYSTEM_CALLS: RegistryName = RegistryName::new();
 
 /// `core.system_calls()` → the table of handlers of system messages.
 pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
-    let mut table = call.kept(&SYSTEM_CALLS)?;
+    let mut table = call.registered(&SYSTEM_CALLS)?;
     if call.kind(table) != Kind::Table {
-        table = call.create(Keep(&SYSTEM_CALLS, new_table()))?;
+        table = call.create(Register(&SYSTEM_CALLS, new_table()))?;
     }
     Ok(Argument(table))
 }
@@ -19,7 +19,7 @@ pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
 /// Pushes the handler of the system message whose name is at 1. → whether there is one
 pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
     let height = call.count();
-    let table = call.kept(&SYSTEM_CALLS)?;
+    let table = call.registered(&SYSTEM_CALLS)?;
     let handler = call.get(table, 1)?;
     if call.kind(handler) == Kind::Function {
         return Ok(true);

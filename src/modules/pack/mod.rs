@@ -1,15 +1,15 @@
-//! Packing: Lua values as a block of bytes that travels from one VM to another. `pack`, `unpack`, `unpack_remove` and
-//! `remove` of `ltask`; its calls pack and unpack by [`block`] and [`Unpack`].
+//! Packing: Lua values as a block of bytes that is sent from one VM to another. Contains `pack`, `unpack`,
+//! `unpack_remove` and `remove` of `ltask`. The calls of `ltask` pack and unpack by [`block`] and [`Unpacked`].
 //!
-//! Tables are packed while nothing of Lua's runs, so that none changes meanwhile. Values with a `__pairs`, which is code of
-//! the program's, are copied before: [`copy`] has `copy.lua` make plain tables of them.
+//! No Lua code runs while tables are packed, so that they do not change. A value with a `__pairs` metamethod, which is
+//! the program's code, is copied before: [`copy`] runs `copy.lua`, which creates plain tables.
 
 use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, Writer};
 use crate::ltask::message::{Borrowed, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
-    Argument, Call, Code, Coroutine, Decoded, Encoded, Event, Events, Fault, Function, FunctionTable, Keep, Kept, Kind,
-    Light, Next, Outcome, Read, Returns, Table, Then, Threads, Walk, functions, results, then,
+    Argument, Call, Chunk, Continuation, Coroutine, Decoded, Decoder, Encoded, Event, Fault, Function, FunctionTable,
+    Kind, Light, Next, Outcome, Read, Register, RegistryName, Returns, Table, Threads, Walk, functions, results, then,
 };
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -17,22 +17,22 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(all(test, feature = "vendored"))]
 mod tests;
 
-/// `pack`, `unpack`, `unpack_remove` and `remove`.
+/// The functions `pack`, `unpack`, `unpack_remove` and `remove`.
 pub(crate) const FUNCTIONS: FunctionTable = functions! { pack, unpack, unpack_remove, remove };
 
-/// The string `__pairs`.
-static PAIRS: Kept = Kept::new();
-/// The code of `copy.lua`.
-static COPY: Kept = Kept::new();
-const COPY_CODE: Code = Code { name: c"=pack", text: include_str!("copy.lua") };
+/// The string `__pairs`, kept in the VM.
+static PAIRS: RegistryName = RegistryName::new();
+/// The code of `copy.lua`, kept in the VM.
+static COPY: RegistryName = RegistryName::new();
+const COPY_CODE: Chunk<'static> = Chunk::Text(include_bytes!("copy.lua"), c"=pack");
 
-/// The C functions that were packed. A message has their places here: whatever its bytes are, what is unpacked is one of
-/// them.
+/// The C functions that were packed. A message contains their places in this list, so whatever its bytes are, unpacking
+/// returns one of them.
 static FUNCTIONS_SENT: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
-/// Why values could not be packed.
+/// Why values cannot be packed.
 enum Failure {
-    /// One is of this kind.
+    /// A value has this type.
     Unsupported(Kind),
     Memory,
     /// The stack has no room.
@@ -41,7 +41,7 @@ enum Failure {
     Pairs,
     /// The VM does not keep the name `__pairs` yet.
     Name,
-    /// Tables are in one another so deep that a table is needed to keep some for later.
+    /// Tables are nested so deeply that a table is needed to keep some of them for later.
     Deep,
 }
 
@@ -54,29 +54,29 @@ impl From<Exhausted> for Failure {
 }
 
 thread_local! {
-    /// A writer, whose memory serves the next message as well.
+    /// A writer, whose memory is reused for the next message.
     static WRITER: Cell<Option<Box<Writer>>> = const { Cell::new(None) };
 }
 
-/// What `pack` writes, as a block.
+/// Returns the bytes that `pack` writes, as a block.
 #[inline(always)]
 fn written(pack: impl FnOnce(&mut Writer) -> Packed) -> Packed<Payload> {
     let kept = WRITER.try_with(Cell::take).ok().flatten();
     let mut writer = kept.unwrap_or_default();
     let packed = pack(&mut writer).and_then(|()| Payload::copy(writer.bytes()).ok_or(Failure::Memory));
     writer.clear();
-    // The place is gone only while the thread ends.
+    // The thread-local exists unless the thread is ending.
     let _ = WRITER.try_with(|place| place.set(Some(writer)));
     packed
 }
 
-/// The values from `first` on as a block; `None` if they have to be copied before, see [`copy`].
+/// Packs the values from `first` on into a block. Returns `None` if they have to be copied before, see [`copy`].
 pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, Fault> {
     let last = call.count();
     let mut later = 0;
     let packed = loop {
         match written(|writer| call.walk(|values| Packer { writer, later }.message(values, first, last))) {
-            Err(Failure::Name) => drop(call.create(Keep(&PAIRS, "__pairs"))?),
+            Err(Failure::Name) => drop(call.create(Register(&PAIRS, "__pairs"))?),
             Err(Failure::Deep) if later == 0 => later = call.create(List(Vec::new()))?,
             packed => break packed,
         }
@@ -91,7 +91,8 @@ pub(crate) fn block(call: &mut Call<'_>, first: i32) -> Result<Option<Payload>, 
     }
 }
 
-/// The topmost `count` values of a coroutine that has returned as a block, if they can be packed where they are.
+/// Packs the topmost `count` values of a coroutine that has returned into a block. Returns `None` if they cannot be
+/// packed in their place.
 pub(crate) fn block_of(call: &mut Call<'_>, threads: &Threads, co: Coroutine, count: i32) -> Option<Payload> {
     let packed = written(|writer| {
         let packed = threads.walk(call, co, count, |values, first| {
@@ -117,22 +118,24 @@ fn words(failure: &Failure) -> &'static str {
     }
 }
 
-/// Copies the values from `first` on: of a table with a `__pairs` what that gives. The next step finds what is wrong, or
-/// nil, and the copies behind it. It cannot yield.
-pub(crate) fn copy<R>(call: &mut Call<'_>, first: i32, next: &'static Then, kept: u32) -> Result<Next<R>, Fault> {
+/// Copies the values from `first` on. A table with a `__pairs` metamethod is replaced by the pairs that this returns.
+/// The step `next` gets an error message or nil, and the copies behind it. The copying cannot yield.
+pub(crate) fn copy<R>(
+    call: &mut Call<'_>, first: i32, next: &'static Continuation, kept: u32,
+) -> Result<Next<R>, Fault> {
     let last = call.count();
-    let function = call.kept(&COPY)?;
+    let function = call.registered(&COPY)?;
     if call.kind(function) != Kind::Function {
         call.drop_to(last);
-        call.create(Keep(&COPY, COPY_CODE))?;
+        call.create(Register(&COPY, COPY_CODE))?;
     }
     call.push(Function::new(pairs_of))?;
     call.push(Function::new(refusal))?;
     call.push_copies(first..=last)?;
-    Ok(Next::call_whole(last - first + 3, next, kept))
+    Ok(Next::call_unyieldable(last - first + 3, next, kept))
 }
 
-/// The block of the copies that `outcome` has brought, see [`copy`].
+/// Packs the copies in `outcome`, see [`copy`], into a block.
 pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, Fault> {
     if let Some(message) = call.string(outcome.first) {
         return Err(Fault::message(String::from_utf8_lossy(message)));
@@ -140,7 +143,7 @@ pub(crate) fn copied(call: &mut Call<'_>, outcome: Outcome) -> Result<Payload, F
     block(call, outcome.first + 1)?.ok_or_else(|| explain(&Failure::Pairs))
 }
 
-/// Packs the values from `first` on, then runs `step`.
+/// Packs the values from `first` on, then runs `step` with the block.
 #[inline]
 pub(crate) fn packed<R, F>(call: &mut Call<'_>, first: i32, step: F) -> Result<Next<R>, Fault>
 where
@@ -157,12 +160,12 @@ where
     copy(call, first, next, 0)
 }
 
-/// (value) → what its metatable has as `__pairs`.
+/// `(value)`: returns the `__pairs` metamethod of the value.
 fn pairs_of(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(call.metafield(1, &PAIRS)?))
 }
 
-/// (value) → what is wrong when it cannot be packed.
+/// `(value)`: returns a message if the value cannot be packed.
 fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
     let failed = call.walk(|values| match values.kind(1) {
         Kind::String | Kind::Table => None,
@@ -171,10 +174,10 @@ fn refusal(call: &mut Call<'_>) -> Result<Option<&'static str>, Fault> {
     Ok(failed.as_ref().map(words))
 }
 
-/// Packs values while nothing of Lua's runs.
+/// Packs values while no Lua code runs.
 struct Packer<'w> {
     writer: &'w mut Writer,
-    /// The index of a table with those that come later, 0 for none.
+    /// The index of a table with the tables that are packed later; 0 if there is none.
     later: i32,
 }
 
@@ -193,7 +196,7 @@ impl Packer<'_> {
         Ok(())
     }
 
-    /// Packs the value at `index`, which `depth` tables are around.
+    /// Packs the value at `index`, which is inside `depth` tables.
     #[inline(always)]
     fn value(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         if let Some(integer) = values.as_integer(index) {
@@ -207,7 +210,7 @@ impl Packer<'_> {
         }
     }
 
-    /// The same of what is most likely a string.
+    /// Packs a value that is most likely a string.
     #[inline(always)]
     fn key(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         match values.string(index) {
@@ -228,8 +231,8 @@ impl Packer<'_> {
         }
     }
 
-    /// The content of the table at `index`: items as long as the keys come as 1, 2, …, which an array part's do, then keys
-    /// and values.
+    /// Packs the contents of the table at `index`: first the items, while the keys are 1, 2, …, as those of an array
+    /// part are; then keys and values.
     fn content(&mut self, values: &mut Walk, index: i32, depth: u32) -> Packed {
         let mut pairs = values.pairs(index).ok_or(Failure::Stack)?;
         match pairs.has_metafield(index, &PAIRS) {
@@ -240,7 +243,7 @@ impl Packer<'_> {
         let (key, value) = (pairs.key(), pairs.value());
         let mut more = pairs.next();
         let mut number = pairs.integer_key();
-        // An array part comes first: without an integer there is none.
+        // `next` begins with the array part. If the first key is not an integer, there is none.
         let length = match number {
             Some(_) => pairs.walk().raw_length(index) as u64,
             None => 0,
@@ -268,7 +271,7 @@ impl Packer<'_> {
     }
 }
 
-/// A value that is neither a string nor a table.
+/// Returns a value that is neither a string nor a table.
 fn plain(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'static>> {
     Ok(match kind {
         Kind::None | Kind::Nil => Value::Nil,
@@ -283,7 +286,7 @@ fn plain(values: &mut Walk, index: i32, kind: Kind) -> Packed<Value<'static>> {
     })
 }
 
-/// The place of a function among those that were packed, from 1.
+/// Returns the place of a function in the list of packed functions, from 1 on.
 fn number(function: Function) -> u64 {
     let mut sent = FUNCTIONS_SENT.lock().unwrap_or_else(PoisonError::into_inner);
     let known = |sent: &Function| sent.address() == function.address();
@@ -294,7 +297,7 @@ fn number(function: Function) -> u64 {
     place as u64 + 1
 }
 
-/// The function in such a place.
+/// Returns the function at such a place.
 fn numbered(number: u64) -> Option<Function> {
     let place = usize::try_from(number).ok()?.checked_sub(1)?;
     let sent = FUNCTIONS_SENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,7 +307,7 @@ fn numbered(number: u64) -> Option<Function> {
 /// A decoder of packed values.
 pub(crate) struct Unpacker<B>(Reader<B>);
 
-impl<B: AsRef<[u8]> + 'static> Events for Unpacker<B> {
+impl<B: AsRef<[u8]> + 'static> Decoder for Unpacker<B> {
     const CALL: &'static str = "cannot unpack";
 
     #[inline(always)]
@@ -318,14 +321,14 @@ impl<B: AsRef<[u8]> + 'static> Events for Unpacker<B> {
             Ok(Item::Pointer(address)) => Event::Light(Light(address)),
             Ok(Item::Function(number)) => match numbered(number) {
                 Some(function) => Event::Function(function),
-                None => Event::Wrong("no function"),
+                None => Event::Malformed("no function"),
             },
             Ok(Item::Table(shape, offset)) => Event::Table(table(shape, [name(offset), 0])),
             Ok(Item::Later(number, offset)) => Event::Table(table(Shape::default(), [name(offset), -number])),
             Ok(Item::Body(number, shape)) => Event::Content(-number, table(shape, [0; 2])),
             Ok(Item::Known(offset)) => Event::Named(name(Some(offset))),
             Ok(Item::End) => Event::End,
-            Err(corrupt) => Event::Wrong(corrupt.text()),
+            Err(corrupt) => Event::Malformed(corrupt.text()),
         }
     }
 }
@@ -335,13 +338,13 @@ fn table(shape: Shape, names: [i64; 2]) -> Table {
     Table { items: shape.items, pairs: shape.pairs, room: (items as i32, pairs as i32), names, metatable: 0 }
 }
 
-/// The name of the table at an offset: those that come later have negative ones.
+/// Returns the name of the table at an offset. Tables that are packed later have negative names.
 #[inline(always)]
 fn name(offset: Option<i64>) -> i64 {
     offset.map_or(0, |offset| offset.wrapping_add(1).max(1))
 }
 
-/// The bytes of a short message: with nothing to free, they need no place that survives an error.
+/// The bytes of a short message. There is nothing to free, so an error may skip them.
 #[derive(Clone, Copy)]
 pub(crate) struct Short {
     length: u8,
@@ -367,7 +370,7 @@ impl AsRef<[u8]> for Short {
 }
 
 results! {
-    /// The values of a message.
+    /// The values of a message, by the place of its bytes.
     pub(crate) enum Unpacked {
         None(()),
         Short(Decoded<Unpacker<Short>>),
@@ -389,7 +392,7 @@ fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
 }
 
 impl Unpacked {
-    /// Of bytes that are copied, if they are few.
+    /// Returns the values of bytes that are copied, if they are short.
     fn short(bytes: &[u8], origin: Origin) -> Option<Unpacked> {
         if bytes.is_empty() {
             return Some(Unpacked::None(()));
@@ -402,25 +405,25 @@ impl Unpacked {
         Unpacked::Owned(Decoded(Unpacker(Reader::new(payload, origin))))
     }
 
-    /// Of a payload, which is freed.
+    /// Returns the values of a payload, which is freed afterwards.
     pub(crate) fn of(payload: Payload) -> Unpacked {
         let short = Unpacked::short(payload.as_slice(), Origin::Message);
         short.unwrap_or_else(|| Unpacked::owned(payload, Origin::Message))
     }
 }
 
-/// `pack(...)` → pointer, size. The block is the caller's; none for no values.
+/// `pack(...)`: returns pointer and size of a block, which the caller must free. Without values there is no block.
 pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
     packed(call, 1, |_, payload| Ok(Next::returns(given(payload))))
 }
 
-/// A block as Lua has it.
+/// Converts a block to the values for Lua, which owns it from now on.
 fn given(payload: Payload) -> (Light, i64) {
     let (address, size) = payload.give();
     (Light(address), size as i64)
 }
 
-/// The block that arguments 1 and 2 name; nil, or a null pointer of size 0, is none.
+/// Returns the block at arguments 1 and 2. Nil, or a null pointer of size 0, is no block.
 fn named(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     let Some(Light(address)) = call.light(1) else {
         return match call.is_none(1) {
@@ -435,8 +438,8 @@ fn named(call: &Call<'_>) -> Result<Option<(usize, usize)>, Fault> {
     Ok((address != 0).then_some((address, size as usize)))
 }
 
-/// `unpack(pointer, size)` or `unpack(string)` → the values. Does not free. A string holds no light userdata and
-/// no function.
+/// `unpack(pointer, size)` or `unpack(string)`: returns the values. Does not free the block. A string may not contain
+/// light userdata or functions.
 pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     if let Some(bytes) = call.string(1) {
         return match Unpacked::short(bytes, Origin::Text) {
@@ -453,7 +456,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     })
 }
 
-/// `unpack_remove(pointer, size)` → the values. Frees, even when it raises.
+/// `unpack_remove(pointer, size)`: returns the values and frees the block, also if it fails.
 pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     Ok(match named(call)? {
         Some((address, size)) => Unpacked::of(Payload::adopt(address, size)),
@@ -461,7 +464,7 @@ pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     })
 }
 
-/// `remove(pointer, size)`: frees; nil is fine.
+/// `remove(pointer, size)`: frees the block, if there is one.
 pub(crate) fn remove(call: &mut Call<'_>) -> Result<(), Fault> {
     match call.light(1) {
         Some(Light(address)) => drop(Payload::adopt(address, 0)),

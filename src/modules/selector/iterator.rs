@@ -1,9 +1,9 @@
 //! `for udata, events in selector:wait() do`: the wait and its iterator.
 //!
-//! Invariant: `Selector::iterating` says what hands out the events of a batch, or did when it was given up: a wait that
-//! finds it set checks whether the loop is still there. The check takes time, so a selector whose loop was left once gives
-//! its loops a guard from then on, which says when they end; others do without. The iterator has the selector and the
-//! udata list as upvalues.
+//! Invariant: `Selector::iterating` is the kind of the loop that reads the events of a batch, or that has abandoned it.
+//! If a wait finds it set, the wait checks whether that loop is still running. This check takes time. Therefore, after
+//! one loop of a selector was left early, its later loops get a guard, which reports their end. The upvalues of the
+//! iterator are the selector and the udata list.
 
 use super::interest::{events_for, sweep};
 use super::state::{GUARD, ITERATOR, Loop, Selector, THREAD, UDATA, open};
@@ -13,10 +13,10 @@ use crate::lua::{
 };
 use std::time::Duration;
 
-/// Lua closes it when a `for` over events is left in whatever way.
+/// Lua closes this value at every exit from a `for` over events.
 pub(crate) struct LoopGuard;
 
-/// The selector that the loop is over.
+/// The selector whose events the loop reads.
 pub(crate) const SELECTOR: Field<LoopGuard> = Field::new(1);
 
 impl Object for LoopGuard {
@@ -37,8 +37,8 @@ fn leave(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the loop of an earlier wait of the selector at 1 is still on the call stack: its coroutine runs, or has
-/// resumed (directly or not) the one that runs now. A suspended or finished one has abandoned its loop.
+/// Whether the loop over an earlier wait of the selector at 1 is still on the call stack: its coroutine is running, or
+/// has resumed (directly or not) the running one. A suspended or finished coroutine has abandoned its loop.
 fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     let selector = call.object::<Selector>(1)?;
     let running = selector.iterating.get();
@@ -61,7 +61,7 @@ fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(found)
 }
 
-/// What a time-out is counted in.
+/// The unit of a timeout.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Seconds = 1,
@@ -69,7 +69,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The time-out at argument 2.
+    /// Returns the timeout at argument 2.
     pub(super) fn timeout(self, call: &Stack) -> Result<Option<Duration>, Fault> {
         call.timeout_in(2, f64::from(self as i32))
     }
@@ -78,20 +78,20 @@ impl Unit {
 /// The message of a wait that would never end.
 pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no timeout set";
 
-/// The iterator, as `for` takes it; with a guard as the closing value.
+/// The iterator for `for`, alone or with a guard as the closing value.
 type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
-/// `for udata, events in sel:wait([timeout]) do`: blocks until something is ready, `timeout` seconds are
-/// over (fractions allowed; absent or negative: for ever; 0: poll), or the waker wakes; then yields each
-/// ready registration once with its ready bits.
+/// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
+/// (fractions allowed; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
+/// registration once, with its ready bits.
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 
-/// A wait whose time-out, argument 2, is counted in `unit`.
+/// Waits. The timeout, argument 2, is counted in `unit`.
 pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     let timeout = unit.timeout(call)?;
     let (selector, inner) = open(call)?;
     let (inner, last) = (inner.clone(), selector.thread.get());
-    // After a loop that ran to its end nothing iterates.
+    // A loop that has ended normally leaves `iterating` at `None`.
     let mut was_left = selector.was_left.get();
     if selector.iterating.get() != Loop::None {
         if is_inside_loop(call)? {
@@ -112,7 +112,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     }
     sweep(call, 1, &inner)?;
     let hook = call.hook();
-    // A host's signal handler may have set a hook (lua.c does): let Lua run it.
+    // A signal handler of the host may have set a hook (lua.c does), which Lua must run.
     let waited = inner.wait(timeout, || call.hook() != hook);
     waited.map_err(|error| Fault::message(format_args!("wait: {error}")))?;
     let iterator = Argument(iterator(call)?);
@@ -127,7 +127,7 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     Ok(Either::Other((iterator, Nil, Nil, Argument(guard))))
 }
 
-/// Pushes the iterator of the selector at 1, made at first use.
+/// Pushes the iterator of the selector at 1, which is created at first use. Returns its index.
 fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
     let known = call.field(1, ITERATOR)?;
     if !call.is_none(known) {
@@ -143,25 +143,25 @@ fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
     Ok(made)
 }
 
-/// An event of the batch that a wait got.
+/// An event of the batch of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
-    /// Which registration: its udata lies at this place, from 1 on, of the selector's list.
+    /// The place of the registration's udata in the selector's list, from 1 on.
     pub(crate) place: usize,
-    /// What it is ready for, in the terms of its mode.
+    /// The ready bits, in the terms of the registration's mode.
     pub(crate) events: i64,
-    /// What tells its udata from others if that is a full userdata; else 0.
+    /// The identity of its udata if that is a full userdata, otherwise 0.
     pub(crate) object: usize,
 }
 
 impl Selector {
-    /// For an iterator that was called with `arguments` values, by a loop of the kind `by`: the next event of the batch;
-    /// `None` when that is over.
+    /// Returns the next event of the batch, or `None` at its end. An iterator calls this; `arguments` is the number of
+    /// its arguments, and `by` the kind of its loop.
     #[inline]
     pub(crate) fn next(&self, arguments: i32, by: Loop) -> Option<Event> {
         let found = self.inner.as_ref()?.next();
-        // `for` passes its state and control variable; a call by hand passes nothing, and then nothing says when the
-        // iteration is given up.
+        // `for` passes its state and control variable. A direct call of the iterator passes nothing, and its caller can
+        // stop iterating unnoticed.
         let running = found.is_some() && arguments > 0;
         self.iterating.set(if running { by } else { Loop::None });
         let (registration, bits) = found?;
@@ -170,7 +170,7 @@ impl Selector {
     }
 }
 
-/// The iterator: upvalue 1 is the selector, upvalue 2 its udata list; both are nil once the selector is closed.
+/// The iterator. Upvalue 1 is the selector, upvalue 2 its udata list; both are nil after the selector was closed.
 const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let selector = call.as_object::<Selector>(upvalue(1));

@@ -17,8 +17,8 @@ type Waiting = Closure<(Argument, Argument, Argument, Argument)>;
 /// `lio.timer` queue, see `stream.limit`.
 pub(super) fn waiting(call: &mut Call<'_>) -> Result<(Waiting, Waiting), Fault> {
     let tasks = Tasks::of(call)?;
-    tasks.let_through(RECV);
-    tasks.let_through(SEND);
+    tasks.allow_yield_across(RECV);
+    tasks.allow_yield_across(SEND);
     for _ in call.count()..5 {
         call.push(Nil)?;
     }
