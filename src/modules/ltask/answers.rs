@@ -1,4 +1,4 @@
-//! How the tasks of requests end: their results become answers, their errors too, or entries of the log.
+//! How the tasks of requests end: their results and errors become responses, or lines of the log.
 
 use super::arguments::service;
 use super::hooks;
@@ -10,7 +10,7 @@ use crate::modules::pack;
 use crate::task::{Host, Reason, Tag, TaskId, Tasks};
 use std::rc::Rc;
 
-/// What the tasks of a service tell the service library.
+/// What the tasks of a service report to the service library.
 pub(super) struct Answers;
 
 impl Host for Answers {
@@ -31,7 +31,7 @@ impl Host for Answers {
             && service.library.starting
             && service.id == ROOT
         {
-            // Without root there is nobody to end the system.
+            // Without root, no service can end the system.
             let reason = "root has failed; the log says why";
             service.system().fail_boot(reason);
             service.library.ended = true;
@@ -61,12 +61,12 @@ impl Host for Answers {
         let text = b"the request's coroutine was closed before it answered";
         answer(call, tag, kind::ERROR, of_text(text));
         let height = call.count();
-        // There is no better place for an error in it.
+        // An error of the hook is ignored: there is no better place to report it.
         let _ = forgotten(call, name.bytes(), tag.from);
         call.drop_to(height);
     }
 
-    /// A wait is off: its timer is not needed. An answer that still comes is dropped.
+    /// Called when a wait is cancelled: removes its timer. A response that still arrives is dropped.
     fn cancelled(&self, call: &mut Call<'_>, reason: Reason) {
         if let (Reason::Timer(timer), Some(service)) = (reason, call.data::<Service>()) {
             service.system().monitor.timers.cancel(service.id, timer);
@@ -84,7 +84,7 @@ fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
     }
 }
 
-/// The results of a task as a payload, by way of the step's stack; the error is a message.
+/// Packs the results of a task, moved to the stack of the step. The error is a message.
 #[cold]
 fn pack_taken(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
     let height = call.count();
@@ -94,7 +94,7 @@ fn pack_taken(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) 
     packed
 }
 
-/// The values from `first` on as a payload; the error is a message.
+/// Packs the values from `first` on. The error is a message.
 fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     match pack::block(call, first) {
         Ok(Some(payload)) => Ok(payload),
@@ -103,7 +103,7 @@ fn pack_all(call: &mut Call<'_>, first: i32) -> Result<Payload, String> {
     }
 }
 
-/// The same of values with a `__pairs`, which is code of the program's.
+/// The same for values with a `__pairs` metamethod, which is code of the program.
 #[cold]
 fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String>, Fault> {
     let last = call.count();
@@ -117,7 +117,7 @@ fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String
     Ok(Err(text_at(call, result, "error in a __pairs metamethod")))
 }
 
-/// The string at `index`; `other` when it is none.
+/// The string at `index`, or `other` if the value is not a string.
 fn text_at(call: &Call<'_>, index: i32, other: &'static str) -> String {
     call.string(index).map_or(other.into(), String::from_utf8_lossy).into_owned()
 }
@@ -127,7 +127,7 @@ fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     tasks.ok_or_else(crate::task::closed)
 }
 
-/// Runs `step` with no limit to the VM's memory: a service that has used up its own must be able to say so.
+/// Runs `step` without a limit to the VM's memory: a service that has used up its memory must be able to report that.
 pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<'_>) -> R) -> R {
     let limit = call.memory().map(|memory| memory.set_limit(0));
     let result = step(call);
@@ -137,8 +137,8 @@ pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<
     result
 }
 
-/// Has the library describe an error, for whoever waits for the request (a payload), or in the log. Else what went
-/// wrong with that.
+/// Makes the library describe an error. Returns a payload for the sender of the request; without a sender the error is
+/// logged. On failure returns its message.
 fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option<Payload>, String> {
     let described = run_failed(call, co, error, tag);
     let (result, ok) = described.map_err(|fault| fault.to_string())?;
@@ -152,7 +152,7 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
     Ok(Some(pack_all(call, result).unwrap_or_else(|text| of_text(text.as_bytes()))))
 }
 
-/// → the index of what the hook has returned or raised, and whether it returned
+/// Calls the hook. Returns the index of its result or error, and whether it returned.
 fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32, bool), Fault> {
     let result = hooks::push(call, "task_failed")?;
     call.push(Argument(co))?;

@@ -1,4 +1,4 @@
-//! Module `ltask.bootstrap`: builds a system, runs it, and takes it down, in the VM that starts it.
+//! Module `ltask.bootstrap`: creates, runs and closes a system, in the VM that starts it.
 
 use super::arguments::{LabelledEntry, block, kind, labelled_entry, service_id};
 use super::config;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Where systems are built.
+/// How the module creates VMs, which depends on what the executable or the library has built in.
 pub(crate) trait Environment: 'static {
     const PREPARATION: Preparation;
 }
@@ -43,7 +43,7 @@ fn open<E: Environment>(call: &mut Call<'_>) -> Result<Module, Fault> {
     Ok(Module(Bootstrap::<E>::FUNCTIONS))
 }
 
-/// `init_timer()`, `init_socket()`: there is nothing to be done.
+/// `init_timer()`, `init_socket()`: nothing to do.
 const NOTHING: Function = Function::new(|_: &mut Call<'_>| Ok(()));
 
 /// The system of a VM that starts one, until `deinit`.
@@ -53,7 +53,7 @@ struct Present(RefCell<Option<Owner>>);
 struct Owner {
     system: Arc<System>,
     running: bool,
-    /// VMs that run before the system does (G1), until they become services: by their names for Lua.
+    /// VMs that run before the system does (G1), until they become services. The key is the pointer that Lua code gets.
     prestarts: HashMap<usize, Prestart>,
 }
 
@@ -77,7 +77,7 @@ impl Present {
     }
 }
 
-/// The system that `init` made and `deinit` has not ended, and whether it runs.
+/// The system of `init`, unless `deinit` has closed it, and whether it runs.
 fn owned(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
     match &*call.shared::<Present>()?.0.borrow() {
         Some(owner) => Ok((owner.system.clone(), owner.running)),
@@ -89,7 +89,7 @@ fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     owned(call).map(|(system, _)| system)
 }
 
-/// `bootstrap.init(config)`: makes a system; the values in force are written back into the table.
+/// `bootstrap.init(config)`: creates a system. The values in force are written back into the table.
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     let present = call.shared::<Present>()?;
     if present.0.borrow().is_some() {
@@ -101,7 +101,7 @@ fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.deinit()`: closes what is left of the system; one that runs is ended first.
+/// `bootstrap.deinit()`: closes the system. If it runs, it is ended first.
 fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
     let (system, running) = owned(call)?;
     if running {
@@ -113,7 +113,7 @@ fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.init_root(1)`: service 1 is root; the number is fixed.
+/// `bootstrap.init_root(1)`: service 1 is root; no other id is allowed.
 fn init_root(call: &mut Call<'_>) -> Result<(), Fault> {
     system(call)?;
     call.integer_in(1, 1..=1, "root's service id")?;
@@ -129,20 +129,20 @@ fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `bootstrap.poplog()` → centiseconds since the epoch, id, label, pointer, size; nothing when the log is
-/// empty.
+/// `bootstrap.poplog()`: returns centiseconds since the epoch, id, label, pointer and size of the oldest entry; nothing
+/// if the log is empty.
 fn poplog(call: &mut Call<'_>) -> Result<LabelledEntry, Fault> {
     Ok(labelled_entry(system(call)?.log.pop_last()))
 }
 
-/// `bootstrap.boot_failure()` → why `ltask.start`'s root could not start the system; nil when it could.
+/// `bootstrap.boot_failure()`: returns why root could not start the system of `ltask.start`; nil if it could.
 fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
     Ok(system(call)?.boot_failure())
 }
 
-/// `bootstrap.new_service(label, source, id)` (G1: `source` is Lua text or `@file`; raises) or
-/// `new_service(label, source, chunkname, id [, worker])` (G2: false and a message). Returns the id. An
-/// id of 0 or nil is the next one.
+/// `bootstrap.new_service(label, source, id)` (G1: `source` is Lua text or `@file`; raises errors) or
+/// `new_service(label, source, chunkname, id [, worker])` (G2: returns false and a message instead). Returns the id. If
+/// `id` is 0 or nil, the next free id is used.
 fn new_service(call: &mut Call<'_>) -> Result<Either<ServiceId, (bool, String)>, Fault> {
     let system = system(call)?;
     let label = call.utf8(1)?;
@@ -164,7 +164,7 @@ fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
     Ok(call.optional(index, service_id)?.unwrap_or(0))
 }
 
-/// Opens a place and makes the service; the error is a message.
+/// Opens a slot and creates the service. The error is a message.
 fn make(
     system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<ServiceId, String> {
@@ -182,8 +182,8 @@ fn no_place(wanted: ServiceId) -> String {
     }
 }
 
-/// `bootstrap.new_thread(id)`: that service becomes exclusive (G1): it runs on a thread of its own, which
-/// starts with the system.
+/// `bootstrap.new_thread(id)`: makes the service exclusive (G1). It gets a thread of its own, which starts with the
+/// system.
 fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
     let (system, running) = owned(call)?;
@@ -193,22 +193,22 @@ fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     run::make_exclusive(&system, id).map_err(Fault::message)
 }
 
-/// `bootstrap.preinit(source)` → pointer for `new_service_preinit` (G1): a VM that runs on a thread of
-/// its own before the system does, resumed with `true` at each step.
+/// `bootstrap.preinit(source)`: returns a pointer for `new_service_preinit` (G1). Starts a VM that runs on a thread of
+/// its own before the system does, and is resumed with `true` at each step.
 fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;
     let prestart = Prestart::start(&system, source.chunk()).map_err(Fault::message)?;
     let present = call.shared::<Present>()?;
     let mut owner = present.0.borrow_mut();
-    let prestarts = &mut owner.as_mut().expect("it was there just now").prestarts;
+    let prestarts = &mut owner.as_mut().expect("`system` has found the owner").prestarts;
     let name = prestarts.keys().max().map_or(1, |most| most + 1);
     prestarts.insert(name, prestart);
     Ok(Light(name))
 }
 
-/// `bootstrap.new_service_preinit(label, id, p)` → id: the VM of `preinit` becomes that service, and its
-/// main function is resumed with nothing from now on.
+/// `bootstrap.new_service_preinit(label, id, p)`: makes the VM of `preinit` service `id` and returns the id. From then
+/// on its main function is resumed without values.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     let (system, present) = (system(call)?, call.shared::<Present>()?);
     let label = call.utf8(1)?;
@@ -227,8 +227,8 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     Ok(id)
 }
 
-/// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: takes the block. Raises
-/// `push message failed`.
+/// `bootstrap.post_message{ from=, to=, session=, type=, message=, size= }`: posts a message, which takes the block.
+/// Raises `push message failed`.
 fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::Table, "table")?;
     call.drop_to(1);
@@ -249,7 +249,7 @@ fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     posted.map_err(|_| Fault::message("push message failed"))
 }
 
-/// Pushes a field of the table at 1 that must be there. → its index
+/// Pushes a required field of the table at 1. Returns its index.
 fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.raw_field(1, name)?;
     match call.is_none(index) {
@@ -258,7 +258,7 @@ fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     }
 }
 
-/// Waits for the end; Ctrl-C in the stock interpreter, which sets a hook, ends the system.
+/// Waits for the system's end. Ctrl-C in the stock interpreter, which sets a hook, ends the system.
 fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
     let system = system(call)?;
     let code = run::wait(&system, || call.hook() != 0);
@@ -266,8 +266,8 @@ fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(code.into())
 }
 
-/// `bootstrap.run()` → exit code, when root has ended (G1). `bootstrap.run(mainthread)` → context for
-/// `wait`, at once (G2).
+/// `bootstrap.run()`: returns the exit code when root has ended (G1). `bootstrap.run(mainthread)`: returns a context
+/// for `wait` at once (G2).
 fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
     let (system, running) = owned(call)?;
@@ -282,7 +282,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     })
 }
 
-/// `bootstrap.wait(context)` → exit code, when root has ended and every thread with it.
+/// `bootstrap.wait(context)`: returns the exit code when root and every thread have ended.
 fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
     match owned(call)? {
         (_, true) => finish(call),
@@ -290,8 +290,8 @@ fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// `bootstrap.mainthread_wait([no_wait])` → true after a slice of a service that asked for this thread;
-/// false when the system ends, or at once when there is none and `no_wait` is true.
+/// `bootstrap.mainthread_wait([no_wait])`: waits for a service that requested the main thread, runs a slice of it, and
+/// returns true. Returns false if the system ends, or if there is no such service and `no_wait` is true.
 fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     let no_wait = call.is_true(1);
     let system = system(call)?;
@@ -302,7 +302,7 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
         if no_wait || system.is_quitting() {
             return Ok(false);
         }
-        // A signal ends the wait, and the system if it has set a hook.
+        // A signal ends the wait; if it has set a hook, it ends the system.
         if !system.scheduler.main_event.wait_once() && call.hook() != 0 {
             system.quit();
         }
@@ -311,15 +311,16 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// `bootstrap.external_sender(context)` → function pointer `int (void *queue, void *message)`, and `queue`.
-/// From any thread: the pointer reaches root's `external` request. 0 is success; not 0, the message was not
-/// taken.
+/// `bootstrap.external_sender(context)`: returns a function pointer `int (void *queue, void *message)`, and `queue`.
+/// The function may be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
+/// success; otherwise the message was not taken.
 fn external_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(foreign::external_sender(&system(call)?))
 }
 
-/// `bootstrap.log_sender(context)` → function pointer `void (void *log, void *data, size_t size)`, and `log`.
-/// From any thread: adds an entry of service 0; `data` is a packed block of `malloc` and is taken.
+/// `bootstrap.log_sender(context)`: returns a function pointer `void (void *log, void *data, size_t size)`, and `log`.
+/// The function may be called from any thread and adds an entry of service 0. It takes `data`, a packed block of
+/// `malloc`.
 fn log_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
     Ok(foreign::log_of_system(&system(call)?))
 }

@@ -1,5 +1,5 @@
-//! The calls of a service that post messages and wait for answers. Packing and posting are one step, and the coroutine
-//! that waits is resumed by the dispatcher itself.
+//! The calls by which a service posts messages and waits for responses. Packing and posting are one step. The
+//! dispatcher resumes the waiting coroutine.
 
 use super::arguments::{kind, on_service, service, service_id, ticks};
 use super::hooks;
@@ -13,20 +13,20 @@ use crate::modules::pack;
 use crate::task::{Ending, Reason, Tag, Tasks, Token, WaitError, WaitPath};
 use std::rc::Rc;
 
-/// What `ltask` has of these in a service with our library.
+/// Functions of `ltask` in a service with our library.
 pub(super) const PUBLIC: FunctionTable = functions! {
     call = call_service, syscall, send, send_direct = send, sleep, timeout, on_full, no_response: NO_RESPONSE,
 };
 
-/// What only the library itself uses.
+/// Functions that only the library uses.
 pub(super) const PRIVATE: FunctionTable = functions! {
     post, request, await = wait_session, fail_calls, new_session: NEW_SESSION, current: CURRENT, pending: PENDING,
 };
 
-/// Functions of timers that have not fired, by session.
+/// Functions of timers that have not expired, by session.
 pub(super) static TIMEOUTS: RegistryName = RegistryName::new();
 
-/// The tasks of a service that has set our library up; an error in any other, naming `call`.
+/// The tasks of a service with our library; in other services an error that names the function `name`.
 pub(super) fn library_tasks(call: &mut Call<'_>, name: &str) -> Result<Rc<Tasks>, Fault> {
     match service(call)?.library.tasks() {
         Some(tasks) => Ok(tasks.clone()),
@@ -55,7 +55,7 @@ fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
     }
 }
 
-/// Why a message was not taken.
+/// Why a message was refused.
 fn refusal(to: ServiceId, posted: Posted) -> String {
     let what = match posted {
         Posted::Full => "busy",
@@ -64,14 +64,15 @@ fn refusal(to: ServiceId, posted: Posted) -> String {
     format!("{{service:{to}}} is {what}")
 }
 
-/// The same as an error, without the place of the call.
+/// The same as an error, without the position of the call.
 #[cold]
 fn refused<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
     let text = call.create(refusal(to, posted))?;
     Err(Fault::value(text))
 }
 
-/// Delivers a request, or queues it behind what waits for room, if the service wants that. → its session, or why not
+/// Sends a request, or queues it until there is room if the service has configured that. Returns its session, or why it
+/// was refused.
 fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
     let session = service.library.next_session();
     let message = Message { from: service.id, to, session, kind, payload };
@@ -81,7 +82,7 @@ fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Resu
     }
 }
 
-/// `ltask.call(addr, …)` → the callee's results; raises its error.
+/// `ltask.call(addr, …)`: sends a request and returns the results of the callee. Raises its error.
 fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack_and_ask(call, kind::REQUEST)
 }
@@ -96,7 +97,7 @@ fn pack_and_ask(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     let packed = receiver(call).and_then(|to| Ok((to, pack::block(call, 2)?)));
     match packed {
         Ok((to, Some(payload))) => ask_and_wait(call, to, kind, payload),
-        // That the call cannot wait is the first thing to say.
+        // If the call cannot wait, that is the error to report first.
         _ if way(call).is_none() => refuse(call, kind),
         Ok((_, None)) => pack::copy(call, 2, then(ask_with_copies), kind.into()),
         Err(fault) => Err(fault),
@@ -130,7 +131,7 @@ fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) 
     }
 }
 
-/// Suspends the running task until its session is answered.
+/// Suspends the running task until its session gets a response.
 #[inline]
 fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: WaitPath, session: i64, reason: Reason) -> Result<Next, Fault> {
     begin_wait(call, tasks, way, session, reason)?;
@@ -144,11 +145,11 @@ fn begin_wait(
     match tasks.wait_on_path(call, way, Token::Session(session), reason) {
         Ok(()) => Ok(()),
         Err(WaitError::Fault(fault)) => Err(fault),
-        Err(_) => Err(Fault::message("somebody waits for this session already")),
+        Err(_) => Err(Fault::message("another coroutine waits for this session already")),
     }
 }
 
-/// After a wait: whether it raises the value on top.
+/// After a wait: whether the value on top is an error to be raised.
 #[inline]
 fn is_interrupted(call: &mut Call<'_>) -> bool {
     let found = call.data_and_stack::<Service>();
@@ -158,7 +159,7 @@ fn is_interrupted(call: &mut Call<'_>) -> bool {
     })
 }
 
-/// After the wait: the values of the answer, or its error.
+/// After the wait: returns the values of the response, or raises its error.
 fn resumed(call: &mut Call<'_>, _: Outcome) -> Result<Next, Fault> {
     match is_interrupted(call) {
         true => raise(call),
@@ -181,13 +182,13 @@ fn raised(_: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
 /// True, or false and a message.
 type Sent = Either<bool, (bool, String)>;
 
-/// `ltask.send(addr, …)` → true; false and a message when the service is dead. Raises when its mailbox is
-/// full, or waits, if the service wants that.
+/// `ltask.send(addr, …)`: posts a message and returns true; false and a message if the service is dead. If its mailbox
+/// is full, waits if the service has configured that, and otherwise raises an error.
 fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     receiver(call)?;
     pack::packed(call, 2, |call, payload| {
         let to = receiver(call)?;
-        // Who cannot wait is told that the receiver is busy.
+        // A caller that cannot wait gets the error that the receiver is busy.
         let way = match service(call)?.library.wait_when_full {
             true => way(call),
             false => None,
@@ -213,7 +214,7 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     })
 }
 
-/// After the wait of `send` for room: the receiver's address is at 1, whether it took the message on top.
+/// After the wait of `send` for room: the receiver is at 1, and whether the message was delivered is on top.
 fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     let top = call.count();
     if is_interrupted(call) {
@@ -231,7 +232,7 @@ fn head(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
     Ok((to, session, kind(stack, 3, "message type")?))
 }
 
-/// `core.post(addr, session, type, …)` → whether it was taken: packs and posts a message as it is.
+/// `core.post(addr, session, type, …)`: packs and posts a message as it is. Returns whether it was accepted.
 fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     head(call)?;
     pack::packed(call, 4, |call, payload| {
@@ -245,8 +246,8 @@ fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
 /// A session, or nil and a message.
 type Asked = Either<i64, (Nil, String)>;
 
-/// `core.request(addr, …)` → the session that will be answered: a call that does not wait. nil and a
-/// message when it was refused.
+/// `core.request(addr, …)`: sends a request without waiting. Returns the session of the response, or nil and a message
+/// if the request was refused.
 fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
     receiver(call)?;
     pack::packed(call, 2, |call, payload| {
@@ -259,7 +260,7 @@ fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
     })
 }
 
-/// `core.await(session[, addr])` → the results of that session's answer, which is expected of that service;
+/// `core.await(session[, addr])`: waits for the response with that session, from service `addr`. Returns its results or
 /// raises its error.
 fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     let session = call.integer(1)?;
@@ -271,8 +272,8 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// `core.fail_calls(addr, text)` → how many: each call of this service that waits for an answer of `addr`
-/// raises that error. Answers that still come are dropped.
+/// `core.fail_calls(addr, text)`: raises an error in each call of this service that waits for a response of `addr`, and
+/// returns their number. Responses that still arrive are dropped.
 fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     let addr = service_id(call, 1)?;
     call.expect(2, Kind::String, "string")?;
@@ -288,10 +289,10 @@ fn fail_calls(call: &mut Call<'_>) -> Result<i64, Fault> {
     Ok(failed)
 }
 
-/// `core.new_session()` → a number that no message of this service has had.
+/// `core.new_session()`: returns a session that no message of this service has had.
 const NEW_SESSION: Function = on_service(|service| service.library.next_session());
 
-/// `ltask.sleep(centiseconds)`: 0 lets the messages go first that are there now.
+/// `ltask.sleep(centiseconds)`: suspends the task. With 0, the messages that have arrived are handled first.
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let ticks = ticks(call, 1)?;
     let tasks = library_tasks(call, "sleep")?;
@@ -302,7 +303,7 @@ fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     wait(call, &tasks, way, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
-/// `ltask.timeout(centiseconds, f)`: forks `f` when the time is over.
+/// `ltask.timeout(centiseconds, f)`: forks `f` after that time.
 fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     let ticks = ticks(call, 1)?;
     call.expect(2, Kind::Function, "function")?;
@@ -314,8 +315,8 @@ fn timeout(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `ltask.on_full(what)` → the previous: `"wait"` or `"error"`; what becomes of this service's requests to
-/// full mailboxes.
+/// `ltask.on_full(what)`: sets what happens to this service's requests to full mailboxes, `"wait"` or `"error"`.
+/// Returns the previous value.
 fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     let wanted = match call.optional(1, Stack::bytes)? {
         None => None,
@@ -328,22 +329,23 @@ fn on_full(call: &mut Call<'_>) -> Result<&'static str, Fault> {
     Ok(if before { "wait" } else { "error" })
 }
 
-/// `core.pending()` → how many coroutines wait for an answer or a timer; how many timers of this service are
-/// set.
+/// `core.pending()`: returns how many coroutines wait for a response or a timer, and how many timers of this service
+/// are set.
 const PENDING: Function = on_service(|service| {
     let sessions = service.library.tasks().map_or(0, |tasks| tasks.sessions());
     let timers = service.system().monitor.timers.count_of(service.id);
     (sessions as i64, timers as i64)
 });
 
-/// `core.current()` → from, session of the request that the running coroutine answers; nothing in others.
+/// `core.current()`: returns from and session of the request that the running coroutine answers; nothing in other
+/// coroutines.
 const CURRENT: Function = on_service(|service| {
     let tasks = service.library.tasks();
     let tag = tasks.and_then(|tasks| tasks.current().map(|id| tasks.tag(id)));
     Maybe(tag.map(|tag| (tag.from, tag.session)))
 });
 
-/// `ltask.no_response()`: the running request will not be answered by its function's return.
+/// `ltask.no_response()`: the return of the request's function does not answer the running request.
 const NO_RESPONSE: Function = on_service(|service| {
     if let Some(tasks) = service.library.tasks()
         && let Some(id) = tasks.current()

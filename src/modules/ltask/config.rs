@@ -1,14 +1,14 @@
-//! Between `bootstrap.init`'s table and [`Config`].
+//! Reads the table of `bootstrap.init` as a [`Config`].
 
 use crate::ltask::config::{Config, Full};
 use crate::lua::{Call, Fault, Kind, StoredInTable, Value};
 use std::time::Duration;
 
-/// The table at 1; what is read of it, and the values in force, which are written back.
+/// The table at 1, from which fields are read and to which the values in force are written back.
 struct Fields<'c, 's>(&'c mut Call<'s>);
 
 impl Fields<'_, '_> {
-    /// Pushes a field. → its index
+    /// Pushes a field. Returns its index.
     fn get(&mut self, name: &'static str) -> Result<i32, Fault> {
         self.0.drop_to(1);
         self.0.raw_field(1, name)
@@ -43,7 +43,7 @@ impl Fields<'_, '_> {
         Ok(value as usize)
     }
 
-    /// A string; `false` is none, as people write it.
+    /// A string. `false` is none, since programs write that.
     fn string(&mut self, name: &'static str) -> Result<Option<String>, Fault> {
         let field = self.get(name)?;
         match self.0.string(field) {

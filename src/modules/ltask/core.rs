@@ -1,4 +1,4 @@
-//! Module `ltask.core`: what our service library needs beside its public names.
+//! Module `ltask.core`: functions for our service library.
 
 use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::calls;
@@ -11,7 +11,8 @@ use crate::ltask::message::Borrowed;
 use crate::ltask::service::OVERLOAD;
 use crate::lua::library as files;
 use crate::lua::{
-    Argument, Call, Chunk, Fault, Function, FunctionTable, LazyTable, List, Maybe, Next, StoredInTable, Value, functions,
+    Argument, Call, Chunk, Fault, Function, FunctionTable, LazyTable, List, Maybe, Next, StoredInTable, Value,
+    functions,
 };
 use crate::modules::pack;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,7 +25,7 @@ const FUNCTIONS: FunctionTable = functions! {
     services: SERVICES, main_chunk, embedded, chunk, bytes, report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
 };
 
-/// Opens `ltask.core`. Its functions come into the table as they are used.
+/// Opens `ltask.core`. Each function is added to the table at its first use.
 pub(crate) const OPEN: Function = Function::new(|_: &mut Call<'_>| Ok(LazyTable(Function::new(index), None)));
 
 fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>>, Fault> {
@@ -32,17 +33,17 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
     Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 
-/// `core.finish()`: the main loop returns as soon as the present message is done.
+/// `core.finish()`: the main loop returns after the present message.
 const FINISH: Function = on_service(|service| service.library.ended = true);
 
-/// `core.fail_boot(reason)`: the system cannot start; `ltask.start` raises that. For root.
+/// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
 fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {
     let reason = String::from_utf8_lossy(call.bytes(1)?).into_owned();
     service(call)?.system().fail_boot(&reason);
     Ok(())
 }
 
-/// `core.log(level, text, …)`: packs and adds an entry to the log.
+/// `core.log(level, text, …)`: packs an entry and adds it to the log.
 fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
     pack::packed(call, 1, |call, payload| {
         let service = service(call)?;
@@ -52,17 +53,17 @@ fn log(call: &mut Call<'_>) -> Result<Next, Fault> {
     })
 }
 
-/// `core.log_reader()`: this service gets the system message `log_ready` when the log is no longer empty.
+/// `core.log_reader()`: from now on this service gets the system message `log_ready` when the log is no longer empty.
 const LOG_READER: Function = on_service(|service| service.system().log.set_reader(service.id));
 
-/// `core.held_reader()`: this service gets the system messages `held(id, true)` when a service with a thread of its own
-/// has not waited for 0.2 s, and `held(id, false)` when it does again or has ended.
+/// `core.held_reader()`: from now on this service gets the system message `held(id, true)` when a service with a thread
+/// of its own has not waited for 0.2 s, and `held(id, false)` when that service waits again or has ended.
 const HELD_READER: Function = on_service(|service| service.system().set_held_reader(service.id));
 
-/// `core.poplog()` → as `ltask.poplog`, with the label of who said it behind its id.
+/// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
 
-/// `core.stat(id)` → the statistics of a service, by name; nil when there is no such service.
+/// `core.stat(id)`: returns a table with the statistics of a service; nil if there is no such service.
 fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let id = service_id(call, 1)?;
     let slot = service(call)?.system().registry.get(id);
@@ -86,26 +87,26 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     ])))
 }
 
-/// `core.report_overload()`: from now on the log tells when more than 1024, 2048 … messages of this service
-/// are unread.
+/// `core.report_overload()`: from now on the log reports when more than 1024, 2048 … messages of this service are
+/// unread.
 const REPORT_OVERLOAD: Function = on_service(|service| service.overload = OVERLOAD);
 
-/// `core.was_endless()` → whether the watchdog has reported a slice of this service since the last call.
+/// `core.was_endless()`: returns whether the watchdog has reported a slice of this service since the last call.
 const WAS_ENDLESS: Function = on_service(|service| service.statistics.endless.swap(false, Relaxed));
 
-/// `core.services()` → list of the living services' ids.
+/// `core.services()`: returns a list of the ids of all services that are not dead.
 const SERVICES: Function = on_service(|service| {
     let slots = service.system().registry.all();
     List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() }
 });
 
-/// `core.main_chunk()` → the service library's main function, precompiled.
+/// `core.main_chunk()`: returns the service library's main function, precompiled.
 fn main_chunk(_: &mut Call<'_>) -> Result<&'static [u8], Fault> {
     let chunk = files::compiled("ltask.main");
     chunk.ok_or_else(|| Fault::message("the service library cannot be compiled"))
 }
 
-/// `core.chunk(module)` → an embedded Lua file as a function, loaded anew.
+/// `core.chunk(module)`: loads an embedded Lua file anew and returns it as a function.
 fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
     match files::compiled(call.utf8(1)?) {
         Some(code) => Ok(Chunk::Text(code, c"=lio")),
@@ -115,14 +116,14 @@ fn chunk(call: &mut Call<'_>) -> Result<Chunk<'static>, Fault> {
 
 type Text = &'static [u8];
 
-/// `core.embedded(module)` → text and chunk name of an embedded Lua file; nothing when there is none.
+/// `core.embedded(module)`: returns text and chunk name of an embedded Lua file; nothing if there is none.
 fn embedded(call: &mut Call<'_>) -> Result<Maybe<(Text, Text)>, Fault> {
     let file = files::embedded(call.bytes(1)?);
     Ok(Maybe(file.map(|file| (file.text, file.chunk.to_bytes()))))
 }
 
-/// `core.bytes(pointer, size)` → the bytes of a packed message as a string, which `ltask.unpack` reads; empty for
-/// no message. The block is still the caller's.
+/// `core.bytes(pointer, size)`: returns the bytes of a packed message as a string, which `ltask.unpack` reads; an empty
+/// string for no message. The block still belongs to the caller.
 fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     let (address, size) = block(call, 1)?;
     if address == 0 && size != 0 {
@@ -131,11 +132,11 @@ fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     Ok(Borrowed::new(address, size).as_ref().to_vec())
 }
 
-/// `core.is_idle()` → whether there is no message, and no coroutine that could run: then the next message
-/// wakes the thread.
+/// `core.is_idle()`: returns whether there is no message and no coroutine that is ready. Then the next message wakes
+/// the thread.
 const IS_IDLE: Function = on_service(|service| service.is_idle());
 
-/// `core.idle_wait()`: blocks until a message comes; for a service with a thread of its own (G1).
+/// `core.idle_wait()`: blocks until a message arrives; for a service with a thread of its own (G1).
 const IDLE_WAIT: Function = on_service(|service| {
     if service.is_idle() {
         service.wait();

@@ -1,8 +1,8 @@
-//! The main loop of our service library: one entry into the VM handles a batch of messages.
+//! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
 //! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
-//! frame. `library.current` says which message that is until a task has the values: `recover` answers it then. The
-//! frame of the loop is empty between two messages.
+//! frame. `library.current` is that message until a task has the values: after an error, `recover` answers it. The
+//! stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
 use super::calls::{TIMEOUTS, library_tasks};
@@ -20,22 +20,22 @@ use crate::task::{Ending, Tag, Tasks, Token};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A slice ends after so many messages, or so long, if others wait or not: they cannot be asked cheaply.
+/// A slice ends after this many messages or this time, even if no other service waits: checking that would cost more.
 const MESSAGES_MOST: u32 = 512;
 const NANOS_MOST: u64 = 2_000_000;
-/// So often the clock is read.
+/// Messages between two readings of the clock.
 const CLOCK_EVERY: u32 = 32;
-/// Coroutines that do nothing but yield do not keep messages away for ever.
+/// Rounds of the ready queue without a message: coroutines that only yield must not keep messages away.
 const ROUNDS_MOST: u32 = 1000;
 
-/// What the steps keep: whose they are.
+/// Which function runs the loop. The continuations keep it.
 const LOOP: u32 = 0;
 const SCHEDULE: u32 = 1;
 
 results! {
     /// What follows a step of the loop.
     pub(super) enum Turn {
-        /// The values of a message.
+        /// The values of a message are pushed.
         Unpack(Pushing<DecodedOnPush<Borrowed>>),
         Next(Next<bool>),
     }
@@ -47,15 +47,15 @@ impl Turn {
     }
 }
 
-/// `core.loop()`: handles messages, slice after slice, until `core.finish`. In the main function.
+/// `core.loop()`: handles messages, slice after slice, until `core.finish`. For the main function.
 pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     library_tasks(call, "loop")?;
     call.drop_to(0);
     begin(call, LOOP)
 });
 
-/// `core.schedule()` → whether the service is to end: handles the messages that are there now, for a main
-/// function that has its own loop.
+/// `core.schedule()`: handles the messages that have arrived, for a main function with a loop of its own. Returns
+/// whether the service must end.
 pub(super) const SCHEDULE_FUNCTION: Function = Function::new(schedule);
 
 fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
@@ -68,7 +68,7 @@ fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
     begin(call, SCHEDULE)
 }
 
-/// A batch begins. The frame is empty.
+/// Begins a batch. The frame is empty.
 #[inline(always)]
 fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
@@ -82,7 +82,7 @@ fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
     go_on(call, &tasks, owner)
 }
 
-/// Runs what is ready, and takes the next message. The frame is empty.
+/// Runs the tasks that are ready, and takes the next message. The frame is empty.
 fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     loop {
         let is_quiet = !tasks.has_ready() || run_ready(call, tasks)?;
@@ -104,7 +104,7 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
                 if call.kind(handler) == Kind::Function {
                     return Turn::next(Next::call(0, then(called), owner));
                 }
-                // Nothing to do (G2): the service sleeps until a message comes.
+                // Without a handler (G2), the service sleeps until a message arrives.
                 self::service(call)?.wait();
             }
             _ => {}
@@ -113,7 +113,7 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
     }
 }
 
-/// The next message of the slice, if it is to have one more.
+/// Takes the next message of the slice, unless the slice must end.
 #[inline]
 fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
     let handled = service.library.handled;
@@ -131,7 +131,7 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
     Some(message)
 }
 
-/// Has the values of a message pushed.
+/// Requests that the values of a message are pushed.
 #[inline]
 fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
     let library = &mut service.library;
@@ -143,7 +143,7 @@ fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, F
     Ok(Turn::Unpack(next.pushing(values)))
 }
 
-/// The values of a message are there.
+/// The values of a message were pushed.
 fn unpacked(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     let (owner, number) = (outcome.kept & 1, outcome.kept >> 1);
     let library = &mut service(call)?.library;
@@ -169,14 +169,14 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     go_on(call, &tasks, outcome.kept)
 }
 
-/// Whether there is nothing left to do before the next slice: no I/O to be looked after, no end.
+/// Whether the slice can end without polling I/O and without a check whether the service ends.
 #[inline]
 fn may_wait(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
     (!library.polls || service.batch.is_empty()) && (library.ended || !has_nothing_left(service, tasks))
 }
 
-/// No more messages now: I/O is looked after if more are there.
+/// Ends a batch. If there are more messages, I/O is polled first.
 fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     if service.library.polls && !service.batch.is_empty() {
@@ -195,7 +195,7 @@ fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     end(call, &tasks, outcome.kept)
 }
 
-/// The batch has ended.
+/// Ends a batch after I/O was polled, and the service if it is no longer used.
 fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     let service = match !service.library.ended && has_nothing_left(service, tasks) {
@@ -205,7 +205,7 @@ fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault
     wait(service, tasks, owner)
 }
 
-/// The slice has ended.
+/// Ends the slice.
 #[inline]
 fn wait(service: &mut Service, tasks: &Tasks, owner: u32) -> Result<Turn, Fault> {
     let (more, created) = tasks.slice_status();
@@ -225,7 +225,7 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     begin(call, outcome.kept)
 }
 
-/// Whether the file of a service without handlers has returned, no task is left, and nothing waits to be delivered.
+/// Whether the file of a service without handlers has returned, no task is left, and no message waits to be delivered.
 fn has_nothing_left(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
     !(library.starting || library.serves || library.polls)
@@ -235,7 +235,7 @@ fn has_nothing_left(service: &Service, tasks: &Tasks) -> bool {
         && library.outbox.is_empty()
 }
 
-/// The service ends if no timer has a function either, and it has no handler and no loop of its own.
+/// Ends the service, unless it has the function of a timer, a handler or a loop of its own.
 #[cold]
 fn end_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     let mut is_unused = true;
@@ -257,9 +257,9 @@ fn has_on_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(!call.is_none(handler))
 }
 
-/// Runs what is ready, and what that makes ready. False when the slice is to end before all has run; a
-/// message is taken only when it has, when what is left has yielded by itself, or when `ROUNDS_MOST` rounds
-/// have passed since the last one.
+/// Runs the ready tasks, and those that become ready meanwhile. Returns whether a message may be taken: when no task is
+/// ready, when the ready tasks have only yielded, or when `ROUNDS_MOST` rounds have passed since the last message. If
+/// not, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
     let (began, mut rounds) = (service.began, service.library.rounds);
@@ -276,14 +276,14 @@ fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     Ok(is_quiet)
 }
 
-/// Runs a task with the topmost `count` values: a function and its arguments.
+/// Starts a task with the topmost `count` values: a function and its arguments.
 fn start_task(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<(), Fault> {
     let id = tasks.acquire(call)?;
     tasks.start(call, id, count, Tag::default()).map_err(|_| Fault::message("too many values in a message"))
 }
 
-/// A request: its handler runs in a task that answers it. The first value names it. `user`: one of the
-/// service's own handlers, not of the library's.
+/// Handles a request, whose first value names it: its handler runs in a task that answers it. `user` selects the
+/// service's own handlers, not those of the library.
 fn request(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, mut count: i32, owner: u32,
 ) -> Result<Turn, Fault> {
@@ -308,7 +308,7 @@ fn request(
     fallback(call, tasks, count, user, tag, owner)
 }
 
-/// The handlers' `__index` has given one.
+/// The `__index` metamethod of the handlers has returned a handler.
 fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     let tasks = library_tasks(call, "loop")?;
     let Some(Head { from, session, .. }) = service(call)?.library.current else {
@@ -323,8 +323,8 @@ fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     }
 }
 
-/// The handler of a system message, of which there are `count` values. What tells of the service's tasks is a request
-/// as well, unless it has one of that name.
+/// Handles a system message of `count` values. The message `tasks`, which inspects the service's tasks, may also be a
+/// request, unless the service has a handler of that name.
 #[cold]
 fn fallback(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, user: bool, tag: Tag, owner: u32,
@@ -334,7 +334,7 @@ fn fallback(
         let handler = call.count();
         return start(call, tasks, count, handler, tag, owner);
     }
-    // The service has no handler of that name: the caller gets an error, or the log.
+    // The service has no handler of that name. The sender gets an error; without a sender it is logged.
     hooks::push(call, "unknown_request")?;
     call.push(Argument(1))?;
     call.push(tag.from)?;
@@ -343,14 +343,14 @@ fn fallback(
     Turn::next(Next::call(count + 3, then(called), owner))
 }
 
-/// Starts the task of a request, of which there are `count` values; its handler lies on top, at `handler`.
+/// Starts the task of a request of `count` values. Its handler is on top, at `handler`.
 #[inline]
 fn start(
     call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, handler: i32, tag: Tag, owner: u32,
 ) -> Result<Turn, Fault> {
     let id = tasks.acquire(call)?;
     let Some((service, stack)) = call.data_and_stack::<Service>() else {
-        return Err(Fault::message("the service is gone"));
+        return Err(Fault::message("the service has ended"));
     };
     if let Some(name) = stack.string(1) {
         service.library.set_name(id, name);
@@ -364,7 +364,7 @@ fn start(
     go_on(call, tasks, owner)
 }
 
-/// An answer of `count` values: the task that waits for its session goes on with them.
+/// Handles a response of `count` values: wakes the task that waits for its session.
 fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner: u32) -> Result<Turn, Fault> {
     if wake(call, tasks, count, Ending::Returns, head)? {
         return go_on(call, tasks, owner);
@@ -380,7 +380,7 @@ fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner:
     Turn::next(Next::call(count + 3, then(called), owner))
 }
 
-/// The task that waits for the session goes on with the topmost `count` values. → whether there was one
+/// Resumes the task that waits for the session with the topmost `count` values. Returns whether there was one.
 #[inline]
 fn wake(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head: Head) -> Result<bool, Fault> {
     let woken = tasks.resume_waiter(call, Token::Session(head.session), count, ending);
@@ -390,7 +390,7 @@ fn wake(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head
     woken.map_err(|_| Fault::message("too many values in an answer"))
 }
 
-/// No coroutine waits: a timer's function, perhaps. Others waited once, and were killed.
+/// Handles a response without a waiting coroutine: it may run a timer's function. Otherwise the coroutine was killed.
 fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Fault> {
     call.drop_to(0);
     let timeouts = call.registered(&TIMEOUTS)?;
@@ -407,7 +407,7 @@ fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Faul
     Ok(())
 }
 
-/// An error for the task that waits for the session: the library makes the error object.
+/// Handles an error response. The library creates the error object for the task that waits for the session.
 #[cold]
 fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
     let count = call.count();
@@ -430,7 +430,7 @@ fn refused(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     go_on(call, &tasks, outcome.kept)
 }
 
-/// Another service has died: `ltask.signal_handler`, if there is one, runs in a task.
+/// Another service has died: runs `ltask.signal_handler`, if there is one, in a task.
 fn signal(call: &mut Call<'_>, tasks: &Rc<Tasks>, from: ServiceId) -> Result<(), Fault> {
     let ltask = call.loaded("ltask")?;
     let handler = call.raw_field(ltask, "signal_handler")?;

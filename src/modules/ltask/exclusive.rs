@@ -1,4 +1,4 @@
-//! Module `ltask.exclusive` (G1): for services that have a thread of their own by configuration.
+//! Module `ltask.exclusive` (G1), for services that are configured to have a thread of their own.
 
 use super::arguments::{message, on_service, service};
 use super::event;
@@ -24,9 +24,9 @@ fn open(call: &mut Call<'_>) -> Result<Module, Fault> {
     Ok(Module(FUNCTIONS))
 }
 
-/// `exclusive.send(to, session, type, pointer, size)` → true; nothing when the sending queue is full, and
-/// the block is still the caller's. A message to a mailbox that is full lies in the queue until there is
-/// room.
+/// `exclusive.send(to, session, type, pointer, size)`: posts a message and returns true. A message to a full mailbox
+/// waits in the sending queue until there is room. Returns nothing if that queue is full; then the block still belongs
+/// to the caller.
 fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let from = service(call)?.id;
     if from == SYSTEM {
@@ -54,12 +54,12 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     Ok(Some(true))
 }
 
-/// `exclusive.scheduling()` → a function that delivers what was queued now.
+/// `exclusive.scheduling()`: returns a function that delivers the queued messages now.
 fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
     Ok(on_service(|service| service.flush_sending()))
 }
 
-/// `exclusive.timer_update([blocked])` → an empty list: timers are delivered without help.
+/// `exclusive.timer_update([blocked])`: returns an empty list, since timers are delivered without it.
 fn timer_update(_: &mut Call<'_>) -> Result<List<i64>, Fault> {
     Ok(new_table())
 }

@@ -9,17 +9,17 @@ use crate::lua::{
 
 /// The handlers of requests.
 pub(super) static REQUESTS: RegistryName = RegistryName::new();
-/// The handler for when there is nothing to do.
+/// The handler that runs when there is nothing to do.
 pub(super) static IDLE: RegistryName = RegistryName::new();
-/// What looks for I/O when messages come without end.
+/// The handler that polls I/O while messages keep arriving.
 pub(super) static POLL: RegistryName = RegistryName::new();
 
-/// A table without anything in it.
+/// An empty table.
 pub(super) fn new_table() -> List<i64> {
     List { items: Vec::new(), named: Vec::new() }
 }
 
-/// Whether what is kept is nil or an empty table.
+/// Whether a registered value is nil or an empty table.
 pub(super) fn is_unused(call: &mut Call<'_>, name: &'static RegistryName) -> Result<bool, Fault> {
     let index = call.registered(name)?;
     Ok(match call.kind(index) {
@@ -37,7 +37,7 @@ fn is_empty(call: &mut Call<'_>, index: i32) -> bool {
     })
 }
 
-/// `ltask.dispatch([handlers])` → the table of request handlers, with those added.
+/// `ltask.dispatch([handlers])`: adds request handlers and returns the table of all of them.
 pub(super) fn dispatch_table(call: &mut Call<'_>) -> Result<Argument, Fault> {
     match call.kind(1) {
         Kind::None | Kind::Nil => Ok(Argument(call.registered(&REQUESTS)?)),
@@ -46,19 +46,18 @@ pub(super) fn dispatch_table(call: &mut Call<'_>) -> Result<Argument, Fault> {
     }
 }
 
-/// Adds the handlers in the table at `index` to those of requests. → the index of their table
+/// Adds the handlers in the table at `index` to the request handlers. Returns the index of the table of all of them.
 pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault> {
     service(call)?.library.serves = true;
     let handlers = call.registered(&REQUESTS)?;
     match call.kind(handlers) == Kind::Table && is_empty(call, handlers) {
-        // The table itself, so that handlers added to it later are seen.
+        // The table itself is used, so that handlers which are added to it later are found.
         true => call.create(Register(&REQUESTS, Argument(index))),
         false => call.create(BoundFunctions { list: &[], upvalue: index, table: Some(handlers), copied: Some(index) }),
     }
 }
 
-/// `ltask.quit()`: runs the handler `quit`, if there is one, then ends the service. Requests that it has not
-/// answered get an error.
+/// `ltask.quit()`: runs the handler `quit`, if there is one, then ends the service. Unanswered requests get an error.
 pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     let handlers = call.registered(&REQUESTS)?;
     let handler = call.raw_field(handlers, "quit")?;
@@ -72,8 +71,8 @@ pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(0, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 }
 
-/// `ltask.idle_handler(f)`: `f` runs when there is nothing to do, in a service with an event descriptor
-/// (G2). It usually blocks.
+/// `ltask.idle_handler(f)`: in a service with an event descriptor (G2), `f` runs when there is nothing to do. It
+/// usually blocks.
 pub(super) fn idle_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     match call.kind(1) {
         Kind::None => drop(call.push(Nil)?),
@@ -84,8 +83,7 @@ pub(super) fn idle_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `core.poll_handler(f)`: `f` runs after a batch of messages when more are there, so that they do not keep
-/// I/O away.
+/// `core.poll_handler(f)`: `f` runs after a batch if there are more messages, so that they do not keep I/O away.
 pub(super) fn poll_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     call.create(Register(&POLL, Argument(1)))?;
     service(call)?.library.polls = true;

@@ -1,5 +1,5 @@
-//! What the service library does in rare cases: functions of `ltask.hooks`, which is loaded when the first one is called,
-//! or of the module that `core.use_hooks` has named.
+//! Rarely used functions of the service library: the functions of `ltask.hooks`, or of the module that `core.use_hooks`
+//! has named. The module is loaded at its first use.
 
 use crate::lua::{Argument, Call, Continuation, Fault, Function, Kind, Next, Outcome, Register, RegistryName, then};
 
@@ -8,8 +8,8 @@ pub(super) static REQUIRE: RegistryName = RegistryName::new();
 /// The table of hooks. Before it is loaded: the module's name, or nil for `ltask.hooks`.
 static HOOKS: RegistryName = RegistryName::new();
 
-/// Pushes the beginning of a call of the hook `name`, whose first argument is the name: others may follow. → the index
-/// of what it will return
+/// Pushes the hook `name` and that name, its first argument. The caller may push more arguments. Returns the index of
+/// the hook's first result.
 pub(super) fn push(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.push(Function::new(hook))?;
     call.create(name)?;
@@ -25,14 +25,14 @@ pub(super) fn require<R>(
     Ok(Next::call(1, next, kept))
 }
 
-/// `core.use_hooks(module)`: the hooks are those of this module, which is loaded when the first one is called.
+/// `core.use_hooks(module)`: makes the functions of this module the hooks.
 pub(super) fn use_hooks(call: &mut Call<'_>) -> Result<(), Fault> {
     call.expect(1, Kind::String, "string")?;
     call.create(Register(&HOOKS, Argument(1)))?;
     Ok(())
 }
 
-/// `(name, …)` → what the function of that name returns.
+/// `(name, …)`: calls the function of that name and returns its results.
 fn hook(call: &mut Call<'_>) -> Result<Next, Fault> {
     let count = call.count();
     let hooks = call.registered(&HOOKS)?;
@@ -52,19 +52,19 @@ fn loaded(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     run(call, hooks, outcome.kept as i32)
 }
 
-/// Calls the function of the table at `hooks` that the first of `count` values names, with the others.
+/// Calls the function of the table at `hooks` that the first of `count` values names, with the other values.
 fn run(call: &mut Call<'_>, hooks: i32, count: i32) -> Result<Next, Fault> {
     call.get(hooks, 1)?;
     call.push_copies(2..=count)?;
     Ok(Next::call(count - 1, then(results), 0))
 }
 
-/// All that was returned.
+/// Returns all results of a call.
 pub(super) fn results(_: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     Ok(Next::rest(outcome.first))
 }
 
-/// Calls a hook with the values of the call, as the last act.
+/// Calls a hook with the arguments of this call, and returns its results.
 pub(super) fn call_named(call: &mut Call<'_>, name: &'static str) -> Result<Next, Fault> {
     let count = call.count();
     push(call, name)?;

@@ -1,21 +1,20 @@
-//! The scheduler as Lua sees it.
-//!
+//! The Lua modules of the scheduler.
 //! | file | topic |
 //! |---|---|
-//! | `messages`, `time`, `event` | module `ltask`, inside a service |
+//! | `messages`, `time`, `event` | module `ltask`, in every service |
 //! | `bootstrap`, `config` | module `ltask.bootstrap`, in the VM that starts the system |
 //! | `exclusive` | module `ltask.exclusive` (G1) |
 //! | `root` | module `ltask.root` |
-//! | `calls` | of our service library: what posts and waits |
-//! | `dispatch` | its main loop |
-//! | `handlers`, `system` | what it calls |
-//! | `recover` | errors in it |
+//! | `core` | module `ltask.core`: functions for the Lua part of our service library |
+//! | `service` | our service library in each service: the table `ltask`, `print`, `require` |
+//! | `start` | how a service starts |
+//! | `calls` | functions that post messages and wait for responses |
+//! | `dispatch` | the main loop |
+//! | `handlers`, `system` | the handlers of requests and system messages |
 //! | `answers` | how requests end |
-//! | `start` | a service's start |
-//! | `service` | the rest that each service has |
-//! | `core` | module `ltask.core`: what its Lua part needs |
-//! | `hooks` | what it does in rare cases, which is Lua code |
-//! | `arguments` | what all of these read and give |
+//! | `recover` | errors in the main loop |
+//! | `hooks` | rarely used functions, which are Lua code |
+//! | `arguments` | how these files read arguments and return results |
 
 mod answers;
 mod arguments;

@@ -1,4 +1,4 @@
-//! Errors in the main loop: for want of memory, or because of corrupt bytes.
+//! Errors in the main loop, caused by a lack of memory or by corrupt bytes.
 
 use super::answers::without_limit;
 use super::arguments::service;
@@ -9,7 +9,7 @@ use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, 
 use crate::task::{Ending, Token};
 
 /// `core.loop_ended(pcall(core.loop))`: returns whether the service has ended. An error in the main loop is answered or
-/// logged, and the service continues, also when that fails.
+/// logged, and the service continues, even if that fails.
 pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
@@ -22,19 +22,19 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     Ok(false)
 }
 
-/// Has the library answer or log the error at 2.
+/// Makes the library answer or log the error at 2.
 fn call_hook(call: &mut Call<'_>) -> Result<bool, Fault> {
     hooks::push(call, "loop_failed")?;
     call.push(Argument(2))?;
     library_tasks(call, "loop_ended")?.threads.call(call, 2)
 }
 
-/// What `recover` gives: a request, or that an answer went on.
+/// The result of `recover`: a request that must be answered, or that an error has reached a waiting task.
 type Recovered = Maybe<Either<(ServiceId, i64), bool>>;
 
-/// `core.recover(err)` → from, session of the request that was at hand when the loop raised `err`, if it was
-/// one: it has no coroutine, and is to be answered. An answer that could not be read: who waits for it gets
-/// the error, and the results are true.
+/// `core.recover(err)`: finds the message that was being handled when the loop raised `err`. If it is a request,
+/// returns from and session: it has no coroutine and must be answered. If it is a response that could not be read,
+/// raises the error in the task that waits for it, and returns true. Otherwise returns nothing.
 pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
     call.drop_to(1);
     call.push(TO_TEXT)?;

@@ -1,4 +1,4 @@
-//! Module `ltask.root`: what root alone may do.
+//! Module `ltask.root`: functions that only root may call.
 
 use super::arguments::{service, service_id};
 use crate::ltask::lifecycle;
@@ -18,7 +18,7 @@ pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
     Ok(Module(FUNCTIONS))
 });
 
-/// The system of root, which calls.
+/// The system, if the caller is root.
 fn root(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     let service = service(call)?;
     match service.id {
@@ -34,7 +34,8 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// The text at `index`, whose chunk has the name at `name`; without a name, one that begins with `@` is a file's path.
+    /// The text at `index`, with the chunk name at `name`. Without a name, a text that begins with `@` is a file's
+    /// path.
     pub(super) fn read(stack: &Stack, index: i32, name: Option<i32>) -> Result<Source<'_>, Fault> {
         let text = stack.bytes(index)?;
         Ok(match (name, text) {
@@ -58,15 +59,15 @@ fn terminated(bytes: &[u8]) -> CString {
     CString::new(&bytes[..end.unwrap_or(bytes.len())]).unwrap_or_default()
 }
 
-/// A worker's number at `index`, or any.
+/// The worker whose number is at `index`, or any.
 pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affinity, Fault> {
     let range = 0..=workers as i64 - 1;
     let number = stack.optional(index, |stack, index| stack.integer_in(index, range, "worker"))?;
     Ok(number.map_or(Affinity::Any, |number| Affinity::Worker(number as usize)))
 }
 
-/// `root.init_service(id, label, source [, chunkname [, worker]])` → true, or false and a message; with
-/// three arguments (G1) it raises instead, and a source `@file` is a file.
+/// `root.init_service(id, label, source [, chunkname [, worker]])`: returns true, or false and a message. With three
+/// arguments (G1) it raises errors instead, and a source `@file` is a file.
 fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fault> {
     let system = root(call)?;
     let id = service_id(call, 1)?;
@@ -81,21 +82,21 @@ fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fau
     }
 }
 
-/// Makes the service, in the place that was opened for it. The error is a message.
+/// Creates the service in the slot that was opened for it. The error is a message.
 fn make(
     system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<(), String> {
     let slot = system.registry.get(id);
     if !slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
-        return Err(format!("init_service: {id} is no new service"));
+        return Err(format!("init_service: {id} is not the id of a new service"));
     }
     let service = lifecycle::make(system, id, label, source.chunk())?;
     lifecycle::install(system, service, affinity);
     Ok(())
 }
 
-/// `root.close_service(id)` → list `{ from, session, from, session, … }` of the requests that died with
-/// the service. Its number is free after the schedule message DEL.
+/// `root.close_service(id)`: returns a list `{ from, session, from, session, … }` of the requests that died with the
+/// service. Its id is free after the schedule message DEL.
 fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     let system = root(call)?;
     let id = service_id(call, 1)?;
@@ -107,7 +108,7 @@ fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
     Ok(List { items: items.collect(), named: Vec::new() })
 }
 
-/// `root.set_exit_code(n)`: what the process's run call returns.
+/// `root.set_exit_code(n)`: sets the exit code that `bootstrap.run` or `bootstrap.wait` returns.
 fn set_exit_code(call: &mut Call<'_>) -> Result<(), Fault> {
     let code = call.integer_in(1, i32::MIN.into()..=i32::MAX.into(), "exit code")?;
     root(call)?.exit_code.store(code as i32, Ordering::SeqCst);

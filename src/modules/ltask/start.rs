@@ -1,5 +1,5 @@
-//! A service's start: what root asks of it first. In Rust, since it runs in each service once and would
-//! otherwise be most of the Lua code there.
+//! The start of a service, by the first message that root sends to it. It is Rust, since it runs once in each service
+//! and would otherwise be most of the Lua code there.
 
 use super::arguments::service;
 use super::handlers::add_handlers;
@@ -10,9 +10,9 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The system message `init`. Argument: a table with `name`, `args` (a list, with `n` or without), and where
-/// the service's file is found: `source` and `chunkname`, or `service_path`; also `lua_path`, `lua_cpath`,
-/// `preload` (Lua text), `generation`. Runs the file; the table that it returns are the request handlers.
+/// The system message `init`. Its argument is a table with `name`, `args` (a list, with or without `n`), and the place
+/// of the service's file: `source` and `chunkname`, or `service_path`. Optional: `lua_path`, `lua_cpath`, `preload`
+/// (Lua text), `generation`. Runs the file. If that returns a table, its fields are the request handlers.
 pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.expect(1, Kind::Table, "table")?;
     set_path(call, "lua_path", "path")?;
@@ -27,13 +27,13 @@ pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
         let text = owned(call, preload);
         call.create(Chunk::Text(&text, c"=preload"))?;
         call.start_collector();
-        // What is to be loaded before the service's file.
+        // `preload` runs before the service's file is searched for.
         return Ok(Next::call(0, then(|call: &mut Call<'_>, _: Outcome| find_file(call)), 0));
     }
     find_file(call)
 }
 
-/// The service's file has run.
+/// The service's file has returned.
 fn started(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     if call.kind(outcome.first) == Kind::Table {
         add_handlers(call, outcome.first)?;
@@ -47,7 +47,7 @@ fn owned(stack: &Stack, index: i32) -> Vec<u8> {
     stack.string(index).unwrap_or_default().to_vec()
 }
 
-/// `package[field]` becomes what the table has under `name`, if anything.
+/// Sets `package[field]` to the string under `name` in the table, if there is one.
 fn set_path(call: &mut Call<'_>, name: &'static str, field: &'static str) -> Result<(), Fault> {
     let value = call.raw_field(1, name)?;
     if call.kind(value) == Kind::String {
@@ -59,7 +59,7 @@ fn set_path(call: &mut Call<'_>, name: &'static str, field: &'static str) -> Res
     Ok(())
 }
 
-/// Calls the service's main chunk, or says where it was looked for.
+/// Calls the service's main chunk, or raises an error with the names of the files that were tried.
 fn find_file(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.drop_to(1);
     let chunk = call.raw_field(1, "chunkname")?;
@@ -78,7 +78,7 @@ fn find_file(call: &mut Call<'_>) -> Result<Next, Fault> {
     call.expect(name, Kind::String, "string")?;
     let bytes = owned(call, name);
     if bytes.contains(&0) {
-        return Err(Fault::message("a service's name with a zero byte"));
+        return Err(Fault::message("a service's name must not contain a zero byte"));
     }
     let path = call.raw_field(1, "service_path")?;
     if let Some(main) = search(call, &bytes, path)? {
@@ -97,7 +97,7 @@ fn find_file(call: &mut Call<'_>) -> Result<Next, Fault> {
     Ok(Next::call(2, then(not_found), 0))
 }
 
-/// The names of the files that were tried are there.
+/// `package.searchpath` has returned the names of the files that were tried.
 fn not_found(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     let name = call.raw_field(1, "name")?;
     let text = |index| String::from_utf8_lossy(call.string(index).unwrap_or_default());
@@ -124,7 +124,7 @@ fn run(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     Ok(Next::call(count as i32, then(started), 0))
 }
 
-/// Tries each template of the service path, at `path`. → the index of the chunk
+/// Tries each template of the service path, which is at `path`. Returns the index of the chunk.
 fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fault> {
     let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
     let Some(templates) = call.string(path).map(<[u8]>::to_vec) else { return Ok(None) };
@@ -135,7 +135,7 @@ fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fa
         if reload::is_watched() && is_there() {
             reload::loads(file.to_bytes());
         }
-        // Opened once: whether it is there, loading it tells.
+        // The file is opened once: loading it shows whether it exists.
         let height = call.count();
         match call.create(Chunk::File(Some(&file))) {
             Ok(index) => return Ok(Some(index)),
@@ -146,7 +146,7 @@ fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fa
     Ok(None)
 }
 
-/// Pushes the main chunk of a service that comes with lio: `ltask.service.NAME`, or `NAME.service`. → its index
+/// Pushes the main chunk of a service that comes with lio: `ltask.service.NAME`, or `NAME.service`. Returns its index.
 fn built_in(call: &mut Call<'_>, name: &[u8]) -> Result<Option<i32>, Fault> {
     let ours = [b"ltask.service.", name].concat();
     let file = embedded(&ours).or_else(|| embedded(&[name, b".service"].concat()));

@@ -1,13 +1,13 @@
-//! Messages to the service library itself: `ltask.syscall`.
+//! System messages, which go to the service library itself: `ltask.syscall`.
 
 use super::handlers::{new_table, quit};
 use super::{hooks, start};
 use crate::lua::{Argument, Call, Fault, Function, Kind, Register, RegistryName};
 
-/// The handlers of system messages besides the built-in ones, if there are any.
+/// The handlers of system messages that are not built in, if there are any.
 pub(super) static SYSTEM_CALLS: RegistryName = RegistryName::new();
 
-/// `core.system_calls()` → the table of handlers of system messages.
+/// `core.system_calls()`: returns the table of handlers of system messages.
 pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let mut table = call.registered(&SYSTEM_CALLS)?;
     if call.kind(table) != Kind::Table {
@@ -16,7 +16,7 @@ pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(table))
 }
 
-/// Pushes the handler of the system message whose name is at 1. → whether there is one
+/// Pushes the handler of the system message whose name is at 1. Returns whether there is one.
 pub(super) fn push_system_call(call: &mut Call<'_>) -> Result<bool, Fault> {
     let height = call.count();
     let table = call.registered(&SYSTEM_CALLS)?;
