@@ -6,15 +6,15 @@
 
 use super::mailbox::Affinity;
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind};
-use super::service::{Body, Service, System};
+use super::service::{Service, ServiceVm, System};
 use super::sync::lock;
 use crate::lua::Chunk;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Creates a service in a slot that was opened for it. On failure the slot is freed. The error is a message.
-pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<Body, String> {
-    let made = Body::new(system, id, label).and_then(|mut body| {
+pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<ServiceVm, String> {
+    let made = ServiceVm::new(system, id, label).and_then(|mut body| {
         body.set_main(main)?;
         Ok(body)
     });
@@ -36,7 +36,7 @@ pub(crate) fn discard(system: &System, id: ServiceId) {
 }
 
 /// Makes a new service available to the scheduler.
-pub(crate) fn install(system: &System, mut service: Body, affinity: Affinity) {
+pub(crate) fn install(system: &System, mut service: ServiceVm, affinity: Affinity) {
     let id = service.id;
     service.affinity = affinity;
     if let Some(slot) = system.registry.get(id) {
@@ -46,7 +46,7 @@ pub(crate) fn install(system: &System, mut service: Body, affinity: Affinity) {
 }
 
 /// Ends a service whose main function has ended, or that root closes.
-pub(crate) fn retire(system: &System, mut service: Body) {
+pub(crate) fn retire(system: &System, mut service: ServiceVm) {
     let id = service.id;
     let failed = service.failed && !system.is_quitting();
     let Some(slot) = system.registry.get(id) else { return };

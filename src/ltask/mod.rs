@@ -16,7 +16,7 @@
 //! **Service ids** (`registry.rs`). An id is a slot and a generation. Slots are not freed while the system exists, so a
 //! late message finds valid memory and another id there: it fails instead of reaching a new service.
 //!
-//! **Ready queues** (`scheduler.rs`, `ready.rs`, `queue.rs`). Each worker has a deque from which other workers steal,
+//! **Ready queues** (`scheduler.rs`, `ready_queues.rs`, `worker_queue.rs`). Each worker has a deque from which other workers steal,
 //! and a hand-off slot. A service that becomes ready by a message of the running slice goes into the slot: it runs next
 //! on the same worker, with its message in the cache, and no thread is woken. So a call and its response cost no system
 //! call. A service that another one displaces from the slot moves to the deque, where idle workers find it. After 64
@@ -65,24 +65,23 @@
 //! |---|---|
 //! | `sync`, `config`, `message`, `thread_clock` | basic definitions |
 //! | `mailbox`, `event` | where messages wait, and how a blocked thread is woken |
-//! | `ready`, `sleep`, `queue`, `scheduler` | where ready services wait, and for which worker |
+//! | `ready_queues`, `sleep`, `worker_queue`, `scheduler` | where ready services wait, and for which worker |
 //! | `statistics`, `registry`, `log`, `unanswered` | statistics and ids of services, their log lines, their open requests |
 //! | `timers`, `monitor`, `progress` | what other threads share with the monitor thread |
 //! | `system` | what all threads share; posting |
-//! | `library`, `service`, `body` | a service, its VM, a slice |
+//! | `library_state`, `service`, `service_vm` | a service, its VM, a slice |
 //! | `lifecycle`, `prestart` | how services start and end |
 //! | `threads`, `own_thread`, `worker`, `watchdog`, `monitor_thread`, `run` | the threads |
-//! | `crash`, `foreign` | the crash log; functions that C code calls |
+//! | `crash`, `c_functions` | the crash log; functions that C code calls |
 //!
 //! `System` is generic over the VM of a service, which it only stores. So `service` imports `system`, and `system` does
 //! not import `service`. The modules that Lua code loads are in `modules/ltask/`.
 
-pub(crate) mod body;
+pub(crate) mod c_functions;
 pub(crate) mod config;
 pub(crate) mod crash;
 pub(crate) mod event;
-pub(crate) mod foreign;
-pub(crate) mod library;
+pub(crate) mod library_state;
 pub(crate) mod lifecycle;
 pub(crate) mod log;
 pub(crate) mod mailbox;
@@ -92,12 +91,12 @@ mod monitor_thread;
 mod own_thread;
 pub(crate) mod prestart;
 mod progress;
-mod queue;
-mod ready;
+mod ready_queues;
 pub(crate) mod registry;
 pub(crate) mod run;
 pub(crate) mod scheduler;
 pub(crate) mod service;
+pub(crate) mod service_vm;
 mod sleep;
 pub(crate) mod statistics;
 mod sync;
@@ -108,3 +107,4 @@ mod timers;
 mod unanswered;
 mod watchdog;
 pub(crate) mod worker;
+mod worker_queue;

@@ -3,7 +3,7 @@
 use super::lifecycle;
 use super::message::{Message, SYSTEM, kind};
 use super::progress::Progress;
-use super::service::{Body, System};
+use super::service::{ServiceVm, System};
 use super::sync::lock;
 use super::{thread_clock, threads};
 use crate::event::clock::monotonic_nanos;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// Moves a service with a new event descriptor to a thread of its own.
-pub(super) fn detach(system: &Arc<System>, mut service: Body) {
+pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
     service.detach = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {
         slot.mailbox.own(event);
@@ -20,7 +20,7 @@ pub(super) fn detach(system: &Arc<System>, mut service: Body) {
 }
 
 /// Starts the thread of a service that no worker runs any longer.
-pub(super) fn start(system: &Arc<System>, service: Body) {
+pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
     let name = format!("lio-{}", service.statistics.label());
     let id = service.id;
     // If the thread cannot be started, the service is still here.
@@ -47,7 +47,7 @@ pub(super) fn start(system: &Arc<System>, service: Body) {
 
 /// Runs one service until it or the system ends. The service blocks by itself. An exclusive service (G1) is resumed
 /// right after each yield. A service with an event descriptor (G2) gets an IDLE message when it has nothing to do.
-fn run_slices(system: &Arc<System>, mut service: Body, progress: &Progress) {
+fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress) {
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
         let again = std::mem::take(&mut service.again);

@@ -1,9 +1,9 @@
 //! A VM that runs on a thread of its own before its system does (G1), and then becomes a service.
 
-use super::body::Outcome;
 use super::lifecycle;
 use super::message::ServiceId;
-use super::service::{Body, System};
+use super::service::{ServiceVm, System};
+use super::service_vm::Outcome;
 use crate::lua::Chunk;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 /// A VM that runs before its system. Dropping it stops the thread and closes the VM.
 pub(crate) struct Prestart {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(Body, Outcome)>>,
+    thread: Option<JoinHandle<(ServiceVm, Outcome)>>,
 }
 
 impl Prestart {
@@ -36,13 +36,13 @@ impl Prestart {
     }
 
     /// Stops the thread after its present slice.
-    fn stop(&mut self) -> Option<(Body, Outcome)> {
+    fn stop(&mut self) -> Option<(ServiceVm, Outcome)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
     }
 
     /// Stops the thread and makes the VM service `id`. The error is a message.
-    pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<Body, String> {
+    pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let (mut service, outcome) = self.stop().ok_or("preinit: the thread has panicked")?;
         if outcome != Outcome::Yielded {
             return Err(format!("preinit: the main function of {label} has ended already"));

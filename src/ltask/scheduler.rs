@@ -4,10 +4,10 @@
 use super::event::Event;
 use super::mailbox::Affinity;
 use super::message::ServiceId;
-use super::queue::Queue;
-use super::ready::Ready;
+use super::ready_queues::ReadyQueues;
 use super::sleep::Sleepers;
 use super::sync::{Deque, lock};
+use super::worker_queue::WorkerQueue;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -21,11 +21,11 @@ thread_local! {
 }
 
 /// The worker that a thread is: the address of its scheduler, and its queue.
-struct Current(*const Scheduler, Rc<Queue>);
+struct Current(*const Scheduler, Rc<WorkerQueue>);
 
 /// The ready queues and the threads that take from them.
 pub(crate) struct Scheduler {
-    pub(super) ready: Ready,
+    pub(super) ready: ReadyQueues,
     pub(super) sleepers: Sleepers,
     /// The deques of workers that no thread runs.
     deques: Mutex<Vec<Option<Deque<ServiceId>>>>,
@@ -37,7 +37,7 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Creates a scheduler for `workers` workers. `lanes` also counts the spare workers.
     pub(super) fn new(workers: usize, lanes: usize) -> io::Result<Scheduler> {
-        let (ready, deques) = Ready::new(lanes);
+        let (ready, deques) = ReadyQueues::new(lanes);
         Ok(Scheduler {
             ready,
             sleepers: Sleepers::new(workers),
@@ -89,15 +89,15 @@ impl Scheduler {
     }
 
     /// Makes the calling thread worker `number`. Returns None if another thread has that number.
-    pub(super) fn enter(&self, number: usize) -> Option<Rc<Queue>> {
+    pub(super) fn enter(&self, number: usize) -> Option<Rc<WorkerQueue>> {
         let deque = lock(&self.deques)[number].take()?;
-        let queue = Rc::new(Queue::new(number, deque));
+        let queue = Rc::new(WorkerQueue::new(number, deque));
         CURRENT.with(|current| current.replace(Some(Current(self, queue.clone()))));
         Some(queue)
     }
 
     /// Called when the calling thread ends its work as a worker: another thread may take over its queue.
-    pub(super) fn leave(&self, queue: Rc<Queue>) {
+    pub(super) fn leave(&self, queue: Rc<WorkerQueue>) {
         CURRENT.with(|current| current.replace(None));
         let number = queue.number;
         if let Some(queue) = Rc::into_inner(queue) {

@@ -1,10 +1,10 @@
 //! A service: the messages that it has received and not read, and those that it must still deliver. Its VM owns it, see
-//! `body.rs`.
+//! `service_vm.rs`.
 //!
 //! Other threads share only its `Statistics`.
 
 use super::event::Event;
-use super::library::{Library, Waiting};
+use super::library_state::{LibraryState, Waiting};
 use super::mailbox::{Affinity, Refusal};
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
 use super::registry::Seat;
@@ -18,10 +18,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A service with its VM, which moves between threads.
-pub(crate) type Body = Vm<Service>;
+pub(crate) type ServiceVm = Vm<Service>;
 
 /// A system of services.
-pub(crate) type System = system::System<Body>;
+pub(crate) type System = system::System<ServiceVm>;
 
 /// The result of a send, until the service reads it.
 pub(crate) enum Receipt {
@@ -52,7 +52,7 @@ pub(crate) const OVERLOAD: usize = 1024;
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
     /// Its slot in the registry, once it is a service.
-    seat: Option<Seat<Body>>,
+    seat: Option<Seat<ServiceVm>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
     /// Messages that were received and not yet read.
@@ -82,7 +82,7 @@ pub(crate) struct Service {
     /// When the present slice began, in nanoseconds of the monotonic clock.
     pub(crate) began: u64,
     /// The state of our service library.
-    pub(crate) library: Library,
+    pub(crate) library: LibraryState,
 }
 
 impl Service {
@@ -107,7 +107,7 @@ impl Service {
             overload: 0,
             again: false,
             began: 0,
-            library: Library::default(),
+            library: LibraryState::default(),
         }
     }
 

@@ -5,10 +5,10 @@
 
 use super::message::ServiceId;
 use super::progress::Progress;
-use super::queue;
 use super::service::System;
 use super::statistics::Statistics;
 use super::sync::lock;
+use super::worker_queue;
 use super::{thread_clock, worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,7 +75,7 @@ impl Watchdog {
                 *sample = Sample { turn, since: now, service: service.unwrap_or(0), ..Sample::default() };
                 continue;
             }
-            queue::release_handed(ready, sleepers, number);
+            worker_queue::release_handed(ready, sleepers, number);
             let age = now - sample.since;
             held_up += usize::from(age >= LONG);
             sample.check(system, progress, age, now);

@@ -3,8 +3,8 @@
 use super::mailbox::Affinity;
 use super::message::{SYSTEM, ServiceId};
 use super::progress::Progress;
-use super::queue::Queue;
 use super::service::System;
+use super::worker_queue::WorkerQueue;
 use super::{lifecycle, own_thread, threads};
 use crate::event::clock::monotonic_nanos;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 struct Worker<'a> {
     system: &'a Arc<System>,
     /// The queue from which it takes services.
-    queue: &'a Queue,
+    queue: &'a WorkerQueue,
     /// When the last slice ended, if nothing slow has happened since; otherwise 0.
     ended: Cell<u64>,
     /// Whether it is a spare worker, which replaces a blocked one.

@@ -40,7 +40,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("src/ltask/crash.rs", "the handler of fatal signals"),
     ("src/memory/arena.rs", "the memory of VMs"),
     ("src/ltask/message.rs", "blocks of malloc that C code may free"),
-    ("src/ltask/foreign.rs", "functions that C code calls"),
+    ("src/ltask/c_functions.rs", "functions that C code calls"),
     ("src/ltask/thread_clock.rs", "the processor time of a thread"),
     ("src/socket/sendfile.rs", "the signal mask around sendfile(2)"),
 ];

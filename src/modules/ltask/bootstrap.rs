@@ -9,7 +9,7 @@ use crate::ltask::message::{Message, Payload, SYSTEM, ServiceId};
 use crate::ltask::prestart::Prestart;
 use crate::ltask::service::{Service, System};
 use crate::ltask::system::Preparation;
-use crate::ltask::{crash, foreign, lifecycle, run, worker};
+use crate::ltask::{c_functions, crash, lifecycle, run, worker};
 use crate::lua::{Call, Either, Fault, Function, FunctionTable, Kind, Light, Module, Stack, functions};
 use crate::modules::pack;
 use std::cell::RefCell;
@@ -277,7 +277,7 @@ fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     call.shared::<Present>()?.set_running(true);
     run::start(&system);
     Ok(match at_once {
-        true => Either::Other(foreign::context(&system)),
+        true => Either::Other(c_functions::context(&system)),
         false => Either::One(finish(call)?),
     })
 }
@@ -315,12 +315,12 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// The function may be called from any thread and sends the pointer to root as the request `external`. It returns 0 on
 /// success; otherwise the message was not taken.
 fn external_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
-    Ok(foreign::external_sender(&system(call)?))
+    Ok(c_functions::external_sender(&system(call)?))
 }
 
 /// `bootstrap.log_sender(context)`: returns a function pointer `void (void *log, void *data, size_t size)`, and `log`.
 /// The function may be called from any thread and adds an entry of service 0. It takes `data`, a packed block of
 /// `malloc`.
 fn log_sender(call: &mut Call<'_>) -> Result<(Light, Light), Fault> {
-    Ok(foreign::log_of_system(&system(call)?))
+    Ok(c_functions::log_of_system(&system(call)?))
 }

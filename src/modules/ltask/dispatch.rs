@@ -10,7 +10,7 @@ use super::handlers::{IDLE, POLL, REQUESTS, is_unused};
 use super::hooks;
 use super::system::{SYSTEM_CALLS, push_system_call};
 use crate::event::clock::monotonic_nanos;
-use crate::ltask::library::Head;
+use crate::ltask::library_state::Head;
 use crate::ltask::message::{Borrowed, Message, ServiceId, kind};
 use crate::ltask::service::Service;
 use crate::lua::{

@@ -3,7 +3,7 @@
 use super::arguments::{Given, block, given, log_entry, message, on_service, service, service_id};
 use super::handlers::new_table;
 use super::hooks;
-use crate::ltask::foreign;
+use crate::ltask::c_functions;
 use crate::ltask::log::Repetition;
 use crate::ltask::mailbox::Affinity;
 use crate::ltask::message::{Payload, ServiceId, receipt};
@@ -107,7 +107,7 @@ const POPLOG: Function = on_service(|service| log_entry(service.system().log.pop
 
 /// `ltask.get_pushlog()`: returns a function pointer `void (void *log, uint32_t id, void *data, size_t size)`, and
 /// `log`. C code may call it from any thread. It takes `data`, a block of `malloc`.
-const GET_PUSHLOG: Function = on_service(|service| foreign::log_of_services(service.system()));
+const GET_PUSHLOG: Function = on_service(|service| c_functions::log_of_services(service.system()));
 
 /// `ltask.mem_limit(bytes)`: sets the limit of this service's VM and returns the previous one; 0 is none.
 fn mem_limit(call: &mut Call<'_>) -> Result<Option<i64>, Fault> {

@@ -10,12 +10,12 @@
 
 #[path = "../../../src/ltask/mailbox.rs"]
 mod mailbox;
-#[path = "../../../src/ltask/queue.rs"]
-mod queue;
-#[path = "../../../src/ltask/ready.rs"]
-mod ready;
+#[path = "../../../src/ltask/ready_queues.rs"]
+mod ready_queues;
 #[path = "../../../src/ltask/sleep.rs"]
 mod sleep;
+#[path = "../../../src/ltask/worker_queue.rs"]
+mod worker_queue;
 
 mod message {
     pub(crate) type ServiceId = u32;

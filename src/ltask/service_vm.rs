@@ -1,10 +1,10 @@
 //! A service with its VM. The VM owns the service, and both move between threads together.
 
-use super::library::Library;
+use super::library_state::LibraryState;
 use super::message::ServiceId;
 use super::progress::Progress;
 use super::scheduler::worker_number;
-use super::service::{Body, Service, System};
+use super::service::{Service, ServiceVm, System};
 use super::statistics::Statistics;
 use crate::event::clock::monotonic_nanos;
 use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, SliceEnd, Vm, then};
@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
 
 impl Vm<Service> {
     /// Creates a service with a VM and without a main function. The error is a message.
-    pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<Body, String> {
+    pub(crate) fn new(system: &Arc<System>, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
         let statistics = Arc::new(Statistics::default());
         statistics.set_label(label);
         let service = Service::new(system.clone(), id, statistics.clone());
@@ -73,7 +73,7 @@ impl Vm<Service> {
     /// Reports a panic that unwound the VM in the middle of a call. The VM is not used again.
     #[cold]
     fn give_up(&mut self, Broken(reason): &Broken) {
-        self.library = Library::default();
+        self.library = LibraryState::default();
         self.report_failure(&format!("{reason}; its VM is not used again"));
     }
 
@@ -158,5 +158,5 @@ fn log_position(service: &Service, traceback: &str) {
 }
 
 #[cfg(test)]
-#[path = "service_tests.rs"]
+#[path = "service_vm_tests.rs"]
 mod tests;

@@ -21,17 +21,17 @@ struct Lane {
 }
 
 /// All ready queues.
-pub(crate) struct Ready {
+pub(crate) struct ReadyQueues {
     injector: Injector<ServiceId>,
     stealers: Box<[Stealer<ServiceId>]>,
     lanes: Box<[Lane]>,
 }
 
-impl Ready {
+impl ReadyQueues {
     /// Creates the queues of `workers` workers, and the deques that the workers will own.
-    pub(crate) fn new(workers: usize) -> (Ready, Vec<Deque<ServiceId>>) {
+    pub(crate) fn new(workers: usize) -> (ReadyQueues, Vec<Deque<ServiceId>>) {
         let deques: Vec<_> = (0..workers).map(|_| Deque::new_fifo()).collect();
-        let ready = Ready {
+        let ready = ReadyQueues {
             injector: Injector::new(),
             stealers: deques.iter().map(Deque::stealer).collect(),
             lanes: (0..workers)

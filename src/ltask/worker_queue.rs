@@ -1,18 +1,18 @@
 //! The queue of one worker: which service it runs next, and whether the others are announced.
 //!
-//! Only the worker's own thread uses it; other workers steal from its deque (`ready.rs`). Invariant: when a slice
+//! Only the worker's own thread uses it; other workers steal from its deque (`ready_queues.rs`). Invariant: when a slice
 //! begins, every service in the deque has been announced (`sleep.rs`) since it was pushed, because the slice may block.
 //! Only the service that runs next needs no announcement. The models in `tests/loom` check this together with
-//! `ready.rs` and `sleep.rs`.
+//! `ready_queues.rs` and `sleep.rs`.
 
 use super::message::ServiceId;
-use super::ready::Ready;
+use super::ready_queues::ReadyQueues;
 use super::sleep::Sleepers;
 use super::sync::{Deque, HANDED_MOST, INJECTED_EVERY, SEARCHES, spin_loop};
 use std::cell::Cell;
 
 /// The queue of one worker.
-pub(crate) struct Queue {
+pub(crate) struct WorkerQueue {
     /// The worker's number, which is its lane in the ready queues.
     pub(crate) number: usize,
     deque: Deque<ServiceId>,
@@ -22,15 +22,15 @@ pub(crate) struct Queue {
     quiet: Cell<bool>,
 }
 
-impl Queue {
+impl WorkerQueue {
     /// Creates the queue of worker `number`.
-    pub(crate) fn new(number: usize, deque: Deque<ServiceId>) -> Queue {
-        Queue { number, deque, handed: Cell::new(0), turn: Cell::new(0), quiet: Cell::new(false) }
+    pub(crate) fn new(number: usize, deque: Deque<ServiceId>) -> WorkerQueue {
+        WorkerQueue { number, deque, handed: Cell::new(0), turn: Cell::new(0), quiet: Cell::new(false) }
     }
 
     /// Queues a service that this worker's slice made ready: it runs next here. The service that it displaces is left
     /// to any free worker.
-    pub(crate) fn hand_off(&self, ready: &Ready, sleepers: &Sleepers, id: ServiceId) {
+    pub(crate) fn hand_off(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         if let Some(before) = ready.hand_off(self.number, id) {
             self.deque.push(before);
             sleepers.notify();
@@ -39,7 +39,7 @@ impl Queue {
 
     /// Queues a service that has more to do behind the others. If there are no others, this worker most likely runs it
     /// next, so no worker is woken: `next` decides that.
-    pub(crate) fn go_on(&self, ready: &Ready, sleepers: &Sleepers, id: ServiceId) {
+    pub(crate) fn go_on(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
         if alone {
@@ -50,7 +50,7 @@ impl Queue {
     }
 
     /// Takes the service to run next, from this queue or the injector.
-    pub(crate) fn next(&self, ready: &Ready, sleepers: &Sleepers) -> Option<ServiceId> {
+    pub(crate) fn next(&self, ready: &ReadyQueues, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = self.choose(ready);
         self.announce(sleepers);
         id
@@ -65,12 +65,12 @@ impl Queue {
     }
 
     /// Moves a batch from the injector to the deque. Returns the first service of it, which runs now.
-    fn take_injected(&self, ready: &Ready) -> Option<ServiceId> {
+    fn take_injected(&self, ready: &ReadyQueues) -> Option<ServiceId> {
         self.quiet.set(true);
         ready.take_injected(&self.deque)
     }
 
-    fn choose(&self, ready: &Ready) -> Option<ServiceId> {
+    fn choose(&self, ready: &ReadyQueues) -> Option<ServiceId> {
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
         if turn.is_multiple_of(INJECTED_EVERY)
@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// Steals half of another worker's deque. Returns the first service of it, which runs now.
-    pub(crate) fn steal(&self, ready: &Ready, sleepers: &Sleepers) -> Option<ServiceId> {
+    pub(crate) fn steal(&self, ready: &ReadyQueues, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = ready.steal(self.number, &self.deque);
         self.quiet.set(true);
         self.announce(sleepers);
@@ -108,7 +108,7 @@ impl Queue {
     /// Searches everywhere for a service, and sleeps until there is one. Returns None once `is_over` is true. `woken`
     /// is called after each sleep.
     pub(crate) fn search(
-        &self, ready: &Ready, sleepers: &Sleepers, is_over: impl Fn() -> bool, woken: impl Fn(),
+        &self, ready: &ReadyQueues, sleepers: &Sleepers, is_over: impl Fn() -> bool, woken: impl Fn(),
     ) -> Option<ServiceId> {
         sleepers.search();
         loop {
@@ -128,7 +128,7 @@ impl Queue {
     }
 
     /// Leaves what is queued here to the other workers, when the worker ends. Returns the deque, which is empty.
-    pub(crate) fn leave(self, ready: &Ready, sleepers: &Sleepers) -> Deque<ServiceId> {
+    pub(crate) fn leave(self, ready: &ReadyQueues, sleepers: &Sleepers) -> Deque<ServiceId> {
         let mut left = false;
         while let Some(id) = self.deque.pop().or_else(|| ready.take_handed(self.number)) {
             ready.inject(id);
@@ -142,7 +142,7 @@ impl Queue {
 }
 
 /// Moves the service in the hand-off slot of worker `number`, which is busy, to the injector.
-pub(crate) fn release_handed(ready: &Ready, sleepers: &Sleepers, number: usize) {
+pub(crate) fn release_handed(ready: &ReadyQueues, sleepers: &Sleepers, number: usize) {
     if let Some(id) = ready.take_handed(number) {
         ready.inject(id);
         sleepers.notify();

@@ -48,7 +48,7 @@ pub(crate) struct Head {
 
 /// The state of the service library in one service.
 #[derive(Default)]
-pub(crate) struct Library {
+pub(crate) struct LibraryState {
     /// The VM's tasks; None in a service with another library.
     tasks: Option<VmOwned<Rc<Tasks>>>,
     /// The last session that was assigned.
@@ -85,7 +85,7 @@ pub(crate) struct Library {
     pub(crate) ended: bool,
 }
 
-impl Library {
+impl LibraryState {
     /// Whether coroutines are ready to run.
     pub(crate) fn has_ready(&self) -> bool {
         self.tasks().is_some_and(|tasks| tasks.has_ready())
