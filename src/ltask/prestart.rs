@@ -3,8 +3,7 @@
 use super::lifecycle;
 use super::message::ServiceId;
 use super::service::{ServiceVm, System};
-use super::service_vm::Outcome;
-use crate::lua::Chunk;
+use crate::lua::{Chunk, SliceEnd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
@@ -12,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 /// A VM that runs before its system. Dropping it stops the thread and closes the VM.
 pub(crate) struct Prestart {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(ServiceVm, Outcome)>>,
+    thread: Option<JoinHandle<(ServiceVm, SliceEnd)>>,
 }
 
 impl Prestart {
@@ -20,31 +19,31 @@ impl Prestart {
     pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Prestart, String> {
         let mut service = lifecycle::make(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
+        let is_stopped = stop.clone();
         let system = system.clone();
         let thread = Builder::new()
             .name("lio-preinit".into())
             .spawn(move || {
-                let mut outcome = Outcome::Yielded;
-                while outcome == Outcome::Yielded && !seen.load(Ordering::Acquire) && !system.is_quitting() {
-                    outcome = service.run_slice(Some(true));
+                let mut end = SliceEnd::Yielded;
+                while end == SliceEnd::Yielded && !is_stopped.load(Ordering::Acquire) && !system.is_quitting() {
+                    end = service.run_slice(Some(true));
                 }
-                (service, outcome)
+                (service, end)
             })
             .map_err(|error| format!("preinit: cannot start a thread: {error}"))?;
         Ok(Prestart { stop, thread: Some(thread) })
     }
 
     /// Stops the thread after its present slice.
-    fn stop(&mut self) -> Option<(ServiceVm, Outcome)> {
+    fn stop(&mut self) -> Option<(ServiceVm, SliceEnd)> {
         self.stop.store(true, Ordering::Release);
         self.thread.take()?.join().ok()
     }
 
     /// Stops the thread and makes the VM service `id`. The error is a message.
-    pub(crate) fn finish(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
-        let (mut service, outcome) = self.stop().ok_or("preinit: the thread has panicked")?;
-        if outcome != Outcome::Yielded {
+    pub(crate) fn into_service(mut self, system: &System, id: ServiceId, label: &str) -> Result<ServiceVm, String> {
+        let (mut service, end) = self.stop().ok_or("preinit: the thread has panicked")?;
+        if end != SliceEnd::Yielded {
             return Err(format!("preinit: the main function of {label} has ended already"));
         }
         service.become_service(id);

@@ -7,21 +7,10 @@ use super::scheduler::worker_number;
 use super::service::{Service, ServiceVm, System};
 use super::statistics::Statistics;
 use crate::event::clock::monotonic_nanos;
-use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome as Called, SliceEnd, Vm, then};
+use crate::lua::{Argument, Broken, Call, Chunk, Fault, Function, Kind, Next, Outcome, SliceEnd, Vm, then};
 use crate::task::Tasks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// How a slice ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
-    /// The main function waits for more messages.
-    Yielded,
-    /// The main function has returned.
-    Returned,
-    /// The main function has raised an error, which was logged.
-    Failed,
-}
 
 impl Vm<Service> {
     /// Creates a service with a VM and without a main function. The error is a message.
@@ -49,30 +38,28 @@ impl Vm<Service> {
     /// Runs one slice. `step` is the value with which the main function is resumed, if any. A panic is caught here: the
     /// service has failed then.
     #[inline(always)]
-    pub(crate) fn run_slice(&mut self, step: Option<bool>) -> Outcome {
+    pub(crate) fn run_slice(&mut self, step: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;
         // No message is being unpacked now.
         self.library.reading.clear();
         match self.resume(step) {
-            Ok(SliceEnd::Yielded) => Outcome::Yielded,
-            Ok(SliceEnd::Returned) => Outcome::Returned,
             // An error that the system's end has raised is not reported.
-            Ok(SliceEnd::Failed) if self.system().is_quitting() => Outcome::Failed,
-            Ok(SliceEnd::Failed) => {
+            Ok(SliceEnd::Failed) if !self.system().is_quitting() => {
                 let reason = self.failure();
                 self.report_failure(&reason);
-                Outcome::Failed
+                SliceEnd::Failed
             }
+            Ok(end) => end,
             Err(broken) => {
-                self.give_up(&broken);
-                Outcome::Failed
+                self.report_broken(&broken);
+                SliceEnd::Failed
             }
         }
     }
 
     /// Reports a panic that unwound the VM in the middle of a call. The VM is not used again.
     #[cold]
-    fn give_up(&mut self, Broken(reason): &Broken) {
+    fn report_broken(&mut self, Broken(reason): &Broken) {
         self.library = LibraryState::default();
         self.report_failure(&format!("{reason}; its VM is not used again"));
     }
@@ -89,13 +76,13 @@ impl Vm<Service> {
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
         self.began = began;
         progress.begin(self.id);
-        let outcome = self.run_slice(None);
+        let end = self.run_slice(None);
         progress.end();
         let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
         self.statistics.add_slice(ended - began, used, peak);
-        let goes_on = outcome == Outcome::Yielded && !self.statistics.condemned.load(Ordering::Relaxed);
-        goes_on.then_some(ended)
+        let has_next = end == SliceEnd::Yielded && !self.statistics.condemned.load(Ordering::Relaxed);
+        has_next.then_some(ended)
     }
 
     /// Ends the service. Pending `<close>` variables and finalizers run.
@@ -106,12 +93,12 @@ impl Vm<Service> {
         {
             // A finalizer of a native module of another author may panic too.
             match self.is_broken() {
-                true => self.give_up(&Broken(message)),
+                true => self.report_broken(&Broken(message)),
                 false => self.system().log_text(self.id, &message),
             }
         }
         if let Err(broken) = self.close() {
-            self.give_up(&broken);
+            self.report_broken(&broken);
         }
     }
 }
@@ -127,7 +114,7 @@ const CLOSE_COROUTINES: Function = Function::new(|call: &mut Call<'_>| -> Result
     call.raw_field(library, "close")?;
     call.push(Argument(1))?;
     // The main function's own error was logged already; an error of a `__close` is ignored.
-    Ok(Next::call(1, then(|_: &mut Call<'_>, _: Called| Ok(())), 0))
+    Ok(Next::call(1, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 });
 
 /// Runs between two instructions of an interrupted service.

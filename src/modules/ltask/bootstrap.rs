@@ -217,7 +217,7 @@ fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
     let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_place(wanted)))?;
     let prestart = present.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
     let prestart = prestart.ok_or_else(|| "preinit: there is no such VM".to_owned());
-    match prestart.and_then(|prestart| prestart.finish(&system, id, label)) {
+    match prestart.and_then(|prestart| prestart.into_service(&system, id, label)) {
         Ok(service) => lifecycle::install(&system, service, Affinity::Any),
         Err(message) => {
             lifecycle::discard(&system, id);
