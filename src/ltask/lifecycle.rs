@@ -28,7 +28,7 @@ pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk
 pub(crate) fn discard(system: &System, id: ServiceId) {
     if let Some(slot) = system.registry.get(id) {
         let mut left = Vec::new();
-        if slot.mailbox.seize(id, &mut left).is_some() {
+        if slot.mailbox.kill(id, &mut left).is_some() {
             left.iter().for_each(|message| system.refuse(message));
             system.registry.free(id);
         }
@@ -58,7 +58,7 @@ pub(crate) fn retire(system: &System, mut service: ServiceVm) {
         }
     }
     let mut left: Vec<Message> = service.batch.drain(..).collect();
-    let refused = slot.mailbox.die(&mut left);
+    let refused = slot.mailbox.close(&mut left);
     note_unanswered(&mut service, &left);
     let statistics = service.statistics.clone();
     // This thread frees the messages before it reports the death.
@@ -109,7 +109,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         return take_unanswered(system, id);
     }
     let mut left = Vec::new();
-    let Some((service, refused)) = slot.mailbox.seize(id, &mut left) else {
+    let Some((service, refused)) = slot.mailbox.kill(id, &mut left) else {
         if slot.mailbox.is_alive(id)
             && let Some(statistics) = slot.statistics()
         {

@@ -2,7 +2,7 @@
 //! message has arrived" and "the service is in a ready queue" always agree.
 //!
 //! Many senders push. One thread at a time runs the service and takes whole batches: it swaps the queue for its empty
-//! one, so that reading a message takes no lock. `left` shows senders how much of the batch is unread, since the
+//! one, so that reading a message takes no lock. `unread` shows senders how much of the batch is unread, since the
 //! capacity applies to queue and batch together. Only bounded messages count: responses on their way do not make a
 //! service busy, and ROOM messages take no room. The models in `tests/loom` check this.
 
@@ -42,7 +42,7 @@ enum State {
     /// A thread runs the service and has the VM.
     Running,
     /// The service's own thread has the VM, until the service ends.
-    Own,
+    OwnThread,
     /// The service takes no messages. What it has left is kept for root.
     Dead,
 }
@@ -67,28 +67,28 @@ pub(crate) enum Refusal {
     Full,
 }
 
-struct Inner<M, B, W> {
+struct Inner<M, V, W> {
     id: u32,
     state: State,
     affinity: Affinity,
     queue: VecDeque<M>,
     /// How many messages of the queue are bounded.
     bounded: usize,
-    body: Option<B>,
+    vm: Option<V>,
     waker: Option<W>,
     /// Services whose message was refused, and which get a ROOM message.
     refused: Vec<u32>,
     received: u64,
-    most: usize,
+    peak: usize,
 }
 
-/// The mailbox of a service. `M` is a message, `B` the service's VM, `W` its waker.
-pub(crate) struct Mailbox<M, B, W> {
+/// The mailbox of a service. `M` is a message, `V` the service's VM, `W` its waker.
+pub(crate) struct Mailbox<M, V, W> {
     capacity: usize,
-    inner: Mutex<Inner<M, B, W>>,
+    inner: Mutex<Inner<M, V, W>>,
     /// Unread messages of the batch that was taken: bounded ones in the low half, all of them in the high half. Written
     /// by the thread that runs the service, and under the lock when a batch is taken.
-    left: AtomicU64,
+    unread: AtomicU64,
     /// Whether `refused` has entries.
     has_refused: AtomicBool,
     /// Whether `queue` has entries. Written under the lock.
@@ -97,16 +97,16 @@ pub(crate) struct Mailbox<M, B, W> {
 
 /// How full a mailbox is, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Level {
+pub(crate) struct QueueStatistics {
     /// Messages that have arrived since the service started.
     pub(crate) received: u64,
     /// Unread messages.
     pub(crate) queued: usize,
     /// The largest number of unread messages so far.
-    pub(crate) most: usize,
+    pub(crate) peak: usize,
 }
 
-impl<M, B, W: Waker> Mailbox<M, B, W> {
+impl<M, V, W: Waker> Mailbox<M, V, W> {
     /// Creates the mailbox of a free slot, with room for `capacity` messages.
     pub(crate) fn new(capacity: usize) -> Self {
         Mailbox {
@@ -117,13 +117,13 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
                 affinity: Affinity::Any,
                 queue: VecDeque::new(),
                 bounded: 0,
-                body: None,
+                vm: None,
                 waker: None,
                 refused: Vec::new(),
                 received: 0,
-                most: 0,
+                peak: 0,
             }),
-            left: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
             has_refused: AtomicBool::new(false),
             has_arrived: AtomicBool::new(false),
         }
@@ -137,16 +137,16 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         inner.state = State::Building;
         inner.affinity = Affinity::Any;
         inner.received = 0;
-        inner.most = 0;
+        inner.peak = 0;
         inner.bounded = 0;
-        self.left.store(0, Ordering::Relaxed);
+        self.unread.store(0, Ordering::Relaxed);
     }
 
     /// From Building to Idle, or to Ready if messages have arrived meanwhile: then the caller schedules the service.
-    pub(crate) fn install(&self, body: B, affinity: Affinity) -> Wake<W> {
+    pub(crate) fn install(&self, vm: V, affinity: Affinity) -> Wake<W> {
         let mut inner = lock(&self.inner);
         debug_assert_eq!(inner.state, State::Building);
-        inner.body = Some(body);
+        inner.vm = Some(vm);
         inner.affinity = affinity;
         if inner.queue.is_empty() {
             inner.state = State::Idle;
@@ -156,23 +156,23 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Wake::Schedule(affinity)
     }
 
-    /// From Idle or Ready to Own: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has an
+    /// From Idle or Ready to OwnThread: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has an
     /// entry of the service, that entry is skipped.
-    pub(crate) fn detach(&self, id: u32, waker: W) -> Option<B> {
+    pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
             return None;
         }
-        inner.state = State::Own;
+        inner.state = State::OwnThread;
         inner.waker = Some(waker);
-        inner.body.take()
+        inner.vm.take()
     }
 
-    /// From Running to Own, by the thread that runs the service.
-    pub(crate) fn own(&self, waker: W) {
+    /// From Running to OwnThread, by the thread that runs the service.
+    pub(crate) fn detach_running(&self, waker: W) {
         let mut inner = lock(&self.inner);
-        if matches!(inner.state, State::Running | State::Own) {
-            inner.state = State::Own;
+        if matches!(inner.state, State::Running | State::OwnThread) {
+            inner.state = State::OwnThread;
             inner.waker = Some(waker);
         }
     }
@@ -180,7 +180,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     /// Sets another waker for a service with a thread of its own.
     pub(crate) fn replace_waker(&self, id: u32, waker: W) {
         let mut inner = lock(&self.inner);
-        if inner.id == id && inner.state == State::Own {
+        if inner.id == id && inner.state == State::OwnThread {
             inner.waker = Some(waker);
         }
     }
@@ -194,8 +194,8 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         if inner.id != id || matches!(inner.state, State::Free | State::Dead) {
             return Err((message, Refusal::Missing));
         }
-        let (left, left_all) = self.left();
-        if bounded && inner.bounded + left >= self.capacity {
+        let (unread, unread_all) = self.unread_counts();
+        if bounded && inner.bounded + unread >= self.capacity {
             if sender != 0 && !inner.refused.contains(&sender) {
                 inner.refused.push(sender);
                 self.has_refused.store(true, Ordering::Release);
@@ -206,13 +206,13 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         self.has_arrived.store(true, Ordering::Relaxed);
         inner.bounded += usize::from(bounded);
         inner.received += 1;
-        inner.most = inner.most.max(inner.queue.len() + left_all);
+        inner.peak = inner.peak.max(inner.queue.len() + unread_all);
         Ok(match inner.state {
             State::Idle => {
                 inner.state = State::Ready;
                 Wake::Schedule(inner.affinity)
             }
-            State::Own => match &inner.waker {
+            State::OwnThread => match &inner.waker {
                 Some(waker) if waker.claim() => Wake::Waker(waker.clone()),
                 _ => Wake::None,
             },
@@ -223,20 +223,20 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     /// From Ready to Running: returns the VM, and adds the messages that have arrived to its batch, which may have
     /// unread ones. Returns None if the entry in the ready queue is outdated.
     #[inline]
-    pub(crate) fn begin(&self, id: u32, fill: impl FnOnce(&mut B) -> &mut VecDeque<M>) -> Option<B> {
+    pub(crate) fn begin_slice(&self, id: u32, batch_of: impl FnOnce(&mut V) -> &mut VecDeque<M>) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || inner.state != State::Ready {
             return None;
         }
         inner.state = State::Running;
-        let mut body = inner.body.take();
-        if let Some(body) = &mut body {
-            self.transfer(&mut inner, fill(body));
+        let mut vm = inner.vm.take();
+        if let Some(vm) = &mut vm {
+            self.transfer(&mut inner, batch_of(vm));
         }
-        body
+        vm
     }
 
-    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end`], which finds
+    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end_slice`], which finds
     /// all of them.
     pub(crate) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Relaxed)
@@ -256,35 +256,35 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     }
 
     #[inline(always)]
-    fn transfer(&self, inner: &mut Inner<M, B, W>, batch: &mut VecDeque<M>) {
+    fn transfer(&self, inner: &mut Inner<M, V, W>, batch: &mut VecDeque<M>) {
         if batch.is_empty() {
             std::mem::swap(&mut inner.queue, batch);
         } else {
             batch.extend(inner.queue.drain(..));
         }
         self.has_arrived.store(false, Ordering::Relaxed);
-        let left = self.left().0 + inner.bounded;
+        let unread = self.unread_counts().0 + inner.bounded;
         inner.bounded = 0;
-        self.set_left(left, batch.len());
+        self.set_unread(unread, batch.len());
     }
 
-    fn left(&self) -> (usize, usize) {
-        let both = self.left.load(Ordering::Relaxed);
+    fn unread_counts(&self) -> (usize, usize) {
+        let both = self.unread.load(Ordering::Relaxed);
         ((both & 0xffff_ffff) as usize, (both >> 32) as usize)
     }
 
-    fn set_left(&self, bounded: usize, all: usize) {
+    fn set_unread(&self, bounded: usize, all: usize) {
         let both = (all as u64) << 32 | bounded as u64;
-        self.left.store(both, Ordering::Relaxed);
+        self.unread.store(both, Ordering::Relaxed);
     }
 
     /// Records that the thread that runs the service has read a message of its batch. Returns true if senders wait for
-    /// room and there may be some: then the caller calls [`Mailbox::room`].
-    pub(crate) fn read(&self, bounded: bool) -> bool {
-        let (left, all) = self.left();
-        let left = left.saturating_sub(usize::from(bounded));
-        self.set_left(left, all.saturating_sub(1));
-        left <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
+    /// room and there may be some: then the caller calls [`Mailbox::take_refused`].
+    pub(crate) fn record_read(&self, bounded: bool) -> bool {
+        let (unread, all) = self.unread_counts();
+        let unread = unread.saturating_sub(usize::from(bounded));
+        self.set_unread(unread, all.saturating_sub(1));
+        unread <= self.capacity / 2 && self.has_refused.load(Ordering::Acquire)
     }
 
     /// Whether senders wait for room. The receiver checks this each time after it has found the mailbox empty under the
@@ -294,9 +294,9 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     }
 
     /// Takes the services that wait for room, if at least half of the mailbox is free.
-    pub(crate) fn room(&self) -> Vec<u32> {
+    pub(crate) fn take_refused(&self) -> Vec<u32> {
         let mut inner = lock(&self.inner);
-        let unread = inner.bounded + self.left().0;
+        let unread = inner.bounded + self.unread_counts().0;
         if unread > self.capacity / 2 {
             return Vec::new();
         }
@@ -306,9 +306,9 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
 
     /// From Running to Idle, or to Ready if there are messages, `unread` of them in the batch: then the caller
     /// schedules the service with the affinity that is returned.
-    pub(crate) fn end(&self, body: B, unread: usize, affinity: Affinity) -> Option<Affinity> {
+    pub(crate) fn end_slice(&self, vm: V, unread: usize, affinity: Affinity) -> Option<Affinity> {
         let mut inner = lock(&self.inner);
-        inner.body = Some(body);
+        inner.vm = Some(vm);
         inner.affinity = affinity;
         if inner.queue.is_empty() && unread == 0 {
             inner.state = State::Idle;
@@ -318,31 +318,31 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
         Some(affinity)
     }
 
-    /// From any state but Free to Dead, by the thread that has the VM. Unread messages are appended to `left_over`.
+    /// From any state but Free to Dead, by the thread that has the VM. Unread messages are appended to `messages`.
     /// Returns the senders that wait for room: when they are notified, they find the service missing.
-    pub(crate) fn die(&self, left_over: &mut Vec<M>) -> Vec<u32> {
+    pub(crate) fn close(&self, messages: &mut Vec<M>) -> Vec<u32> {
         let mut inner = lock(&self.inner);
         inner.state = State::Dead;
         inner.waker = None;
-        left_over.extend(std::mem::take(&mut inner.queue));
+        messages.extend(std::mem::take(&mut inner.queue));
         inner.bounded = 0;
-        self.left.store(0, Ordering::Relaxed);
+        self.unread.store(0, Ordering::Relaxed);
         self.has_refused.store(false, Ordering::Relaxed);
         std::mem::take(&mut inner.refused)
     }
 
     /// From Idle, Ready or Building to Dead, by any thread: returns the VM, if it was created, and the senders that
     /// wait for room. Returns None if a thread runs the service, or there is no such service.
-    pub(crate) fn seize(&self, id: u32, left_over: &mut Vec<M>) -> Option<(Option<B>, Vec<u32>)> {
+    pub(crate) fn kill(&self, id: u32, messages: &mut Vec<M>) -> Option<(Option<V>, Vec<u32>)> {
         let mut inner = lock(&self.inner);
-        let held = matches!(inner.state, State::Idle | State::Ready | State::Building);
-        if inner.id != id || !held {
+        let is_stopped = matches!(inner.state, State::Idle | State::Ready | State::Building);
+        if inner.id != id || !is_stopped {
             return None;
         }
         inner.state = State::Dead;
-        left_over.extend(std::mem::take(&mut inner.queue));
+        messages.extend(std::mem::take(&mut inner.queue));
         self.has_refused.store(false, Ordering::Relaxed);
-        Some((inner.body.take(), std::mem::take(&mut inner.refused)))
+        Some((inner.vm.take(), std::mem::take(&mut inner.refused)))
     }
 
     /// From Dead to Free. Returns false if service `id` is not dead.
@@ -356,7 +356,7 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     }
 
     /// The service that has this mailbox.
-    pub(crate) fn occupant(&self) -> Option<u32> {
+    pub(crate) fn service(&self) -> Option<u32> {
         let inner = lock(&self.inner);
         (!matches!(inner.state, State::Free | State::Dead)).then_some(inner.id)
     }
@@ -391,18 +391,22 @@ impl<M, B, W: Waker> Mailbox<M, B, W> {
     }
 
     /// Takes the VM, whatever the state, after every thread has ended.
-    pub(crate) fn take_body(&self) -> Option<B> {
-        lock(&self.inner).body.take()
+    pub(crate) fn take_vm(&self) -> Option<V> {
+        lock(&self.inner).vm.take()
     }
 
     /// Takes the messages, after every thread has ended.
-    pub(crate) fn empty(&self) -> VecDeque<M> {
+    pub(crate) fn take_messages(&self) -> VecDeque<M> {
         std::mem::take(&mut lock(&self.inner).queue)
     }
 
     /// How full the mailbox is.
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn statistics(&self) -> QueueStatistics {
         let inner = lock(&self.inner);
-        Level { received: inner.received, queued: inner.queue.len() + self.left().1, most: inner.most }
+        QueueStatistics {
+            received: inner.received,
+            queued: inner.queue.len() + self.unread_counts().1,
+            peak: inner.peak,
+        }
     }
 }

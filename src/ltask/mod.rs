@@ -5,7 +5,7 @@
 //! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state, so that "a
 //! message has arrived" and "the service is in a ready queue" always agree: only the thread that holds the lock changes
 //! the state. A slot without a service is Free; it is Building from the assignment of an id until the VM exists. Then
-//! the service is Idle, Ready or Running, or Own if it has a thread of its own. It is Dead until root has removed it. A
+//! the service is Idle, Ready or Running, or OwnThread if it has a thread of its own. It is Dead until root has removed it. A
 //! push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes no
 //! lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses, errors,
 //! signals and the messages of timers always have room (the requests that they belong to bound their number), so they

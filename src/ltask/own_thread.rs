@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
     service.detach = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {
-        slot.mailbox.own(event);
+        slot.mailbox.detach_running(event);
     }
     start(system, service);
 }

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(registry.open(1), None);
         assert_eq!(registry.open(0), Some(2));
         assert_eq!(registry.open(0), Some(4));
-        registry.get(3).unwrap().mailbox.seize(3, &mut Vec::new());
+        registry.get(3).unwrap().mailbox.kill(3, &mut Vec::new());
         assert!(registry.free(3));
         assert_eq!(registry.open(3), Some(3));
     }
@@ -218,7 +218,7 @@ mod tests {
         for _ in 0..200_000 {
             let id = registry.open(0).unwrap();
             assert!(id != 0 && seen.insert(id));
-            registry.get(id).unwrap().mailbox.seize(id, &mut Vec::new());
+            registry.get(id).unwrap().mailbox.kill(id, &mut Vec::new());
             assert!(registry.free(id));
             assert!(!registry.free(id));
         }

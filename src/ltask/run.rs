@@ -79,14 +79,14 @@ pub(crate) fn close_all(system: &Arc<System>) {
     let mut left = std::mem::take(&mut *lock(&system.left_over));
     left.append(&mut lock(&system.exclusive));
     for slot in system.registry.all() {
-        left.extend(slot.mailbox.take_body());
+        left.extend(slot.mailbox.take_vm());
     }
     left.sort_by_key(|service| std::cmp::Reverse(service.id));
     for service in left {
         service.end();
     }
     for slot in system.registry.all() {
-        drop(slot.mailbox.empty());
+        drop(slot.mailbox.take_messages());
     }
 }
 

@@ -140,7 +140,7 @@ impl Service {
     #[inline(always)]
     fn has_read(&mut self, message: &Message) -> bool {
         if let Some(seat) = &self.seat
-            && seat.mailbox.read(message.is_bounded())
+            && seat.mailbox.record_read(message.is_bounded())
         {
             self.system.notify_room(self.id);
         }

@@ -131,7 +131,7 @@ impl<B> System<B> {
     /// Sends ROOM to the services whose messages service `id` had no room for.
     pub(crate) fn notify_room(&self, id: ServiceId) {
         let Some(slot) = self.registry.get(id) else { return };
-        for waiting in slot.mailbox.room() {
+        for waiting in slot.mailbox.take_refused() {
             self.send_room(id, waiting);
         }
     }

@@ -100,7 +100,7 @@ fn slice(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
 ) -> Option<(u64, Option<Affinity>)> {
     let slot = system.registry.get(id)?;
-    let mut service = slot.mailbox.begin(id, |service| &mut service.batch)?;
+    let mut service = slot.mailbox.begin_slice(id, |service| &mut service.batch)?;
     let mut ended = 0;
     // A service that got an event descriptor before it was installed runs no slice here.
     if !service.detach {
@@ -121,7 +121,7 @@ fn slice(
         service.check_level();
     }
     let (unread, affinity) = (service.unread(), service.affinity);
-    let next = slot.mailbox.end(service, unread, affinity);
+    let next = slot.mailbox.end_slice(service, unread, affinity);
     // Also if the service has another slice: this one may not have taken the mailbox's lock.
     if slot.mailbox.has_refused() {
         system.notify_room(id);

@@ -70,15 +70,15 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
     let Some((slot, statistics)) = slot.and_then(|slot| Some((slot, slot.statistics()?))) else {
         return Ok(None);
     };
-    let level = slot.mailbox.level();
+    let queue = slot.mailbox.statistics();
     if !slot.mailbox.is_alive(id) {
         return Ok(None);
     }
     Ok(Some(Value::Record(vec![
         ("label", Value::String(statistics.label().into_bytes())),
-        ("messages", Value::Integer(level.received as i64)),
-        ("queue", Value::Integer(level.queued as i64)),
-        ("queue_max", Value::Integer(level.most as i64)),
+        ("messages", Value::Integer(queue.received as i64)),
+        ("queue", Value::Integer(queue.queued as i64)),
+        ("queue_max", Value::Integer(queue.peak as i64)),
         ("cpu", Value::Number(statistics.busy() as f64 / 1e9)),
         ("memory", Value::Integer(statistics.memory.load(Relaxed) as i64)),
         ("memory_max", Value::Integer(statistics.memory_most.load(Relaxed) as i64)),
@@ -97,7 +97,7 @@ const WAS_ENDLESS: Function = on_service(|service| service.statistics.endless.sw
 /// `core.services()`: returns a list of the ids of all services that are not dead.
 const SERVICES: Function = on_service(|service| {
     let slots = service.system().registry.all();
-    List { items: slots.filter_map(|slot| slot.mailbox.occupant()).collect(), named: Vec::new() }
+    List { items: slots.filter_map(|slot| slot.mailbox.service()).collect(), named: Vec::new() }
 });
 
 /// `core.main_chunk()`: returns the service library's main function, precompiled.
