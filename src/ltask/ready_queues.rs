@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 #[repr(align(64))]
 struct Lane {
     /// The hand-off slot; 0 is empty.
-    next: AtomicU32,
+    hand_off: AtomicU32,
     /// Services bound to this worker, and their number.
     bound: Mutex<VecDeque<ServiceId>>,
     bound_count: AtomicUsize,
@@ -36,7 +36,7 @@ impl ReadyQueues {
             stealers: deques.iter().map(Deque::stealer).collect(),
             lanes: (0..workers)
                 .map(|_| Lane {
-                    next: AtomicU32::new(0),
+                    hand_off: AtomicU32::new(0),
                     bound: Mutex::new(VecDeque::new()),
                     bound_count: AtomicUsize::new(0),
                 })
@@ -72,17 +72,17 @@ impl ReadyQueues {
 
     /// Puts a service into the worker's hand-off slot. Returns the service that was there.
     pub(crate) fn hand_off(&self, worker: usize, id: ServiceId) -> Option<ServiceId> {
-        let before = self.lanes[worker].next.swap(id, Ordering::AcqRel);
+        let before = self.lanes[worker].hand_off.swap(id, Ordering::AcqRel);
         (before != 0).then_some(before)
     }
 
     /// Takes the service in a worker's hand-off slot.
-    pub(crate) fn take_handed(&self, worker: usize) -> Option<ServiceId> {
-        let next = &self.lanes[worker].next;
-        if next.load(Ordering::Relaxed) == 0 {
+    pub(crate) fn take_hand_off(&self, worker: usize) -> Option<ServiceId> {
+        let hand_off = &self.lanes[worker].hand_off;
+        if hand_off.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let id = next.swap(0, Ordering::AcqRel);
+        let id = hand_off.swap(0, Ordering::AcqRel);
         (id != 0).then_some(id)
     }
 
@@ -119,7 +119,7 @@ impl ReadyQueues {
     /// Whether the worker's hand-off slot is empty and no service bound to it is ready.
     pub(crate) fn is_lane_empty(&self, worker: usize) -> bool {
         let lane = &self.lanes[worker];
-        lane.next.load(Ordering::Relaxed) == 0 && lane.bound_count.load(Ordering::Relaxed) == 0
+        lane.hand_off.load(Ordering::Relaxed) == 0 && lane.bound_count.load(Ordering::Relaxed) == 0
     }
 
     /// Whether there is a service that `worker` could take.

@@ -7,12 +7,12 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Services that may come from the hand-off slot in a row while others wait in the deque.
-pub(crate) const HANDED_MOST: u32 = 64;
+pub(crate) const MAX_HAND_OFFS: u32 = 64;
 /// A worker checks the injector first each time it has chosen this many services, so that a busy deque does not starve
 /// it.
-pub(crate) const INJECTED_EVERY: u32 = 61;
+pub(crate) const INJECTOR_INTERVAL: u32 = 61;
 /// How often a worker searches before it parks, since a wakeup costs more than a search.
-pub(crate) const SEARCHES: u32 = 16;
+pub(crate) const SEARCH_ROUNDS: u32 = 16;
 
 /// Locks a mutex. A panic in another thread does not spread, since no section of the scheduler leaves broken data
 /// behind.

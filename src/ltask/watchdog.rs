@@ -75,7 +75,7 @@ impl Watchdog {
                 *sample = Sample { turn, since: now, service: service.unwrap_or(0), ..Sample::default() };
                 continue;
             }
-            worker_queue::release_handed(ready, sleepers, number);
+            worker_queue::release_hand_off(ready, sleepers, number);
             let age = now - sample.since;
             held_up += usize::from(age >= LONG);
             sample.check(system, progress, age, now);

@@ -69,9 +69,9 @@ impl Worker<'_> {
     fn rest(&self) {
         self.ended.set(0);
         let (system, scheduler) = (self.system, &self.system.scheduler);
-        let is_over = || system.is_quitting();
+        let has_ended = || system.is_quitting();
         let woken = || system.monitor.end_dormancy();
-        if let Some(id) = self.queue.search(&scheduler.ready, &scheduler.sleepers, is_over, woken) {
+        if let Some(id) = self.queue.search(&scheduler.ready, &scheduler.sleepers, has_ended, woken) {
             self.slice(id);
         }
     }
@@ -87,7 +87,7 @@ impl Worker<'_> {
         ended.set(end);
         match next {
             None => {}
-            Some(Affinity::Any) => queue.go_on(&system.scheduler.ready, &system.scheduler.sleepers, id),
+            Some(Affinity::Any) => queue.requeue(&system.scheduler.ready, &system.scheduler.sleepers, id),
             Some(affinity) => system.scheduler.schedule(id, affinity),
         }
     }

@@ -8,7 +8,7 @@
 use super::message::ServiceId;
 use super::ready_queues::ReadyQueues;
 use super::sleep::Sleepers;
-use super::sync::{Deque, HANDED_MOST, INJECTED_EVERY, SEARCHES, spin_loop};
+use super::sync::{Deque, INJECTOR_INTERVAL, MAX_HAND_OFFS, SEARCH_ROUNDS, spin_loop};
 use std::cell::Cell;
 
 /// The queue of one worker.
@@ -16,16 +16,18 @@ pub(crate) struct WorkerQueue {
     /// The worker's number, which is its lane in the ready queues.
     pub(crate) number: usize,
     deque: Deque<ServiceId>,
-    handed: Cell<u32>,
+    /// Services in a row that came from the hand-off slot.
+    hand_offs: Cell<u32>,
+    /// How often a service was picked.
     turn: Cell<u32>,
     /// Whether the deque may have a service that was not announced.
-    quiet: Cell<bool>,
+    has_unannounced: Cell<bool>,
 }
 
 impl WorkerQueue {
     /// Creates the queue of worker `number`.
     pub(crate) fn new(number: usize, deque: Deque<ServiceId>) -> WorkerQueue {
-        WorkerQueue { number, deque, handed: Cell::new(0), turn: Cell::new(0), quiet: Cell::new(false) }
+        WorkerQueue { number, deque, hand_offs: Cell::new(0), turn: Cell::new(0), has_unannounced: Cell::new(false) }
     }
 
     /// Queues a service that this worker's slice made ready: it runs next here. The service that it displaces is left
@@ -39,11 +41,11 @@ impl WorkerQueue {
 
     /// Queues a service that has more to do behind the others. If there are no others, this worker most likely runs it
     /// next, so no worker is woken: `next` decides that.
-    pub(crate) fn go_on(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
+    pub(crate) fn requeue(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);
         if alone {
-            self.quiet.set(true);
+            self.has_unannounced.set(true);
         } else {
             sleepers.notify();
         }
@@ -51,7 +53,7 @@ impl WorkerQueue {
 
     /// Takes the service to run next, from this queue or the injector.
     pub(crate) fn next(&self, ready: &ReadyQueues, sleepers: &Sleepers) -> Option<ServiceId> {
-        let id = self.choose(ready);
+        let id = self.pick(ready);
         self.announce(sleepers);
         id
     }
@@ -59,21 +61,21 @@ impl WorkerQueue {
     /// Announces what is left in the deque without an announcement. Another service runs before it: one that has
     /// arrived meanwhile, or the first of a batch.
     fn announce(&self, sleepers: &Sleepers) {
-        if self.quiet.replace(false) && !self.deque.is_empty() {
+        if self.has_unannounced.replace(false) && !self.deque.is_empty() {
             sleepers.notify();
         }
     }
 
     /// Moves a batch from the injector to the deque. Returns the first service of it, which runs now.
     fn take_injected(&self, ready: &ReadyQueues) -> Option<ServiceId> {
-        self.quiet.set(true);
+        self.has_unannounced.set(true);
         ready.take_injected(&self.deque)
     }
 
-    fn choose(&self, ready: &ReadyQueues) -> Option<ServiceId> {
+    fn pick(&self, ready: &ReadyQueues) -> Option<ServiceId> {
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
-        if turn.is_multiple_of(INJECTED_EVERY)
+        if turn.is_multiple_of(INJECTOR_INTERVAL)
             && let Some(id) = self.take_injected(ready)
         {
             return Some(id);
@@ -84,45 +86,45 @@ impl WorkerQueue {
         {
             return Some(id);
         }
-        if self.handed.get() < HANDED_MOST {
-            if let Some(id) = ready.take_handed(self.number) {
-                self.handed.set(self.handed.get() + 1);
+        if self.hand_offs.get() < MAX_HAND_OFFS {
+            if let Some(id) = ready.take_hand_off(self.number) {
+                self.hand_offs.set(self.hand_offs.get() + 1);
                 return Some(id);
             }
-        } else if let Some(id) = ready.take_handed(self.number) {
+        } else if let Some(id) = ready.take_hand_off(self.number) {
             self.deque.push(id);
-            self.quiet.set(true);
+            self.has_unannounced.set(true);
         }
-        self.handed.set(0);
+        self.hand_offs.set(0);
         self.deque.pop().or_else(|| ready.take_bound(self.number)).or_else(|| self.take_injected(ready))
     }
 
     /// Steals half of another worker's deque. Returns the first service of it, which runs now.
     pub(crate) fn steal(&self, ready: &ReadyQueues, sleepers: &Sleepers) -> Option<ServiceId> {
         let id = ready.steal(self.number, &self.deque);
-        self.quiet.set(true);
+        self.has_unannounced.set(true);
         self.announce(sleepers);
         id
     }
 
-    /// Searches everywhere for a service, and sleeps until there is one. Returns None once `is_over` is true. `woken`
+    /// Searches everywhere for a service, and sleeps until there is one. Returns None once `has_ended` is true. `woken`
     /// is called after each sleep.
     pub(crate) fn search(
-        &self, ready: &ReadyQueues, sleepers: &Sleepers, is_over: impl Fn() -> bool, woken: impl Fn(),
+        &self, ready: &ReadyQueues, sleepers: &Sleepers, has_ended: impl Fn() -> bool, woken: impl Fn(),
     ) -> Option<ServiceId> {
         sleepers.search();
         loop {
-            for _ in 0..SEARCHES {
-                let found = self.choose(ready).or_else(|| ready.steal(self.number, &self.deque));
-                if found.is_some() || is_over() {
+            for _ in 0..SEARCH_ROUNDS {
+                let found = self.pick(ready).or_else(|| ready.steal(self.number, &self.deque));
+                if found.is_some() || has_ended() {
                     // This also announces what is left in the deque.
-                    self.quiet.set(false);
+                    self.has_unannounced.set(false);
                     sleepers.found();
                     return found;
                 }
                 spin_loop();
             }
-            sleepers.sleep(self.number, || is_over() || ready.has_work_for(self.number));
+            sleepers.sleep(self.number, || has_ended() || ready.has_work_for(self.number));
             woken();
         }
     }
@@ -130,7 +132,7 @@ impl WorkerQueue {
     /// Leaves what is queued here to the other workers, when the worker ends. Returns the deque, which is empty.
     pub(crate) fn leave(self, ready: &ReadyQueues, sleepers: &Sleepers) -> Deque<ServiceId> {
         let mut left = false;
-        while let Some(id) = self.deque.pop().or_else(|| ready.take_handed(self.number)) {
+        while let Some(id) = self.deque.pop().or_else(|| ready.take_hand_off(self.number)) {
             ready.inject(id);
             left = true;
         }
@@ -142,8 +144,8 @@ impl WorkerQueue {
 }
 
 /// Moves the service in the hand-off slot of worker `number`, which is busy, to the injector.
-pub(crate) fn release_handed(ready: &ReadyQueues, sleepers: &Sleepers, number: usize) {
-    if let Some(id) = ready.take_handed(number) {
+pub(crate) fn release_hand_off(ready: &ReadyQueues, sleepers: &Sleepers, number: usize) {
+    if let Some(id) = ready.take_hand_off(number) {
         ready.inject(id);
         sleepers.notify();
     }

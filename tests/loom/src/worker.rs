@@ -82,7 +82,7 @@ impl Town {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.quit.load(Ordering::Relaxed)
     }
 
@@ -94,7 +94,7 @@ impl Town {
         };
         self.more.notify_all();
         if let After::More = (self.slice)(self, queue, id, number) {
-            queue.go_on(&self.ready, &self.sleepers, id);
+            queue.requeue(&self.ready, &self.sleepers, id);
         }
         if is_last {
             self.quit.store(true, Ordering::Release);
@@ -106,8 +106,9 @@ impl Town {
     fn work(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
-        while !self.is_over() {
-            let found = queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.is_over(), || ()));
+        while !self.has_ended() {
+            let found =
+                queue.next(ready, sleepers).or_else(|| queue.search(ready, sleepers, || self.has_ended(), || ()));
             if let Some(id) = found {
                 self.run_slice(&queue, id);
             }
@@ -119,7 +120,7 @@ impl Town {
     fn stand_in(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
-        while !self.is_over() {
+        while !self.has_ended() {
             let found = queue.next(ready, sleepers).or_else(|| queue.steal(ready, sleepers));
             match found {
                 Some(id) => self.run_slice(&queue, id),
@@ -240,8 +241,8 @@ fn a_service_in_the_hand_off_slot_of_a_slice_that_blocks_is_rescued() {
             &town,
             vec![|town| {
                 town.await_slice(Z, 1);
-                worker_queue::release_handed(&town.ready, &town.sleepers, 0);
-                worker_queue::release_handed(&town.ready, &town.sleepers, 1);
+                worker_queue::release_hand_off(&town.ready, &town.sleepers, 0);
+                worker_queue::release_hand_off(&town.ready, &town.sleepers, 1);
             }],
         );
     });
