@@ -8,23 +8,23 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// A message that waits for room.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingMessage {
     pub(crate) message: Message,
     /// The session on which the sending coroutine waits for the delivery. 0 for a call, which waits for its response.
-    pub(crate) ticket: i64,
+    pub(crate) send_session: i64,
 }
 
 /// The name of a request, for log lines and errors about it. Long names are not kept.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Name {
+pub(crate) struct RequestName {
     length: u8,
     bytes: [u8; 31],
 }
 
-impl Name {
+impl RequestName {
     /// The name of a request; empty if it is longer than 31 bytes.
-    pub(crate) fn new(text: &[u8]) -> Name {
-        let mut name = Name::default();
+    pub(crate) fn new(text: &[u8]) -> RequestName {
+        let mut name = RequestName::default();
         if text.len() <= name.bytes.len() {
             name.length = text.len() as u8;
             name.bytes[..text.len()].copy_from_slice(text);
@@ -40,7 +40,7 @@ impl Name {
 
 /// A message without its values.
 #[derive(Clone, Copy)]
-pub(crate) struct Head {
+pub(crate) struct MessageHeader {
     pub(crate) kind: u8,
     pub(crate) from: ServiceId,
     pub(crate) session: i64,
@@ -55,34 +55,34 @@ pub(crate) struct LibraryState {
     session: i64,
     /// The message that is being handled, until its values are on a task's stack. After an error before that, it is
     /// still here.
-    pub(crate) current: Option<Head>,
+    pub(crate) current_message: Option<MessageHeader>,
     /// Payloads whose values are being pushed. There is more than one if pushing runs a finalizer that handles
     /// messages.
-    pub(crate) reading: Vec<Payload>,
+    pub(crate) decoding: Vec<Payload>,
     /// Messages that the present slice has handled.
     pub(crate) handled: u32,
     /// The request of each task, or its last one.
-    names: Vec<Name>,
+    names: Vec<RequestName>,
     /// Messages that wait for room, by receiver and in order. Only receivers with such messages have an entry.
-    pub(crate) outbox: HashMap<ServiceId, VecDeque<Waiting>>,
+    pub(crate) outbox: HashMap<ServiceId, VecDeque<WaitingMessage>>,
     /// Whether a sender waits when a mailbox is full.
     pub(crate) wait_when_full: bool,
     /// Whether its main chunk has not returned yet.
-    pub(crate) starting: bool,
+    pub(crate) is_starting: bool,
     /// Whether it has request handlers: then it ends when another service ends it, not by itself.
-    pub(crate) serves: bool,
+    pub(crate) has_handlers: bool,
     /// How many of its tasks wait for the service's own end. They do not keep it running.
     pub(crate) end_waits: usize,
     /// Rounds of the ready queue since the last message.
     pub(crate) rounds: u32,
     /// Whether I/O is polled between batches.
-    pub(crate) polls: bool,
+    pub(crate) polls_io: bool,
     /// Whether its main function has a loop of its own, which calls `core.schedule`.
     pub(crate) has_own_loop: bool,
     /// Whether some functions behave as in the first generation of ltask.
     pub(crate) is_first_generation: bool,
     /// Whether the service ends when its present messages are handled.
-    pub(crate) ended: bool,
+    pub(crate) is_ending: bool,
 }
 
 impl LibraryState {
@@ -110,13 +110,13 @@ impl LibraryState {
             if self.names.is_empty() {
                 self.names.reserve_exact(task + 1);
             }
-            self.names.resize(task + 1, Name::default());
+            self.names.resize(task + 1, RequestName::default());
         }
-        self.names[task] = Name::new(text);
+        self.names[task] = RequestName::new(text);
     }
 
     /// The name of the request that a task runs, or ran last.
-    pub(crate) fn name(&self, task: TaskId) -> Name {
+    pub(crate) fn name(&self, task: TaskId) -> RequestName {
         self.names.get(task as usize).copied().unwrap_or_default()
     }
 
@@ -127,18 +127,18 @@ impl LibraryState {
     }
 
     /// Whether that session was ever assigned.
-    pub(crate) fn was_given(&self, session: i64) -> bool {
+    pub(crate) fn was_assigned(&self, session: i64) -> bool {
         (1..=self.session).contains(&session)
     }
 
     /// Whether a message waits for room at `to`.
-    pub(crate) fn is_queued(&self, to: ServiceId) -> bool {
+    pub(crate) fn has_waiting(&self, to: ServiceId) -> bool {
         !self.outbox.is_empty() && self.outbox.contains_key(&to)
     }
 
     /// Queues a message behind those that wait for room at its receiver.
-    pub(crate) fn queue(&mut self, message: Message, ticket: i64) {
-        let waiting = Waiting { message, ticket };
+    pub(crate) fn push_waiting(&mut self, message: Message, send_session: i64) {
+        let waiting = WaitingMessage { message, send_session };
         self.outbox.entry(waiting.message.to).or_default().push_back(waiting);
     }
 }

@@ -48,10 +48,10 @@ pub(crate) fn install(system: &System, mut service: ServiceVm, affinity: Affinit
 /// Ends a service whose main function has ended, or that root closes.
 pub(crate) fn retire(system: &System, mut service: ServiceVm) {
     let id = service.id;
-    let failed = service.failed && !system.is_quitting();
+    let failed = service.has_failed && !system.is_quitting();
     let Some(slot) = system.registry.get(id) else { return };
-    service.dead = true;
-    for message in std::mem::take(&mut service.sending) {
+    service.is_dead = true;
+    for message in std::mem::take(&mut service.send_queue) {
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
             // `exclusive.send` has accepted it, but others are still before it. It has room in any mailbox.
             let _ = system.post(message, 0);
@@ -114,7 +114,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
             && let Some(statistics) = slot.statistics()
         {
             // The service ends with its slice, which may have ended just now: the ROOM message causes another slice.
-            statistics.condemned.store(true, Ordering::SeqCst);
+            statistics.must_end.store(true, Ordering::SeqCst);
             system.send_room(SYSTEM, id);
             system.wake_thread(id);
         }
@@ -126,7 +126,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     }
     match service {
         Some(mut service) => {
-            service.dead = true;
+            service.is_dead = true;
             left.extend(service.batch.drain(..));
             note_unanswered(&mut service, &left);
             service.end();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 /// Moves a service with a new event descriptor to a thread of its own.
 pub(super) fn detach(system: &Arc<System>, mut service: ServiceVm) {
-    service.detach = false;
+    service.needs_own_thread = false;
     if let (Some(slot), Some(event)) = (system.registry.get(service.id), service.event.clone()) {
         slot.mailbox.detach_running(event);
     }
@@ -50,10 +50,10 @@ pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
 fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress) {
     let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
-        let again = std::mem::take(&mut service.again);
+        let again = std::mem::take(&mut service.wants_slice);
         // Refill also if the service wants another slice: it may block in that, and refused senders must be notified of
         // room.
-        let has_messages = !service.batch.is_empty() || service.find_more();
+        let has_messages = !service.batch.is_empty() || service.refill_or_notify();
         if !again && !has_messages && !exclusive {
             let id = service.id;
             service.batch.push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));

@@ -15,30 +15,30 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// One slot. `B` is the VM of a service.
-pub(crate) struct Registered<B> {
+pub(crate) struct Slot<B> {
     pub(crate) mailbox: Mailbox<Message, B, Arc<Event>>,
     statistics: Mutex<Option<Arc<Statistics>>>,
 }
 
-impl<B> Registered<B> {
+impl<B> Slot<B> {
     /// The statistics of the service, which other threads may read.
     pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
         lock(&self.statistics).clone()
     }
 }
 
-type Chunk<B> = Arc<[Registered<B>; CHUNK]>;
+type Chunk<B> = Arc<[Slot<B>; CHUNK]>;
 
 /// A reference to a slot, which saves the lookup.
-pub(crate) struct Seat<B> {
+pub(crate) struct SlotRef<B> {
     chunk: Chunk<B>,
     place: usize,
 }
 
-impl<B> Deref for Seat<B> {
-    type Target = Registered<B>;
+impl<B> Deref for SlotRef<B> {
+    type Target = Slot<B>;
     #[inline]
-    fn deref(&self) -> &Registered<B> {
+    fn deref(&self) -> &Slot<B> {
         &self.chunk[self.place % CHUNK]
     }
 }
@@ -91,23 +91,23 @@ impl<B> Registry<B> {
 
     /// The slot of `id`, if it was ever used. Its mailbox checks whether it belongs to `id` now.
     #[inline]
-    pub(crate) fn get(&self, id: ServiceId) -> Option<&Registered<B>> {
+    pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot<B>> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get()?;
         Some(&chunk[place % CHUNK])
     }
 
     /// A reference to the slot of `id`, to be kept.
-    pub(crate) fn seat(&self, id: ServiceId) -> Option<Seat<B>> {
+    pub(crate) fn slot_ref(&self, id: ServiceId) -> Option<SlotRef<B>> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get()?.clone();
-        Some(Seat { chunk, place })
+        Some(SlotRef { chunk, place })
     }
 
-    fn make(&self, id: ServiceId) -> &Registered<B> {
+    fn make(&self, id: ServiceId) -> &Slot<B> {
         let place = self.place(id);
         let chunk = self.chunks[place / CHUNK].get_or_init(|| {
-            let fresh = |_| Registered { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
+            let fresh = |_| Slot { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
             Arc::new(std::array::from_fn(fresh))
         });
         &chunk[place % CHUNK]
@@ -158,7 +158,7 @@ impl<B> Registry<B> {
     }
 
     /// All slots that were ever used.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Registered<B>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<B>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
 }

@@ -103,7 +103,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
         Some(kept) => slot.mailbox.replace_waker(id, kept),
         None => service.event = Some(event),
     }
-    service.detach = false;
+    service.needs_own_thread = false;
     service.statistics.exclusive.store(true, Ordering::Relaxed);
     lock(&system.exclusive).push(service);
     Ok(())

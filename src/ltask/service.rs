@@ -4,10 +4,10 @@
 //! Other threads share only its `Statistics`.
 
 use super::event::Event;
-use super::library_state::{LibraryState, Waiting};
+use super::library_state::{LibraryState, WaitingMessage};
 use super::mailbox::{Affinity, Refusal};
 use super::message::{Message, ROOT, SYSTEM, ServiceId, kind, receipt, schedule};
-use super::registry::Seat;
+use super::registry::SlotRef;
 use super::statistics::Statistics;
 use super::system;
 use super::unanswered::Unanswered;
@@ -46,13 +46,13 @@ pub(crate) enum Posted {
 const TICK: u64 = 10_000_000;
 
 /// The first number of unread messages that is reported.
-pub(crate) const OVERLOAD: usize = 1024;
+pub(crate) const OVERLOAD_THRESHOLD: usize = 1024;
 
 /// A service.
 pub(crate) struct Service {
     pub(crate) id: ServiceId,
     /// Its slot in the registry, once it is a service.
-    seat: Option<Seat<ServiceVm>>,
+    slot: Option<SlotRef<ServiceVm>>,
     system: Arc<System>,
     pub(crate) statistics: Arc<Statistics>,
     /// Messages that were received and not yet read.
@@ -66,21 +66,21 @@ pub(crate) struct Service {
     /// Wakes the service's own thread, if it has one or is about to get one.
     pub(crate) event: Option<Arc<Event>>,
     /// Whether the service moves to a thread of its own after this slice.
-    pub(crate) detach: bool,
+    pub(crate) needs_own_thread: bool,
     /// Messages of `exclusive.send` that are not yet delivered.
-    pub(crate) sending: VecDeque<Message>,
+    pub(crate) send_queue: VecDeque<Message>,
     /// Whether it has died: then responses of its finalizers are dropped.
-    pub(crate) dead: bool,
+    pub(crate) is_dead: bool,
     /// Whether its main function has raised an error.
-    pub(crate) failed: bool,
+    pub(crate) has_failed: bool,
     /// Whether it has an event descriptor.
     pub(crate) has_descriptor: bool,
-    /// The number of unread messages above which they are reported; 0 is never. See `check_level`.
-    pub(crate) overload: usize,
+    /// The number of unread messages above which they are reported; 0 is never. See `check_overload`.
+    pub(crate) overload_threshold: usize,
     /// Whether the service gets its next slice without a message.
-    pub(crate) again: bool,
+    pub(crate) wants_slice: bool,
     /// When the present slice began, in nanoseconds of the monotonic clock.
-    pub(crate) began: u64,
+    pub(crate) slice_began: u64,
     /// The state of our service library.
     pub(crate) library: LibraryState,
 }
@@ -90,7 +90,7 @@ impl Service {
     pub(crate) fn new(system: Arc<System>, id: ServiceId, statistics: Arc<Statistics>) -> Service {
         Service {
             id,
-            seat: system.registry.seat(id),
+            slot: system.registry.slot_ref(id),
             system,
             statistics,
             batch: VecDeque::new(),
@@ -99,14 +99,14 @@ impl Service {
             affinity: Affinity::Any,
             slice_affinity: Affinity::Any,
             event: None,
-            detach: false,
-            sending: VecDeque::new(),
-            dead: false,
-            failed: false,
+            needs_own_thread: false,
+            send_queue: VecDeque::new(),
+            is_dead: false,
+            has_failed: false,
             has_descriptor: false,
-            overload: 0,
-            again: false,
-            began: 0,
+            overload_threshold: 0,
+            wants_slice: false,
+            slice_began: 0,
             library: LibraryState::default(),
         }
     }
@@ -114,7 +114,7 @@ impl Service {
     /// Makes the VM, which was none yet, service `id`.
     pub(crate) fn become_service(&mut self, id: ServiceId) {
         self.id = id;
-        self.seat = self.system.registry.seat(id);
+        self.slot = self.system.registry.slot_ref(id);
     }
 
     /// The system that the service belongs to.
@@ -126,11 +126,11 @@ impl Service {
     #[inline(always)]
     pub(crate) fn receive(&mut self) -> Option<Message> {
         loop {
-            if self.batch.is_empty() && !(self.may_find_more() && self.find_more()) {
+            if self.batch.is_empty() && !(self.should_refill() && self.refill_or_notify()) {
                 return None;
             }
             let message = self.batch.pop_front()?;
-            if self.has_read(&message) {
+            if self.record_read(&message) {
                 return Some(message);
             }
         }
@@ -138,14 +138,14 @@ impl Service {
 
     /// Records that a message was read. Returns whether a service library receives it.
     #[inline(always)]
-    fn has_read(&mut self, message: &Message) -> bool {
-        if let Some(seat) = &self.seat
-            && seat.mailbox.record_read(message.is_bounded())
+    fn record_read(&mut self, message: &Message) -> bool {
+        if let Some(slot) = &self.slot
+            && slot.mailbox.record_read(message.is_bounded())
         {
             self.system.notify_room(self.id);
         }
         match message.kind {
-            kind::ROOM => return self.has_room_at(message.from),
+            kind::ROOM => return self.deliver_waiting(message.from),
             _ if message.wants_answer() => self.unanswered.add(message.from, message.session),
             _ if message.is_external() => self.system.external_taken(),
             _ => {}
@@ -155,8 +155,8 @@ impl Service {
 
     /// Delivers messages when a full mailbox has room again. Returns whether a task became ready.
     #[cold]
-    fn has_room_at(&mut self, to: ServiceId) -> bool {
-        self.flush_sending();
+    fn deliver_waiting(&mut self, to: ServiceId) -> bool {
+        self.flush_send_queue();
         self.flush_outbox(to);
         self.library.has_ready()
     }
@@ -164,9 +164,9 @@ impl Service {
     /// Whether to ask the mailbox for more messages within the slice. It is asked again between slices: a worker takes
     /// its lock then, and on a thread of its own the next message wakes the service.
     #[inline(always)]
-    fn may_find_more(&self) -> bool {
-        let has_arrived = self.seat.as_ref().is_some_and(|seat| seat.mailbox.has_arrived());
-        has_arrived || self.overload != 0 || self.event.is_some() && self.may_block_in_slice()
+    fn should_refill(&self) -> bool {
+        let has_arrived = self.slot.as_ref().is_some_and(|slot| slot.mailbox.has_arrived());
+        has_arrived || self.overload_threshold != 0 || self.event.is_some() && self.may_block_in_slice()
     }
 
     /// Whether the service may block on its event after the last message of a slice: without our library, or with a
@@ -177,7 +177,7 @@ impl Service {
 
     /// Takes the messages that have arrived. Returns whether there is one to read; if not, refused senders are notified
     /// of room.
-    pub(super) fn find_more(&mut self) -> bool {
+    pub(super) fn refill_or_notify(&mut self) -> bool {
         let has_more = self.refill();
         if !has_more {
             self.system.notify_if_refused(self.id);
@@ -191,7 +191,7 @@ impl Service {
             return self.schedule(message);
         }
         if matches!(message.kind, kind::RESPONSE | kind::ERROR) {
-            if self.dead {
+            if self.is_dead {
                 return Receipt::Done;
             }
             self.unanswered.remove(message.to, message.session);
@@ -206,7 +206,7 @@ impl Service {
     /// Posts a response. If the service that sent the request has died, the response is dropped: no task waits for it.
     #[inline]
     pub(crate) fn answer(&mut self, message: Message) {
-        if !self.dead {
+        if !self.is_dead {
             self.unanswered.remove(message.to, message.session);
             let _ = self.system.post(message, 0);
         }
@@ -242,31 +242,31 @@ impl Service {
 
     /// Takes the messages that have arrived. Returns whether there is one to read.
     pub(crate) fn refill(&mut self) -> bool {
-        let Some(seat) = &self.seat else { return false };
-        let unread = seat.mailbox.refill(&mut self.batch);
-        self.check_level();
+        let Some(slot) = &self.slot else { return false };
+        let unread = slot.mailbox.refill(&mut self.batch);
+        self.check_overload();
         unread > 0
     }
 
     /// Called after messages were taken from the mailbox. Logs the number of unread messages, if configured, whenever
     /// it exceeds 1024, 2048, 4096 …; after all were read, from 1024 on again.
     #[inline]
-    pub(crate) fn check_level(&mut self) {
-        if self.overload != 0 {
-            self.report_level();
+    pub(crate) fn check_overload(&mut self) {
+        if self.overload_threshold != 0 {
+            self.report_overload();
         }
     }
 
-    fn report_level(&mut self) {
+    fn report_overload(&mut self) {
         let unread = self.batch.len();
         if unread == 0 {
-            self.overload = OVERLOAD;
+            self.overload_threshold = OVERLOAD_THRESHOLD;
         }
-        if unread <= self.overload {
+        if unread <= self.overload_threshold {
             return;
         }
-        while unread > self.overload {
-            self.overload *= 2;
+        while unread > self.overload_threshold {
+            self.overload_threshold *= 2;
         }
         let text = format!("May overload, message queue length = {unread}");
         self.system().log_text(self.id, &text);
@@ -286,24 +286,24 @@ impl Service {
 
     /// What the next slice has to do: the number of unread messages, plus 1 if the service wants a slice or has an
     /// unread receipt. Called when that slice is queued.
-    pub(crate) fn unread(&mut self) -> usize {
-        let again = std::mem::take(&mut self.again) || self.receipt.is_some();
-        self.batch.len() + usize::from(again)
+    pub(crate) fn take_work_count(&mut self) -> usize {
+        let wants_slice = std::mem::take(&mut self.wants_slice) || self.receipt.is_some();
+        self.batch.len() + usize::from(wants_slice)
     }
 
     /// Delivers messages of `exclusive.send` that have room, in order per receiver.
-    pub(crate) fn flush_sending(&mut self) {
+    pub(crate) fn flush_send_queue(&mut self) {
         let mut full: Vec<ServiceId> = Vec::new();
-        for _ in 0..self.sending.len() {
-            let Some(message) = self.sending.pop_front() else { return };
+        for _ in 0..self.send_queue.len() {
+            let Some(message) = self.send_queue.pop_front() else { return };
             if full.contains(&message.to) {
-                self.sending.push_back(message);
+                self.send_queue.push_back(message);
                 continue;
             }
             let to = message.to;
             if let Err(message) = self.deliver(message) {
                 full.push(to);
-                self.sending.push_back(message);
+                self.send_queue.push_back(message);
             }
         }
     }
@@ -311,12 +311,12 @@ impl Service {
     /// Posts a message of our library. If there is no room and `wait` is true, queues it behind others that wait for
     /// room.
     #[inline]
-    pub(crate) fn deliver_or_queue(&mut self, message: Message, ticket: i64, wait: bool) -> Posted {
-        if self.library.is_queued(message.to) {
+    pub(crate) fn deliver_or_queue(&mut self, message: Message, send_session: i64, wait: bool) -> Posted {
+        if self.library.has_waiting(message.to) {
             if !wait {
                 return Posted::Full;
             }
-            self.library.queue(message, ticket);
+            self.library.push_waiting(message, send_session);
             return Posted::Queued;
         }
         let sender = if wait { self.id } else { 0 };
@@ -324,7 +324,7 @@ impl Service {
             Ok(()) => Posted::Done,
             Err((_, Refusal::Missing)) => Posted::Missing,
             Err((message, Refusal::Full)) if wait => {
-                self.library.queue(message, ticket);
+                self.library.push_waiting(message, send_session);
                 Posted::Queued
             }
             Err(_) => Posted::Full,
@@ -336,16 +336,16 @@ impl Service {
     fn flush_outbox(&mut self, to: ServiceId) {
         let Some(mut queue) = self.library.outbox.remove(&to) else { return };
         while let Some(waiting) = queue.pop_front() {
-            let (ticket, session) = (waiting.ticket, waiting.message.session);
+            let (send_session, session) = (waiting.send_session, waiting.message.session);
             match self.system.post(waiting.message, self.id) {
-                Ok(()) => self.wake_sender(ticket, true),
+                Ok(()) => self.wake_sender(send_session, true),
                 Err((message, Refusal::Full)) => {
-                    queue.push_front(Waiting { message, ticket });
+                    queue.push_front(WaitingMessage { message, send_session });
                     self.library.outbox.insert(to, queue);
                     return;
                 }
                 Err((_, Refusal::Missing)) => {
-                    self.wake_sender(ticket, false);
+                    self.wake_sender(send_session, false);
                     if session != 0 {
                         self.system.answer_dead(to, self.id, session);
                     }
@@ -355,11 +355,11 @@ impl Service {
     }
 
     /// Wakes a task that waits in `send`.
-    fn wake_sender(&self, ticket: i64, delivered: bool) {
-        if ticket != 0
+    fn wake_sender(&self, send_session: i64, delivered: bool) {
+        if send_session != 0
             && let Some(tasks) = self.library.tasks()
         {
-            tasks.wakeup_with(Token::Session(ticket), delivered);
+            tasks.wakeup_with(Token::Session(send_session), delivered);
         }
     }
 

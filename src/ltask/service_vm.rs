@@ -41,7 +41,7 @@ impl Vm<Service> {
     pub(crate) fn run_slice(&mut self, step: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;
         // No message is being unpacked now.
-        self.library.reading.clear();
+        self.library.decoding.clear();
         match self.resume(step) {
             // An error that the system's end has raised is not reported.
             Ok(SliceEnd::Failed) if !self.system().is_quitting() => {
@@ -65,7 +65,7 @@ impl Vm<Service> {
     }
 
     fn report_failure(&mut self, reason: &str) {
-        self.failed = true;
+        self.has_failed = true;
         let text = format!("service {} ({}) error: {reason}", self.id, self.statistics.label());
         self.system().log_text(self.id, &text);
     }
@@ -74,20 +74,20 @@ impl Vm<Service> {
     /// which the slice ended, or None if the service is to end.
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
-        self.began = began;
+        self.slice_began = began;
         progress.begin(self.id);
         let end = self.run_slice(None);
         progress.end();
         let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
         self.statistics.add_slice(ended - began, used, peak);
-        let has_next = end == SliceEnd::Yielded && !self.statistics.condemned.load(Ordering::Relaxed);
+        let has_next = end == SliceEnd::Yielded && !self.statistics.must_end.load(Ordering::Relaxed);
         has_next.then_some(ended)
     }
 
     /// Ends the service. Pending `<close>` variables and finalizers run.
     pub(crate) fn end(mut self) {
-        self.dead = true;
+        self.is_dead = true;
         if !self.is_broken()
             && let Err(message) = self.run_last(CLOSE_COROUTINES)
         {
@@ -136,7 +136,7 @@ fn log_position(service: &Service, traceback: &str) {
     let progress = worker_number().map(|number| &system.progress[number]).or(own.as_deref());
     // On a thread of its own, a service waits during most of its slice.
     let since = progress.map_or(0, |progress| progress.since.load(Ordering::Relaxed));
-    let seconds = (monotonic_nanos() - since.max(service.began)) as f64 / 1e9;
+    let seconds = (monotonic_nanos() - since.max(service.slice_began)) as f64 / 1e9;
     let (id, label) = (service.id, service.statistics.label());
     system.log_text(id, &format!("service {id} ({label}) has not paused for {seconds:.1} s; {traceback}"));
     if let Some(progress) = progress {

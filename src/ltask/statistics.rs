@@ -15,14 +15,14 @@ pub(crate) struct Statistics {
     pub(super) clock: AtomicI32,
     pub(crate) resumes: AtomicU64,
     pub(crate) memory: AtomicUsize,
-    pub(crate) memory_most: AtomicUsize,
+    pub(crate) memory_peak: AtomicUsize,
     pub(crate) coroutines: AtomicU64,
     /// Whether it is configured to have its own thread (G1).
     pub(crate) exclusive: AtomicBool,
     /// Whether it must end after its present slice.
-    pub(crate) condemned: AtomicBool,
+    pub(crate) must_end: AtomicBool,
     /// Whether the watchdog has reported a slice of it since `core.was_endless` was called.
-    pub(crate) endless: AtomicBool,
+    pub(crate) long_slice_reported: AtomicBool,
     /// Requests that died with it: from, session.
     pub(crate) unanswered: Mutex<Vec<(ServiceId, i64)>>,
 }
@@ -50,7 +50,7 @@ impl Statistics {
         }
         add(&self.resumes, 1);
         self.memory.store(memory, Ordering::Relaxed);
-        self.memory_most.store(peak, Ordering::Relaxed);
+        self.memory_peak.store(peak, Ordering::Relaxed);
     }
 
     /// Changes the label.

@@ -143,7 +143,7 @@ impl Sample {
             progress.since.store(self.since, Ordering::Relaxed);
             self.statistics = system.statistics(self.service);
             if let Some(statistics) = &self.statistics {
-                statistics.endless.store(true, Ordering::Relaxed);
+                statistics.long_slice_reported.store(true, Ordering::Relaxed);
             }
             progress.interrupt();
         } else if progress.has_reported(self.turn) {

@@ -103,8 +103,8 @@ fn slice(
     let mut service = slot.mailbox.begin_slice(id, |service| &mut service.batch)?;
     let mut ended = 0;
     // A service that got an event descriptor before it was installed runs no slice here.
-    if !service.detach {
-        service.check_level();
+    if !service.needs_own_thread {
+        service.check_overload();
         let began = began();
         let Some(end) = service.run_counted(progress, began) else {
             lifecycle::retire(system, service);
@@ -112,15 +112,15 @@ fn slice(
         };
         ended = end;
     }
-    if service.detach {
+    if service.needs_own_thread {
         own_thread::detach(system, service);
         return None;
     }
     // The slice may have read the last message that had arrived.
     if service.batch.is_empty() && !slot.mailbox.has_arrived() {
-        service.check_level();
+        service.check_overload();
     }
-    let (unread, affinity) = (service.unread(), service.affinity);
+    let (unread, affinity) = (service.take_work_count(), service.affinity);
     let next = slot.mailbox.end_slice(service, unread, affinity);
     // Also if the service has another slice: this one may not have taken the mailbox's lock.
     if slot.mailbox.has_refused() {

@@ -28,13 +28,13 @@ impl Host for Answers {
     fn failed(&self, call: &mut Call<'_>, co: i32, error: i32, tag: Tag) {
         let height = call.count();
         if let Some(service) = call.data::<Service>()
-            && service.library.starting
+            && service.library.is_starting
             && service.id == ROOT
         {
             // Without root, no service can end the system.
             let reason = "root has failed; the log says why";
             service.system().fail_boot(reason);
-            service.library.ended = true;
+            service.library.is_ending = true;
         }
         let described = without_limit(call, |call| describe(call, co, error, tag));
         match described {
@@ -54,7 +54,7 @@ impl Host for Answers {
 
     fn killed(&self, call: &mut Call<'_>, id: TaskId, tag: Tag) {
         let Some(service) = call.data::<Service>() else { return };
-        if service.dead {
+        if service.is_dead {
             return;
         }
         let name = service.library.name(id);

@@ -194,9 +194,9 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
             false => None,
         };
         let service = service(call)?;
-        let ticket = way.as_ref().map_or(0, |_| service.library.next_session());
+        let send_session = way.as_ref().map_or(0, |_| service.library.next_session());
         let message = Message { from: service.id, to, session: 0, kind: kind::REQUEST, payload };
-        match service.deliver_or_queue(message, ticket, way.is_some()) {
+        match service.deliver_or_queue(message, send_session, way.is_some()) {
             Posted::Done => Ok(Next::returns(Either::One(true))),
             Posted::Missing => {
                 let text = refusal(to, Posted::Missing);
@@ -206,7 +206,7 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
             Posted::Queued => {
                 call.drop_to(1);
                 if let Some((tasks, way)) = way {
-                    begin_wait(call, &tasks, way, ticket, Reason::Other)?;
+                    begin_wait(call, &tasks, way, send_session, Reason::Other)?;
                 }
                 Ok(Next::yields(0, then(sent), 0))
             }

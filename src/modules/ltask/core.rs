@@ -8,7 +8,7 @@ use super::{find, service as library};
 use super::{handlers, hooks, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::Borrowed;
-use crate::ltask::service::OVERLOAD;
+use crate::ltask::service::OVERLOAD_THRESHOLD;
 use crate::lua::library as files;
 use crate::lua::{
     Argument, Call, Chunk, Fault, Function, FunctionTable, LazyTable, List, Maybe, Next, StoredInTable, Value,
@@ -34,7 +34,7 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
 }
 
 /// `core.finish()`: the main loop returns after the present message.
-const FINISH: Function = on_service(|service| service.library.ended = true);
+const FINISH: Function = on_service(|service| service.library.is_ending = true);
 
 /// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
 fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {
@@ -81,7 +81,7 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
         ("queue_max", Value::Integer(queue.peak as i64)),
         ("cpu", Value::Number(statistics.busy() as f64 / 1e9)),
         ("memory", Value::Integer(statistics.memory.load(Relaxed) as i64)),
-        ("memory_max", Value::Integer(statistics.memory_most.load(Relaxed) as i64)),
+        ("memory_max", Value::Integer(statistics.memory_peak.load(Relaxed) as i64)),
         ("resumes", Value::Integer(statistics.resumes.load(Relaxed) as i64)),
         ("coroutines", Value::Integer(statistics.coroutines.load(Relaxed) as i64)),
     ])))
@@ -89,10 +89,10 @@ fn stat(call: &mut Call<'_>) -> Result<Option<Value>, Fault> {
 
 /// `core.report_overload()`: from now on the log reports when more than 1024, 2048 … messages of this service are
 /// unread.
-const REPORT_OVERLOAD: Function = on_service(|service| service.overload = OVERLOAD);
+const REPORT_OVERLOAD: Function = on_service(|service| service.overload_threshold = OVERLOAD_THRESHOLD);
 
 /// `core.was_endless()`: returns whether the watchdog has reported a slice of this service since the last call.
-const WAS_ENDLESS: Function = on_service(|service| service.statistics.endless.swap(false, Relaxed));
+const WAS_ENDLESS: Function = on_service(|service| service.statistics.long_slice_reported.swap(false, Relaxed));
 
 /// `core.services()`: returns a list of the ids of all services that are not dead.
 const SERVICES: Function = on_service(|service| {

@@ -1,7 +1,7 @@
 //! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
 //! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
-//! frame. `library.current` is that message until a task has the values: after an error, `recover` answers it. The
+//! frame. `library.current_message` is that message until a task has the values: after an error, `recover` answers it. The
 //! stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
@@ -10,7 +10,7 @@ use super::handlers::{IDLE, POLL, REQUESTS, is_unused};
 use super::hooks;
 use super::system::{SYSTEM_CALLS, push_system_call};
 use crate::event::clock::monotonic_nanos;
-use crate::ltask::library_state::Head;
+use crate::ltask::library_state::MessageHeader;
 use crate::ltask::message::{Borrowed, Message, ServiceId, kind};
 use crate::ltask::service::Service;
 use crate::lua::{
@@ -73,7 +73,7 @@ fn schedule(call: &mut Call<'_>) -> Result<Turn, Fault> {
 fn begin(call: &mut Call<'_>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
     service.library.handled = 0;
-    let began = service.began;
+    let began = service.slice_began;
     let Some(tasks) = service.library.tasks().cloned() else {
         return Turn::next(Next::returns(true));
     };
@@ -117,10 +117,10 @@ fn go_on(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fau
 #[inline]
 fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
     let handled = service.library.handled;
-    if !is_quiet || service.library.ended || service.detach || handled >= MESSAGES_MOST {
+    if !is_quiet || service.library.is_ending || service.needs_own_thread || handled >= MESSAGES_MOST {
         return None;
     }
-    if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - service.began > NANOS_MOST {
+    if handled % CLOCK_EVERY == CLOCK_EVERY - 1 && monotonic_nanos() - service.slice_began > NANOS_MOST {
         return None;
     }
     if service.affinity != service.slice_affinity {
@@ -135,10 +135,10 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
 #[inline]
 fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
     let library = &mut service.library;
-    library.current = Some(Head { kind: message.kind, from: message.from, session: message.session });
+    library.current_message = Some(MessageHeader { kind: message.kind, from: message.from, session: message.session });
     let values = DecodedOnPush(message.payload.lend());
-    let number = library.reading.len() as u32;
-    library.reading.push(message.payload);
+    let number = library.decoding.len() as u32;
+    library.decoding.push(message.payload);
     let next = Next::step(0, then(unpacked), owner | number << 1);
     Ok(Turn::Unpack(next.pushing(values)))
 }
@@ -147,13 +147,13 @@ fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, F
 fn unpacked(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     let (owner, number) = (outcome.kept & 1, outcome.kept >> 1);
     let library = &mut service(call)?.library;
-    library.reading.truncate(number as usize);
-    let (Some(tasks), Some(head)) = (library.tasks().cloned(), library.current) else {
+    library.decoding.truncate(number as usize);
+    let (Some(tasks), Some(head)) = (library.tasks().cloned(), library.current_message) else {
         return Turn::next(Next::returns(true));
     };
     match head.kind {
         kind::RESPONSE => {
-            library.current = None;
+            library.current_message = None;
             answer(call, &tasks, head, outcome.count, owner)
         }
         kind::ERROR => error_answer(call, head, owner),
@@ -165,7 +165,7 @@ fn unpacked(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     call.drop_to(0);
     let tasks = library_tasks(call, "loop")?;
-    service(call)?.library.current = None;
+    service(call)?.library.current_message = None;
     go_on(call, &tasks, outcome.kept)
 }
 
@@ -173,13 +173,13 @@ fn called(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 #[inline]
 fn may_wait(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
-    (!library.polls || service.batch.is_empty()) && (library.ended || !has_nothing_left(service, tasks))
+    (!library.polls_io || service.batch.is_empty()) && (library.is_ending || !has_nothing_left(service, tasks))
 }
 
 /// Ends a batch. If there are more messages, I/O is polled first.
 fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
-    if service.library.polls && !service.batch.is_empty() {
+    if service.library.polls_io && !service.batch.is_empty() {
         let handler = call.registered(&POLL)?;
         if call.kind(handler) == Kind::Function {
             return Turn::next(Next::call(0, then(polled), owner));
@@ -198,7 +198,7 @@ fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 /// Ends a batch after I/O was polled, and the service if it is no longer used.
 fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault> {
     let service = service(call)?;
-    let service = match !service.library.ended && has_nothing_left(service, tasks) {
+    let service = match !service.library.is_ending && has_nothing_left(service, tasks) {
         true => end_unused(call)?,
         false => service,
     };
@@ -209,9 +209,9 @@ fn end(call: &mut Call<'_>, tasks: &Rc<Tasks>, owner: u32) -> Result<Turn, Fault
 #[inline]
 fn wait(service: &mut Service, tasks: &Tasks, owner: u32) -> Result<Turn, Fault> {
     let (more, created) = tasks.slice_status();
-    service.again = more;
+    service.wants_slice = more;
     service.statistics.coroutines.store(created, Ordering::Relaxed);
-    let ended = service.library.ended;
+    let ended = service.library.is_ending;
     match ended || owner == SCHEDULE {
         true => Turn::next(Next::returns(ended)),
         false => Turn::next(Next::waits(then(resumed), owner)),
@@ -228,10 +228,10 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
 /// Whether the file of a service without handlers has returned, no task is left, and no message waits to be delivered.
 fn has_nothing_left(service: &Service, tasks: &Tasks) -> bool {
     let library = &service.library;
-    !(library.starting || library.serves || library.polls)
+    !(library.is_starting || library.has_handlers || library.polls_io)
         && tasks.count() <= library.end_waits
         && service.batch.is_empty()
-        && service.sending.is_empty()
+        && service.send_queue.is_empty()
         && library.outbox.is_empty()
 }
 
@@ -244,7 +244,7 @@ fn end_unused<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Service, Fault> {
     }
     let is_exclusive = service(call)?.statistics.exclusive.load(Ordering::Relaxed);
     if is_unused && !(is_exclusive && has_on_idle(call)?) {
-        service(call)?.library.ended = true;
+        service(call)?.library.is_ending = true;
     }
     call.drop_to(0);
     service(call)
@@ -262,7 +262,7 @@ fn has_on_idle(call: &mut Call<'_>) -> Result<bool, Fault> {
 /// not, the slice ends.
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
-    let (began, mut rounds) = (service.began, service.library.rounds);
+    let (began, mut rounds) = (service.slice_began, service.library.rounds);
     let mut is_quiet = true;
     while tasks.has_ready() && rounds < ROUNDS_MOST {
         if rounds % 8 == 7 && monotonic_nanos() - began > NANOS_MOST {
@@ -285,7 +285,7 @@ fn start_task(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32) -> Result<(), 
 /// Handles a request, whose first value names it: its handler runs in a task that answers it. `user` selects the
 /// service's own handlers, not those of the library.
 fn request(
-    call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: Head, mut count: i32, owner: u32,
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, user: bool, head: MessageHeader, mut count: i32, owner: u32,
 ) -> Result<Turn, Fault> {
     let tag = Tag { from: head.from, session: head.session };
     if count == 0 {
@@ -311,7 +311,7 @@ fn request(
 /// The `__index` metamethod of the handlers has returned a handler.
 fn indexed(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
     let tasks = library_tasks(call, "loop")?;
-    let Some(Head { from, session, .. }) = service(call)?.library.current else {
+    let Some(MessageHeader { from, session, .. }) = service(call)?.library.current_message else {
         call.drop_to(0);
         return go_on(call, &tasks, outcome.kept);
     };
@@ -356,20 +356,20 @@ fn start(
         service.library.set_name(id, name);
     }
     stack.copy_down(handler, 1, count);
-    let head = service.library.current.take();
+    let head = service.library.current_message.take();
     if tasks.start(call, id, count, tag).is_err() {
-        self::service(call)?.library.current = head;
+        self::service(call)?.library.current_message = head;
         return Err(Fault::message("too many values in a message"));
     }
     go_on(call, tasks, owner)
 }
 
 /// Handles a response of `count` values: wakes the task that waits for its session.
-fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner: u32) -> Result<Turn, Fault> {
+fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: MessageHeader, count: i32, owner: u32) -> Result<Turn, Fault> {
     if wake(call, tasks, count, Ending::Returns, head)? {
         return go_on(call, tasks, owner);
     }
-    if service(call)?.library.was_given(head.session) {
+    if service(call)?.library.was_assigned(head.session) {
         fire(call, tasks, head.session)?;
         return go_on(call, tasks, owner);
     }
@@ -382,10 +382,12 @@ fn answer(call: &mut Call<'_>, tasks: &Rc<Tasks>, head: Head, count: i32, owner:
 
 /// Resumes the task that waits for the session with the topmost `count` values. Returns whether there was one.
 #[inline]
-fn wake(call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head: Head) -> Result<bool, Fault> {
+fn wake(
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, count: i32, ending: Ending, head: MessageHeader,
+) -> Result<bool, Fault> {
     let woken = tasks.resume_waiter(call, Token::Session(head.session), count, ending);
     if woken.is_err() {
-        service(call)?.library.current = Some(head);
+        service(call)?.library.current_message = Some(head);
     }
     woken.map_err(|_| Fault::message("too many values in an answer"))
 }
@@ -409,7 +411,7 @@ fn fire(call: &mut Call<'_>, tasks: &Rc<Tasks>, session: i64) -> Result<(), Faul
 
 /// Handles an error response. The library creates the error object for the task that waits for the session.
 #[cold]
-fn error_answer(call: &mut Call<'_>, head: Head, owner: u32) -> Result<Turn, Fault> {
+fn error_answer(call: &mut Call<'_>, head: MessageHeader, owner: u32) -> Result<Turn, Fault> {
     let count = call.count();
     hooks::push(call, "error_answer")?;
     call.push(head.from)?;
@@ -423,7 +425,7 @@ fn refused(call: &mut Call<'_>, outcome: Outcome) -> Result<Turn, Fault> {
         call.push(Nil)?;
     }
     call.drop_to(outcome.first);
-    if let Some(head) = service(call)?.library.current.take() {
+    if let Some(head) = service(call)?.library.current_message.take() {
         wake(call, &tasks, 1, Ending::Raises, head)?;
     }
     call.drop_to(0);

@@ -38,7 +38,7 @@ pub(super) fn eventinit(call: &mut Call<'_>) -> Result<(Function, Option<Light>)
         false => Some(open(service)?),
     };
     service.has_descriptor = true;
-    service.detach = !exclusive;
+    service.needs_own_thread = !exclusive;
     let Some(event) = event else { return Ok((WAIT, None)) };
     if exclusive {
         event.wake();

@@ -36,17 +36,17 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let service = service(call)?;
     let (to, session) = (message.to, message.session);
     let answers = matches!(message.kind, kind::RESPONSE | kind::ERROR);
-    let waits = service.sending.iter().any(|other| other.to == to);
+    let waits = service.send_queue.iter().any(|other| other.to == to);
     let kept = match waits {
         true => Err(message),
         false => service.deliver(message),
     };
     if let Err(message) = kept {
-        if service.sending.len() >= service.system().config.queue_sending {
+        if service.send_queue.len() >= service.system().config.queue_sending {
             message.payload.give();
             return Ok(None);
         }
-        service.sending.push_back(message);
+        service.send_queue.push_back(message);
     }
     if answers {
         service.unanswered.remove(to, session);
@@ -56,7 +56,7 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
 
 /// `exclusive.scheduling()`: returns a function that delivers the queued messages now.
 fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
-    Ok(on_service(|service| service.flush_sending()))
+    Ok(on_service(|service| service.flush_send_queue()))
 }
 
 /// `exclusive.timer_update([blocked])`: returns an empty list, since timers are delivered without it.

@@ -48,7 +48,7 @@ pub(super) fn dispatch_table(call: &mut Call<'_>) -> Result<Argument, Fault> {
 
 /// Adds the handlers in the table at `index` to the request handlers. Returns the index of the table of all of them.
 pub(super) fn add_handlers(call: &mut Call<'_>, index: i32) -> Result<i32, Fault> {
-    service(call)?.library.serves = true;
+    service(call)?.library.has_handlers = true;
     let handlers = call.registered(&REQUESTS)?;
     match call.kind(handlers) == Kind::Table && is_empty(call, handlers) {
         // The table itself is used, so that handlers which are added to it later are found.
@@ -62,7 +62,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     let handlers = call.registered(&REQUESTS)?;
     let handler = call.raw_field(handlers, "quit")?;
     if call.kind(handler) != Kind::Function {
-        service(call)?.library.ended = true;
+        service(call)?.library.is_ending = true;
         return Ok(Next::returns(()));
     }
     // A service that has used up its memory must still be able to end.
@@ -86,6 +86,6 @@ pub(super) fn idle_handler(call: &mut Call<'_>) -> Result<(), Fault> {
 /// `core.poll_handler(f)`: `f` runs after a batch if there are more messages, so that they do not keep I/O away.
 pub(super) fn poll_handler(call: &mut Call<'_>) -> Result<(), Fault> {
     call.create(Register(&POLL, Argument(1)))?;
-    service(call)?.library.polls = true;
+    service(call)?.library.polls_io = true;
     Ok(())
 }

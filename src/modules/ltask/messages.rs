@@ -191,6 +191,6 @@ fn mainthread_yield(call: &mut Call<'_>) -> Result<Next, Fault> {
     if !call.is_yieldable() {
         return Err(Fault::message("mainthread_yield: this context cannot yield"));
     }
-    service(call)?.again = true;
+    service(call)?.wants_slice = true;
     Ok(Next::yields(0, then(hooks::results), 0))
 }

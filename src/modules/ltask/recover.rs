@@ -45,7 +45,7 @@ pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
 fn recover(call: &mut Call<'_>, outcome: Outcome) -> Result<Recovered, Fault> {
     call.drop_to(outcome.first);
     let service = service(call)?;
-    let (head, tasks) = (service.library.current.take(), service.library.tasks().cloned());
+    let (head, tasks) = (service.library.current_message.take(), service.library.tasks().cloned());
     let Some(head) = head.filter(|head| head.session != 0) else { return Ok(Maybe(None)) };
     if matches!(head.kind, kind::REQUEST | kind::SYSTEM) {
         return Ok(Maybe(Some(Either::One((head.from, head.session)))));

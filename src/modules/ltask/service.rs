@@ -125,7 +125,7 @@ fn set_tasks(call: &mut Call<'_>, _: Outcome) -> Result<bool, Fault> {
     let tasks = VmOwned::new(call, tasks);
     let service = service(call)?;
     service.library.set_tasks(tasks);
-    service.library.starting = true;
+    service.library.is_starting = true;
     service.library.wait_when_full = service.system().config.full == Full::Wait;
     Ok(service.statistics.exclusive.load(Ordering::Relaxed))
 }

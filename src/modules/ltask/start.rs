@@ -38,7 +38,7 @@ fn started(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
     if call.kind(outcome.first) == Kind::Table {
         add_handlers(call, outcome.first)?;
     }
-    service(call)?.library.starting = false;
+    service(call)?.library.is_starting = false;
     Ok(())
 }
 

@@ -59,7 +59,7 @@ fn counter(_: &mut Call<'_>) -> Result<f64, Fault> {
 const CPUCOST: Function = on_service(|service| {
     let mut busy = service.statistics.busy();
     if worker_number().is_some() {
-        busy += monotonic_nanos() - service.began;
+        busy += monotonic_nanos() - service.slice_began;
     }
     busy as f64 / 1e9
 });
