@@ -52,7 +52,7 @@ impl Prestart {
         if let Some(event) = &service.event {
             event.wake();
         }
-        system.registry.describe(id, service.statistics.clone());
+        system.registry.set_statistics(id, service.statistics.clone());
         Ok(service)
     }
 }

@@ -14,127 +14,127 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// One slot. `B` is the VM of a service.
-pub(crate) struct Slot<B> {
-    pub(crate) mailbox: Mailbox<Message, B, Arc<Event>>,
+/// One slot. `V` is the VM of a service.
+pub(crate) struct Slot<V> {
+    pub(crate) mailbox: Mailbox<Message, V, Arc<Event>>,
     statistics: Mutex<Option<Arc<Statistics>>>,
 }
 
-impl<B> Slot<B> {
+impl<V> Slot<V> {
     /// The statistics of the service, which other threads may read.
     pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
         lock(&self.statistics).clone()
     }
 }
 
-type Chunk<B> = Arc<[Slot<B>; CHUNK]>;
+type Chunk<V> = Arc<[Slot<V>; CHUNK]>;
 
 /// A reference to a slot, which saves the lookup.
-pub(crate) struct SlotRef<B> {
-    chunk: Chunk<B>,
-    place: usize,
+pub(crate) struct SlotRef<V> {
+    chunk: Chunk<V>,
+    index: usize,
 }
 
-impl<B> Deref for SlotRef<B> {
-    type Target = Slot<B>;
+impl<V> Deref for SlotRef<V> {
+    type Target = Slot<V>;
     #[inline]
-    fn deref(&self) -> &Slot<B> {
-        &self.chunk[self.place % CHUNK]
+    fn deref(&self) -> &Slot<V> {
+        &self.chunk[self.index % CHUNK]
     }
 }
 
 const CHUNK: usize = 64;
 /// Freed slots that wait before the first of them is used again.
-const REST: usize = 1024;
+const REUSE_DELAY: usize = 1024;
 
-struct Places {
+struct FreeSlots {
     /// Freed slots: the slot and its next generation.
     freed: VecDeque<(u32, u32)>,
     /// The first slot that was never used.
-    fresh: u32,
-    /// Slots beyond `fresh` that were assigned by an explicit id.
-    taken: Vec<u32>,
-    living: usize,
+    next_unused: u32,
+    /// Slots beyond `next_unused` that were assigned by an explicit id.
+    reserved: Vec<u32>,
+    used: usize,
 }
 
 /// The slots of all services.
-pub(crate) struct Registry<B> {
-    chunks: Box<[OnceLock<Chunk<B>>]>,
+pub(crate) struct Registry<V> {
+    chunks: Box<[OnceLock<Chunk<V>>]>,
     /// The number of slots, a power of two, minus one.
     mask: u32,
     /// The bits of an id that are its slot.
     bits: u32,
-    most: usize,
+    max_services: usize,
     queue: usize,
-    places: Mutex<Places>,
+    free_slots: Mutex<FreeSlots>,
 }
 
-impl<B> Registry<B> {
-    /// Slots for `most` services whose mailboxes have room for `queue` messages.
-    pub(crate) fn new(most: usize, queue: usize) -> Registry<B> {
+impl<V> Registry<V> {
+    /// Slots for `max_services` services whose mailboxes have room for `queue` messages.
+    pub(crate) fn new(max_services: usize, queue: usize) -> Registry<V> {
         // One more for id 0, and those that wait before they are used again.
-        let places = (most + 1 + REST).next_power_of_two().max(CHUNK);
+        let count = (max_services + 1 + REUSE_DELAY).next_power_of_two().max(CHUNK);
         Registry {
-            chunks: (0..places / CHUNK).map(|_| OnceLock::new()).collect(),
-            mask: places as u32 - 1,
-            bits: places.trailing_zeros(),
-            most,
+            chunks: (0..count / CHUNK).map(|_| OnceLock::new()).collect(),
+            mask: count as u32 - 1,
+            bits: count.trailing_zeros(),
+            max_services,
             queue,
-            places: Mutex::new(Places { freed: VecDeque::new(), fresh: 1, taken: Vec::new(), living: 0 }),
+            free_slots: Mutex::new(FreeSlots { freed: VecDeque::new(), next_unused: 1, reserved: Vec::new(), used: 0 }),
         }
     }
 
     #[inline]
-    fn place(&self, id: ServiceId) -> usize {
+    fn index(&self, id: ServiceId) -> usize {
         (id & self.mask) as usize
     }
 
     /// The slot of `id`, if it was ever used. Its mailbox checks whether it belongs to `id` now.
     #[inline]
-    pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot<B>> {
-        let place = self.place(id);
-        let chunk = self.chunks[place / CHUNK].get()?;
-        Some(&chunk[place % CHUNK])
+    pub(crate) fn get(&self, id: ServiceId) -> Option<&Slot<V>> {
+        let index = self.index(id);
+        let chunk = self.chunks[index / CHUNK].get()?;
+        Some(&chunk[index % CHUNK])
     }
 
     /// A reference to the slot of `id`, to be kept.
-    pub(crate) fn slot_ref(&self, id: ServiceId) -> Option<SlotRef<B>> {
-        let place = self.place(id);
-        let chunk = self.chunks[place / CHUNK].get()?.clone();
-        Some(SlotRef { chunk, place })
+    pub(crate) fn slot_ref(&self, id: ServiceId) -> Option<SlotRef<V>> {
+        let index = self.index(id);
+        let chunk = self.chunks[index / CHUNK].get()?.clone();
+        Some(SlotRef { chunk, index })
     }
 
-    fn make(&self, id: ServiceId) -> &Slot<B> {
-        let place = self.place(id);
-        let chunk = self.chunks[place / CHUNK].get_or_init(|| {
-            let fresh = |_| Slot { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
-            Arc::new(std::array::from_fn(fresh))
+    fn get_or_create(&self, id: ServiceId) -> &Slot<V> {
+        let index = self.index(id);
+        let chunk = self.chunks[index / CHUNK].get_or_init(|| {
+            let create = |_| Slot { mailbox: Mailbox::new(self.queue), statistics: Mutex::new(None) };
+            Arc::new(std::array::from_fn(create))
         });
-        &chunk[place % CHUNK]
+        &chunk[index % CHUNK]
     }
 
     /// Assigns a slot to a new service, with the id `wanted` unless that is 0. Returns None if there are too many
     /// services, or `wanted` is taken.
     pub(crate) fn open(&self, wanted: ServiceId) -> Option<ServiceId> {
         let id = {
-            let mut places = lock(&self.places);
-            if places.living >= self.most {
+            let mut free_slots = lock(&self.free_slots);
+            if free_slots.used >= self.max_services {
                 return None;
             }
             let id = match wanted {
-                0 => places.next(self.bits)?,
-                _ => places.reserve(wanted, self.bits)?,
+                0 => free_slots.next(self.bits)?,
+                _ => free_slots.reserve(wanted, self.bits)?,
             };
-            places.living += 1;
+            free_slots.used += 1;
             id
         };
-        let slot = self.make(id);
+        let slot = self.get_or_create(id);
         slot.mailbox.open(id);
         Some(id)
     }
 
     /// Sets the statistics of a service.
-    pub(crate) fn describe(&self, id: ServiceId, statistics: Arc<Statistics>) {
+    pub(crate) fn set_statistics(&self, id: ServiceId, statistics: Arc<Statistics>) {
         if id != 0
             && let Some(slot) = self.get(id)
         {
@@ -149,45 +149,45 @@ impl<B> Registry<B> {
             return false;
         }
         *lock(&slot.statistics) = None;
-        let mut places = lock(&self.places);
-        places.living -= 1;
+        let mut free_slots = lock(&self.free_slots);
+        free_slots.used -= 1;
         let generation = (id.wrapping_add(1 << self.bits)) >> self.bits;
-        let place = self.place(id) as u32;
-        places.freed.push_back((place, generation));
+        let index = self.index(id) as u32;
+        free_slots.freed.push_back((index, generation));
         true
     }
 
     /// All slots that were ever used.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<B>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<V>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
 }
 
-impl Places {
+impl FreeSlots {
     fn next(&mut self, bits: u32) -> Option<ServiceId> {
-        while self.taken.contains(&self.fresh) {
-            self.fresh += 1;
+        while self.reserved.contains(&self.next_unused) {
+            self.next_unused += 1;
         }
-        if self.freed.len() >= REST || self.fresh >> bits != 0 {
-            let (place, generation) = self.freed.pop_front()?;
-            return Some(generation << bits | place);
+        if self.freed.len() >= REUSE_DELAY || self.next_unused >> bits != 0 {
+            let (index, generation) = self.freed.pop_front()?;
+            return Some(generation << bits | index);
         }
-        self.fresh += 1;
-        Some(self.fresh - 1)
+        self.next_unused += 1;
+        Some(self.next_unused - 1)
     }
 
     fn reserve(&mut self, wanted: ServiceId, bits: u32) -> Option<ServiceId> {
-        if let Some(at) = self.freed.iter().position(|&(place, _)| place == wanted) {
+        if let Some(at) = self.freed.iter().position(|&(index, _)| index == wanted) {
             self.freed.remove(at);
             return Some(wanted);
         }
-        if wanted >> bits != 0 || wanted < self.fresh || self.taken.contains(&wanted) {
+        if wanted >> bits != 0 || wanted < self.next_unused || self.reserved.contains(&wanted) {
             return None;
         }
-        if wanted == self.fresh {
-            self.fresh += 1;
+        if wanted == self.next_unused {
+            self.next_unused += 1;
         } else {
-            self.taken.push(wanted);
+            self.reserved.push(wanted);
         }
         Some(wanted)
     }

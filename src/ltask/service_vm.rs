@@ -21,7 +21,7 @@ impl Vm<Service> {
         let mut body =
             Vm::for_service(service, interrupted).ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
         system.preparation.steps.iter().try_for_each(|step| body.run(*step))?;
-        system.registry.describe(id, statistics);
+        system.registry.set_statistics(id, statistics);
         Ok(body)
     }
 

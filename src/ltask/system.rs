@@ -24,10 +24,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A system. `B` is the VM of a service.
-pub(crate) struct System<B> {
+/// A system. `V` is the VM of a service.
+pub(crate) struct System<V> {
     pub(crate) config: Config,
-    pub(crate) registry: Registry<B>,
+    pub(crate) registry: Registry<V>,
     pub(crate) scheduler: Scheduler,
     pub(crate) monitor: Arc<Monitor>,
     /// The progress of each worker, by number, including spare workers.
@@ -39,9 +39,9 @@ pub(crate) struct System<B> {
     /// Threads that have not been joined.
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// VMs of configured exclusive services, until `run`.
-    pub(super) exclusive: Mutex<Vec<B>>,
+    pub(super) exclusive: Mutex<Vec<V>>,
     /// VMs whose threads have ended with the system.
-    pub(super) left_over: Mutex<Vec<B>>,
+    pub(super) left_over: Mutex<Vec<V>>,
     quit: AtomicBool,
     quit_lock: Mutex<()>,
     quit_wakeup: Condvar,
@@ -69,9 +69,9 @@ pub(crate) struct Preparation {
     pub(crate) is_built_in: fn(&[u8]) -> bool,
 }
 
-impl<B> System<B> {
+impl<V> System<V> {
     /// Creates a system without services and threads. The error is a message.
-    pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<B>>, String> {
+    pub(crate) fn new(config: Config, preparation: Preparation) -> Result<Arc<System<V>>, String> {
         let debuglog = match config.debuglog.as_deref() {
             Some("=") => Some(Mutex::new(Box::new(std::io::stdout()) as Box<_>)),
             Some(path) => {
