@@ -55,7 +55,7 @@ pub(super) fn run(system: &Arc<System>) {
                 next_sample = if is_dormant { u64::MAX } else { monotonic_nanos() + QUIET_TICK };
             }
         }
-        if system.monitor.sleep(next_sample.min(system.log.due())) {
+        if system.monitor.sleep(next_sample.min(system.log.next_flush())) {
             (next_sample, quiet) = (0, QUIET_MOST - 1);
         }
     }

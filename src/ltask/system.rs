@@ -5,7 +5,7 @@
 
 use super::config::{Config, STAND_INS};
 use super::event::Event;
-use super::log::{Log, Pushed, Repetition};
+use super::log::{Log, PushResult, Repetition};
 use super::mailbox::{Refusal, Wake};
 use super::message::{Message, Payload, ROOT, SYSTEM, ServiceId, kind};
 use super::monitor::Monitor;
@@ -225,22 +225,22 @@ impl<V> System<V> {
         &self, service: ServiceId, statistics: Option<Arc<Statistics>>, payload: Payload, repetition: Repetition,
     ) {
         let now = monotonic_nanos();
-        let pushed = self.log.push(service, statistics, payload, repetition, now);
-        self.notify_logger(pushed);
+        let result = self.log.push(service, statistics, payload, repetition, now);
+        self.notify_logger(result);
     }
 
     /// Reports how often lines were repeated, if it is time to.
     pub(crate) fn flush_log(&self, now: u64) {
-        if self.log.due() <= now {
+        if self.log.next_flush() <= now {
             self.notify_logger(self.log.flush(now));
         }
     }
 
-    fn notify_logger(&self, pushed: Pushed) {
-        if pushed.is_due {
+    fn notify_logger(&self, result: PushResult) {
+        if result.flushes_earlier {
             self.monitor.wake();
         }
-        let Some(reader) = pushed.reader else { return };
+        let Some(reader) = result.reader else { return };
         // A logger with a full mailbox is awake already.
         let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
     }
