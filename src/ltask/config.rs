@@ -35,7 +35,7 @@ pub(crate) struct Config {
 }
 
 /// Spare workers at most. One starts for each worker that a long slice blocks.
-pub(crate) const STAND_INS: usize = 32;
+pub(crate) const MAX_SPARE_WORKERS: usize = 32;
 
 impl Default for Config {
     fn default() -> Self {

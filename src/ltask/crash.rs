@@ -63,7 +63,7 @@ extern "C" fn on_signal(number: c_int) {
         let mut file = file;
         let _ = writeln!(file, "signal {number}");
         for (worker, progress) in progress.iter().enumerate() {
-            if let (_, Some(service)) = progress.slice() {
+            if let (_, Some(service)) = progress.running_slice() {
                 let _ = writeln!(file, "worker {worker}: service {service}");
             }
         }

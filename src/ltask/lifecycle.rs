@@ -63,7 +63,7 @@ pub(crate) fn retire(system: &System, mut service: ServiceVm) {
     let statistics = service.statistics.clone();
     // This thread frees the messages before it reports the death.
     drop(left);
-    system.monitor.timers.forget(id);
+    system.monitor.timers.remove_all(id);
     for waiting in refused {
         system.send_room(id, waiting);
     }
@@ -120,7 +120,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         }
         return Vec::new();
     };
-    system.monitor.timers.forget(id);
+    system.monitor.timers.remove_all(id);
     for waiting in refused {
         system.send_room(id, waiting);
     }

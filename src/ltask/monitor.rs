@@ -17,8 +17,8 @@ pub(crate) struct Monitor {
     /// Whether the thread sleeps without taking samples.
     dormant: AtomicBool,
     /// Long slices, and the spare workers that replace their workers.
-    pub(super) held_up: AtomicUsize,
-    pub(super) stand_ins: AtomicUsize,
+    pub(super) long_slices: AtomicUsize,
+    pub(super) spare_workers: AtomicUsize,
 }
 
 impl Monitor {
@@ -50,7 +50,7 @@ impl Monitor {
 
     /// Sleeps until the first timer expires, `next_sample`, or a wakeup. Returns whether the thread was dormant.
     pub(super) fn sleep(&self, next_sample: u64) -> bool {
-        let until = self.timers.plan(next_sample);
+        let until = self.timers.plan_wakeup(next_sample);
         let limit = Duration::from_nanos(until.saturating_sub(monotonic_nanos()));
         let waited = self.wakeup.wait_timeout_while(lock(&self.woken), limit, |woken| !*woken);
         let (mut woken, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -58,9 +58,9 @@ impl Monitor {
         self.dormant.swap(false, Ordering::SeqCst)
     }
 
-    /// Sets a timer of `service` that expires at `due` nanoseconds of the monotonic clock. Returns its id.
-    pub(crate) fn add_timer(&self, service: ServiceId, session: i64, due: u64) -> u64 {
-        let (id, is_earlier) = self.timers.add(service, session, due);
+    /// Sets a timer of `service` that expires at `deadline` nanoseconds of the monotonic clock. Returns its id.
+    pub(crate) fn add_timer(&self, service: ServiceId, session: i64, deadline: u64) -> u64 {
+        let (id, is_earlier) = self.timers.add(service, session, deadline);
         if is_earlier {
             self.wake();
         }
@@ -68,7 +68,7 @@ impl Monitor {
     }
 
     /// Whether there are more spare workers than long slices. Then the calling spare worker ends.
-    pub(super) fn has_surplus(&self) -> bool {
-        self.stand_ins.load(Ordering::SeqCst) > self.held_up.load(Ordering::SeqCst)
+    pub(super) fn has_surplus_spares(&self) -> bool {
+        self.spare_workers.load(Ordering::SeqCst) > self.long_slices.load(Ordering::SeqCst)
     }
 }

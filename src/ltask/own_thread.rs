@@ -62,5 +62,5 @@ fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress)
             return lifecycle::retire(system, service);
         }
     }
-    lock(&system.left_over).push(service);
+    lock(&system.remaining).push(service);
 }

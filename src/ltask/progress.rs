@@ -69,19 +69,19 @@ impl Progress {
     }
 
     /// Called when a slice begins.
-    pub(super) fn begin(&self, service: ServiceId) {
+    pub(super) fn begin_slice(&self, service: ServiceId) {
         self.service.store(service, Ordering::Relaxed);
-        self.end();
+        self.end_slice();
     }
 
     /// Called when a slice ends.
-    pub(super) fn end(&self) {
+    pub(super) fn end_slice(&self) {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn + 1, Ordering::Release);
     }
 
     /// Returns the turn, and the service whose slice runs.
-    pub(super) fn slice(&self) -> (u64, Option<ServiceId>) {
+    pub(super) fn running_slice(&self) -> (u64, Option<ServiceId>) {
         let turn = self.turn.load(Ordering::Acquire);
         let service = self.service.load(Ordering::Relaxed);
         (turn, (turn % 2 == 1).then_some(service))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Ends the system if a thread that it needs could not be started. Returns whether it was started.
-fn require(system: &Arc<System>, started: Result<(), String>) -> bool {
+fn must_start(system: &Arc<System>, started: Result<(), String>) -> bool {
     let Err(message) = started else { return true };
     system.log_text(SYSTEM, &message);
     system.fail_boot(&message);
@@ -25,7 +25,7 @@ pub(crate) fn start(system: &Arc<System>) {
     for number in 0..system.config.worker {
         let name = format!("lio-worker-{number}");
         let started = spawn(system, name, true, move |system| worker::run(system, number));
-        require(system, started);
+        must_start(system, started);
     }
     for service in std::mem::take(&mut *lock(&system.exclusive)) {
         own_thread::start(system, service);
@@ -40,7 +40,7 @@ pub(crate) fn start(system: &Arc<System>) {
         let _finished = Finished(system);
         monitor_thread::run(system);
     });
-    if !require(system, started) {
+    if !must_start(system, started) {
         system.finished.wake();
     }
 }
@@ -76,7 +76,7 @@ fn join(system: &Arc<System>) -> i32 {
 
 /// Closes the remaining VMs: of services with threads, and in mailboxes. Root's VM is the last one.
 pub(crate) fn close_all(system: &Arc<System>) {
-    let mut left = std::mem::take(&mut *lock(&system.left_over));
+    let mut left = std::mem::take(&mut *lock(&system.remaining));
     left.append(&mut lock(&system.exclusive));
     for slot in system.registry.all() {
         left.extend(slot.mailbox.take_vm());

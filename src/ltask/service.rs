@@ -236,8 +236,8 @@ impl Service {
             let _ = self.system.post(message, 0);
             return None;
         }
-        let due = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
-        Some(self.system.monitor.add_timer(self.id, session, due))
+        let deadline = monotonic_nanos().saturating_add((ticks as u64).saturating_mul(TICK));
+        Some(self.system.monitor.add_timer(self.id, session, deadline))
     }
 
     /// Takes the messages that have arrived. Returns whether there is one to read.

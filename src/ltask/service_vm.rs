@@ -75,9 +75,9 @@ impl Vm<Service> {
     #[inline]
     pub(super) fn run_counted(&mut self, progress: &Progress, began: u64) -> Option<u64> {
         self.slice_began = began;
-        progress.begin(self.id);
+        progress.begin_slice(self.id);
         let end = self.run_slice(None);
-        progress.end();
+        progress.end_slice();
         let ended = monotonic_nanos();
         let (used, peak) = (self.memory().used(), self.memory().peak());
         self.statistics.add_slice(ended - began, used, peak);

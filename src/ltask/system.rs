@@ -3,7 +3,7 @@
 //! Messages are posted here; of threads, this file only knows how to wake them. Services start and end in
 //! `lifecycle.rs`, threads in `run.rs`.
 
-use super::config::{Config, STAND_INS};
+use super::config::{Config, MAX_SPARE_WORKERS};
 use super::event::Event;
 use super::log::{Log, PushResult, Repetition};
 use super::mailbox::{Refusal, Wake};
@@ -41,7 +41,7 @@ pub(crate) struct System<V> {
     /// VMs of configured exclusive services, until `run`.
     pub(super) exclusive: Mutex<Vec<V>>,
     /// VMs whose threads have ended with the system.
-    pub(super) left_over: Mutex<Vec<V>>,
+    pub(super) remaining: Mutex<Vec<V>>,
     quit: AtomicBool,
     quit_lock: Mutex<()>,
     quit_wakeup: Condvar,
@@ -55,7 +55,7 @@ pub(crate) struct System<V> {
     /// The number of external messages that root has not read.
     external: AtomicUsize,
     /// The service that is notified which others are blocked; 0 is none.
-    held_reader: AtomicU32,
+    blocked_listener: AtomicU32,
     debuglog: Option<Mutex<Box<dyn Write + Send>>>,
     pub(crate) preparation: Preparation,
 }
@@ -81,7 +81,7 @@ impl<V> System<V> {
             None => None,
         };
         let failed = |error| format!("eventfd: {error}");
-        let lanes = config.worker + STAND_INS;
+        let lanes = config.worker + MAX_SPARE_WORKERS;
         Ok(Arc::new(System {
             registry: Registry::new(config.max_service, config.queue),
             scheduler: Scheduler::new(config.worker, lanes).map_err(failed)?,
@@ -92,7 +92,7 @@ impl<V> System<V> {
             log: Log::new(config.log_queue),
             threads: Mutex::default(),
             exclusive: Mutex::default(),
-            left_over: Mutex::default(),
+            remaining: Mutex::default(),
             quit: AtomicBool::new(false),
             quit_lock: Mutex::default(),
             quit_wakeup: Condvar::new(),
@@ -101,7 +101,7 @@ impl<V> System<V> {
             exit_code: AtomicI32::new(0),
             boot_failure: Mutex::default(),
             external: AtomicUsize::new(0),
-            held_reader: AtomicU32::new(0),
+            blocked_listener: AtomicU32::new(0),
             debuglog,
             config,
             preparation,
@@ -257,18 +257,18 @@ impl<V> System<V> {
     }
 
     /// Sets the service that is notified which services are blocked.
-    pub(crate) fn set_held_reader(&self, service: ServiceId) {
-        self.held_reader.store(service, Ordering::Relaxed);
+    pub(crate) fn set_blocked_listener(&self, service: ServiceId) {
+        self.blocked_listener.store(service, Ordering::Relaxed);
     }
 
     /// Reports that a service with a thread of its own is blocked, or no longer blocked.
-    pub(crate) fn report_held(&self, service: ServiceId, is_held: bool) {
-        let reader = self.held_reader.load(Ordering::Relaxed);
+    pub(crate) fn report_blocked(&self, service: ServiceId, is_blocked: bool) {
+        let reader = self.blocked_listener.load(Ordering::Relaxed);
         if reader == 0 {
             return;
         }
         let id = Value::Integer(i64::from(service));
-        let values = [Value::String(b"held"), id, Value::Boolean(is_held)];
+        let values = [Value::String(b"held"), id, Value::Boolean(is_blocked)];
         // A service that has died does not need it.
         let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }

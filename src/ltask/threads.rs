@@ -19,7 +19,7 @@ pub(super) fn spawn(
         system.running.fetch_add(1, Ordering::SeqCst);
     }
     let thread = Builder::new().name(name).stack_size(STACK).spawn(move || {
-        let _leaving = Leaving(&shared, counted);
+        let _end = ThreadEnd(&shared, counted);
         body(&shared);
     });
     match thread {
@@ -39,11 +39,11 @@ pub(super) fn spawn(
 }
 
 /// Decrements the count when a thread ends. If the thread panics, the system ends.
-struct Leaving<'a>(&'a Arc<System>, bool);
+struct ThreadEnd<'a>(&'a Arc<System>, bool);
 
-impl Drop for Leaving<'_> {
+impl Drop for ThreadEnd<'_> {
     fn drop(&mut self) {
-        let Leaving(system, counted) = self;
+        let ThreadEnd(system, counted) = self;
         if std::thread::panicking() {
             system.exit_code.store(1, Ordering::SeqCst);
             system.quit();

@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering;
 
 const MILLI: u64 = 1_000_000;
 /// A longer slice blocks its worker.
-const LONG: u64 = 8 * MILLI;
+const LONG_SLICE: u64 = 8 * MILLI;
 /// A service with a thread of its own that has not waited for this time is blocked: other services may do its work.
-const HELD: u64 = 200 * MILLI;
+const BLOCKED_AFTER: u64 = 200 * MILLI;
 /// How long the watchdog waits for a traceback.
-const REPORT: u64 = 200 * MILLI;
+const TRACEBACK_TIMEOUT: u64 = 200 * MILLI;
 
 /// The last sample of a thread's progress: the slice that runs.
 #[derive(Clone, Default)]
@@ -29,16 +29,16 @@ struct Sample {
     since: u64,
     service: ServiceId,
     /// The CPU time of the thread when the slice was first seen, and at the last sample.
-    first_spent: u64,
-    spent: u64,
+    first_cpu_time: u64,
+    cpu_time: u64,
     /// When the watchdog requested a traceback; 0 if it did not.
-    asked: u64,
+    requested_at: u64,
     logged: bool,
     /// The service's statistics, from the request of the traceback on: the service may be dead at the next report.
     statistics: Option<Arc<Statistics>>,
     /// For a thread of a service's own: its waits, and whether it was reported as blocked.
     waits: u64,
-    held: bool,
+    is_blocked: bool,
 }
 
 /// The samples of all threads.
@@ -66,9 +66,9 @@ impl Watchdog {
 
     fn sample_workers(&mut self, system: &Arc<System>, now: u64) -> bool {
         let (ready, sleepers) = (&system.scheduler.ready, &system.scheduler.sleepers);
-        let (mut held_up, mut running) = (0, 0);
+        let (mut long_slices, mut running) = (0, 0);
         for (number, (progress, sample)) in system.progress.iter().zip(&mut self.workers).enumerate() {
-            let (turn, service) = progress.slice();
+            let (turn, service) = progress.running_slice();
             running += usize::from(service.is_some());
             if turn != sample.turn || service.is_none() {
                 sample.end(system, progress, now);
@@ -77,13 +77,13 @@ impl Watchdog {
             }
             worker_queue::release_hand_off(ready, sleepers, number);
             let age = now - sample.since;
-            held_up += usize::from(age >= LONG);
+            long_slices += usize::from(age >= LONG_SLICE);
             sample.check(system, progress, age, now);
         }
-        system.monitor.held_up.store(held_up, Ordering::SeqCst);
-        let stand_ins = system.monitor.stand_ins.load(Ordering::SeqCst);
-        if held_up > stand_ins && sleepers.sleeping() == 0 && ready.has_shared() {
-            worker::stand_in(system);
+        system.monitor.long_slices.store(long_slices, Ordering::SeqCst);
+        let spare_workers = system.monitor.spare_workers.load(Ordering::SeqCst);
+        if long_slices > spare_workers && sleepers.sleeping() == 0 && ready.has_shared() {
+            worker::start_spare(system);
         }
         running > 0 || sleepers.sleeping() < system.config.worker
     }
@@ -108,24 +108,32 @@ impl Watchdog {
         let mut busy = false;
         for (progress, sample) in &mut self.own {
             let waits = progress.waits();
-            let (turn, service) = progress.slice();
-            let spent = thread_clock::nanos(progress.clock);
+            let (turn, service) = progress.running_slice();
+            let cpu_time = thread_clock::nanos(progress.clock);
             // Its waits are observed if it has any; otherwise only its CPU time is known.
             let is_awake = waits != 0 && waits.is_multiple_of(2);
             if turn != sample.turn || waits != sample.waits || service.is_none() {
                 sample.end(system, progress, now);
                 let service = service.unwrap_or(0);
-                *sample = Sample { turn, waits, since: now, service, first_spent: spent, spent, ..Sample::default() };
+                *sample = Sample {
+                    turn,
+                    waits,
+                    since: now,
+                    service,
+                    first_cpu_time: cpu_time,
+                    cpu_time,
+                    ..Sample::default()
+                };
                 busy |= is_awake;
                 continue;
             }
-            busy |= spent.saturating_sub(sample.spent) > MILLI / 2 || is_awake && !sample.held;
-            sample.spent = spent;
-            if is_awake && !sample.held && now - sample.since >= HELD {
-                sample.held = true;
-                system.report_held(sample.service, true);
+            busy |= cpu_time.saturating_sub(sample.cpu_time) > MILLI / 2 || is_awake && !sample.is_blocked;
+            sample.cpu_time = cpu_time;
+            if is_awake && !sample.is_blocked && now - sample.since >= BLOCKED_AFTER {
+                sample.is_blocked = true;
+                system.report_blocked(sample.service, true);
             }
-            sample.check(system, progress, spent.saturating_sub(sample.first_spent), now);
+            sample.check(system, progress, cpu_time.saturating_sub(sample.first_cpu_time), now);
         }
         busy
     }
@@ -138,8 +146,8 @@ impl Sample {
         if limit == 0 || self.logged || age < limit {
             return;
         }
-        if self.asked == 0 {
-            self.asked = now;
+        if self.requested_at == 0 {
+            self.requested_at = now;
             progress.since.store(self.since, Ordering::Relaxed);
             self.statistics = system.statistics(self.service);
             if let Some(statistics) = &self.statistics {
@@ -148,7 +156,7 @@ impl Sample {
             progress.interrupt();
         } else if progress.has_reported(self.turn) {
             self.logged = true;
-        } else if now - self.asked >= REPORT {
+        } else if now - self.requested_at >= TRACEBACK_TIMEOUT {
             self.logged = true;
             let cause = "; it blocks in a C function, or runs in a coroutine of its own";
             self.report(system, b"error", now, "has not paused for", cause);
@@ -157,11 +165,11 @@ impl Sample {
 
     /// Called when the slice has ended or its thread has waited: withdraws what was reported about it.
     fn end(&self, system: &System, progress: &Progress, now: u64) {
-        if self.logged || self.asked != 0 && progress.has_reported(self.turn) {
+        if self.logged || self.requested_at != 0 && progress.has_reported(self.turn) {
             self.report(system, b"info", now, "has paused again after", "");
         }
-        if self.held {
-            system.report_held(self.service, false);
+        if self.is_blocked {
+            system.report_blocked(self.service, false);
         }
     }
 

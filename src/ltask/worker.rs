@@ -19,27 +19,27 @@ struct Worker<'a> {
     /// When the last slice ended, if nothing slow has happened since; otherwise 0.
     ended: Cell<u64>,
     /// Whether it is a spare worker, which replaces a blocked one.
-    stand_in: bool,
+    is_spare: bool,
 }
 
 /// Runs worker `number` on the calling thread, until the system ends or the worker is no longer needed.
 pub(super) fn run(system: &Arc<System>, number: usize) {
     let Some(queue) = system.scheduler.enter(number) else { return };
-    let stand_in = number >= system.config.worker;
-    Worker { system, queue: &queue, ended: Cell::new(0), stand_in }.run_slices();
+    let is_spare = number >= system.config.worker;
+    Worker { system, queue: &queue, ended: Cell::new(0), is_spare }.run_slices();
     system.scheduler.leave(queue);
 }
 
 /// Starts a spare worker for a blocked one. On failure services wait until a worker is free.
-pub(super) fn stand_in(system: &Arc<System>) {
+pub(super) fn start_spare(system: &Arc<System>) {
     let Some(number) = system.scheduler.free_number(system.config.worker) else { return };
-    system.monitor.stand_ins.fetch_add(1, Ordering::SeqCst);
-    let started = threads::spawn(system, "lio-stand-in".into(), true, move |system| {
+    system.monitor.spare_workers.fetch_add(1, Ordering::SeqCst);
+    let started = threads::spawn(system, "lio-spare".into(), true, move |system| {
         run(system, number);
-        system.monitor.stand_ins.fetch_sub(1, Ordering::SeqCst);
+        system.monitor.spare_workers.fetch_sub(1, Ordering::SeqCst);
     });
     if let Err(message) = started {
-        system.monitor.stand_ins.fetch_sub(1, Ordering::SeqCst);
+        system.monitor.spare_workers.fetch_sub(1, Ordering::SeqCst);
         system.log_text(SYSTEM, &message);
     }
 }
@@ -50,40 +50,40 @@ impl Worker<'_> {
         let progress = &self.system.progress[self.queue.number];
         progress.enter();
         while !self.system.is_quitting() {
-            if self.stand_in && self.system.monitor.has_surplus() {
+            if self.is_spare && self.system.monitor.has_surplus_spares() {
                 break;
             }
             match self.queue.next(ready, sleepers) {
-                Some(id) => self.slice(id),
-                None if self.stand_in => match self.queue.steal(ready, sleepers) {
-                    Some(id) => self.slice(id),
+                Some(id) => self.run_slice(id),
+                None if self.is_spare => match self.queue.steal(ready, sleepers) {
+                    Some(id) => self.run_slice(id),
                     None => break,
                 },
-                None => self.rest(),
+                None => self.find_work(),
             }
         }
         progress.leave();
     }
 
     /// Takes work from other workers, or sleeps until there is some.
-    fn rest(&self) {
+    fn find_work(&self) {
         self.ended.set(0);
         let (system, scheduler) = (self.system, &self.system.scheduler);
         let has_ended = || system.is_quitting();
         let woken = || system.monitor.end_dormancy();
         if let Some(id) = self.queue.search(&scheduler.ready, &scheduler.sleepers, has_ended, woken) {
-            self.slice(id);
+            self.run_slice(id);
         }
     }
 
-    fn slice(&self, id: ServiceId) {
+    fn run_slice(&self, id: ServiceId) {
         let Worker { system, queue, ended, .. } = self;
         // One slice begins when another ends: reading the clock takes as long as a small slice.
         let began = || match ended.take() {
             0 => monotonic_nanos(),
             ended => ended,
         };
-        let Some((end, next)) = slice(system, id, &system.progress[queue.number], began) else { return };
+        let Some((end, next)) = run_slice_of(system, id, &system.progress[queue.number], began) else { return };
         ended.set(end);
         match next {
             None => {}
@@ -96,7 +96,7 @@ impl Worker<'_> {
 /// Runs a slice of a ready service. `began` returns the time. Returns when the slice ended, and where the service is to
 /// be queued, if anywhere; or None if there was no slice, or the service will not run here again.
 #[inline]
-fn slice(
+fn run_slice_of(
     system: &Arc<System>, id: ServiceId, progress: &Progress, began: impl FnOnce() -> u64,
 ) -> Option<(u64, Option<Affinity>)> {
     let slot = system.registry.get(id)?;
@@ -130,9 +130,9 @@ fn slice(
 }
 
 /// Runs one slice of a service on the process's main thread.
-pub(crate) fn main_slice(system: &Arc<System>, id: ServiceId) {
+pub(crate) fn run_main_slice(system: &Arc<System>, id: ServiceId) {
     system.main_progress.enter();
-    let ran = slice(system, id, &system.main_progress, monotonic_nanos);
+    let ran = run_slice_of(system, id, &system.main_progress, monotonic_nanos);
     system.main_progress.leave();
     if let Some((_, Some(affinity))) = ran {
         system.scheduler.schedule(id, affinity);

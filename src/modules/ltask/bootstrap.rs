@@ -307,7 +307,7 @@ fn mainthread_wait(call: &mut Call<'_>) -> Result<bool, Fault> {
             system.quit();
         }
     };
-    worker::main_slice(&system, id);
+    worker::run_main_slice(&system, id);
     Ok(true)
 }
 

@@ -58,7 +58,7 @@ const LOG_READER: Function = on_service(|service| service.system().log.set_reade
 
 /// `core.held_reader()`: from now on this service gets the system message `held(id, true)` when a service with a thread
 /// of its own has not waited for 0.2 s, and `held(id, false)` when that service waits again or has ended.
-const HELD_READER: Function = on_service(|service| service.system().set_held_reader(service.id));
+const HELD_READER: Function = on_service(|service| service.system().set_blocked_listener(service.id));
 
 /// `core.poplog()`: as `ltask.poplog`, with the label of the entry's service after its id.
 const POPLOG: Function = on_service(|service| labelled_entry(service.system().log.pop()));
