@@ -40,7 +40,7 @@ fn with_system<R>(system: *mut c_void, function: impl FnOnce(&System) -> R) -> O
 }
 
 extern "C" fn log_from_c(system: *mut c_void, id: ServiceId, data: *mut c_void, size: usize) {
-    let payload = Payload::adopt(data.expose_provenance(), size);
+    let payload = Payload::from_raw(data.expose_provenance(), size);
     with_system(system, |system| system.push_log(id, payload, Repetition::Counted));
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn retire(system: &System, mut service: ServiceVm) {
         }
         return system.quit();
     }
-    let signal = Message::bare(id, ROOT, 0, kind::SIGNAL);
+    let signal = Message::without_payload(id, ROOT, 0, kind::SIGNAL);
     if system.post(signal, 0).is_err() {
         // There is no root that could answer them.
         for (from, session) in take_unanswered(system, id) {
@@ -93,7 +93,7 @@ fn note_unanswered(service: &mut Service, left: &[Message]) {
 
 /// The senders and sessions of the requests among `messages`.
 fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
-    messages.iter().filter(|message| message.wants_answer()).map(|message| (message.from, message.session))
+    messages.iter().filter(|message| message.wants_response()).map(|message| (message.from, message.session))
 }
 
 /// Takes the requests that died with a service.

@@ -42,7 +42,7 @@ impl Entry {
     }
 
     fn text(service: ServiceId, statistics: Option<Arc<Statistics>>, level: &[u8], text: &str) -> Entry {
-        let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
+        let payload = Payload::pack(&[Value::String(level), Value::String(text.as_bytes())]);
         Entry::new(service, statistics, payload)
     }
 
@@ -92,7 +92,7 @@ impl LastLine {
         if repeats == 0 {
             return None;
         }
-        let info = Payload::of(&[Value::String(b"info")]);
+        let info = Payload::pack(&[Value::String(b"info")]);
         let level: &[u8] = match self.line.starts_with(info.as_slice()) {
             true => b"info",
             false => b"error",

@@ -9,7 +9,7 @@ fn push(log: &Log, service: ServiceId, text: &str, now: u64) -> PushResult {
 }
 
 fn push_as(log: &Log, service: u32, text: &str, repetition: Repetition, now: u64) -> PushResult {
-    let payload = Payload::of(&[Value::String(b"error"), Value::String(text.as_bytes())]);
+    let payload = Payload::pack(&[Value::String(b"error"), Value::String(text.as_bytes())]);
     log.push(service, None, payload, repetition, now)
 }
 
@@ -20,7 +20,7 @@ fn drain(log: &Log) -> Vec<(ServiceId, String)> {
 }
 
 fn text_of(entry: &Entry) -> String {
-    let head = Payload::of(&[Value::String(b"error")]);
+    let head = Payload::pack(&[Value::String(b"error")]);
     let bytes = entry.payload.as_slice();
     let rest = bytes.strip_prefix(head.as_slice()).expect("an error");
     let text = String::from_utf8_lossy(rest);

@@ -41,11 +41,11 @@ pub(crate) mod receipt {
 
 /// A block of libc's `malloc`, or nothing. Freed when dropped.
 #[derive(Debug)]
-pub(crate) struct Payload(Borrowed);
+pub(crate) struct Payload(BorrowedPayload);
 
 /// A block that another owner frees, or nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Borrowed {
+pub(crate) struct BorrowedPayload {
     pointer: *mut c_void,
     size: usize,
 }
@@ -53,16 +53,16 @@ pub(crate) struct Borrowed {
 // SAFETY: this value is the only owner of the block, whichever thread it is on.
 unsafe impl Send for Payload {}
 
-impl Borrowed {
+impl BorrowedPayload {
     /// The block at an address that a Lua program passes. The program promises that a block of this size exists until
     /// the call returns, as for every function of `ltask` that takes pointers.
-    pub(crate) fn new(address: usize, size: usize) -> Borrowed {
+    pub(crate) fn new(address: usize, size: usize) -> BorrowedPayload {
         let pointer = std::ptr::with_exposed_provenance_mut(address);
-        Borrowed { pointer, size }
+        BorrowedPayload { pointer, size }
     }
 }
 
-impl AsRef<[u8]> for Borrowed {
+impl AsRef<[u8]> for BorrowedPayload {
     #[inline(always)]
     fn as_ref(&self) -> &[u8] {
         if self.pointer.is_null() {
@@ -81,7 +81,7 @@ impl AsRef<[u8]> for Payload {
 }
 
 impl Payload {
-    pub(crate) const EMPTY: Payload = Payload(Borrowed { pointer: std::ptr::null_mut(), size: 0 });
+    pub(crate) const EMPTY: Payload = Payload(BorrowedPayload { pointer: std::ptr::null_mut(), size: 0 });
 
     /// A copy of the bytes; None if there is no memory.
     #[inline]
@@ -98,33 +98,33 @@ impl Payload {
                 return None;
             }
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer.cast(), size);
-            Some(Payload(Borrowed { pointer, size }))
+            Some(Payload(BorrowedPayload { pointer, size }))
         }
     }
 
     /// The packed values; empty if there is no memory.
-    pub(crate) fn of(values: &[Value<'_>]) -> Payload {
+    pub(crate) fn pack(values: &[Value<'_>]) -> Payload {
         let mut writer = Writer::default();
         let written = values.iter().try_for_each(|value| writer.value(*value));
         let payload = written.ok().and_then(|()| Payload::copy(writer.bytes()));
         payload.unwrap_or(Payload::EMPTY)
     }
 
-    /// Takes the block at an address that a Lua program gives away. The promise of [`Borrowed::new`] holds, and the
+    /// Takes the block at an address that a Lua program gives away. The promise of [`BorrowedPayload::new`] holds, and the
     /// block is from `malloc`.
-    pub(crate) fn adopt(address: usize, size: usize) -> Payload {
-        Payload(Borrowed::new(address, size))
+    pub(crate) fn from_raw(address: usize, size: usize) -> Payload {
+        Payload(BorrowedPayload::new(address, size))
     }
 
-    /// Gives the block away. Returns its address, to be freed by `free` or [`Payload::adopt`], and its size.
-    pub(crate) fn give(self) -> (usize, usize) {
-        let given = (self.0.pointer.expose_provenance(), self.0.size);
+    /// Gives the block away. Returns its address, to be freed by `free` or [`Payload::from_raw`], and its size.
+    pub(crate) fn into_raw(self) -> (usize, usize) {
+        let raw = (self.0.pointer.expose_provenance(), self.0.size);
         std::mem::forget(self);
-        given
+        raw
     }
 
     /// The same block, for a caller that keeps the payload until the result is no longer used.
-    pub(crate) fn lend(&self) -> Borrowed {
+    pub(crate) fn borrow(&self) -> BorrowedPayload {
         self.0
     }
 
@@ -154,17 +154,17 @@ pub(crate) struct Message {
 
 impl Message {
     /// A message without a payload.
-    pub(crate) fn bare(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
+    pub(crate) fn without_payload(from: ServiceId, to: ServiceId, session: i64, kind: u8) -> Message {
         Message { from, to, session, kind, payload: Payload::EMPTY }
     }
 
     /// A message with these values; without any if there is no memory.
-    pub(crate) fn of(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
-        Message { from, to, session, kind, payload: Payload::of(values) }
+    pub(crate) fn with_values(from: ServiceId, to: ServiceId, session: i64, kind: u8, values: &[Value<'_>]) -> Message {
+        Message { from, to, session, kind, payload: Payload::pack(values) }
     }
 
     /// Whether its sender waits for a response.
-    pub(crate) fn wants_answer(&self) -> bool {
+    pub(crate) fn wants_response(&self) -> bool {
         self.session != 0 && matches!(self.kind, kind::REQUEST | kind::SYSTEM)
     }
 

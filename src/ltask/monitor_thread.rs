@@ -66,7 +66,7 @@ fn deliver(system: &System, now: u64, expired: &mut Vec<ExpiredTimer>) {
         expired.clear();
         system.monitor.timers.expire(now, 256, expired);
         for timer in expired.iter() {
-            let message = Message::bare(SYSTEM, timer.service, timer.session, kind::RESPONSE);
+            let message = Message::without_payload(SYSTEM, timer.service, timer.session, kind::RESPONSE);
             // A service that has just died does not need the message.
             let _ = system.post(message, 0);
         }

@@ -56,7 +56,7 @@ fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress)
         let has_messages = !service.batch.is_empty() || service.refill_or_notify();
         if !again && !has_messages && !exclusive {
             let id = service.id;
-            service.batch.push_back(Message::bare(SYSTEM, id, 0, kind::IDLE));
+            service.batch.push_back(Message::without_payload(SYSTEM, id, 0, kind::IDLE));
         }
         if service.run_counted(progress, monotonic_nanos()).is_none() {
             return lifecycle::retire(system, service);

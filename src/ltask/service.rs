@@ -146,7 +146,7 @@ impl Service {
         }
         match message.kind {
             kind::ROOM => return self.deliver_waiting(message.from),
-            _ if message.wants_answer() => self.unanswered.add(message.from, message.session),
+            _ if message.wants_response() => self.unanswered.add(message.from, message.session),
             _ if message.is_external() => self.system.external_taken(),
             _ => {}
         }
@@ -231,7 +231,7 @@ impl Service {
     /// 0, it arrives behind the messages that are in the mailbox now, and no timer is set. Returns the timer's id.
     pub(crate) fn set_timer(&self, session: i64, ticks: i64) -> Option<u64> {
         if ticks <= 0 {
-            let message = Message::bare(SYSTEM, self.id, session, kind::RESPONSE);
+            let message = Message::without_payload(SYSTEM, self.id, session, kind::RESPONSE);
             // The service's own mailbox exists and always has room for responses.
             let _ = self.system.post(message, 0);
             return None;

@@ -113,7 +113,7 @@ fn ends_alone(code: &str) {
     let victim = add(&system, "victim", code);
     let asker = add(&system, "asker", &ASKER.replace("VICTIM", &victim.to_string()));
     for session in [5, 6] {
-        let request = Message::bare(asker, victim, session, kind::REQUEST);
+        let request = Message::without_payload(asker, victim, session, kind::REQUEST);
         assert!(system.post(request, 0).is_ok());
     }
     run::start(&system);

@@ -148,12 +148,12 @@ impl<V> System<V> {
     /// Sends ROOM to the service `waiting`.
     pub(crate) fn send_room(&self, id: ServiceId, waiting: ServiceId) {
         // A service that has died does not need it.
-        let _ = self.post(Message::bare(id, waiting, 0, kind::ROOM), 0);
+        let _ = self.post(Message::without_payload(id, waiting, 0, kind::ROOM), 0);
     }
 
     /// Answers a message to a missing service, if its sender waits for a response.
     pub(crate) fn refuse(&self, message: &Message) {
-        if message.wants_answer() {
+        if message.wants_response() {
             self.answer_dead(message.to, message.from, message.session);
         }
     }
@@ -161,7 +161,7 @@ impl<V> System<V> {
     /// Answers a request of `from` that died with service `dead`.
     pub(crate) fn answer_dead(&self, dead: ServiceId, from: ServiceId, session: i64) {
         let text = format!("{{service:{dead}}} is dead");
-        let message = Message::of(dead, from, session, kind::ERROR, &[Value::String(text.as_bytes())]);
+        let message = Message::with_values(dead, from, session, kind::ERROR, &[Value::String(text.as_bytes())]);
         // The sender of the request may be dead too.
         let _ = self.post(message, 0);
     }
@@ -183,7 +183,7 @@ impl<V> System<V> {
             return false;
         }
         let values = [Value::String(b"external"), Value::Pointer(data.expose_provenance())];
-        let taken = self.post(Message::of(SYSTEM, ROOT, 0, kind::REQUEST, &values), 0).is_ok();
+        let taken = self.post(Message::with_values(SYSTEM, ROOT, 0, kind::REQUEST, &values), 0).is_ok();
         if !taken {
             self.external_taken();
         }
@@ -212,7 +212,7 @@ impl<V> System<V> {
             let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
-        let payload = Payload::of(&[Value::String(level), Value::String(text.as_bytes())]);
+        let payload = Payload::pack(&[Value::String(level), Value::String(text.as_bytes())]);
         self.add_to_log(service, statistics, payload, Repetition::Counted);
     }
 
@@ -242,7 +242,7 @@ impl<V> System<V> {
         }
         let Some(reader) = result.reader else { return };
         // A logger with a full mailbox is awake already.
-        let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
+        let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &[Value::String(b"log_ready")]), 0);
     }
 
     /// Records why the system cannot start, for `bootstrap.boot_failure`. The exit code becomes 1.
@@ -270,7 +270,7 @@ impl<V> System<V> {
         let id = Value::Integer(i64::from(service));
         let values = [Value::String(b"held"), id, Value::Boolean(is_blocked)];
         // A service that has died does not need it.
-        let _ = self.post(Message::of(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
+        let _ = self.post(Message::with_values(SYSTEM, reader, 0, kind::SYSTEM, &values), 0);
     }
 
     /// Writes a line to the debug log, if there is one.

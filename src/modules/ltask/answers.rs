@@ -75,7 +75,7 @@ impl Host for Answers {
 }
 
 fn of_text(text: &[u8]) -> Payload {
-    Payload::of(&[Value::String(text)])
+    Payload::pack(&[Value::String(text)])
 }
 
 fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
@@ -112,7 +112,7 @@ fn pack_copies(call: &mut Call<'_>, first: i32) -> Result<Result<Payload, String
     if tasks(call)?.threads.call(call, last - first + 1)? {
         let Light(address) = call.light(result).unwrap_or(Light(0));
         let size = call.integer(result + 1).unwrap_or(0);
-        return Ok(Ok(Payload::adopt(address, size as usize)));
+        return Ok(Ok(Payload::from_raw(address, size as usize)));
     }
     Ok(Err(text_at(call, result, "error in a __pairs metamethod")))
 }

@@ -67,29 +67,29 @@ pub(super) fn message(stack: &Stack, from: ServiceId) -> Result<Message, Fault> 
     let session = stack.integer(2)?;
     let kind = kind(stack, 3, "message type")?;
     let (address, size) = block(stack, 4)?;
-    Ok(Message { from, to, session, kind, payload: Payload::adopt(address, size) })
+    Ok(Message { from, to, session, kind, payload: Payload::from_raw(address, size) })
 }
 
 /// Values, followed by the pointer and size of a payload, if there is one.
-pub(super) type Given<V> = Extended<V, (Light, i64)>;
+pub(super) type WithPayload<V> = Extended<V, (Light, i64)>;
 
 /// The values, followed by the payload, which belongs to the Lua program from then on.
-pub(super) fn given<V>(values: V, payload: Payload) -> Given<V> {
-    let (address, size) = payload.give();
+pub(super) fn with_payload<V>(values: V, payload: Payload) -> WithPayload<V> {
+    let (address, size) = payload.into_raw();
     Extended(values, (address != 0).then_some((Light(address), size as i64)))
 }
 
 /// An entry of the log: time in centiseconds, service id, pointer and size of its payload.
-pub(super) fn log_entry(entry: Option<Entry>) -> Maybe<Given<(i64, ServiceId)>> {
-    Maybe(entry.map(|entry| given((entry.time as i64, entry.service), entry.payload)))
+pub(super) fn log_entry(entry: Option<Entry>) -> Maybe<WithPayload<(i64, ServiceId)>> {
+    Maybe(entry.map(|entry| with_payload((entry.time as i64, entry.service), entry.payload)))
 }
 
 /// The same, with the service's label after its id.
-pub(super) type LabelledEntry = Maybe<Given<(i64, ServiceId, Option<String>)>>;
+pub(super) type LabelledEntry = Maybe<WithPayload<(i64, ServiceId, Option<String>)>>;
 
 pub(super) fn labelled_entry(entry: Option<Entry>) -> LabelledEntry {
     Maybe(entry.map(|entry| {
         let label = entry.statistics.map(|statistics| statistics.label());
-        given((entry.time as i64, entry.service, label), entry.payload)
+        with_payload((entry.time as i64, entry.service, label), entry.payload)
     }))
 }

@@ -124,7 +124,7 @@ fn init_root(call: &mut Call<'_>) -> Result<(), Fault> {
 fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     let (address, size) = block(call, 1)?;
     let system = system(call)?;
-    let payload = Payload::adopt(address, size);
+    let payload = Payload::from_raw(address, size);
     system.push_log(SYSTEM, payload, Repetition::Counted);
     Ok(())
 }
@@ -244,7 +244,7 @@ fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     call.raw_field(1, "size")?;
     let (address, size) = block(call, index)?;
     let system = system(call)?;
-    let message = Message { from, to, session, kind, payload: Payload::adopt(address, size) };
+    let message = Message { from, to, session, kind, payload: Payload::from_raw(address, size) };
     let posted = system.post(message, 0);
     posted.map_err(|_| Fault::message("push message failed"))
 }

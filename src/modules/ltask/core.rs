@@ -7,7 +7,7 @@ use super::recover::{RECOVER, loop_ended};
 use super::{find, service as library};
 use super::{handlers, hooks, system};
 use crate::ltask::log::Repetition;
-use crate::ltask::message::Borrowed;
+use crate::ltask::message::BorrowedPayload;
 use crate::ltask::service::OVERLOAD_THRESHOLD;
 use crate::lua::library as files;
 use crate::lua::{
@@ -129,7 +129,7 @@ fn bytes(call: &mut Call<'_>) -> Result<Vec<u8>, Fault> {
     if address == 0 && size != 0 {
         return Err(Fault::argument(2, "wrong size"));
     }
-    Ok(Borrowed::new(address, size).as_ref().to_vec())
+    Ok(BorrowedPayload::new(address, size).as_ref().to_vec())
 }
 
 /// `core.is_idle()`: returns whether there is no message and no coroutine that is ready. Then the next message wakes

@@ -11,7 +11,7 @@ use super::hooks;
 use super::system::{SYSTEM_CALLS, push_system_call};
 use crate::event::clock::monotonic_nanos;
 use crate::ltask::library_state::MessageHeader;
-use crate::ltask::message::{Borrowed, Message, ServiceId, kind};
+use crate::ltask::message::{BorrowedPayload, Message, ServiceId, kind};
 use crate::ltask::service::Service;
 use crate::lua::{
     Argument, Call, DecodedOnPush, Fault, Function, INDEX, Kind, Next, Nil, Outcome, Pushing, results, then,
@@ -36,7 +36,7 @@ results! {
     /// What follows a step of the loop.
     pub(super) enum Turn {
         /// The values of a message are pushed.
-        Unpack(Pushing<DecodedOnPush<Borrowed>>),
+        Unpack(Pushing<DecodedOnPush<BorrowedPayload>>),
         Next(Next<bool>),
     }
 }
@@ -136,7 +136,7 @@ fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
 fn unpack(service: &mut Service, message: Message, owner: u32) -> Result<Turn, Fault> {
     let library = &mut service.library;
     library.current_message = Some(MessageHeader { kind: message.kind, from: message.from, session: message.session });
-    let values = DecodedOnPush(message.payload.lend());
+    let values = DecodedOnPush(message.payload.borrow());
     let number = library.decoding.len() as u32;
     library.decoding.push(message.payload);
     let next = Next::step(0, then(unpacked), owner | number << 1);

@@ -43,7 +43,7 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     };
     if let Err(message) = kept {
         if service.send_queue.len() >= service.system().config.queue_sending {
-            message.payload.give();
+            message.payload.into_raw();
             return Ok(None);
         }
         service.send_queue.push_back(message);

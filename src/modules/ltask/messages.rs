@@ -1,6 +1,6 @@
 //! Module `ltask`: the functions on which a service library is built. A message is a pointer and a size here.
 
-use super::arguments::{Given, block, given, log_entry, message, on_service, service, service_id};
+use super::arguments::{WithPayload, block, log_entry, message, on_service, service, service_id, with_payload};
 use super::handlers::new_table;
 use super::hooks;
 use crate::ltask::c_functions;
@@ -48,13 +48,13 @@ fn message_receipt(call: &mut Call<'_>) -> Result<Receipts, Fault> {
 }
 
 /// The kind of a receipt, with a returned message or the id of a new service.
-type Receipts = Either<Given<i64>, (i64, ServiceId)>;
+type Receipts = Either<WithPayload<i64>, (i64, ServiceId)>;
 
 fn shown(receipt: Receipt) -> Receipts {
     match receipt {
-        Receipt::Done => Either::One(given(receipt::DONE, Payload::EMPTY)),
+        Receipt::Done => Either::One(with_payload(receipt::DONE, Payload::EMPTY)),
         Receipt::New(id) => Either::Other((receipt::RESPONSE, id)),
-        Receipt::Returned(kind, message) => Either::One(given(kind, message.payload)),
+        Receipt::Returned(kind, message) => Either::One(with_payload(kind, message.payload)),
     }
 }
 
@@ -70,7 +70,7 @@ fn send_message_direct(call: &mut Call<'_>) -> Result<Receipts, Fault> {
 const RECV_MESSAGE: Function = on_service(|service| {
     Maybe(service.receive().map(|message| {
         let kind: i64 = message.kind.into();
-        given((message.from, message.session, kind), message.payload)
+        with_payload((message.from, message.session, kind), message.payload)
     }))
 });
 
@@ -95,7 +95,7 @@ fn worker_bind(call: &mut Call<'_>) -> Result<(), Fault> {
 fn pushlog(call: &mut Call<'_>) -> Result<(), Fault> {
     service(call)?;
     let (address, size) = block(call, 1)?;
-    let payload = Payload::adopt(address, size);
+    let payload = Payload::from_raw(address, size);
     let service = service(call)?;
     service.system().push_log(service.id, payload, Repetition::Counted);
     Ok(())

@@ -224,7 +224,7 @@ fn printed(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
 
 fn log_line(call: &mut Call<'_>, line: &[u8]) -> Result<Next, Fault> {
     let service = service(call)?;
-    let payload = Payload::of(&[Packed::String(b"info"), Packed::String(line)]);
+    let payload = Payload::pack(&[Packed::String(b"info"), Packed::String(line)]);
     service.system().push_log(service.id, payload, Repetition::Written);
     Ok(Next::returns(()))
 }

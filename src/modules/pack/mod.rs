@@ -5,7 +5,7 @@
 //! the program's code, is copied before: [`copy`] runs `copy.lua`, which creates plain tables.
 
 use crate::codec::pack::{Exhausted, Found, Item, Origin, Reader, Shape, Value, Writer};
-use crate::ltask::message::{Borrowed, Payload};
+use crate::ltask::message::{BorrowedPayload, Payload};
 use crate::lua::Value::List;
 use crate::lua::{
     Argument, Call, Chunk, Continuation, Coroutine, Decoded, Decoder, Encoded, Event, Fault, Function, FunctionTable,
@@ -375,19 +375,19 @@ results! {
         None(()),
         Short(Decoded<Unpacker<Short>>),
         Owned(Decoded<Unpacker<Payload>>),
-        Borrowed(Decoded<Unpacker<Borrowed>>),
+        Borrowed(Decoded<Unpacker<BorrowedPayload>>),
     }
 }
 
-impl Encoded for Borrowed {
-    type Decoder = Unpacker<Borrowed>;
+impl Encoded for BorrowedPayload {
+    type Decoder = Unpacker<BorrowedPayload>;
     #[inline]
-    fn decoder(&self) -> Unpacker<Borrowed> {
+    fn decoder(&self) -> Unpacker<BorrowedPayload> {
         borrowed(*self).0
     }
 }
 
-fn borrowed(block: Borrowed) -> Decoded<Unpacker<Borrowed>> {
+fn borrowed(block: BorrowedPayload) -> Decoded<Unpacker<BorrowedPayload>> {
     Decoded(Unpacker(Reader::new(block, Origin::Message)))
 }
 
@@ -419,7 +419,7 @@ pub(crate) fn pack(call: &mut Call<'_>) -> Result<Next<(Light, i64)>, Fault> {
 
 /// Converts a block to the values for Lua, which owns it from now on.
 fn given(payload: Payload) -> (Light, i64) {
-    let (address, size) = payload.give();
+    let (address, size) = payload.into_raw();
     (Light(address), size as i64)
 }
 
@@ -451,7 +451,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
         };
     }
     Ok(match named(call)? {
-        Some((address, size)) => Unpacked::Borrowed(borrowed(Borrowed::new(address, size))),
+        Some((address, size)) => Unpacked::Borrowed(borrowed(BorrowedPayload::new(address, size))),
         None => Unpacked::None(()),
     })
 }
@@ -459,7 +459,7 @@ pub(crate) fn unpack(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
 /// `unpack_remove(pointer, size)`: returns the values and frees the block, also if it fails.
 pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
     Ok(match named(call)? {
-        Some((address, size)) => Unpacked::of(Payload::adopt(address, size)),
+        Some((address, size)) => Unpacked::of(Payload::from_raw(address, size)),
         None => Unpacked::None(()),
     })
 }
@@ -467,7 +467,7 @@ pub(crate) fn unpack_remove(call: &mut Call<'_>) -> Result<Unpacked, Fault> {
 /// `remove(pointer, size)`: frees the block, if there is one.
 pub(crate) fn remove(call: &mut Call<'_>) -> Result<(), Fault> {
     match call.light(1) {
-        Some(Light(address)) => drop(Payload::adopt(address, 0)),
+        Some(Light(address)) => drop(Payload::from_raw(address, 0)),
         None if call.is_none(1) => {}
         None => return Err(Fault::expected(1, "pointer")),
     }

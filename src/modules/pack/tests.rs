@@ -30,7 +30,7 @@ impl Vm {
 
     /// Calls `unpack_remove` with the bytes.
     fn unpack(&self, bytes: &[u8]) -> Result<MultiValue, String> {
-        let (address, size) = Payload::copy(bytes).expect("memory").give();
+        let (address, size) = Payload::copy(bytes).expect("memory").into_raw();
         let pointer = LightUserData(std::ptr::with_exposed_provenance_mut::<c_void>(address));
         let unpack: mlua::Function = self.ltask.get("unpack_remove").expect("it is there");
         let result = unpack.call((pointer, size));
@@ -41,7 +41,7 @@ impl Vm {
     fn pack(&self, expression: &str) -> Vec<u8> {
         let code = format!("return (...).pack({expression})");
         let (pointer, size): (LightUserData, usize) = self.load(&code);
-        let payload = Payload::adopt(pointer.0.expose_provenance(), size);
+        let payload = Payload::from_raw(pointer.0.expose_provenance(), size);
         payload.as_slice().to_vec()
     }
 }
@@ -241,7 +241,7 @@ fn valid_and_corrupt_blocks_of_any_size_are_freed() {
 #[test]
 fn values_packed_without_lua_can_be_unpacked() {
     let vm = Vm::new();
-    let payload = Payload::of(&[
+    let payload = Payload::pack(&[
         Plain::String(b"external"),
         Plain::Pointer(1),
         Plain::Integer(-5),
@@ -258,7 +258,7 @@ fn values_packed_without_lua_can_be_unpacked() {
         end",
     );
     check.call::<()>(values).expect("they are the same");
-    assert!(Payload::of(&[]).as_slice().is_empty());
+    assert!(Payload::pack(&[]).as_slice().is_empty());
 }
 
 proptest! {
