@@ -10,6 +10,7 @@
 //! | `start` | how a service starts |
 //! | `calls` | functions that post messages and wait for responses |
 //! | `dispatch` | the main loop |
+//! | `wake`, `unused` | tasks that it wakes or starts; the end of a service without tasks |
 //! | `handlers`, `system` | the handlers of requests and system messages |
 //! | `answers` | how requests end |
 //! | `recover` | errors in the main loop |
@@ -34,13 +35,15 @@ mod service;
 mod start;
 mod system;
 mod time;
+mod unused;
+mod wake;
 
 pub(crate) use service::OPEN;
 
 use crate::lua::{Function, FunctionTable, Stack};
 
 /// The function of these lists whose name is at 2.
-fn find(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
+fn find_function(stack: &Stack, lists: &[FunctionTable]) -> Option<Function> {
     let name = stack.string(2)?;
     let mut entries = lists.iter().copied().flatten();
     let found = entries.find(|(known, _)| known.to_bytes() == name);

@@ -7,7 +7,7 @@ use super::calls::{self, TIMEOUTS, library_tasks};
 use super::dispatch::SCHEDULE_FUNCTION;
 use super::handlers::{self, REQUESTS, new_table};
 use super::hooks::{self, REQUIRE};
-use super::{event, find, messages, time};
+use super::{event, find_function, messages, time};
 use crate::codec::pack::Value as Packed;
 use crate::ltask::config::Full;
 use crate::ltask::log::Repetition;
@@ -55,7 +55,7 @@ type Indexed = Either<Option<StoredInTable<Argument, Function>>, Next<Option<Sto
 /// `__index` of `ltask`: finds the native functions, and in a service with our library its functions too.
 fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
     let known = |function| Ok(Either::One(Some(StoredInTable::new(1, 2, function))));
-    if let Some(function) = find(call, LISTS) {
+    if let Some(function) = find_function(call, LISTS) {
         return known(function);
     }
     let tasks = call.data::<Service>().map(|service| service.library.tasks().is_some());
@@ -71,7 +71,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
         (None | Some(false), _) => return Ok(Either::One(None)),
         _ => {}
     }
-    if let Some(function) = find(call, &[calls::PUBLIC, PUBLIC]) {
+    if let Some(function) = find_function(call, &[calls::PUBLIC, PUBLIC]) {
         return known(function);
     }
     match module {
