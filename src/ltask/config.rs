@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What happens to a request to a service with a full mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Full {
+pub(crate) enum FullMailbox {
     /// The request fails: `{service:N} is busy`.
     Error,
     /// The sender waits until there is room.
@@ -28,7 +28,7 @@ pub(crate) struct Config {
     pub(crate) log_queue: usize,
     /// The time after which the watchdog reports a slice; zero is never.
     pub(crate) watchdog: Duration,
-    pub(crate) full: Full,
+    pub(crate) full: FullMailbox,
     pub(crate) crashlog: Option<String>,
     /// A file's path, or "=" for standard output.
     pub(crate) debuglog: Option<String>,
@@ -48,7 +48,7 @@ impl Default for Config {
             external_queue: 4096,
             log_queue: 131_072,
             watchdog: Duration::from_secs(5),
-            full: Full::Error,
+            full: FullMailbox::Error,
             crashlog: None,
             debuglog: None,
         }

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Creates a service in a slot that was opened for it. On failure the slot is freed. The error is a message.
-pub(crate) fn make(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<ServiceVm, String> {
-    let made = ServiceVm::new(system, id, label).and_then(|mut body| {
+pub(crate) fn create(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<ServiceVm, String> {
+    let created = ServiceVm::new(system, id, label).and_then(|mut body| {
         body.set_main(main)?;
         Ok(body)
     });
-    if made.is_err() {
+    if created.is_err() {
         discard(system, id);
     }
-    made
+    created
 }
 
 /// Frees the slot of a service whose creation has failed.
@@ -46,7 +46,7 @@ pub(crate) fn install(system: &System, mut service: ServiceVm, affinity: Affinit
 }
 
 /// Ends a service whose main function has ended, or that root closes.
-pub(crate) fn retire(system: &System, mut service: ServiceVm) {
+pub(crate) fn end(system: &System, mut service: ServiceVm) {
     let id = service.id;
     let failed = service.has_failed && !system.is_quitting();
     let Some(slot) = system.registry.get(id) else { return };
@@ -59,7 +59,7 @@ pub(crate) fn retire(system: &System, mut service: ServiceVm) {
     }
     let mut left: Vec<Message> = service.batch.drain(..).collect();
     let refused = slot.mailbox.close(&mut left);
-    note_unanswered(&mut service, &left);
+    record_unanswered(&mut service, &left);
     let statistics = service.statistics.clone();
     // This thread frees the messages before it reports the death.
     drop(left);
@@ -85,7 +85,7 @@ pub(crate) fn retire(system: &System, mut service: ServiceVm) {
     }
 }
 
-fn note_unanswered(service: &mut Service, left: &[Message]) {
+fn record_unanswered(service: &mut Service, left: &[Message]) {
     let mut unanswered = lock(&service.statistics.unanswered);
     unanswered.extend(service.unanswered.drain());
     unanswered.extend(requests(left));
@@ -128,7 +128,7 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         Some(mut service) => {
             service.is_dead = true;
             left.extend(service.batch.drain(..));
-            note_unanswered(&mut service, &left);
+            record_unanswered(&mut service, &left);
             service.end();
             take_unanswered(system, id)
         }

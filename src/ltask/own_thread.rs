@@ -40,7 +40,7 @@ pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
     if let Err(message) = started {
         system.log_text(id, &message);
         if let Some(service) = lock(&place).take() {
-            lifecycle::retire(system, service);
+            lifecycle::end(system, service);
         }
     }
 }
@@ -59,7 +59,7 @@ fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress)
             service.batch.push_back(Message::without_payload(SYSTEM, id, 0, kind::IDLE));
         }
         if service.run_counted(progress, monotonic_nanos()).is_none() {
-            return lifecycle::retire(system, service);
+            return lifecycle::end(system, service);
         }
     }
     lock(&system.remaining).push(service);

@@ -17,7 +17,7 @@ pub(crate) struct Prestart {
 impl Prestart {
     /// Starts the VM. The error is a message.
     pub(crate) fn start(system: &Arc<System>, main: Chunk<'_>) -> Result<Prestart, String> {
-        let mut service = lifecycle::make(system, 0, "preinit", main)?;
+        let mut service = lifecycle::create(system, 0, "preinit", main)?;
         let stop = Arc::new(AtomicBool::new(false));
         let is_stopped = stop.clone();
         let system = system.clone();

@@ -37,7 +37,7 @@ const END: Function = Function::new(|call: &mut Call<'_>| {
 fn add(system: &Arc<System>, label: &str, code: &str) -> ServiceId {
     let id = system.registry.open(0).expect("a place");
     let source = Chunk::Text(code.as_bytes(), c"=code");
-    let service = lifecycle::make(system, id, label, source).expect("a service");
+    let service = lifecycle::create(system, id, label, source).expect("a service");
     // SAFETY: the service is not installed yet, so no other thread runs its VM.
     unsafe {
         let state = service.state();

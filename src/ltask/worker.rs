@@ -107,7 +107,7 @@ fn run_slice_of(
         service.check_overload();
         let began = began();
         let Some(end) = service.run_counted(progress, began) else {
-            lifecycle::retire(system, service);
+            lifecycle::end(system, service);
             return None;
         };
         ended = end;

@@ -48,16 +48,16 @@ const NOTHING: Function = Function::new(|_: &mut Call<'_>| Ok(()));
 
 /// The system of a VM that starts one, until `deinit`.
 #[derive(Default)]
-struct Present(RefCell<Option<Owner>>);
+struct CurrentSystem(RefCell<Option<OwnedSystem>>);
 
-struct Owner {
+struct OwnedSystem {
     system: Arc<System>,
     running: bool,
     /// VMs that run before the system does (G1), until they become services. The key is the pointer that Lua code gets.
     prestarts: HashMap<usize, Prestart>,
 }
 
-impl Drop for Owner {
+impl Drop for OwnedSystem {
     fn drop(&mut self) {
         if self.running {
             self.system.quit();
@@ -69,7 +69,7 @@ impl Drop for Owner {
     }
 }
 
-impl Present {
+impl CurrentSystem {
     fn set_running(&self, running: bool) {
         if let Some(owner) = &mut *self.0.borrow_mut() {
             owner.running = running;
@@ -78,37 +78,37 @@ impl Present {
 }
 
 /// The system of `init`, unless `deinit` has closed it, and whether it runs.
-fn owned(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
-    match &*call.shared::<Present>()?.0.borrow() {
+fn owned_system(call: &mut Call<'_>) -> Result<(Arc<System>, bool), Fault> {
+    match &*call.shared::<CurrentSystem>()?.0.borrow() {
         Some(owner) => Ok((owner.system.clone(), owner.running)),
         None => Err(Fault::message("no system: call bootstrap.init first")),
     }
 }
 
 fn system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
-    owned(call).map(|(system, _)| system)
+    owned_system(call).map(|(system, _)| system)
 }
 
 /// `bootstrap.init(config)`: creates a system. The values in force are written back into the table.
 fn init<E: Environment>(call: &mut Call<'_>) -> Result<(), Fault> {
-    let present = call.shared::<Present>()?;
-    if present.0.borrow().is_some() {
+    let current = call.shared::<CurrentSystem>()?;
+    if current.0.borrow().is_some() {
         return Err(Fault::message("init: there is a system already; see bootstrap.deinit"));
     }
     let system = System::new(config::read(call)?, E::PREPARATION).map_err(Fault::message)?;
     crash::install(&system).map_err(Fault::message)?;
-    present.0.replace(Some(Owner { system, running: false, prestarts: HashMap::new() }));
+    current.0.replace(Some(OwnedSystem { system, running: false, prestarts: HashMap::new() }));
     Ok(())
 }
 
 /// `bootstrap.deinit()`: closes the system. If it runs, it is ended first.
 fn deinit(call: &mut Call<'_>) -> Result<(), Fault> {
-    let (system, running) = owned(call)?;
+    let (system, running) = owned_system(call)?;
     if running {
         system.quit();
-        finish(call)?;
+        wait_for_end(call)?;
     }
-    let owner = call.shared::<Present>()?.0.take();
+    let owner = call.shared::<CurrentSystem>()?.0.take();
     drop(owner);
     Ok(())
 }
@@ -146,16 +146,16 @@ fn boot_failure(call: &mut Call<'_>) -> Result<Option<String>, Fault> {
 fn new_service(call: &mut Call<'_>) -> Result<Either<ServiceId, (bool, String)>, Fault> {
     let system = system(call)?;
     let label = call.utf8(1)?;
-    let is_new = call.kind(3) == Kind::String;
-    let wanted = wanted_id(call, if is_new { 4 } else { 3 })?;
-    let source = Source::read(call, 2, is_new.then_some(3))?;
-    let affinity = match is_new {
+    let is_second_generation = call.kind(3) == Kind::String;
+    let wanted = wanted_id(call, if is_second_generation { 4 } else { 3 })?;
+    let source = Source::read(call, 2, is_second_generation.then_some(3))?;
+    let affinity = match is_second_generation {
         true => affinity(call, 5, system.config.worker)?,
         false => Affinity::Any,
     };
-    match make(&system, wanted, label, &source, affinity) {
+    match create(&system, wanted, label, &source, affinity) {
         Ok(id) => Ok(Either::One(id)),
-        Err(message) if is_new => Ok(Either::Other((false, message))),
+        Err(message) if is_second_generation => Ok(Either::Other((false, message))),
         Err(message) => Err(Fault::message(message)),
     }
 }
@@ -165,17 +165,17 @@ fn wanted_id(call: &Call<'_>, index: i32) -> Result<ServiceId, Fault> {
 }
 
 /// Opens a slot and creates the service. The error is a message.
-fn make(
+fn create(
     system: &Arc<System>, wanted: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<ServiceId, String> {
-    let id = system.registry.open(wanted).ok_or_else(|| no_place(wanted))?;
-    let service = lifecycle::make(system, id, label, source.chunk())
+    let id = system.registry.open(wanted).ok_or_else(|| no_slot(wanted))?;
+    let service = lifecycle::create(system, id, label, source.chunk())
         .map_err(|message| format!("new service {label}: {message}"))?;
     lifecycle::install(system, service, affinity);
     Ok(id)
 }
 
-fn no_place(wanted: ServiceId) -> String {
+fn no_slot(wanted: ServiceId) -> String {
     match wanted {
         0 => "new service: there are too many (config.max_service)".to_owned(),
         _ => format!("new service: the id {wanted} is taken, or too high"),
@@ -186,7 +186,7 @@ fn no_place(wanted: ServiceId) -> String {
 /// system.
 fn new_thread(call: &mut Call<'_>) -> Result<(), Fault> {
     let id = service_id(call, 1)?;
-    let (system, running) = owned(call)?;
+    let (system, running) = owned_system(call)?;
     if running {
         return Err(Fault::message("new_thread: the system runs already"));
     }
@@ -199,8 +199,8 @@ fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
     let system = system(call)?;
     let source = Source::read(call, 1, None)?;
     let prestart = Prestart::start(&system, source.chunk()).map_err(Fault::message)?;
-    let present = call.shared::<Present>()?;
-    let mut owner = present.0.borrow_mut();
+    let current = call.shared::<CurrentSystem>()?;
+    let mut owner = current.0.borrow_mut();
     let prestarts = &mut owner.as_mut().expect("`system` has found the owner").prestarts;
     let name = prestarts.keys().max().map_or(1, |most| most + 1);
     prestarts.insert(name, prestart);
@@ -210,12 +210,12 @@ fn preinit(call: &mut Call<'_>) -> Result<Light, Fault> {
 /// `bootstrap.new_service_preinit(label, id, p)`: makes the VM of `preinit` service `id` and returns the id. From then
 /// on its main function is resumed without values.
 fn new_service_preinit(call: &mut Call<'_>) -> Result<u32, Fault> {
-    let (system, present) = (system(call)?, call.shared::<Present>()?);
+    let (system, current) = (system(call)?, call.shared::<CurrentSystem>()?);
     let label = call.utf8(1)?;
     let wanted = wanted_id(call, 2)?;
     let name = call.light(3).ok_or_else(|| Fault::expected(3, "light userdata"))?;
-    let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_place(wanted)))?;
-    let prestart = present.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
+    let id = system.registry.open(wanted).ok_or_else(|| Fault::message(no_slot(wanted)))?;
+    let prestart = current.0.borrow_mut().as_mut().and_then(|owner| owner.prestarts.remove(&name.0));
     let prestart = prestart.ok_or_else(|| "preinit: there is no such VM".to_owned());
     match prestart.and_then(|prestart| prestart.into_service(&system, id, label)) {
         Ok(service) => lifecycle::install(&system, service, Affinity::Any),
@@ -234,11 +234,11 @@ fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
     call.drop_to(1);
     let index = call.raw_field(1, "from")?;
     let from = call.optional(index, service_id)?.unwrap_or(SYSTEM);
-    let index = needed(call, "to")?;
+    let index = required_field(call, "to")?;
     let to = service_id(call, index)?;
     let index = call.raw_field(1, "session")?;
     let session = call.optional(index, Stack::integer)?.unwrap_or(0);
-    let index = needed(call, "type")?;
+    let index = required_field(call, "type")?;
     let kind = kind(call, index, "type")?;
     let index = call.raw_field(1, "message")?;
     call.raw_field(1, "size")?;
@@ -250,7 +250,7 @@ fn post_message(call: &mut Call<'_>) -> Result<(), Fault> {
 }
 
 /// Pushes a required field of the table at 1. Returns its index.
-fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
+fn required_field(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
     let index = call.raw_field(1, name)?;
     match call.is_none(index) {
         false => Ok(index),
@@ -259,10 +259,10 @@ fn needed(call: &mut Call<'_>, name: &'static str) -> Result<i32, Fault> {
 }
 
 /// Waits for the system's end. Ctrl-C in the stock interpreter, which sets a hook, ends the system.
-fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
+fn wait_for_end(call: &mut Call<'_>) -> Result<i64, Fault> {
     let system = system(call)?;
     let code = run::wait(&system, || call.hook() != 0);
-    call.shared::<Present>()?.set_running(false);
+    call.shared::<CurrentSystem>()?.set_running(false);
     Ok(code.into())
 }
 
@@ -270,22 +270,22 @@ fn finish(call: &mut Call<'_>) -> Result<i64, Fault> {
 /// for `wait` at once (G2).
 fn run_system(call: &mut Call<'_>) -> Result<Either<i64, Light>, Fault> {
     let at_once = call.count() > 0;
-    let (system, running) = owned(call)?;
+    let (system, running) = owned_system(call)?;
     if running || system.is_quitting() {
         return Err(Fault::message("run: the system runs already, or has ended"));
     }
-    call.shared::<Present>()?.set_running(true);
+    call.shared::<CurrentSystem>()?.set_running(true);
     run::start(&system);
     Ok(match at_once {
         true => Either::Other(c_functions::context(&system)),
-        false => Either::One(finish(call)?),
+        false => Either::One(wait_for_end(call)?),
     })
 }
 
 /// `bootstrap.wait(context)`: returns the exit code when root and every thread have ended.
 fn wait(call: &mut Call<'_>) -> Result<i64, Fault> {
-    match owned(call)? {
-        (_, true) => finish(call),
+    match owned_system(call)? {
+        (_, true) => wait_for_end(call),
         (_, false) => Err(Fault::message("wait: the system does not run")),
     }
 }

@@ -41,7 +41,7 @@ fn not_set_up(name: &str) -> Fault {
 
 /// How the running task can wait; `None` if it cannot.
 #[inline]
-fn way(call: &mut Call<'_>) -> Option<(Rc<Tasks>, WaitPath)> {
+fn running_wait_path(call: &mut Call<'_>) -> Option<(Rc<Tasks>, WaitPath)> {
     let (service, stack) = call.data_and_stack::<Service>()?;
     let tasks = service.library.tasks()?;
     Some((tasks.clone(), tasks.wait_path(stack)?))
@@ -56,7 +56,7 @@ fn receiver(stack: &Stack) -> Result<ServiceId, Fault> {
 }
 
 /// Why a message was refused.
-fn refusal(to: ServiceId, posted: Posted) -> String {
+fn refusal_text(to: ServiceId, posted: Posted) -> String {
     let what = match posted {
         Posted::Full => "busy",
         _ => "dead",
@@ -66,14 +66,14 @@ fn refusal(to: ServiceId, posted: Posted) -> String {
 
 /// The same as an error, without the position of the call.
 #[cold]
-fn refused<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
-    let text = call.create(refusal(to, posted))?;
+fn refusal_error<R>(call: &mut Call<'_>, to: ServiceId, posted: Posted) -> Result<R, Fault> {
+    let text = call.create(refusal_text(to, posted))?;
     Err(Fault::value(text))
 }
 
 /// Sends a request, or queues it until there is room if the service has configured that. Returns its session, or why it
 /// was refused.
-fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
+fn send_request(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Result<i64, Posted> {
     let session = service.library.next_session();
     let message = Message { from: service.id, to, session, kind, payload };
     match service.deliver_or_queue(message, 0, service.library.wait_when_full) {
@@ -84,33 +84,33 @@ fn ask(service: &mut Service, to: ServiceId, kind: u8, payload: Payload) -> Resu
 
 /// `ltask.call(addr, …)`: sends a request and returns the results of the callee. Raises its error.
 fn call_service(call: &mut Call<'_>) -> Result<Next, Fault> {
-    pack_and_ask(call, kind::REQUEST)
+    pack_and_call(call, kind::REQUEST)
 }
 
 /// `ltask.syscall(addr, …)`: the same to the service library of `addr`.
 fn syscall(call: &mut Call<'_>) -> Result<Next, Fault> {
-    pack_and_ask(call, kind::SYSTEM)
+    pack_and_call(call, kind::SYSTEM)
 }
 
 #[inline]
-fn pack_and_ask(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
+fn pack_and_call(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     let packed = receiver(call).and_then(|to| Ok((to, pack::block(call, 2)?)));
     match packed {
-        Ok((to, Some(payload))) => ask_and_wait(call, to, kind, payload),
+        Ok((to, Some(payload))) => request_and_wait(call, to, kind, payload),
         // If the call cannot wait, that is the error to report first.
-        _ if way(call).is_none() => refuse(call, kind),
-        Ok((_, None)) => pack::copy(call, 2, then(ask_with_copies), kind.into()),
+        _ if running_wait_path(call).is_none() => refuse_wait(call, kind),
+        Ok((_, None)) => pack::copy(call, 2, then(call_with_copies), kind.into()),
         Err(fault) => Err(fault),
     }
 }
 
-fn ask_with_copies(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+fn call_with_copies(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     let (to, payload) = (receiver(call)?, pack::copied(call, outcome)?);
-    ask_and_wait(call, to, outcome.kept as u8, payload)
+    request_and_wait(call, to, outcome.kept as u8, payload)
 }
 
 #[cold]
-fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
+fn refuse_wait(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     let name = match kind {
         kind::SYSTEM => "syscall",
         _ => "call",
@@ -118,31 +118,31 @@ fn refuse(call: &mut Call<'_>, kind: u8) -> Result<Next, Fault> {
     library_tasks(call, name)?.refuse(call, name)
 }
 
-fn ask_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
+fn request_and_wait(call: &mut Call<'_>, to: ServiceId, kind: u8, payload: Payload) -> Result<Next, Fault> {
     let asked = call.data_and_stack::<Service>().and_then(|(service, stack)| {
         let tasks = service.library.tasks().cloned()?;
-        let way = tasks.wait_path(stack)?;
-        Some((tasks, way, ask(service, to, kind, payload)))
+        let path = tasks.wait_path(stack)?;
+        Some((tasks, path, send_request(service, to, kind, payload)))
     });
     match asked {
-        Some((tasks, way, Ok(session))) => wait(call, &tasks, way, session, Reason::Call(to)),
-        Some((_, _, Err(posted))) => refused(call, to, posted),
-        None => refuse(call, kind),
+        Some((tasks, path, Ok(session))) => wait(call, &tasks, path, session, Reason::Call(to)),
+        Some((_, _, Err(posted))) => refusal_error(call, to, posted),
+        None => refuse_wait(call, kind),
     }
 }
 
 /// Suspends the running task until its session gets a response.
 #[inline]
-fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, way: WaitPath, session: i64, reason: Reason) -> Result<Next, Fault> {
-    begin_wait(call, tasks, way, session, reason)?;
+fn wait(call: &mut Call<'_>, tasks: &Rc<Tasks>, path: WaitPath, session: i64, reason: Reason) -> Result<Next, Fault> {
+    begin_wait(call, tasks, path, session, reason)?;
     Ok(Next::waits(then(resumed), 0))
 }
 
 #[inline]
 fn begin_wait(
-    call: &mut Call<'_>, tasks: &Rc<Tasks>, way: WaitPath, session: i64, reason: Reason,
+    call: &mut Call<'_>, tasks: &Rc<Tasks>, path: WaitPath, session: i64, reason: Reason,
 ) -> Result<(), Fault> {
-    match tasks.wait_on_path(call, way, Token::Session(session), reason) {
+    match tasks.wait_on_path(call, path, Token::Session(session), reason) {
         Ok(()) => Ok(()),
         Err(WaitError::Fault(fault)) => Err(fault),
         Err(_) => Err(Fault::message("another coroutine waits for this session already")),
@@ -189,24 +189,24 @@ fn send(call: &mut Call<'_>) -> Result<Next<Sent>, Fault> {
     pack::packed(call, 2, |call, payload| {
         let to = receiver(call)?;
         // A caller that cannot wait gets the error that the receiver is busy.
-        let way = match service(call)?.library.wait_when_full {
-            true => way(call),
+        let path = match service(call)?.library.wait_when_full {
+            true => running_wait_path(call),
             false => None,
         };
         let service = service(call)?;
-        let send_session = way.as_ref().map_or(0, |_| service.library.next_session());
+        let send_session = path.as_ref().map_or(0, |_| service.library.next_session());
         let message = Message { from: service.id, to, session: 0, kind: kind::REQUEST, payload };
-        match service.deliver_or_queue(message, send_session, way.is_some()) {
+        match service.deliver_or_queue(message, send_session, path.is_some()) {
             Posted::Done => Ok(Next::returns(Either::One(true))),
             Posted::Missing => {
-                let text = refusal(to, Posted::Missing);
+                let text = refusal_text(to, Posted::Missing);
                 Ok(Next::returns(Either::Other((false, text))))
             }
-            Posted::Full => refused(call, to, Posted::Full),
+            Posted::Full => refusal_error(call, to, Posted::Full),
             Posted::Queued => {
                 call.drop_to(1);
-                if let Some((tasks, way)) = way {
-                    begin_wait(call, &tasks, way, send_session, Reason::Other)?;
+                if let Some((tasks, path)) = path {
+                    begin_wait(call, &tasks, path, send_session, Reason::Other)?;
                 }
                 Ok(Next::yields(0, then(sent), 0))
             }
@@ -222,21 +222,21 @@ fn sent(call: &mut Call<'_>, _: Outcome) -> Result<Sent, Fault> {
     }
     Ok(match call.is_true(top) {
         true => Either::One(true),
-        false => Either::Other((false, refusal(service_id(call, 1)?, Posted::Missing))),
+        false => Either::Other((false, refusal_text(service_id(call, 1)?, Posted::Missing))),
     })
 }
 
 /// Receiver, session and type of a message, from 1 on.
-fn head(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
+fn read_header(stack: &Stack) -> Result<(ServiceId, i64, u8), Fault> {
     let (to, session) = (service_id(stack, 1)?, stack.integer(2)?);
     Ok((to, session, kind(stack, 3, "message type")?))
 }
 
 /// `core.post(addr, session, type, …)`: packs and posts a message as it is. Returns whether it was accepted.
 fn post(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
-    head(call)?;
+    read_header(call)?;
     pack::packed(call, 4, |call, payload| {
-        let (to, session, kind) = head(call)?;
+        let (to, session, kind) = read_header(call)?;
         let service = service(call)?;
         let receipt = service.post(Message { from: service.id, to, session, kind, payload });
         Ok(Next::returns(matches!(receipt, Receipt::Done)))
@@ -252,10 +252,10 @@ fn request(call: &mut Call<'_>) -> Result<Next<Asked>, Fault> {
     receiver(call)?;
     pack::packed(call, 2, |call, payload| {
         let to = receiver(call)?;
-        let asked = ask(service(call)?, to, kind::REQUEST, payload);
+        let asked = send_request(service(call)?, to, kind::REQUEST, payload);
         Ok(Next::returns(match asked {
             Ok(session) => Either::One(session),
-            Err(posted) => Either::Other((Nil, refusal(to, posted))),
+            Err(posted) => Either::Other((Nil, refusal_text(to, posted))),
         }))
     })
 }
@@ -267,7 +267,7 @@ fn wait_session(call: &mut Call<'_>) -> Result<Next, Fault> {
     let reason = call.optional(2, service_id)?.map_or(Reason::Other, Reason::Call);
     let tasks = library_tasks(call, "await")?;
     match tasks.wait_path(call) {
-        Some(way) => wait(call, &tasks, way, session, reason),
+        Some(path) => wait(call, &tasks, path, session, reason),
         None => tasks.refuse(call, "await"),
     }
 }
@@ -296,11 +296,11 @@ const NEW_SESSION: Function = on_service(|service| service.library.next_session(
 fn sleep(call: &mut Call<'_>) -> Result<Next, Fault> {
     let ticks = ticks(call, 1)?;
     let tasks = library_tasks(call, "sleep")?;
-    let Some(way) = tasks.wait_path(call) else { return tasks.refuse(call, "sleep") };
+    let Some(path) = tasks.wait_path(call) else { return tasks.refuse(call, "sleep") };
     let service = service(call)?;
     let session = service.library.next_session();
     let timer = service.set_timer(session, ticks);
-    wait(call, &tasks, way, session, timer.map_or(Reason::Other, Reason::Timer))
+    wait(call, &tasks, path, session, timer.map_or(Reason::Other, Reason::Timer))
 }
 
 /// `ltask.timeout(centiseconds, f)`: forks `f` after that time.

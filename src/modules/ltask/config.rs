@@ -1,6 +1,6 @@
 //! Reads the table of `bootstrap.init` as a [`Config`].
 
-use crate::ltask::config::{Config, Full};
+use crate::ltask::config::{Config, FullMailbox};
 use crate::lua::{Call, Fault, Kind, StoredInTable, Value};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Fields<'_, '_> {
     }
 
     /// The error of a field, whose value is at `index`.
-    fn wrong(&self, name: &str, expected: &str, index: i32) -> Fault {
+    fn type_error(&self, name: &str, expected: &str, index: i32) -> Fault {
         let got = self.0.type_name(index);
         Fault::message(format_args!("config.{name}: {expected} expected, got {got}"))
     }
@@ -37,7 +37,7 @@ impl Fields<'_, '_> {
                 return Err(Fault::message(text));
             }
             None if self.0.is_none(field) => default as i64,
-            None => return Err(self.wrong(name, "integer", field)),
+            None => return Err(self.type_error(name, "integer", field)),
         };
         self.set(name, Value::Integer(value))?;
         Ok(value as usize)
@@ -49,7 +49,7 @@ impl Fields<'_, '_> {
         match self.0.string(field) {
             Some(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
             None if !self.0.is_true(field) => Ok(None),
-            None => Err(self.wrong(name, "string", field)),
+            None => Err(self.type_error(name, "string", field)),
         }
     }
 
@@ -63,16 +63,16 @@ impl Fields<'_, '_> {
                 seconds if (0.0..1e9).contains(&seconds) => Duration::from_secs_f64(seconds),
                 _ => return Err(Fault::message("config.watchdog: seconds, 0 or more, expected")),
             },
-            _ => return Err(self.wrong(name, "number", field)),
+            _ => return Err(self.type_error(name, "number", field)),
         };
         self.set(name, Value::Number(time.as_secs_f64()))?;
         Ok(time)
     }
 
-    fn full(&mut self) -> Result<Full, Fault> {
+    fn full(&mut self) -> Result<FullMailbox, Fault> {
         let (full, word) = match self.string("full")?.as_deref() {
-            None | Some("error") => (Full::Error, "error"),
-            Some("wait") => (Full::Wait, "wait"),
+            None | Some("error") => (FullMailbox::Error, "error"),
+            Some("wait") => (FullMailbox::Wait, "wait"),
             Some(_) => return Err(Fault::message("config.full: 'error' or 'wait' expected")),
         };
         self.set("full", Value::Name(word))?;

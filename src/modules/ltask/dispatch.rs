@@ -87,9 +87,9 @@ fn begin_batch(call: &mut Call<'_>, runner: u32) -> Result<LoopStep, Fault> {
 /// Runs the tasks that are ready, and takes the next message. The frame is empty.
 fn continue_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<LoopStep, Fault> {
     loop {
-        let is_quiet = !tasks.has_ready() || run_ready(call, tasks)?;
+        let may_receive = !tasks.has_ready() || run_ready(call, tasks)?;
         let service = service(call)?;
-        let Some(message) = next_message(service, is_quiet) else {
+        let Some(message) = next_message(service, may_receive) else {
             return match can_end_slice(service, tasks) {
                 true => end_slice(service, tasks, runner),
                 false => end_batch(call, tasks, runner),
@@ -117,9 +117,9 @@ fn continue_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result
 
 /// Takes the next message of the slice, unless the slice must end.
 #[inline]
-fn next_message(service: &mut Service, is_quiet: bool) -> Option<Message> {
+fn next_message(service: &mut Service, may_receive: bool) -> Option<Message> {
     let handled = service.library.handled;
-    if !is_quiet || service.library.is_ending || service.needs_own_thread || handled >= MAX_MESSAGES {
+    if !may_receive || service.library.is_ending || service.needs_own_thread || handled >= MAX_MESSAGES {
         return None;
     }
     if handled % CLOCK_INTERVAL == CLOCK_INTERVAL - 1 && monotonic_nanos() - service.slice_began > MAX_NANOS {
@@ -191,6 +191,7 @@ fn end_batch(call: &mut Call<'_>, tasks: &Rc<Tasks>, runner: u32) -> Result<Loop
     end_polled_batch(call, tasks, runner)
 }
 
+/// The handler that polls I/O has returned.
 fn polled(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     run_ready(call, &tasks)?;
@@ -220,6 +221,7 @@ fn end_slice(service: &mut Service, tasks: &Tasks, runner: u32) -> Result<LoopSt
     }
 }
 
+/// The next slice begins.
 fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     if outcome.count > 0 {
         call.drop_to(0);
@@ -233,17 +235,17 @@ fn resumed(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
 fn run_ready(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<bool, Fault> {
     let service = self::service(call)?;
     let (began, mut rounds) = (service.slice_began, service.library.rounds);
-    let mut is_quiet = true;
+    let mut may_receive = true;
     while tasks.has_ready() && rounds < MAX_ROUNDS {
         if rounds % 8 == 7 && monotonic_nanos() - began > MAX_NANOS {
-            is_quiet = tasks.only_yielded();
+            may_receive = tasks.only_yielded();
             break;
         }
         tasks.run_ready(call);
         rounds += 1;
     }
-    self::service(call)?.library.rounds = if is_quiet { 0 } else { rounds };
-    Ok(is_quiet)
+    self::service(call)?.library.rounds = if may_receive { 0 } else { rounds };
+    Ok(may_receive)
 }
 
 /// Handles a request, whose first value names it: its handler runs in a task that answers it. `user` selects the
@@ -356,6 +358,7 @@ fn handle_error(call: &mut Call<'_>, header: MessageHeader, runner: u32) -> Resu
     LoopStep::next(Next::call(count + 2, then(error_described), runner))
 }
 
+/// The library has created the error object.
 fn error_described(call: &mut Call<'_>, outcome: Outcome) -> Result<LoopStep, Fault> {
     let tasks = library_tasks(call, "loop")?;
     if call.count() < outcome.first {

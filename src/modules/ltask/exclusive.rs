@@ -2,7 +2,7 @@
 
 use super::arguments::{message, on_service, service};
 use super::event;
-use super::handlers::new_table;
+use super::handlers::empty_table;
 use super::time::timer_sleep;
 use crate::ltask::message::{SYSTEM, kind};
 use crate::lua::{Call, Fault, Function, FunctionTable, List, Module, functions};
@@ -61,5 +61,5 @@ fn scheduling(_: &mut Call<'_>) -> Result<Function, Fault> {
 
 /// `exclusive.timer_update([blocked])`: returns an empty list, since timers are delivered without it.
 fn timer_update(_: &mut Call<'_>) -> Result<List<i64>, Fault> {
-    Ok(new_table())
+    Ok(empty_table())
 }

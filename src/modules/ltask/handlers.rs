@@ -1,7 +1,7 @@
 //! The handlers of a service, which the main loop calls.
 
-use super::answers::without_limit;
 use super::arguments::service;
+use super::respond::without_limit;
 use crate::lua::library::compiled;
 use crate::lua::{
     Argument, BoundFunctions, Call, Chunk, Fault, Kind, List, Next, Nil, Outcome, Register, RegistryName, then,
@@ -15,7 +15,7 @@ pub(super) static IDLE: RegistryName = RegistryName::new();
 pub(super) static POLL: RegistryName = RegistryName::new();
 
 /// An empty table.
-pub(super) fn new_table() -> List<i64> {
+pub(super) fn empty_table() -> List<i64> {
     List { items: Vec::new(), named: Vec::new() }
 }
 

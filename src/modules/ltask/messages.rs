@@ -1,7 +1,7 @@
 //! Module `ltask`: the functions on which a service library is built. A message is a pointer and a size here.
 
 use super::arguments::{WithPayload, block, log_entry, message, on_service, service, service_id, with_payload};
-use super::handlers::new_table;
+use super::handlers::empty_table;
 use super::hooks;
 use crate::ltask::c_functions;
 use crate::ltask::log::Repetition;
@@ -127,7 +127,7 @@ fn mem_count(call: &mut Call<'_>) -> Result<Option<Argument>, Fault> {
     let Some((counts, used)) = counted else { return Ok(None) };
     let table = match call.kind(1) {
         Kind::Table => 1,
-        _ => call.create(new_table())?,
+        _ => call.create(empty_table())?,
     };
     // The first kind is no object; the last two are internal to Lua.
     let objects = KIND_NAMES.iter().zip(counts).skip(1).take(5);

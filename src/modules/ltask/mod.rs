@@ -12,12 +12,11 @@
 //! | `dispatch` | the main loop |
 //! | `wake`, `unused` | tasks that it wakes or starts; the end of a service without tasks |
 //! | `handlers`, `system` | the handlers of requests and system messages |
-//! | `answers` | how requests end |
+//! | `respond` | how requests end |
 //! | `recover` | errors in the main loop |
 //! | `hooks` | rarely used functions, which are Lua code |
 //! | `arguments` | how these files read arguments and return results |
 
-mod answers;
 mod arguments;
 pub(crate) mod bootstrap;
 mod calls;
@@ -30,6 +29,7 @@ mod handlers;
 mod hooks;
 mod messages;
 mod recover;
+mod respond;
 pub(crate) mod root;
 mod service;
 mod start;

@@ -1,9 +1,9 @@
 //! Errors in the main loop, caused by a lack of memory or by corrupt bytes.
 
-use super::answers::without_limit;
 use super::arguments::service;
 use super::calls::library_tasks;
 use super::hooks;
+use super::respond::without_limit;
 use crate::ltask::message::{ServiceId, kind};
 use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, TO_TEXT, then};
 use crate::task::{Ending, Token};

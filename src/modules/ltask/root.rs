@@ -14,12 +14,12 @@ const FUNCTIONS: FunctionTable = functions! { init_service, close_service, set_e
 
 /// Opens `ltask.root`.
 pub(crate) const OPEN: Function = Function::new(|call: &mut Call<'_>| {
-    root(call)?;
+    root_system(call)?;
     Ok(Module(FUNCTIONS))
 });
 
 /// The system, if the caller is root.
-fn root(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
+fn root_system(call: &mut Call<'_>) -> Result<Arc<System>, Fault> {
     let service = service(call)?;
     match service.id {
         ROOT => Ok(service.system().clone()),
@@ -39,9 +39,9 @@ impl Source<'_> {
     pub(super) fn read(stack: &Stack, index: i32, name: Option<i32>) -> Result<Source<'_>, Fault> {
         let text = stack.bytes(index)?;
         Ok(match (name, text) {
-            (None, [b'@', path @ ..]) => Source::File(terminated(path)),
+            (None, [b'@', path @ ..]) => Source::File(c_string(path)),
             (None, _) => Source::Text(text, c"=service".to_owned()),
-            (Some(name), _) => Source::Text(text, terminated(stack.bytes(name)?)),
+            (Some(name), _) => Source::Text(text, c_string(stack.bytes(name)?)),
         })
     }
 
@@ -54,7 +54,7 @@ impl Source<'_> {
 }
 
 /// The bytes up to the first zero.
-fn terminated(bytes: &[u8]) -> CString {
+fn c_string(bytes: &[u8]) -> CString {
     let end = bytes.iter().position(|&byte| byte == 0);
     CString::new(&bytes[..end.unwrap_or(bytes.len())]).unwrap_or_default()
 }
@@ -69,28 +69,28 @@ pub(super) fn affinity(stack: &Stack, index: i32, workers: usize) -> Result<Affi
 /// `root.init_service(id, label, source [, chunkname [, worker]])`: returns true, or false and a message. With three
 /// arguments (G1) it raises errors instead, and a source `@file` is a file.
 fn init_service(call: &mut Call<'_>) -> Result<Either<bool, (bool, String)>, Fault> {
-    let system = root(call)?;
+    let system = root_system(call)?;
     let id = service_id(call, 1)?;
     let label = call.utf8(2)?;
-    let is_old = call.is_none(4);
-    let source = Source::read(call, 3, (!is_old).then_some(4))?;
+    let is_first_generation = call.is_none(4);
+    let source = Source::read(call, 3, (!is_first_generation).then_some(4))?;
     let affinity = affinity(call, 5, system.config.worker)?;
-    match make(&system, id, label, &source, affinity) {
+    match create(&system, id, label, &source, affinity) {
         Ok(()) => Ok(Either::One(true)),
-        Err(message) if is_old => Err(Fault::message(message)),
+        Err(message) if is_first_generation => Err(Fault::message(message)),
         Err(message) => Ok(Either::Other((false, message))),
     }
 }
 
 /// Creates the service in the slot that was opened for it. The error is a message.
-fn make(
+fn create(
     system: &Arc<System>, id: ServiceId, label: &str, source: &Source<'_>, affinity: Affinity,
 ) -> Result<(), String> {
     let slot = system.registry.get(id);
     if !slot.is_some_and(|slot| slot.mailbox.is_building(id)) {
         return Err(format!("init_service: {id} is not the id of a new service"));
     }
-    let service = lifecycle::make(system, id, label, source.chunk())?;
+    let service = lifecycle::create(system, id, label, source.chunk())?;
     lifecycle::install(system, service, affinity);
     Ok(())
 }
@@ -98,7 +98,7 @@ fn make(
 /// `root.close_service(id)`: returns a list `{ from, session, from, session, … }` of the requests that died with the
 /// service. Its id is free after the schedule message DEL.
 fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
-    let system = root(call)?;
+    let system = root_system(call)?;
     let id = service_id(call, 1)?;
     if id == ROOT {
         return Err(Fault::argument(1, "root cannot close itself"));
@@ -111,6 +111,6 @@ fn close_service(call: &mut Call<'_>) -> Result<List<i64>, Fault> {
 /// `root.set_exit_code(n)`: sets the exit code that `bootstrap.run` or `bootstrap.wait` returns.
 fn set_exit_code(call: &mut Call<'_>) -> Result<(), Fault> {
     let code = call.integer_in(1, i32::MIN.into()..=i32::MAX.into(), "exit code")?;
-    root(call)?.exit_code.store(code as i32, Ordering::SeqCst);
+    root_system(call)?.exit_code.store(code as i32, Ordering::SeqCst);
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! The parts of our service library that every service has, without a Lua function in its VM: `print`, `require`, and
 //! the table `ltask`, to which functions are added at their first use.
 
-use super::answers::Answers;
 use super::arguments::{on_service, service};
 use super::calls::{self, TIMEOUTS, library_tasks};
 use super::dispatch::SCHEDULE_FUNCTION;
-use super::handlers::{self, REQUESTS, new_table};
+use super::handlers::{self, REQUESTS, empty_table};
 use super::hooks::{self, REQUIRE};
+use super::respond::Responder;
 use super::{event, find_function, messages, time};
 use crate::codec::pack::Value as Packed;
-use crate::ltask::config::Full;
+use crate::ltask::config::FullMailbox;
 use crate::ltask::log::Repetition;
 use crate::ltask::message::Payload;
 use crate::ltask::service::Service;
@@ -66,7 +66,7 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
             let globals = call.loaded("_G")?;
             call.raw_field(globals, "require")?;
             call.create("ltask.start")?;
-            return Ok(Either::Other(Next::call(1, then(keep), 0)));
+            return Ok(Either::Other(Next::call(1, then(store), 0)));
         }
         (None | Some(false), _) => return Ok(Either::One(None)),
         _ => {}
@@ -75,21 +75,23 @@ fn index(call: &mut Call<'_>) -> Result<Indexed, Fault> {
         return known(function);
     }
     match module {
-        Some((module, _)) => Ok(Either::Other(hooks::require(call, module, then(field), 0)?)),
+        Some((module, _)) => Ok(Either::Other(hooks::require(call, module, then(module_field), 0)?)),
         None => Ok(Either::One(None)),
     }
 }
 
 /// Reads the field of the loaded module whose name is at 2.
-fn field(call: &mut Call<'_>, outcome: Outcome) -> Result<Next<Option<StoredInTable<Argument, Argument>>>, Fault> {
+fn module_field(
+    call: &mut Call<'_>, outcome: Outcome,
+) -> Result<Next<Option<StoredInTable<Argument, Argument>>>, Fault> {
     call.push(INDEX)?;
     call.push(Argument(outcome.first))?;
     call.push(Argument(2))?;
-    Ok(Next::call(2, then(keep), 0))
+    Ok(Next::call(2, then(store), 0))
 }
 
 /// Stores a result under the name at 2 in the table at 1.
-fn keep(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
+fn store(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Argument, Argument>>, Fault> {
     let found = !call.is_none(outcome.first);
     Ok(found.then_some(StoredInTable::new(1, 2, Argument(outcome.first))))
 }
@@ -98,8 +100,8 @@ fn keep(call: &mut Call<'_>, outcome: Outcome) -> Result<Option<StoredInTable<Ar
 pub(super) fn setup(call: &mut Call<'_>) -> Result<Next<bool>, Fault> {
     // The collector is stopped until the service's own code begins: what is created here stays.
     call.stop_collector();
-    call.create(Register(&REQUESTS, new_table()))?;
-    call.create(Register(&TIMEOUTS, new_table()))?;
+    call.create(Register(&REQUESTS, empty_table()))?;
+    call.create(Register(&TIMEOUTS, empty_table()))?;
     let globals = call.loaded("_G")?;
     let require = call.raw_field(globals, "require")?;
     call.create(Register(&REQUIRE, Argument(require)))?;
@@ -120,13 +122,13 @@ fn replace_globals(call: &mut Call<'_>, _: Outcome) -> Result<Next<bool>, Fault>
 
 fn set_tasks(call: &mut Call<'_>, _: Outcome) -> Result<bool, Fault> {
     let tasks = Tasks::of(call)?;
-    tasks.set_host(Box::new(Answers));
+    tasks.set_host(Box::new(Responder));
     call.interrupt_with(&tasks.threads);
     let tasks = VmOwned::new(call, tasks);
     let service = service(call)?;
     service.library.set_tasks(tasks);
     service.library.is_starting = true;
-    service.library.wait_when_full = service.system().config.full == Full::Wait;
+    service.library.wait_when_full = service.system().config.full == FullMailbox::Wait;
     Ok(service.statistics.exclusive.load(Ordering::Relaxed))
 }
 
@@ -178,10 +180,10 @@ fn require(call: &mut Call<'_>) -> Result<Next, Fault> {
     if is_built_in || service.library.tasks().is_none() || !call.is_yieldable() {
         return require_now(call);
     }
-    hooks::require(call, "ltask.require", then(load), 0)
+    hooks::require(call, "ltask.require", then(load_module), 0)
 }
 
-fn load(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
+fn load_module(call: &mut Call<'_>, outcome: Outcome) -> Result<Next, Fault> {
     call.drop_to(outcome.first);
     call.push(Argument(1))?;
     Ok(Next::call(1, then(required), 0))

@@ -24,7 +24,7 @@ pub(super) fn init(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
     let preload = call.raw_field(1, "preload")?;
     if call.kind(preload) == Kind::String {
-        let text = owned(call, preload);
+        let text = owned_string(call, preload);
         call.create(Chunk::Text(&text, c"=preload"))?;
         call.start_collector();
         // `preload` runs before the service's file is searched for.
@@ -43,7 +43,7 @@ fn started(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
 }
 
 /// A copy of the string at `index`.
-fn owned(stack: &Stack, index: i32) -> Vec<u8> {
+fn owned_string(stack: &Stack, index: i32) -> Vec<u8> {
     stack.string(index).unwrap_or_default().to_vec()
 }
 
@@ -70,22 +70,22 @@ fn find_file(call: &mut Call<'_>) -> Result<Next, Fault> {
             Kind::String => chunk,
             _ => name,
         };
-        let (text, shown) = (owned(call, source), owned(call, shown));
+        let (text, shown) = (owned_string(call, source), owned_string(call, shown));
         let shown = CString::new(shown).unwrap_or_default();
         let main = call.create(Chunk::Text(&text, &shown))?;
-        return run(call, main);
+        return call_main(call, main);
     }
     call.expect(name, Kind::String, "string")?;
-    let bytes = owned(call, name);
+    let bytes = owned_string(call, name);
     if bytes.contains(&0) {
         return Err(Fault::message("a service's name must not contain a zero byte"));
     }
     let path = call.raw_field(1, "service_path")?;
-    if let Some(main) = search(call, &bytes, path)? {
-        return run(call, main);
+    if let Some(main) = search_path(call, &bytes, path)? {
+        return call_main(call, main);
     }
-    if let Some(main) = built_in(call, &bytes)? {
-        return run(call, main);
+    if let Some(main) = push_built_in(call, &bytes)? {
+        return call_main(call, main);
     }
     let package = call.loaded("package")?;
     call.raw_field(package, "searchpath")?;
@@ -108,7 +108,7 @@ fn not_found(call: &mut Call<'_>, outcome: Outcome) -> Result<(), Fault> {
 }
 
 /// Calls the main chunk at `index` with the service's arguments.
-fn run(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
+fn call_main(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
     let list = call.raw_field(1, "args")?;
     let length = call.raw_field(list, "n")?;
     let count = match call.kind(length) {
@@ -125,7 +125,7 @@ fn run(call: &mut Call<'_>, index: i32) -> Result<Next, Fault> {
 }
 
 /// Tries each template of the service path, which is at `path`. Returns the index of the chunk.
-fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fault> {
+fn search_path(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fault> {
     let name: Vec<u8> = name.iter().map(|&byte| if byte == b'.' { b'/' } else { byte }).collect();
     let Some(templates) = call.string(path).map(<[u8]>::to_vec) else { return Ok(None) };
     for template in templates.split(|&byte| byte == b';') {
@@ -147,7 +147,7 @@ fn search(call: &mut Call<'_>, name: &[u8], path: i32) -> Result<Option<i32>, Fa
 }
 
 /// Pushes the main chunk of a service that comes with lio: `ltask.service.NAME`, or `NAME.service`. Returns its index.
-fn built_in(call: &mut Call<'_>, name: &[u8]) -> Result<Option<i32>, Fault> {
+fn push_built_in(call: &mut Call<'_>, name: &[u8]) -> Result<Option<i32>, Fault> {
     let ours = [b"ltask.service.", name].concat();
     let file = embedded(&ours).or_else(|| embedded(&[name, b".service"].concat()));
     file.map(|file| call.create(Chunk::Text(file.text, file.chunk))).transpose()

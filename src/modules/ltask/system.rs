@@ -1,6 +1,6 @@
 //! System messages, which go to the service library itself: `ltask.syscall`.
 
-use super::handlers::{new_table, quit};
+use super::handlers::{empty_table, quit};
 use super::{hooks, start};
 use crate::lua::{Argument, Call, Fault, Function, Kind, Register, RegistryName};
 
@@ -11,7 +11,7 @@ pub(super) static SYSTEM_CALLS: RegistryName = RegistryName::new();
 pub(super) fn system_calls(call: &mut Call<'_>) -> Result<Argument, Fault> {
     let mut table = call.registered(&SYSTEM_CALLS)?;
     if call.kind(table) != Kind::Table {
-        table = call.create(Register(&SYSTEM_CALLS, new_table()))?;
+        table = call.create(Register(&SYSTEM_CALLS, empty_table()))?;
     }
     Ok(Argument(table))
 }

@@ -11,17 +11,17 @@ use crate::task::{Host, Reason, Tag, TaskId, Tasks};
 use std::rc::Rc;
 
 /// What the tasks of a service report to the service library.
-pub(super) struct Answers;
+pub(super) struct Responder;
 
-impl Host for Answers {
+impl Host for Responder {
     fn finished(&self, call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32, tag: Tag) {
         let packed = match pack::block_of(call, &tasks.threads, own, results) {
             Some(payload) => Ok(payload),
-            None => pack_taken(call, tasks, own, results),
+            None => pack_moved(call, tasks, own, results),
         };
         match packed {
-            Ok(payload) => answer(call, tag, kind::RESPONSE, payload),
-            Err(text) => answer(call, tag, kind::ERROR, of_text(text.as_bytes())),
+            Ok(payload) => respond(call, tag, kind::RESPONSE, payload),
+            Err(text) => respond(call, tag, kind::ERROR, pack_text(text.as_bytes())),
         }
     }
 
@@ -38,10 +38,10 @@ impl Host for Answers {
         }
         let described = without_limit(call, |call| describe(call, co, error, tag));
         match described {
-            Ok(Some(payload)) => answer(call, tag, kind::ERROR, payload),
+            Ok(Some(payload)) => respond(call, tag, kind::ERROR, payload),
             Ok(None) => {}
             Err(text) if tag.session != 0 => {
-                answer(call, tag, kind::ERROR, of_text(text.as_bytes()));
+                respond(call, tag, kind::ERROR, pack_text(text.as_bytes()));
             }
             Err(text) => {
                 if let Some(service) = call.data::<Service>() {
@@ -59,10 +59,10 @@ impl Host for Answers {
         }
         let name = service.library.name(id);
         let text = b"the request's coroutine was closed before it answered";
-        answer(call, tag, kind::ERROR, of_text(text));
+        respond(call, tag, kind::ERROR, pack_text(text));
         let height = call.count();
         // An error of the hook is ignored: there is no better place to report it.
-        let _ = forgotten(call, name.bytes(), tag.from);
+        let _ = report_unanswered(call, name.bytes(), tag.from);
         call.drop_to(height);
     }
 
@@ -74,11 +74,11 @@ impl Host for Answers {
     }
 }
 
-fn of_text(text: &[u8]) -> Payload {
+fn pack_text(text: &[u8]) -> Payload {
     Payload::pack(&[Value::String(text)])
 }
 
-fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
+fn respond(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
     if let Some(service) = call.data::<Service>() {
         service.answer(Message { from: service.id, to: tag.from, session: tag.session, kind, payload });
     }
@@ -86,10 +86,10 @@ fn answer(call: &mut Call<'_>, tag: Tag, kind: u8, payload: Payload) {
 
 /// Packs the results of a task, moved to the stack of the step. The error is a message.
 #[cold]
-fn pack_taken(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
+fn pack_moved(call: &mut Call<'_>, tasks: &Tasks, own: Coroutine, results: i32) -> Result<Payload, String> {
     let height = call.count();
-    let taken = tasks.threads.move_from(call, own, results);
-    let packed = taken.map_err(|Full| "too many results".to_owned()).and_then(|first| pack_all(call, first));
+    let moved = tasks.threads.move_from(call, own, results);
+    let packed = moved.map_err(|Full| "too many results".to_owned()).and_then(|first| pack_all(call, first));
     call.drop_to(height);
     packed
 }
@@ -149,7 +149,7 @@ fn describe(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<Option
         return Ok(None);
     }
     call.drop_to(result);
-    Ok(Some(pack_all(call, result).unwrap_or_else(|text| of_text(text.as_bytes()))))
+    Ok(Some(pack_all(call, result).unwrap_or_else(|text| pack_text(text.as_bytes()))))
 }
 
 /// Calls the hook. Returns the index of its result or error, and whether it returned.
@@ -162,7 +162,7 @@ fn run_failed(call: &mut Call<'_>, co: i32, error: i32, tag: Tag) -> Result<(i32
     Ok((result, tasks(call)?.threads.call(call, 5)?))
 }
 
-fn forgotten(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
+fn report_unanswered(call: &mut Call<'_>, name: &[u8], from: ServiceId) -> Result<bool, Fault> {
     hooks::push(call, "unanswered_request")?;
     call.create(name.to_vec())?;
     call.push(from)?;
