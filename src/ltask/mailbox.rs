@@ -156,8 +156,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         Wake::Schedule(affinity)
     }
 
-    /// From Idle or Ready to OwnThread: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has an
-    /// entry of the service, that entry is skipped.
+    /// From Idle or Ready to OwnThread: takes the VM for a thread of its own, which `waker` wakes. If a ready queue has
+    /// an entry of the service, that entry is skipped.
     pub(crate) fn detach(&self, id: u32, waker: W) -> Option<V> {
         let mut inner = lock(&self.inner);
         if inner.id != id || !matches!(inner.state, State::Idle | State::Ready) {
@@ -236,8 +236,8 @@ impl<M, V, W: Waker> Mailbox<M, V, W> {
         vm
     }
 
-    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end_slice`], which finds
-    /// all of them.
+    /// Whether messages may have arrived. For the thread that runs the service and calls [`Mailbox::end_slice`], which
+    /// finds all of them.
     pub(crate) fn has_arrived(&self) -> bool {
         self.has_arrived.load(Ordering::Relaxed)
     }

@@ -110,8 +110,8 @@ impl Payload {
         payload.unwrap_or(Payload::EMPTY)
     }
 
-    /// Takes the block at an address that a Lua program gives away. The promise of [`BorrowedPayload::new`] holds, and the
-    /// block is from `malloc`.
+    /// Takes the block at an address that a Lua program gives away. The promise of [`BorrowedPayload::new`] holds, and
+    /// the block is from `malloc`.
     pub(crate) fn from_raw(address: usize, size: usize) -> Payload {
         Payload(BorrowedPayload::new(address, size))
     }

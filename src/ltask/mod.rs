@@ -5,24 +5,25 @@
 //! **Mailbox and state** (`mailbox.rs`). One lock per service guards its message queue and its state, so that "a
 //! message has arrived" and "the service is in a ready queue" always agree: only the thread that holds the lock changes
 //! the state. A slot without a service is Free; it is Building from the assignment of an id until the VM exists. Then
-//! the service is Idle, Ready or Running, or OwnThread if it has a thread of its own. It is Dead until root has removed it. A
-//! push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes no
-//! lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses, errors,
-//! signals and the messages of timers always have room (the requests that they belong to bound their number), so they
-//! are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to wait,
-//! the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers what it
-//! has kept, in order. Nothing polls.
+//! the service is Idle, Ready or Running, or OwnThread if it has a thread of its own. It is Dead until root has removed
+//! it. A push takes the lock once. The service takes whole batches by swapping queues, so that reading a message takes
+//! no lock. Messages of one sender to one receiver keep their order. The capacity counts requests only. Responses,
+//! errors, signals and the messages of timers always have room (the requests that they belong to bound their number),
+//! so they are never lost, delayed or retried. A sender whose message is refused gets the message back. If it wants to
+//! wait, the mailbox records it; when half of the mailbox is free again, the sender gets a ROOM message and delivers
+//! what it has kept, in order. Nothing polls.
 //!
 //! **Service ids** (`registry.rs`). An id is a slot and a generation. Slots are not freed while the system exists, so a
 //! late message finds valid memory and another id there: it fails instead of reaching a new service.
 //!
-//! **Ready queues** (`scheduler.rs`, `ready_queues.rs`, `worker_queue.rs`). Each worker has a deque from which other workers steal,
-//! and a hand-off slot. A service that becomes ready by a message of the running slice goes into the slot: it runs next
-//! on the same worker, with its message in the cache, and no thread is woken. So a call and its response cost no system
-//! call. A service that another one displaces from the slot moves to the deque, where idle workers find it. After 64
-//! hand-offs in a row the deque has its turn; the injector has its turn every 61 slices. Bound services have a queue
-//! per worker. A service may be in a deque without an announcement to other workers only while it is the next one that
-//! its worker runs. If another service comes first, the rest of the deque is announced before that slice begins.
+//! **Ready queues** (`scheduler.rs`, `ready_queues.rs`, `worker_queue.rs`). Each worker has a deque from which other
+//! workers steal, and a hand-off slot. A service that becomes ready by a message of the running slice goes into the
+//! slot: it runs next on the same worker, with its message in the cache, and no thread is woken. So a call and its
+//! response cost no system call. A service that another one displaces from the slot moves to the deque, where idle
+//! workers find it. After 64 hand-offs in a row the deque has its turn; the injector has its turn every 61 slices.
+//! Bound services have a queue per worker. A service may be in a deque without an announcement to other workers only
+//! while it is the next one that its worker runs. If another service comes first, the rest of the deque is announced
+//! before that slice begins.
 //!
 //! **Sleep and wakeup** (`sleep.rs`). A producer pushes and then reads how many workers sleep. A worker announces its
 //! sleep and then checks the queues once more. Both have a fence in between. A push wakes one worker, or none while a

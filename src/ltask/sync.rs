@@ -1,5 +1,5 @@
-//! The primitives of `mailbox.rs`, `sleep.rs`, `ready_queues.rs` and `worker_queue.rs`. Those files import them only from here, so
-//! that the models in `tests/loom` can replace them by loom's.
+//! The primitives of `mailbox.rs`, `sleep.rs`, `ready_queues.rs` and `worker_queue.rs`. Those files import them only
+//! from here, so that the models in `tests/loom` can replace them by loom's.
 
 pub(crate) use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 pub(crate) use std::hint::spin_loop;

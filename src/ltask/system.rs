@@ -136,7 +136,8 @@ impl<V> System<V> {
         }
     }
 
-    /// The same, for a receiver that has found its mailbox empty: a sender that was refused just before is notified now.
+    /// The same, for a receiver that has found its mailbox empty: a sender that was refused just before is notified
+    /// now.
     pub(crate) fn notify_if_refused(&self, id: ServiceId) {
         if let Some(slot) = self.registry.get(id)
             && slot.mailbox.has_refused()

@@ -46,8 +46,8 @@ pub(crate) struct ExpiredTimer {
 }
 
 impl Timers {
-    /// Sets a timer that expires at `deadline` nanoseconds of the monotonic clock. Returns its id, and whether the monitor
-    /// thread must wake earlier than planned.
+    /// Sets a timer that expires at `deadline` nanoseconds of the monotonic clock. Returns its id, and whether the
+    /// monitor thread must wake earlier than planned.
     pub(crate) fn add(&self, service: ServiceId, session: i64, deadline: u64) -> (u64, bool) {
         let mut guard = lock(&self.inner);
         let inner = &mut *guard;

@@ -1,8 +1,8 @@
 //! The queue of one worker: which service it runs next, and whether the others are announced.
 //!
-//! Only the worker's own thread uses it; other workers steal from its deque (`ready_queues.rs`). Invariant: when a slice
-//! begins, every service in the deque has been announced (`sleep.rs`) since it was pushed, because the slice may block.
-//! Only the service that runs next needs no announcement. The models in `tests/loom` check this together with
+//! Only the worker's own thread uses it; other workers steal from its deque (`ready_queues.rs`). Invariant: when a
+//! slice begins, every service in the deque has been announced (`sleep.rs`) since it was pushed, because the slice may
+//! block. Only the service that runs next needs no announcement. The models in `tests/loom` check this together with
 //! `ready_queues.rs` and `sleep.rs`.
 
 use super::message::ServiceId;

@@ -1,8 +1,8 @@
 //! The main loop of our service library. One entry into the VM handles a batch of messages.
 //!
 //! The values of a message are pushed between two steps, so that an error of that (no memory, corrupt bytes) skips no
-//! frame. `library.current_message` is that message until a task has the values: after an error, `recover` answers it. The
-//! stack frame of the loop is empty between two messages.
+//! frame. `library.current_message` is that message until a task has the values: after an error, `recover` answers it.
+//! The stack frame of the loop is empty between two messages.
 
 use super::arguments::service;
 use super::calls::library_tasks;
