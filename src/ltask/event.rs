@@ -68,7 +68,7 @@ impl Event {
     }
 
     /// Drains the descriptor, without blocking.
-    pub(crate) fn take(&self) {
+    pub(crate) fn drain(&self) {
         let mut sink = [0u8; 64];
         // The descriptor does not block.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
@@ -80,7 +80,7 @@ impl Event {
     pub(crate) fn wait_once(&self) -> bool {
         let woken = self.poll(None);
         if woken {
-            self.take();
+            self.drain();
         }
         woken
     }
@@ -101,7 +101,7 @@ impl Event {
             let is_readable = self.poll(left);
             pause::tell(Pause::Ends);
             if is_readable {
-                self.take();
+                self.drain();
                 return Waited::Woken;
             }
             // A signal has interrupted the poll, or the time limit has passed.

@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering;
 
 /// Creates a service in a slot that was opened for it. On failure the slot is freed. The error is a message.
 pub(crate) fn create(system: &Arc<System>, id: ServiceId, label: &str, main: Chunk<'_>) -> Result<ServiceVm, String> {
-    let created = ServiceVm::new(system, id, label).and_then(|mut body| {
-        body.set_main(main)?;
-        Ok(body)
+    let created = ServiceVm::new(system, id, label).and_then(|mut vm| {
+        vm.set_main(main)?;
+        Ok(vm)
     });
     if created.is_err() {
         discard(system, id);
@@ -29,7 +29,7 @@ pub(crate) fn discard(system: &System, id: ServiceId) {
     if let Some(slot) = system.registry.get(id) {
         let mut left = Vec::new();
         if slot.mailbox.kill(id, &mut left).is_some() {
-            left.iter().for_each(|message| system.refuse(message));
+            left.iter().for_each(|message| system.answer_undelivered(message));
             system.registry.free(id);
         }
     }
@@ -85,24 +85,8 @@ pub(crate) fn end(system: &System, mut service: ServiceVm) {
     }
 }
 
-fn record_unanswered(service: &mut Service, left: &[Message]) {
-    let mut unanswered = lock(&service.statistics.unanswered);
-    unanswered.extend(service.unanswered.drain());
-    unanswered.extend(requests(left));
-}
-
-/// The senders and sessions of the requests among `messages`.
-fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
-    messages.iter().filter(|message| message.wants_response()).map(|message| (message.from, message.session))
-}
-
-/// Takes the requests that died with a service.
-fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
-    system.statistics(id).map_or_else(Vec::new, |statistics| std::mem::take(&mut *lock(&statistics.unanswered)))
-}
-
-/// Closes a service on behalf of root. A service that is dead already stays so, and one that does not run dies now. One
-/// that runs dies at the end of its slice, and root gets a signal. Returns the requests that died with the service.
+/// Closes a service on behalf of root, and returns the requests that died with it. If it is dead already, nothing else
+/// happens; if it does not run, it dies now. A service that runs dies at the end of its slice; then root gets a signal.
 pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
     let Some(slot) = system.registry.get(id) else { return Vec::new() };
     if slot.mailbox.is_dead(id) {
@@ -134,4 +118,20 @@ pub(crate) fn close(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
         }
         None => requests(&left).collect(),
     }
+}
+
+fn record_unanswered(service: &mut Service, left: &[Message]) {
+    let mut unanswered = lock(&service.statistics.unanswered);
+    unanswered.extend(service.unanswered.drain());
+    unanswered.extend(requests(left));
+}
+
+/// The senders and sessions of the requests among `messages`.
+fn requests(messages: &[Message]) -> impl Iterator<Item = (ServiceId, i64)> {
+    messages.iter().filter(|message| message.wants_response()).map(|message| (message.from, message.session))
+}
+
+/// Takes the requests that died with a service.
+fn take_unanswered(system: &System, id: ServiceId) -> Vec<(ServiceId, i64)> {
+    system.statistics(id).map_or_else(Vec::new, |statistics| std::mem::take(&mut *lock(&statistics.unanswered)))
 }

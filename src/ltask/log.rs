@@ -74,128 +74,6 @@ pub(crate) fn centiseconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| (time.as_millis() / 10) as u64)
 }
 
-/// The last line of a service.
-struct LastLine {
-    service: ServiceId,
-    statistics: Option<Arc<Statistics>>,
-    line: Vec<u8>,
-    /// Repetitions that were not reported yet.
-    repeats: u64,
-    /// The time at which the line is forgotten, or its repetitions are reported.
-    deadline: u64,
-}
-
-impl LastLine {
-    /// Returns the entry that reports the repetitions, and their number. Sets the count to 0.
-    fn take_report(&mut self) -> Option<(Entry, u64)> {
-        let repeats = std::mem::take(&mut self.repeats);
-        if repeats == 0 {
-            return None;
-        }
-        let info = Payload::pack(&[Value::String(b"info")]);
-        let level: &[u8] = match self.line.starts_with(info.as_slice()) {
-            true => b"info",
-            false => b"error",
-        };
-        let text = match repeats {
-            1 => "last message repeated 1 time".to_owned(),
-            _ => format!("last message repeated {repeats} times"),
-        };
-        let entry = Entry::text(self.service, self.statistics.clone(), level, &text);
-        Some((entry, repeats))
-    }
-}
-
-#[derive(Default)]
-struct LogQueue {
-    entries: VecDeque<Entry>,
-    /// The bytes of all entries.
-    bytes: usize,
-    /// Lines that were dropped and not reported. While this is not 0, every line is dropped.
-    dropped: u64,
-    last_lines: Vec<LastLine>,
-}
-
-impl LogQueue {
-    /// Adds an entry that represents `lines` lines, or drops it.
-    fn add(&mut self, entry: Entry, lines: u64, capacity: usize) {
-        let bytes = self.bytes + entry.cost();
-        let is_full = self.entries.len() >= capacity || bytes > MAX_BYTES && !self.entries.is_empty();
-        if self.dropped > 0 || is_full {
-            self.dropped += lines;
-            return;
-        }
-        self.bytes = bytes;
-        self.entries.push_back(entry);
-    }
-
-    fn pop(&mut self, capacity: usize) -> Option<Entry> {
-        let entry = self.entries.pop_front()?;
-        self.bytes -= entry.cost();
-        let is_half = self.entries.len() <= capacity / 2 && self.bytes <= MAX_BYTES / 2;
-        if self.dropped > 0 && is_half {
-            let text = match std::mem::take(&mut self.dropped) {
-                1 => "1 log line dropped: the logger is slower than the services".to_owned(),
-                count => {
-                    format!("{count} log lines dropped: the logger is slower than the services")
-                }
-            };
-            let note = Entry::text(SYSTEM, None, b"error", &text);
-            self.bytes += note.cost();
-            self.entries.push_back(note);
-        }
-        Some(entry)
-    }
-
-    /// Reports the repetitions of the lines that `is_selected` selects.
-    fn report_repeats(&mut self, capacity: usize, now: u64, is_selected: impl Fn(&LastLine) -> bool) {
-        let mut reports = Vec::new();
-        for last in self.last_lines.iter_mut().filter(|last| is_selected(last)) {
-            if let Some(entry) = last.take_report() {
-                reports.push(entry);
-                last.deadline = now + REPEAT_WINDOW;
-            }
-        }
-        for (entry, lines) in reports {
-            self.add(entry, lines, capacity);
-        }
-    }
-
-    /// Counts a line that equals its service's last line, and returns true. Otherwise reports the repetitions of the
-    /// last line, forgets that, and returns false.
-    fn count_repeat(&mut self, service: ServiceId, line: &[u8], now: u64, capacity: usize) -> bool {
-        let at = self.last_lines.iter().position(|one| one.service == service);
-        let Some(at) = at else { return false };
-        let last = &mut self.last_lines[at];
-        let is_fresh = last.repeats > 0 || now < last.deadline;
-        if is_fresh && last.line == line {
-            last.repeats += 1;
-            return true;
-        }
-        if let Some((entry, lines)) = self.last_lines.swap_remove(at).take_report() {
-            self.add(entry, lines, capacity);
-        }
-        false
-    }
-
-    /// Keeps a last line. If there are too many, the oldest is forgotten.
-    fn keep_last_line(&mut self, last: LastLine, capacity: usize) {
-        if self.last_lines.len() >= MAX_LAST_LINES {
-            let oldest = (0..self.last_lines.len()).min_by_key(|&at| self.last_lines[at].deadline);
-            if let Some((entry, lines)) = oldest.and_then(|at| self.last_lines.swap_remove(at).take_report()) {
-                self.add(entry, lines, capacity);
-            }
-        }
-        self.last_lines.push(last);
-    }
-
-    /// The time at which `flush` must be called; u64::MAX is never.
-    fn next_flush(&self) -> u64 {
-        let counted = self.last_lines.iter().filter(|last| last.repeats > 0);
-        counted.map(|last| last.deadline).min().unwrap_or(u64::MAX)
-    }
-}
-
 /// The log of a system.
 pub(crate) struct Log {
     queue: Mutex<LogQueue>,
@@ -296,6 +174,130 @@ impl Log {
     /// Sets the service that is notified of entries.
     pub(crate) fn set_reader(&self, service: ServiceId) {
         self.reader.store(service, Ordering::Relaxed);
+    }
+}
+
+/// The entries of the log.
+#[derive(Default)]
+struct LogQueue {
+    entries: VecDeque<Entry>,
+    /// The bytes of all entries.
+    bytes: usize,
+    /// Lines that were dropped and not reported. While this is not 0, every line is dropped.
+    dropped: u64,
+    /// The last lines of services that repeat them, or may.
+    last_lines: Vec<LastLine>,
+}
+
+impl LogQueue {
+    /// Adds an entry that represents `lines` lines, or drops it.
+    fn add(&mut self, entry: Entry, lines: u64, capacity: usize) {
+        let bytes = self.bytes + entry.cost();
+        let is_full = self.entries.len() >= capacity || bytes > MAX_BYTES && !self.entries.is_empty();
+        if self.dropped > 0 || is_full {
+            self.dropped += lines;
+            return;
+        }
+        self.bytes = bytes;
+        self.entries.push_back(entry);
+    }
+
+    fn pop(&mut self, capacity: usize) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.bytes -= entry.cost();
+        let is_half = self.entries.len() <= capacity / 2 && self.bytes <= MAX_BYTES / 2;
+        if self.dropped > 0 && is_half {
+            let text = match std::mem::take(&mut self.dropped) {
+                1 => "1 log line dropped: the logger is slower than the services".to_owned(),
+                count => {
+                    format!("{count} log lines dropped: the logger is slower than the services")
+                }
+            };
+            let note = Entry::text(SYSTEM, None, b"error", &text);
+            self.bytes += note.cost();
+            self.entries.push_back(note);
+        }
+        Some(entry)
+    }
+
+    /// Reports the repetitions of the lines that `is_selected` selects.
+    fn report_repeats(&mut self, capacity: usize, now: u64, is_selected: impl Fn(&LastLine) -> bool) {
+        let mut reports = Vec::new();
+        for last in self.last_lines.iter_mut().filter(|last| is_selected(last)) {
+            if let Some(entry) = last.take_report() {
+                reports.push(entry);
+                last.deadline = now + REPEAT_WINDOW;
+            }
+        }
+        for (entry, lines) in reports {
+            self.add(entry, lines, capacity);
+        }
+    }
+
+    /// Counts a line that equals its service's last line, and returns true. Otherwise reports the repetitions of the
+    /// last line, forgets that, and returns false.
+    fn count_repeat(&mut self, service: ServiceId, line: &[u8], now: u64, capacity: usize) -> bool {
+        let at = self.last_lines.iter().position(|one| one.service == service);
+        let Some(at) = at else { return false };
+        let last = &mut self.last_lines[at];
+        let is_fresh = last.repeats > 0 || now < last.deadline;
+        if is_fresh && last.line == line {
+            last.repeats += 1;
+            return true;
+        }
+        if let Some((entry, lines)) = self.last_lines.swap_remove(at).take_report() {
+            self.add(entry, lines, capacity);
+        }
+        false
+    }
+
+    /// Keeps a last line. If there are too many, the oldest is forgotten.
+    fn keep_last_line(&mut self, last: LastLine, capacity: usize) {
+        if self.last_lines.len() >= MAX_LAST_LINES {
+            let oldest = (0..self.last_lines.len()).min_by_key(|&at| self.last_lines[at].deadline);
+            if let Some((entry, lines)) = oldest.and_then(|at| self.last_lines.swap_remove(at).take_report()) {
+                self.add(entry, lines, capacity);
+            }
+        }
+        self.last_lines.push(last);
+    }
+
+    /// The time at which `flush` must be called; u64::MAX is never.
+    fn next_flush(&self) -> u64 {
+        let counted = self.last_lines.iter().filter(|last| last.repeats > 0);
+        counted.map(|last| last.deadline).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// The last line of a service.
+struct LastLine {
+    service: ServiceId,
+    statistics: Option<Arc<Statistics>>,
+    line: Vec<u8>,
+    /// Repetitions that were not reported yet.
+    repeats: u64,
+    /// The time at which the line is forgotten, or its repetitions are reported.
+    deadline: u64,
+}
+
+impl LastLine {
+    /// Returns the entry that reports the repetitions, and their number. Sets the count to 0.
+    fn take_report(&mut self) -> Option<(Entry, u64)> {
+        let repeats = std::mem::take(&mut self.repeats);
+        if repeats == 0 {
+            return None;
+        }
+        let info = Payload::pack(&[Value::String(b"info")]);
+        let level: &[u8] = match self.line.starts_with(info.as_slice()) {
+            true => b"info",
+            false => b"error",
+        };
+        let text = match repeats {
+            1 => "last message repeated 1 time".to_owned(),
+            _ => format!("last message repeated {repeats} times"),
+        };
+        let entry = Entry::text(self.service, self.statistics.clone(), level, &text);
+        Some((entry, repeats))
     }
 }
 

@@ -48,13 +48,13 @@ pub(super) fn start(system: &Arc<System>, service: ServiceVm) {
 /// Runs one service until it or the system ends. The service blocks by itself. An exclusive service (G1) is resumed
 /// right after each yield. A service with an event descriptor (G2) gets an IDLE message when it has nothing to do.
 fn run_slices(system: &Arc<System>, mut service: ServiceVm, progress: &Progress) {
-    let exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
+    let is_exclusive = service.statistics.exclusive.load(Ordering::Relaxed);
     while !system.is_quitting() {
-        let again = std::mem::take(&mut service.wants_slice);
+        let wants_slice = std::mem::take(&mut service.wants_slice);
         // Refill also if the service wants another slice: it may block in that, and refused senders must be notified of
         // room.
         let has_messages = !service.batch.is_empty() || service.refill_or_notify();
-        if !again && !has_messages && !exclusive {
+        if !wants_slice && !has_messages && !is_exclusive {
             let id = service.id;
             service.batch.push_back(Message::without_payload(SYSTEM, id, 0, kind::IDLE));
         }

@@ -14,48 +14,9 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// One slot. `V` is the VM of a service.
-pub(crate) struct Slot<V> {
-    pub(crate) mailbox: Mailbox<Message, V, Arc<Event>>,
-    statistics: Mutex<Option<Arc<Statistics>>>,
-}
-
-impl<V> Slot<V> {
-    /// The statistics of the service, which other threads may read.
-    pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
-        lock(&self.statistics).clone()
-    }
-}
-
-type Chunk<V> = Arc<[Slot<V>; CHUNK]>;
-
-/// A reference to a slot, which saves the lookup.
-pub(crate) struct SlotRef<V> {
-    chunk: Chunk<V>,
-    index: usize,
-}
-
-impl<V> Deref for SlotRef<V> {
-    type Target = Slot<V>;
-    #[inline]
-    fn deref(&self) -> &Slot<V> {
-        &self.chunk[self.index % CHUNK]
-    }
-}
-
 const CHUNK: usize = 64;
 /// Freed slots that wait before the first of them is used again.
 const REUSE_DELAY: usize = 1024;
-
-struct FreeSlots {
-    /// Freed slots: the slot and its next generation.
-    freed: VecDeque<(u32, u32)>,
-    /// The first slot that was never used.
-    next_unused: u32,
-    /// Slots beyond `next_unused` that were assigned by an explicit id.
-    reserved: Vec<u32>,
-    used: usize,
-}
 
 /// The slots of all services.
 pub(crate) struct Registry<V> {
@@ -65,6 +26,7 @@ pub(crate) struct Registry<V> {
     /// The bits of an id that are its slot.
     bits: u32,
     max_services: usize,
+    /// The capacity of each mailbox.
     queue: usize,
     free_slots: Mutex<FreeSlots>,
 }
@@ -161,6 +123,47 @@ impl<V> Registry<V> {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Slot<V>> {
         self.chunks.iter().filter_map(|chunk| chunk.get()).flat_map(|chunk| chunk.iter())
     }
+}
+
+/// One slot. `V` is the VM of a service.
+pub(crate) struct Slot<V> {
+    pub(crate) mailbox: Mailbox<Message, V, Arc<Event>>,
+    statistics: Mutex<Option<Arc<Statistics>>>,
+}
+
+impl<V> Slot<V> {
+    /// The statistics of the service, which other threads may read.
+    pub(crate) fn statistics(&self) -> Option<Arc<Statistics>> {
+        lock(&self.statistics).clone()
+    }
+}
+
+type Chunk<V> = Arc<[Slot<V>; CHUNK]>;
+
+/// A reference to a slot, which saves the lookup.
+pub(crate) struct SlotRef<V> {
+    chunk: Chunk<V>,
+    index: usize,
+}
+
+impl<V> Deref for SlotRef<V> {
+    type Target = Slot<V>;
+    #[inline]
+    fn deref(&self) -> &Slot<V> {
+        &self.chunk[self.index % CHUNK]
+    }
+}
+
+/// The slots that new services get.
+struct FreeSlots {
+    /// Freed slots: the slot and its next generation.
+    freed: VecDeque<(u32, u32)>,
+    /// The first slot that was never used.
+    next_unused: u32,
+    /// Slots beyond `next_unused` that were assigned by an explicit id.
+    reserved: Vec<u32>,
+    /// Slots that services have now.
+    used: usize,
 }
 
 impl FreeSlots {

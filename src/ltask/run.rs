@@ -10,15 +10,6 @@ use crate::lua::interrupt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Ends the system if a thread that it needs could not be started. Returns whether it was started.
-fn must_start(system: &Arc<System>, started: Result<(), String>) -> bool {
-    let Err(message) = started else { return true };
-    system.log_text(SYSTEM, &message);
-    system.fail_boot(&message);
-    system.quit();
-    false
-}
-
 /// Starts all threads.
 pub(crate) fn start(system: &Arc<System>) {
     interrupt::install();
@@ -59,30 +50,15 @@ pub(crate) fn wait(system: &Arc<System>, interrupted: impl Fn() -> bool) -> i32 
     join(system)
 }
 
-/// Joins the threads and closes the VMs of a system that has ended.
-fn join(system: &Arc<System>) -> i32 {
-    for thread in std::mem::take(&mut *lock(&system.threads)) {
-        // A thread whose slice cannot be interrupted is abandoned, see `monitor_thread.rs`.
-        if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
-            continue;
-        }
-        // A thread that panicked has reported it on standard error.
-        let _ = thread.join();
-    }
-    interrupt::uninstall();
-    close_all(system);
-    system.exit_code.load(Ordering::SeqCst)
-}
-
 /// Closes the remaining VMs: of services with threads, and in mailboxes. Root's VM is the last one.
 pub(crate) fn close_all(system: &Arc<System>) {
-    let mut left = std::mem::take(&mut *lock(&system.remaining));
-    left.append(&mut lock(&system.exclusive));
+    let mut services = std::mem::take(&mut *lock(&system.remaining));
+    services.append(&mut lock(&system.exclusive));
     for slot in system.registry.all() {
-        left.extend(slot.mailbox.take_vm());
+        services.extend(slot.mailbox.take_vm());
     }
-    left.sort_by_key(|service| std::cmp::Reverse(service.id));
-    for service in left {
+    services.sort_by_key(|service| std::cmp::Reverse(service.id));
+    for service in services {
         service.end();
     }
     for slot in system.registry.all() {
@@ -96,7 +72,7 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     let event = Event::new().map_err(|error| format!("eventfd: {error}"))?;
     let service = slot.and_then(|slot| slot.mailbox.detach(id, event.clone()));
     let (Some(mut service), Some(slot)) = (service, slot) else {
-        return Err(format!("service {id} is not there, or has a thread already"));
+        return Err(format!("there is no service {id}, or it has a thread already"));
     };
     match service.event.clone() {
         // The VM took a descriptor before it became a service, and may have a selector on it.
@@ -107,4 +83,28 @@ pub(crate) fn make_exclusive(system: &System, id: u32) -> Result<(), String> {
     service.statistics.exclusive.store(true, Ordering::Relaxed);
     lock(&system.exclusive).push(service);
     Ok(())
+}
+
+/// Ends the system if a thread that it needs could not be started. Returns whether it was started.
+fn must_start(system: &Arc<System>, started: Result<(), String>) -> bool {
+    let Err(message) = started else { return true };
+    system.log_text(SYSTEM, &message);
+    system.fail_boot(&message);
+    system.quit();
+    false
+}
+
+/// Joins the threads and closes the VMs of a system that has ended.
+fn join(system: &Arc<System>) -> i32 {
+    for thread in std::mem::take(&mut *lock(&system.threads)) {
+        // A thread whose slice cannot be interrupted is abandoned, see `monitor_thread.rs`.
+        if system.running.load(Ordering::SeqCst) > 0 && !thread.is_finished() {
+            continue;
+        }
+        // A thread that panicked has reported it on standard error.
+        let _ = thread.join();
+    }
+    interrupt::uninstall();
+    close_all(system);
+    system.exit_code.load(Ordering::SeqCst)
 }

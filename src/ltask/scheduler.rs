@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex};
 
 thread_local! {
     /// The worker that the calling thread is. Emptied when the thread ends: a destructor would slow down each access.
-    static CURRENT: ManuallyDrop<RefCell<Option<Current>>> = const { ManuallyDrop::new(RefCell::new(None)) };
+    static CURRENT: ManuallyDrop<RefCell<Option<CurrentWorker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// The worker that a thread is: the address of its scheduler, and its queue.
-struct Current(*const Scheduler, Rc<WorkerQueue>);
+struct CurrentWorker(*const Scheduler, Rc<WorkerQueue>);
 
 /// The ready queues and the threads that take from them.
 pub(crate) struct Scheduler {
@@ -69,7 +69,7 @@ impl Scheduler {
     /// Makes the service run next on the calling thread, if that is a worker of this scheduler. Returns whether it is.
     fn hand_off(&self, id: ServiceId) -> bool {
         CURRENT.with(|current| match &*current.borrow() {
-            Some(Current(scheduler, queue)) if std::ptr::eq(*scheduler, self) => {
+            Some(CurrentWorker(scheduler, queue)) if std::ptr::eq(*scheduler, self) => {
                 queue.hand_off(&self.ready, &self.sleepers, id);
                 true
             }
@@ -92,7 +92,7 @@ impl Scheduler {
     pub(super) fn enter(&self, number: usize) -> Option<Rc<WorkerQueue>> {
         let deque = lock(&self.deques)[number].take()?;
         let queue = Rc::new(WorkerQueue::new(number, deque));
-        CURRENT.with(|current| current.replace(Some(Current(self, queue.clone()))));
+        CURRENT.with(|current| current.replace(Some(CurrentWorker(self, queue.clone()))));
         Some(queue)
     }
 
@@ -109,5 +109,5 @@ impl Scheduler {
 
 /// The number of the worker that the calling thread is, from 0. Spare workers have the highest numbers.
 pub(crate) fn worker_number() -> Option<usize> {
-    CURRENT.with(|current| current.borrow().as_ref().map(|Current(_, queue)| queue.number))
+    CURRENT.with(|current| current.borrow().as_ref().map(|CurrentWorker(_, queue)| queue.number))
 }

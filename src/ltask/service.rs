@@ -147,7 +147,7 @@ impl Service {
         match message.kind {
             kind::ROOM => return self.deliver_waiting(message.from),
             _ if message.wants_response() => self.unanswered.add(message.from, message.session),
-            _ if message.is_external() => self.system.external_taken(),
+            _ if message.is_external() => self.system.record_external_read(),
             _ => {}
         }
         true
@@ -370,7 +370,7 @@ impl Service {
             Ok(()) => Ok(()),
             Err((message, Refusal::Full)) => Err(message),
             Err((message, Refusal::Missing)) => {
-                self.system().refuse(&message);
+                self.system().answer_undelivered(&message);
                 Ok(())
             }
         }

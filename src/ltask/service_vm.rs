@@ -18,11 +18,11 @@ impl Vm<Service> {
         let statistics = Arc::new(Statistics::default());
         statistics.set_label(label);
         let service = Service::new(system.clone(), id, statistics.clone());
-        let mut body =
+        let mut vm =
             Vm::for_service(service, interrupted).ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        system.preparation.steps.iter().try_for_each(|step| body.run(*step))?;
+        system.preparation.steps.iter().try_for_each(|step| vm.run(*step))?;
         system.registry.set_statistics(id, statistics);
-        Ok(body)
+        Ok(vm)
     }
 
     /// Sets the main function. The error is a message.

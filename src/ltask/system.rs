@@ -153,7 +153,7 @@ impl<V> System<V> {
     }
 
     /// Answers a message to a missing service, if its sender waits for a response.
-    pub(crate) fn refuse(&self, message: &Message) {
+    pub(crate) fn answer_undelivered(&self, message: &Message) {
         if message.wants_response() {
             self.answer_dead(message.to, message.from, message.session);
         }
@@ -186,13 +186,13 @@ impl<V> System<V> {
         let values = [Value::String(b"external"), Value::Pointer(data.expose_provenance())];
         let taken = self.post(Message::with_values(SYSTEM, ROOT, 0, kind::REQUEST, &values), 0).is_ok();
         if !taken {
-            self.external_taken();
+            self.record_external_read();
         }
         taken
     }
 
     /// Called when root has read an external message.
-    pub(crate) fn external_taken(&self) {
+    pub(crate) fn record_external_read(&self) {
         self.external.fetch_sub(1, Ordering::Relaxed);
     }
 

@@ -71,7 +71,7 @@ impl Watchdog {
             let (turn, service) = progress.running_slice();
             running += usize::from(service.is_some());
             if turn != sample.turn || service.is_none() {
-                sample.end(system, progress, now);
+                sample.withdraw(system, progress, now);
                 *sample = Sample { turn, since: now, service: service.unwrap_or(0), ..Sample::default() };
                 continue;
             }
@@ -96,7 +96,7 @@ impl Watchdog {
         self.own.retain(|(progress, sample)| {
             let is_there = all.iter().any(|other| Arc::ptr_eq(progress, other));
             if !is_there {
-                sample.end(system, progress, now);
+                sample.withdraw(system, progress, now);
             }
             is_there
         });
@@ -113,7 +113,7 @@ impl Watchdog {
             // Its waits are observed if it has any; otherwise only its CPU time is known.
             let is_awake = waits != 0 && waits.is_multiple_of(2);
             if turn != sample.turn || waits != sample.waits || service.is_none() {
-                sample.end(system, progress, now);
+                sample.withdraw(system, progress, now);
                 let service = service.unwrap_or(0);
                 *sample = Sample {
                     turn,
@@ -164,7 +164,7 @@ impl Sample {
     }
 
     /// Called when the slice has ended or its thread has waited: withdraws what was reported about it.
-    fn end(&self, system: &System, progress: &Progress, now: u64) {
+    fn withdraw(&self, system: &System, progress: &Progress, now: u64) {
         if self.logged || self.requested_at != 0 && progress.has_reported(self.turn) {
             self.report(system, b"info", now, "has paused again after", "");
         }

@@ -35,20 +35,20 @@ fn send(call: &mut Call<'_>) -> Result<Option<bool>, Fault> {
     let message = message(call, from)?;
     let service = service(call)?;
     let (to, session) = (message.to, message.session);
-    let answers = matches!(message.kind, kind::RESPONSE | kind::ERROR);
-    let waits = service.send_queue.iter().any(|other| other.to == to);
-    let kept = match waits {
+    let is_response = matches!(message.kind, kind::RESPONSE | kind::ERROR);
+    let must_queue = service.send_queue.iter().any(|other| other.to == to);
+    let delivered = match must_queue {
         true => Err(message),
         false => service.deliver(message),
     };
-    if let Err(message) = kept {
+    if let Err(message) = delivered {
         if service.send_queue.len() >= service.system().config.queue_sending {
             message.payload.into_raw();
             return Ok(None);
         }
         service.send_queue.push_back(message);
     }
-    if answers {
+    if is_response {
         service.unanswered.remove(to, session);
     }
     Ok(Some(true))

@@ -45,12 +45,12 @@ pub(super) const RECOVER: Function = Function::new(|call: &mut Call<'_>| {
 fn recover(call: &mut Call<'_>, outcome: Outcome) -> Result<Recovered, Fault> {
     call.drop_to(outcome.first);
     let service = service(call)?;
-    let (head, tasks) = (service.library.current_message.take(), service.library.tasks().cloned());
-    let Some(head) = head.filter(|head| head.session != 0) else { return Ok(Maybe(None)) };
-    if matches!(head.kind, kind::REQUEST | kind::SYSTEM) {
-        return Ok(Maybe(Some(Either::One((head.from, head.session)))));
+    let (header, tasks) = (service.library.current_message.take(), service.library.tasks().cloned());
+    let Some(header) = header.filter(|header| header.session != 0) else { return Ok(Maybe(None)) };
+    if matches!(header.kind, kind::REQUEST | kind::SYSTEM) {
+        return Ok(Maybe(Some(Either::One((header.from, header.session)))));
     }
-    let token = Token::Session(head.session);
+    let token = Token::Session(header.session);
     let woken = tasks.map(|tasks| tasks.wakeup(call, token, 1, Ending::Raises));
     Ok(Maybe(matches!(woken, Some(Ok(true))).then_some(Either::Other(true))))
 }

@@ -32,7 +32,7 @@ impl Host for Responder {
             && service.id == ROOT
         {
             // Without root, no service can end the system.
-            let reason = "root has failed; the log says why";
+            let reason = "root has failed; see the log";
             service.system().fail_boot(reason);
             service.library.is_ending = true;
         }
