@@ -4,7 +4,7 @@ use super::arguments::{block, labelled_entry, on_service, service, service_id};
 use super::calls;
 use super::dispatch::{LOOP_FUNCTION, SCHEDULE_FUNCTION};
 use super::recover::{RECOVER, loop_ended};
-use super::{find_function, service as library};
+use super::{find_function, library};
 use super::{handlers, hooks, system};
 use crate::ltask::log::Repetition;
 use crate::ltask::message::BorrowedPayload;

@@ -1,4 +1,5 @@
 //! The Lua modules of the scheduler.
+//!
 //! | file | topic |
 //! |---|---|
 //! | `messages`, `time`, `event` | module `ltask`, in every service |
@@ -6,7 +7,7 @@
 //! | `exclusive` | module `ltask.exclusive` (G1) |
 //! | `root` | module `ltask.root` |
 //! | `core` | module `ltask.core`: functions for the Lua part of our service library |
-//! | `service` | our service library in each service: the table `ltask`, `print`, `require` |
+//! | `library` | our service library in each service: the table `ltask`, `print`, `require` |
 //! | `start` | how a service starts |
 //! | `calls` | functions that post messages and wait for responses |
 //! | `dispatch` | the main loop |
@@ -27,18 +28,18 @@ mod event;
 pub(crate) mod exclusive;
 mod handlers;
 mod hooks;
+mod library;
 mod messages;
 mod recover;
 mod respond;
 pub(crate) mod root;
-mod service;
 mod start;
 mod system;
 mod time;
 mod unused;
 mod wake;
 
-pub(crate) use service::OPEN;
+pub(crate) use library::OPEN;
 
 use crate::lua::{Function, FunctionTable, Stack};
 
