@@ -18,7 +18,7 @@ impl Object for Handle {
 }
 
 /// The number under which the handle is kept, so that there is only one.
-const KEPT_HANDLE: u8 = 3;
+const STORED_HANDLE: u8 = 3;
 
 /// The index of the handle, the first upvalue of the functions here and in `lio.coroutine`.
 pub(crate) const HANDLE: i32 = upvalue(1);
@@ -40,12 +40,12 @@ pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> 
 /// Pushes a handle of the VM's tasks, to be an upvalue. Returns its index.
 pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
-    let known = tasks.threads.push_kept(call, KEPT_HANDLE)?;
+    let known = tasks.threads.push_stored(call, STORED_HANDLE)?;
     if call.as_object::<Handle>(known).is_some() {
         return Ok(known);
     }
     let handle = call.create(New::of(Handle(tasks.clone())))?;
-    tasks.threads.keep(call, KEPT_HANDLE, handle)?;
+    tasks.threads.store(call, STORED_HANDLE, handle)?;
     Ok(handle)
 }
 
@@ -191,7 +191,7 @@ fn is_waiting(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// Returns the task whose own coroutine is at argument 1, if it has not ended.
 fn alive_task(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
-    tasks.alive(stack.coroutine(1)?)
+    tasks.alive_task(stack.coroutine(1)?)
 }
 
 /// `task.is_alive(co)`: returns whether the coroutine belongs to a task that has not ended.

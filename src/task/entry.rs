@@ -90,11 +90,11 @@ pub(super) struct Task {
     /// Whether the function of `on_end` is called when the task ends.
     pub(super) watched: bool,
     /// The start of the task, in nanoseconds of the monotonic clock.
-    pub(super) born: u64,
+    pub(super) started_at: u64,
     /// While `metering`: the CPU time of its resumes, in nanoseconds, and the thread's CPU time when the present resume
     /// began. Includes the time of former tasks with this number.
-    pub(super) spent: u64,
-    pub(super) since: u64,
+    pub(super) cpu_nanos: u64,
+    pub(super) resumed_at: u64,
 }
 
 impl Task {
@@ -108,9 +108,9 @@ impl Task {
             reason: Reason::Other,
             tag: Tag::default(),
             watched: false,
-            born: 0,
-            spent: 0,
-            since: 0,
+            started_at: 0,
+            cpu_nanos: 0,
+            resumed_at: 0,
         }
     }
 

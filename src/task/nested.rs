@@ -75,8 +75,8 @@ impl Tasks {
 
     /// Pushes false and a mark on a coroutine that is suspended in `resume`.
     fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
-        let told = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
-        told.then_some(2)
+        let pushed = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
+        pushed.then_some(2)
     }
 
     /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
@@ -132,15 +132,15 @@ impl TaskTable {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// Removes the member at `place` of a task that does not run from its chain, with those inside it. The caller is
+    /// Removes the member at `position` of a task that does not run from its chain, with those inside it. The caller is
     /// about to close them.
-    pub(super) fn sever(&mut self, id: TaskId, place: usize) {
+    pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         use super::entry::Phase;
-        self.truncate_chain(id, place);
+        self.truncate_chain(id, position);
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = Phase::Severed;
         if !was_queued {
-            self.queue.push_back(id);
+            self.ready_queue.push_back(id);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Tasks {
         let table = &mut *self.table.borrow_mut();
         for id in std::mem::take(&mut table.unreported) {
             if table.task(id).phase == Phase::Reported {
-                table.queue(id, Phase::Orphaned);
+                table.enqueue(id, Phase::Orphaned);
             }
         }
     }
@@ -73,7 +73,7 @@ impl Tasks {
         let id = id as TaskId;
         if table.still_waits(id) {
             table.end_wait(id);
-            table.queue(id, Phase::Orphaned);
+            table.enqueue(id, Phase::Orphaned);
         }
     }
 
