@@ -1,9 +1,10 @@
 //! Tests that the Lua suite cannot make: Lua runs out of memory at every point, and blocks contain malformed bytes of
 //! every kind, in allocations of exactly their size, so that a memory checker sees a read behind one.
 
+use super::functions::numbered;
 use super::*;
 use crate::codec::pack::Value as Plain;
-use crate::lua::{Module, testing};
+use crate::lua::{Function, Module, testing};
 use mlua::{LightUserData, MultiValue, Table};
 use proptest::prelude::*;
 use std::ffi::c_void;
