@@ -12,6 +12,7 @@ pub(super) fn print(line: impl Display) -> ExitCode {
         Err(_) => ExitCode::FAILURE,
     }
 }
+
 /// Writes a message to standard error in one call. A failure is ignored, since it cannot be reported.
 pub(super) fn report(message: impl Display) {
     let line = format!("lio: {message}\n");

@@ -17,7 +17,7 @@ pub(crate) struct Frame {
     /// Whether it is a C function.
     pub(crate) is_native: bool,
     /// The current position of a Lua function, as `file:line`.
-    pub(crate) place: Option<String>,
+    pub(crate) position: Option<String>,
     /// The index of the function itself, which was pushed; 0 if the stack of its coroutine cannot grow.
     pub(crate) function: c_int,
 }
@@ -55,7 +55,7 @@ impl Threads {
                 name: text((*frame).name),
                 is_hook: text((*frame).namewhat) == "hook",
                 is_native: text((*frame).what) == "C",
-                place: (line > 0).then(|| format!("{file}:{line}")),
+                position: (line > 0).then(|| format!("{file}:{line}")),
                 function,
             }))
         }

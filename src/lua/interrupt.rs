@@ -26,33 +26,14 @@ thread_local! {
     static RUNNING: Cell<*const VmContext> = const { Cell::new(ptr::null()) };
 }
 
-/// Marks a VM as the one that this thread runs, until this is dropped.
-pub(super) struct Running(*const VmContext);
-
-impl Running {
-    pub(super) fn enter(context: *const VmContext) -> Running {
-        Running(RUNNING.replace(context))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        RUNNING.set(self.0);
-    }
-}
+/// How often [`install`] was called. Locked while a signal is sent, so that none is sent to a thread that has ended.
+static INSTALLED: Mutex<usize> = Mutex::new(0);
 
 /// A thread that can be interrupted.
 #[derive(Default)]
 pub(crate) struct Target {
     /// Its pthread_t; 0 if there is no thread.
     thread: AtomicUsize,
-}
-
-/// How often [`install`] was called. Locked while a signal is sent, so that none is sent to a thread that has ended.
-static INSTALLED: Mutex<usize> = Mutex::new(0);
-
-fn installed() -> MutexGuard<'static, usize> {
-    INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Target {
@@ -98,6 +79,46 @@ pub(crate) fn uninstall() {
     *installed = installed.saturating_sub(1);
 }
 
+/// Marks a VM as the one that this thread runs, until this is dropped.
+pub(super) struct RunningVm(*const VmContext);
+
+impl RunningVm {
+    /// Marks the VM as running on this thread.
+    pub(super) fn enter(context: *const VmContext) -> RunningVm {
+        RunningVm(RUNNING.replace(context))
+    }
+}
+
+impl Drop for RunningVm {
+    fn drop(&mut self) {
+        RUNNING.set(self.0);
+    }
+}
+
+impl Call<'_> {
+    /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
+    pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
+        if let Some(context) = vm_context::context_of(self) {
+            let _ = context.threads.set(threads.clone());
+        }
+    }
+}
+
+/// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
+/// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
+/// belong to the interrupted function.
+pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
+where
+    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
+{
+    let _ = context.on_interrupt.set(hook::<F>);
+}
+
+/// Locks the count of installations.
+fn installed() -> MutexGuard<'static, usize> {
+    INSTALLED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sets the signal's handler, if the present one is one of `present`. Returns whether it is.
 fn replace_handler(present: &[usize], handler: usize) -> bool {
     // SAFETY: a zeroed sigaction is valid, and the new handler is async-signal-safe or the default action.
@@ -125,7 +146,7 @@ extern "C" fn on_signal(_: c_int) {
     unsafe {
         let context = &*context;
         let hook @ Some(_) = context.on_interrupt.get().copied() else { return };
-        State::new(context.main.get()).set_hook(hook);
+        State::new(context.main_coroutine.get()).set_hook(hook);
         if let Some(threads) = threads(context) {
             threads.for_each_running(false, |state| State::new(state).set_hook(hook));
         }
@@ -137,25 +158,6 @@ fn threads(context: &VmContext) -> Option<&Threads> {
     context.threads.get()?.downcast_ref()
 }
 
-impl Call<'_> {
-    /// Lets interrupts of the VM reach the coroutines that `threads` runs, besides the main function.
-    pub(crate) fn interrupt_with(&mut self, threads: &Rc<Threads>) {
-        if let Some(context) = vm_context::of(self) {
-            let _ = context.threads.set(threads.clone());
-        }
-    }
-}
-
-/// Sets the handler of the VM's interrupts. It runs between two instructions of the interrupted function. If it fails,
-/// the error is raised there, and again wherever it is caught. The handler must not read the values of the call, which
-/// belong to the interrupted function.
-pub(super) fn on_interrupt<F>(context: &VmContext, _: F)
-where
-    F: Fn(&mut Call<'_>) -> Result<(), Fault> + Copy + 'static,
-{
-    let _ = context.on_interrupt.set(hook::<F>);
-}
-
 /// The hook, which Lua calls between two instructions.
 unsafe extern "C-unwind" fn hook<F>(state: *mut lua_State, _: *mut lua_Debug)
 where
@@ -165,7 +167,9 @@ where
     // only the error is left of the step. The values below belong to the interrupted function.
     unsafe {
         let mut to = Pusher::new(state);
-        let Some((context, main)) = vm_context::of(&to).and_then(|context| Some((context, context.main()?))) else {
+        let Some((context, main)) =
+            vm_context::context_of(&to).and_then(|context| Some((context, context.main_coroutine()?)))
+        else {
             return;
         };
         to.set_hook(None);

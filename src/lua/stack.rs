@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The values of the running function: its arguments, numbered from 1, and the values pushed since. An index out of
 /// range reads as no value. No method runs Lua code, allocates memory of Lua or raises. Therefore a stack may be used
-/// while an object is borrowed, see [`Call::split`](super::Call::split).
+/// while an object is borrowed, see [`Call::object_and_stack`](super::Call::object_and_stack).
 pub(crate) struct Stack {
     pub(super) raw: State,
     /// The number of values that can certainly be pushed.
@@ -76,6 +76,7 @@ impl Stack {
         self.to_integer(index).ok_or_else(|| self.integer_fault(index))
     }
 
+    /// The fault for a value that is not an integer.
     #[cold]
     fn integer_fault(&self, index: c_int) -> Fault {
         match self.to_number(index) {
@@ -140,6 +141,7 @@ impl Stack {
         }
     }
 
+    /// The fault for a value that is not a string. For a number, the step runs again with a string.
     #[cold]
     fn string_fault(&self, index: c_int) -> Fault {
         match self.kind(index) {
@@ -181,6 +183,7 @@ impl Stack {
         }
     }
 
+    /// Makes room on Lua's stack for `count` values and for the results.
     #[cold]
     fn grow(&mut self, count: c_int) -> Result<(), Fault> {
         match self.has_room(count + SPARE + 20) {

@@ -15,11 +15,11 @@ use super::function::Function;
 use super::interrupt;
 use super::protected::push_value;
 use super::pusher::Pusher;
-use super::stack::Stack;
-use super::state::{State, calls};
+use super::state::{State, ffi_methods};
 use super::store::Store;
 use super::text::take_message;
-use super::vm_context::{ALLOCATORS, VmContext, data_type_of, of};
+use super::vm_access::start_from_here;
+use super::vm_context::{ALLOCATORS, VmContext, data_type_of};
 use crate::memory::Memory;
 use mlua::ffi::{self, lua_State};
 use std::cell::{Cell, OnceCell};
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Vm<T> {
             return None;
         }
         let main = main_state.coroutine_at(1)?;
-        vm.context().main.set(main.state);
+        vm.context().main_coroutine.set(main.state);
         Some(vm)
     }
 
@@ -110,6 +110,7 @@ impl<T: Send + 'static> Vm<T> {
         Some(vm)
     }
 
+    /// Creates a VM that allocates by `allocator`.
     fn with(allocator: ffi::lua_Alloc, data: T) -> Option<Vm<T>> {
         let context = Box::new(VmContext {
             memory: Memory::default(),
@@ -117,7 +118,7 @@ impl<T: Send + 'static> Vm<T> {
             data_type: Cell::new(data_type_of::<T>()),
             data: Box::into_raw(Box::new(data)).cast(),
             main_state: Cell::new(ptr::null_mut()),
-            main: Cell::new(ptr::null_mut()),
+            main_coroutine: Cell::new(ptr::null_mut()),
             is_broken: Cell::new(false),
             on_interrupt: OnceCell::new(),
             #[cfg(feature = "vendored")]
@@ -152,8 +153,8 @@ impl<T: Send + 'static> Vm<T> {
     }
 
     /// The coroutine of the main function.
-    fn main(&self) -> Option<State> {
-        self.context().main()
+    fn main_coroutine(&self) -> Option<State> {
+        self.context().main_coroutine()
     }
 
     /// The main state, for tests that prepare a VM.
@@ -170,26 +171,26 @@ impl<T: Send + 'static> Vm<T> {
     /// Runs `function` in protected mode. In a service's VM it runs on the main function's coroutine, before the main
     /// function has begun. The error is a message.
     pub(crate) fn run(&mut self, function: Function) -> Result<(), String> {
-        match self.main() {
+        match self.main_coroutine() {
             None => self.run_on_main_state(function),
             Some(mut main) => {
                 main.push_function(function.0);
-                self.run_on_main(main, 0)
+                self.run_on_main_coroutine(main, 0)
             }
         }
     }
 
     /// Loads the main function of a service. The error is a message.
     pub(crate) fn load(&mut self, chunk: Chunk<'_>) -> Result<(), String> {
-        let Some(mut main) = self.main() else { return Err("the VM has no main function".into()) };
+        let Some(mut main) = self.main_coroutine() else { return Err("the VM has no main function".into()) };
         // The chunk outlives the call: the function returns before this method does.
         main.push_function(push_value::<Chunk<'_>>);
         main.push_light((&raw const chunk).cast_mut().cast());
-        self.run_on_main(main, 1)
+        self.run_on_main_coroutine(main, 1)
     }
 
     /// Runs the function below the topmost `arguments` values on the idle coroutine. Its results stay there.
-    fn run_on_main(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
+    fn run_on_main_coroutine(&mut self, mut main: State, arguments: c_int) -> Result<(), String> {
         let main_state = self.main_state();
         let status = self.guarded(|| main.resume(&main_state, arguments).0);
         check_status(status, &mut main)
@@ -218,7 +219,7 @@ impl<T: Send + 'static> Vm<T> {
         last.push_copy(1);
         let top = main_state.count();
         main_state.copy_down(top, 1, top - 1);
-        self.run_on_main(last, 1)
+        self.run_on_main_coroutine(last, 1)
     }
 
     /// Pushes a new coroutine on the main state of a service, even above the memory limit. The collector is stopped
@@ -243,9 +244,9 @@ impl<T: Send + 'static> Vm<T> {
     /// Resumes the main function, with `argument` if there is one. The values that it yields are dropped.
     #[inline(always)]
     pub(crate) fn resume(&mut self, argument: Option<bool>) -> Result<SliceEnd, Broken> {
-        let Some(mut main) = self.main() else { return Ok(SliceEnd::Returned) };
+        let Some(mut main) = self.main_coroutine() else { return Ok(SliceEnd::Returned) };
         let main_state = self.main_state();
-        let _running = interrupt::Running::enter(self.context());
+        let _running = interrupt::RunningVm::enter(self.context());
         self.guarded(|| {
             if let Some(argument) = argument {
                 main.push_boolean(argument);
@@ -289,7 +290,7 @@ impl<T: Send + 'static> Vm<T> {
     /// generational, as in the stock interpreter.
     pub(crate) fn start_collector(&mut self) {
         let main_state = self.main_state();
-        if self.main().is_none() || cfg!(feature = "lua55") {
+        if self.main_coroutine().is_none() || cfg!(feature = "lua55") {
             main_state.restart_collector();
             main_state.collect_by_generations();
         } else {
@@ -299,6 +300,7 @@ impl<T: Send + 'static> Vm<T> {
 }
 
 impl<T> Vm<T> {
+    /// Returns the context of the VM.
     fn context(&self) -> &VmContext {
         // SAFETY: the context is freed when the VM is dropped, and no mutable reference to it exists.
         unsafe { self.0.as_ref() }
@@ -316,7 +318,7 @@ impl<T> Vm<T> {
             return Ok(());
         }
         // Closing empties the main state, so nothing keeps the coroutine alive.
-        self.context().main.set(ptr::null_mut());
+        self.context().main_coroutine.set(ptr::null_mut());
         // SAFETY: this thread owns the VM and nothing of it runs; `main_state` is set to null below, so it is closed
         // once.
         let closed = self.guarded(|| unsafe { ffi::lua_close(main_state) });
@@ -372,41 +374,6 @@ impl<T> Drop for Vm<T> {
     }
 }
 
-impl Call<'_> {
-    /// Returns the data of the VM, if the core created the VM and its data has this type.
-    #[inline]
-    pub(crate) fn data<T: Send + 'static>(&mut self) -> Option<&mut T> {
-        self.data_and_stack().map(|(data, _)| data)
-    }
-
-    /// Returns the data of the VM, and with it the values of the call.
-    #[inline]
-    pub(crate) fn data_and_stack<T: Send + 'static>(&mut self) -> Option<(&mut T, &mut Stack)> {
-        let data = self.vm_ref().context()?.data_as::<T>();
-        // SAFETY: the call is borrowed mutably, which is the only path to the data while Lua code runs.
-        unsafe { Some((data?.as_mut(), &mut **self)) }
-    }
-
-    /// Returns the VM's memory, if the core created the VM.
-    pub(crate) fn memory(&self) -> Option<&Memory> {
-        of(self).map(|context| &context.memory)
-    }
-
-    /// Starts the collector of a service's VM. Its first cycle begins when the VM's memory has doubled, which is also
-    /// the default for all later cycles: what exists now stays, and traversing it would be a tenth of a short service's
-    /// work.
-    pub(crate) fn start_collector(&mut self) {
-        self.collector_paused = false;
-        start_from_here(self);
-    }
-
-    /// Stops the collector: what is created from now on stays.
-    pub(crate) fn stop_collector(&mut self) {
-        self.resume_collector();
-        State::stop_collector(self);
-    }
-}
-
 /// Opens Lua's own libraries.
 pub(crate) const OPEN_LIBRARIES: Function = Function::native(|mut to| {
     to.open_libraries();
@@ -426,15 +393,6 @@ unsafe extern "C-unwind" fn report_panic(state: *mut lua_State) -> c_int {
 fn seed() -> std::ffi::c_uint {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id()) as std::ffi::c_uint
-}
-
-/// Starts the collector; see [`Call::start_collector`].
-fn start_from_here(stack: &State) {
-    stack.restart_collector();
-    // The incremental collector of Lua 5.5 falls behind when a program creates mainly objects with finalizers, such as
-    // sockets. Therefore the collector is generational there.
-    #[cfg(not(feature = "lua55"))]
-    stack.add_debt(-stack.kibibytes());
 }
 
 /// Creates the main function's coroutine, which replaces the main state in the registry.
@@ -461,7 +419,7 @@ const DESCRIBE: Function = Function::native(|mut to| {
 });
 
 impl Pusher<'_> {
-    calls! {
+    ffi_methods! {
         /// Pops the coroutine on top and stores it as the registry's main thread.
         fn pop_into_main_thread[mut]() =
             |state| ffi::lua_rawseti(state, ffi::LUA_REGISTRYINDEX, ffi::LUA_RIDX_MAINTHREAD);
@@ -473,7 +431,7 @@ impl Pusher<'_> {
 }
 
 impl State {
-    calls! {
+    ffi_methods! {
         /// Resumes this coroutine with the topmost `arguments` values. If it is neither suspended nor new, Lua reports
         /// that by the status. Returns the status, and the number of values that the coroutine yielded or returned.
         pub(super) fn resume[mut](from: &State, arguments: c_int) -> (c_int, c_int),

@@ -18,7 +18,7 @@ impl Object for Handle {
 }
 
 /// The number under which the handle is kept, so that there is only one.
-const KEPT_HANDLE: u8 = 3;
+const STORED_HANDLE: u8 = 3;
 
 /// The index of the handle, the first upvalue of the functions here and in `lio.coroutine`.
 pub(crate) const HANDLE: i32 = upvalue(1);
@@ -40,13 +40,18 @@ pub(crate) fn own_tasks<'c>(call: &'c Call<'_>) -> Result<&'c Rc<Tasks>, Fault> 
 /// Pushes a handle of the VM's tasks, to be an upvalue. Returns its index.
 pub(crate) fn push_handle(call: &mut Call<'_>) -> Result<i32, Fault> {
     let tasks = Tasks::of(call)?;
-    let known = tasks.threads.push_kept(call, KEPT_HANDLE)?;
+    let known = tasks.threads.push_stored(call, STORED_HANDLE)?;
     if call.as_object::<Handle>(known).is_some() {
         return Ok(known);
     }
     let handle = call.create(New::of(Handle(tasks.clone())))?;
-    tasks.threads.keep(call, KEPT_HANDLE, handle)?;
+    tasks.threads.store(call, STORED_HANDLE, handle)?;
     Ok(handle)
+}
+
+/// The error of a wait on a token that another task waits on.
+pub(crate) fn in_use() -> Fault {
+    Fault::message("wait: a task already waits on this token")
 }
 
 /// Returns a coroutine for a new task. The values of the call, a function and its arguments, are moved to it. Also
@@ -61,11 +66,13 @@ fn acquire(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<(TaskId, i32), Faul
     Ok((id, values - 1))
 }
 
+/// The error of a task whose arguments exceed its stack.
 #[cold]
 fn too_many() -> Fault {
     Fault::message("too many arguments for a task")
 }
 
+/// Fails unless argument 1 can be called.
 fn check_callable(call: &mut Call<'_>) -> Result<(), Fault> {
     if call.kind(1) == Kind::Function || call.has_metafield(1, c"__call")? {
         return Ok(());
@@ -135,11 +142,7 @@ fn wait(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
 }
 
-/// The error of a wait on a token that another task waits on.
-pub(crate) fn in_use() -> Fault {
-    Fault::message("wait: a task already waits on this token")
-}
-
+/// Fails because the wait on argument 1 cannot begin.
 #[cold]
 fn refused(call: &mut Call<'_>, tasks: &Rc<Tasks>) -> Result<Next, Fault> {
     tasks.abandon(call, 1);
@@ -191,7 +194,7 @@ fn is_waiting(call: &mut Call<'_>) -> Result<bool, Fault> {
 
 /// Returns the task whose own coroutine is at argument 1, if it has not ended.
 fn alive_task(stack: &Stack, tasks: &Tasks) -> Option<TaskId> {
-    tasks.alive(stack.coroutine(1)?)
+    tasks.alive_task(stack.coroutine(1)?)
 }
 
 /// `task.is_alive(co)`: returns whether the coroutine belongs to a task that has not ended.
@@ -247,6 +250,7 @@ fn list(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(list_of(1..=call.count()))
 }
 
+/// Returns a list of the values at these indexes.
 fn list_of(indexes: impl IntoIterator<Item = i32>) -> Value {
     Value::List(indexes.into_iter().map(Value::Argument).collect())
 }
@@ -372,8 +376,11 @@ fn open_lazy(call: &mut Call<'_>) -> Result<Argument, Fault> {
     Ok(Argument(module))
 }
 
+/// A function with the handle as its upvalue.
+type BoundFunction = Closure<(Argument,)>;
+
 /// The `__index` of that table.
-fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Closure<(Argument,)>>>, Fault> {
+fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, BoundFunction>>, Fault> {
     let Some(name) = call.string(2) else { return Ok(None) };
     let entry = FUNCTIONS.iter().find(|(known, _)| known.to_bytes() == name);
     Ok(entry.map(|&(_, function)| StoredInTable::new(1, 2, Closure(function, (Argument(HANDLE),)))))

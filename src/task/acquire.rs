@@ -17,19 +17,21 @@ impl Tasks {
             }
             table.discard(id);
         }
-        self.grow(call, table)
+        self.create_coroutines(call, table)
     }
 
+    /// Creates coroutines: one for the new task, and more for the pool. Their number grows with that of all created
+    /// ones.
     #[cold]
-    fn grow(&self, call: &mut Call<'_>, table: &mut TaskTable) -> Result<TaskId, Fault> {
+    fn create_coroutines(&self, call: &mut Call<'_>, table: &mut TaskTable) -> Result<TaskId, Fault> {
         let count = 1 + (table.pool.created / 8).min(512) as usize;
         // No Lua code runs meanwhile.
         let made = self.threads.create(call, count)?;
         for &own in &made[1..] {
-            let id = table.enter(own);
-            table.keep(id);
+            let id = table.add(own);
+            table.return_to_pool(id);
         }
-        Ok(table.enter(made[0]))
+        Ok(table.add(made[0]))
     }
 
     /// Pushes the own coroutine of a task. Returns its index.
@@ -47,7 +49,7 @@ impl Tasks {
     pub(crate) fn release(&self, id: TaskId) {
         let table = &mut *self.table.borrow_mut();
         self.threads.clear(table.task(id).own);
-        table.keep(id);
+        table.return_to_pool(id);
     }
 
     /// Counts a round of the ready queue, and releases unneeded coroutines from time to time.
@@ -65,9 +67,9 @@ impl Tasks {
 impl TaskTable {
     /// Keeps the coroutine of a task that has returned. Its stack is empty.
     #[inline]
-    pub(super) fn keep(&mut self, id: TaskId) {
+    pub(super) fn return_to_pool(&mut self, id: TaskId) {
         self.task_mut(id).phase = Phase::Pooled;
-        if !self.pool.keep(id) {
+        if !self.pool.put(id) {
             self.discard(id);
         }
     }

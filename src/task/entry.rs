@@ -63,11 +63,13 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Whether a task in this phase has started or is queued to start, and has not ended.
     pub(super) fn is_alive(self) -> bool {
         use Phase::{Acquired, Dead, Pooled, Stale, Vacant};
         !matches!(self, Vacant | Pooled | Acquired | Stale | Dead)
     }
 
+    /// Whether a task in this phase is in the ready queue.
     pub(super) fn is_queued(self) -> bool {
         use Phase::{Dead, Orphaned, Ready, Severed, Stale, Woken, Yielded};
         matches!(self, Ready { .. } | Woken { .. } | Yielded | Severed | Orphaned | Stale | Dead)
@@ -90,11 +92,11 @@ pub(super) struct Task {
     /// Whether the function of `on_end` is called when the task ends.
     pub(super) watched: bool,
     /// The start of the task, in nanoseconds of the monotonic clock.
-    pub(super) born: u64,
+    pub(super) started_at: u64,
     /// While `metering`: the CPU time of its resumes, in nanoseconds, and the thread's CPU time when the present resume
     /// began. Includes the time of former tasks with this number.
-    pub(super) spent: u64,
-    pub(super) since: u64,
+    pub(super) cpu_nanos: u64,
+    pub(super) resumed_at: u64,
 }
 
 impl Task {
@@ -108,9 +110,9 @@ impl Task {
             reason: Reason::Other,
             tag: Tag::default(),
             watched: false,
-            born: 0,
-            spent: 0,
-            since: 0,
+            started_at: 0,
+            cpu_nanos: 0,
+            resumed_at: 0,
         }
     }
 

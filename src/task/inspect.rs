@@ -30,7 +30,7 @@ impl Tasks {
         let (age, phase, token, reason, front) = {
             let table = self.table.borrow();
             let task = table.task(id);
-            let age = monotonic_nanos().saturating_sub(task.born);
+            let age = monotonic_nanos().saturating_sub(task.started_at);
             (age, task.phase, task.token, task.reason, task.front())
         };
         let status = match phase {
@@ -68,7 +68,7 @@ impl Tasks {
         let id = self.current()?;
         self.metering.set(true);
         self.meter(id);
-        Some(self.table.borrow().task(id).spent as f64 / 1e9)
+        Some(self.table.borrow().task(id).cpu_nanos as f64 / 1e9)
     }
 
     /// Adds the time of the present resume of a task up to now.
@@ -76,9 +76,9 @@ impl Tasks {
         let now = thread_nanos();
         let task = &mut self.table.borrow_mut().tasks[id as usize];
         // 0: the task was resumed before the measurement began.
-        if task.since != 0 {
-            task.spent += now.saturating_sub(task.since);
+        if task.resumed_at != 0 {
+            task.cpu_nanos += now.saturating_sub(task.resumed_at);
         }
-        task.since = now;
+        task.resumed_at = now;
     }
 }

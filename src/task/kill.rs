@@ -36,9 +36,10 @@ impl Tasks {
         self.end_task(call, index, ErrorSink::Log)
     }
 
+    /// Kills a task like `kill`, and reports errors of its own coroutine as `errors` says.
     fn end_task(self: &Rc<Self>, call: &mut Call<'_>, index: i32, errors: ErrorSink) -> Result<KillResult, Fault> {
         let Some(own) = call.coroutine(index) else { return Ok(KillResult::NoTask) };
-        let Some(id) = self.alive(own) else { return Ok(KillResult::NoTask) };
+        let Some(id) = self.alive_task(own) else { return Ok(KillResult::NoTask) };
         if !self.is_idle(id) {
             return Ok(KillResult::Running);
         }
@@ -115,14 +116,14 @@ impl Tasks {
     fn close_member(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, index: i32) -> Result<bool, Fault> {
         let height = call.count();
         let thread = call.coroutine(index);
-        let place = thread.and_then(|co| self.table.borrow().place_of(id, co));
-        let place = place.unwrap_or(1);
-        let last = self.push_members(call, id, place)?;
+        let position = thread.and_then(|co| self.table.borrow().position_in_chain(id, co));
+        let position = position.unwrap_or(1);
+        let last = self.push_members(call, id, position)?;
         let token = self.push_token(call, id)?;
         {
             let table = &mut *self.table.borrow_mut();
             self.cancel(call, table, id);
-            table.sever(id, place);
+            table.sever(id, position);
         }
         if token {
             self.abandon(call, last + 1);

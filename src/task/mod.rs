@@ -157,7 +157,7 @@ impl Tasks {
     /// Whether the ready queue contains a task.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
-        !self.table.borrow().queue.is_empty()
+        !self.table.borrow().ready_queue.is_empty()
     }
 
     /// Whether all tasks in the ready queue have yielded without a wait, so that none needs to run before the next
@@ -170,7 +170,7 @@ impl Tasks {
     #[inline]
     pub(crate) fn slice_status(&self) -> (bool, u64) {
         let table = self.table.borrow();
-        (!table.queue.is_empty(), table.pool.created)
+        (!table.ready_queue.is_empty(), table.pool.created)
     }
 
     /// Returns how many tasks have not ended.
@@ -189,8 +189,8 @@ impl Tasks {
     }
 
     /// Returns the task whose own coroutine this is, if it has not ended.
-    pub(crate) fn alive(&self, co: Identity) -> Option<TaskId> {
-        self.table.borrow_mut().alive(co)
+    pub(crate) fn alive_task(&self, co: Identity) -> Option<TaskId> {
+        self.table.borrow_mut().alive_task(co)
     }
 
     /// Returns the task in whose chain this coroutine is, the task's own coroutine included.

@@ -29,16 +29,18 @@ pub(super) enum ResumeError {
     Closed,
     /// The plain coroutine library has resumed the waiting coroutine.
     Taken,
+    /// The stack of the resuming coroutine has no room for the results.
     TooMany,
 }
 
-/// One byte for each refusal. Its address represents the message until there is a stack on which the message can be
+/// One byte for each error. Its address represents the message until there is a stack on which the message can be
 /// created. This is a static because the address of a constant is not unique.
 static MARKS: [u8; 3] = [0; 3];
 
 impl ResumeError {
     const ALL: [ResumeError; 3] = [ResumeError::Closed, ResumeError::Taken, ResumeError::TooMany];
 
+    /// Returns the value that represents the error on a coroutine's stack.
     fn mark(self) -> Light {
         Light((&raw const MARKS[self as usize]).addr())
     }
@@ -75,8 +77,8 @@ impl Tasks {
 
     /// Pushes false and a mark on a coroutine that is suspended in `resume`.
     fn fail_resume(&self, front: Coroutine, error: ResumeError) -> Option<i32> {
-        let told = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
-        told.then_some(2)
+        let pushed = self.threads.push_to(front, false) && self.threads.push_to(front, error.mark());
+        pushed.then_some(2)
     }
 
     /// Moves the results of the front, which has yielded outside a wait or returned, or its error, to the next
@@ -109,6 +111,8 @@ impl Tasks {
         }
     }
 
+    /// Moves `ok` and `count` values from a coroutine to the next one outwards. Returns their number; `None` if that
+    /// one's stack is full.
     fn transfer_outwards(&self, child: Coroutine, front: Coroutine, ok: bool, count: i32) -> Option<i32> {
         if !self.threads.push_to(front, ok) {
             return None;
@@ -132,15 +136,15 @@ impl TaskTable {
         self.threads.count_suspended(&outer[..untouched])
     }
 
-    /// Removes the member at `place` of a task that does not run from its chain, with those inside it. The caller is
+    /// Removes the member at `position` of a task that does not run from its chain, with those inside it. The caller is
     /// about to close them.
-    pub(super) fn sever(&mut self, id: TaskId, place: usize) {
+    pub(super) fn sever(&mut self, id: TaskId, position: usize) {
         use super::entry::Phase;
-        self.truncate_chain(id, place);
+        self.truncate_chain(id, position);
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = Phase::Severed;
         if !was_queued {
-            self.queue.push_back(id);
+            self.ready_queue.push_back(id);
         }
     }
 }
@@ -150,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_its_own_mark() {
+    fn each_error_has_its_own_mark() {
         let [closed, taken, many] = ResumeError::ALL.map(ResumeError::mark);
         assert!(closed != taken && taken != many && closed != many);
     }

@@ -32,19 +32,19 @@ pub(crate) trait Host {
 impl Tasks {
     /// Sets the function of `on_abandon`, at `index`. It is called with the token when a wait ends without its waker.
     pub(crate) fn set_on_abandon(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
-        self.threads.keep(call, ABANDON, index)
+        self.threads.store(call, ABANDON, index)
     }
 
     /// Sets the function of `on_end`, at `index`. It is called with the coroutine of a task that fails, or that ends
     /// and is watched.
     pub(crate) fn set_on_end(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
-        self.threads.keep(call, END, index)
+        self.threads.store(call, END, index)
     }
 
     /// Sets the table, at `index`, whose function `on_error` is called with the error and the coroutine of a task that
     /// fails.
     pub(crate) fn set_module(&self, call: &mut Call<'_>, index: i32) -> Result<(), Fault> {
-        self.threads.keep(call, MODULE, index)
+        self.threads.store(call, MODULE, index)
     }
 
     /// Makes the end of the running task call the function of `on_end`.
@@ -58,7 +58,7 @@ impl Tasks {
     /// begin.
     #[cold]
     pub(crate) fn abandon(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
-        self.call_kept(call, ABANDON, index, "error in on_abandon: ");
+        self.call_stored(call, ABANDON, index, "error in on_abandon: ");
     }
 
     /// Calls the function of `on_end` if this task is watched. Its coroutine still exists.
@@ -86,14 +86,14 @@ impl Tasks {
     /// Calls the function of `on_end` with the coroutine at `index`.
     #[cold]
     pub(super) fn call_on_end(self: &Rc<Self>, call: &mut Call<'_>, index: i32) {
-        self.call_kept(call, END, index, "error in on_end: ");
+        self.call_stored(call, END, index, "error in on_end: ");
     }
 
     /// Calls a kept function with the value at `index`. An error in it is written to standard error; a lack of memory
     /// is ignored.
-    fn call_kept(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
+    fn call_stored(self: &Rc<Self>, call: &mut Call<'_>, number: u8, index: i32, what: &'static str) {
         let height = call.count();
-        if let Ok(function) = self.threads.push_kept(call, number)
+        if let Ok(function) = self.threads.push_stored(call, number)
             && !matches!(call.kind(function), Kind::Nil | Kind::Boolean)
             && call.push(Argument(index)).is_ok()
             && let Ok(false) = self.threads.call(call, 1)
@@ -107,7 +107,7 @@ impl Tasks {
     pub(super) fn report_error(self: &Rc<Self>, call: &mut Call<'_>, error: i32, co: i32) -> Result<(), Fault> {
         let height = call.count();
         let function = call.push(Function::new(call_on_error))?;
-        self.threads.push_kept(call, MODULE)?;
+        self.threads.push_stored(call, MODULE)?;
         call.push(Argument(error))?;
         call.push(Argument(co))?;
         if !self.threads.call(call, 3)? {
@@ -135,16 +135,6 @@ impl Tasks {
         {
             host.killed(call, id, tag);
         }
-    }
-
-    /// Runs `f` without a limit to the VM's memory.
-    pub(super) fn without_limit<R>(&self, call: &mut Call<'_>, f: impl FnOnce(&mut Call<'_>) -> R) -> R {
-        let limit = call.memory().map(|memory| memory.set_limit(0));
-        let result = f(call);
-        if let (Some(memory), Some(limit)) = (call.memory(), limit) {
-            memory.set_limit(limit);
-        }
-        result
     }
 
     /// Writes `what` and the value at `index` to standard error, if there is memory for that.

@@ -34,7 +34,7 @@ impl Pool {
 
     /// Adds a coroutine, unless the pool is full. Returns whether it was added.
     #[inline]
-    pub(super) fn keep(&mut self, id: TaskId) -> bool {
+    pub(super) fn put(&mut self, id: TaskId) -> bool {
         let has_room = self.free.len() < MAX_FREE;
         if has_room {
             self.free.push(id);

@@ -8,7 +8,7 @@ impl Tasks {
     /// which finds the first line outside the library's own files.
     #[cold]
     pub(crate) fn refuse<R>(&self, call: &mut Call<'_>, name: &str) -> Result<Next<R>, Fault> {
-        let text = self.refusal(call, name)?;
+        let text = self.refusal_text(call, name)?;
         let loaded = call.loaded("lio.misuse")?;
         let raise = call.raw_field(loaded, "raise")?;
         if call.kind(raise) != Kind::Function {
@@ -19,19 +19,20 @@ impl Tasks {
     }
 
     /// Returns the text of that error.
-    pub(crate) fn refusal(&self, call: &mut Call<'_>, name: &str) -> Result<String, Fault> {
+    pub(crate) fn refusal_text(&self, call: &mut Call<'_>, name: &str) -> Result<String, Fault> {
         let height = call.count();
-        let why = self.obstacle(call)?;
+        let obstacle = self.obstacle_text(call)?;
         call.drop_to(height);
-        Ok(format!("{name}: cannot wait here: {why}"))
+        Ok(format!("{name}: cannot wait here: {obstacle}"))
     }
 
-    fn obstacle(&self, call: &mut Call<'_>) -> Result<String, Fault> {
+    /// Describes what prevents the wait from reaching the scheduler.
+    fn obstacle_text(&self, call: &mut Call<'_>) -> Result<String, Fault> {
         let outside = "outside a task; use lio.loop.run(function() … end), or a service";
         let Some(id) = self.current() else { return Ok(outside.to_string()) };
         let front = self.table.borrow().task(id).front();
         Ok(match self.threads.yield_depth(call, front) {
-            Err(Obstacle::Unyieldable(depth)) => self.describe(call, depth as usize)?,
+            Err(Obstacle::Unyieldable(depth)) => self.describe_function(call, depth as usize)?,
             Err(Obstacle::Foreign) => {
                 let text = "inside a coroutine that the plain coroutine library resumed; use require \"lio.coroutine\"";
                 text.to_string()
@@ -42,7 +43,7 @@ impl Tasks {
     }
 
     /// Describes the C function that a coroutine is inside of: its name, and where it was called.
-    fn describe(&self, call: &mut Call<'_>, depth: usize) -> Result<String, Fault> {
+    fn describe_function(&self, call: &mut Call<'_>, depth: usize) -> Result<String, Fault> {
         let mut level = 1;
         while let Some(frame) = self.threads.frame(call, depth, level)? {
             if frame.name == "__gc" {
@@ -56,7 +57,7 @@ impl Tasks {
                     true => library_name(call, frame.function)?,
                     false => frame.name,
                 };
-                return self.place(call, &name, depth, level + 1);
+                return self.describe_call(call, &name, depth, level + 1);
             }
             call.drop_to(frame.function - 1);
             level += 1;
@@ -69,14 +70,14 @@ impl Tasks {
     }
 
     /// Describes the C function `name` and the line of the Lua function that has called it.
-    fn place(&self, call: &mut Call<'_>, name: &str, depth: usize, mut level: i32) -> Result<String, Fault> {
+    fn describe_call(&self, call: &mut Call<'_>, name: &str, depth: usize, mut level: i32) -> Result<String, Fault> {
         let name = match name.is_empty() {
             true => "a C function".to_string(),
             false => format!("'{name}'"),
         };
         while let Some(frame) = self.threads.frame(call, depth, level)? {
-            if let Some(place) = frame.place {
-                return Ok(format!("inside {name}, which cannot yield, called at {place}"));
+            if let Some(position) = frame.position {
+                return Ok(format!("inside {name}, which cannot yield, called at {position}"));
             }
             level += 1;
         }

@@ -20,7 +20,7 @@ impl Tasks {
     pub(crate) fn enqueue(&self, id: TaskId, arguments: i32, tag: Tag) {
         let table = &mut *self.table.borrow_mut();
         table.begin(id, Phase::Ready { arguments }, tag, self.now.get());
-        table.queue.push_back(id);
+        table.ready_queue.push_back(id);
     }
 
     /// Runs a task of `acquire` up to its first wait. The topmost `count` values of the step's stack are its function
@@ -29,7 +29,7 @@ impl Tasks {
     #[inline]
     pub(crate) fn start(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, count: i32, tag: Tag) -> Result<(), Full> {
         let front = self.begin(id, tag);
-        match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
+        match self.resume_as_current(id, front, || self.threads.resume_with(call, front, count)) {
             Ok(resumed) => Ok(self.handle_stop(call, id, front, resumed)),
             Err(full) => {
                 self.table.borrow_mut().count_end(id);
@@ -71,7 +71,7 @@ impl Tasks {
             let Some(id) = table.take_waiter(token) else { return Ok(false) };
             (id, self.mark_running(table.task_mut(id), ending == Ending::Raises))
         };
-        match self.enter(id, front, || self.threads.resume_with(call, front, count)) {
+        match self.resume_as_current(id, front, || self.threads.resume_with(call, front, count)) {
             Ok(resumed) => {
                 self.handle_stop(call, id, front, resumed);
                 Ok(true)
@@ -86,14 +86,14 @@ impl Tasks {
     /// Runs the tasks that are queued now. Tasks that these queue are left for the next call. Returns whether there are
     /// any.
     pub(crate) fn run_ready(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
-        let queued = self.table.borrow().queue.len();
+        let queued = self.table.borrow().ready_queue.len();
         for _ in 0..queued {
             // Finalizers may end a task, which must not happen between this point and its resume.
             call.resume_collector();
             let (id, woken) = {
                 let table = &mut *self.table.borrow_mut();
                 // A finalizer may call this inside a handler, so the queue may be shorter than `queued`.
-                let Some(id) = table.queue.pop_front() else { break };
+                let Some(id) = table.ready_queue.pop_front() else { break };
                 (id, self.mark_woken(table.task_mut(id)))
             };
             match woken {
@@ -122,7 +122,7 @@ impl Tasks {
     /// Resumes a task that was marked as running, whose former phase is `phase`.
     #[inline(always)]
     fn resume_marked(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, phase: Phase, values: i32) {
-        match self.enter(id, front, || self.threads.resume_suspended(call, front, values)) {
+        match self.resume_as_current(id, front, || self.threads.resume_suspended(call, front, values)) {
             Some(resumed) => self.handle_stop(call, id, front, resumed),
             // A program has closed or resumed the task's coroutine.
             None => {
@@ -172,6 +172,7 @@ impl Tasks {
         self.notify_killed(call, id, tag);
     }
 
+    /// Marks a task as running and resumes it, with the values on its stack.
     fn resume(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, values: i32, raises: bool) {
         let front = self.mark_running(self.table.borrow_mut().task_mut(id), raises);
         self.run(call, id, front, values);
@@ -182,7 +183,7 @@ impl Tasks {
     fn mark_running(&self, task: &mut Task, raises: bool) -> Coroutine {
         task.phase = Phase::Running { raises };
         if self.metering.get() {
-            task.since = thread_nanos();
+            task.resumed_at = thread_nanos();
         }
         task.front()
     }
@@ -190,13 +191,13 @@ impl Tasks {
     /// Resumes a task that was marked as running, with the values on its stack, until it waits or ends.
     #[inline]
     fn run(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, front: Coroutine, values: i32) {
-        let resumed = self.enter(id, front, || self.threads.resume(call, front, values));
+        let resumed = self.resume_as_current(id, front, || self.threads.resume(call, front, values));
         self.handle_stop(call, id, front, resumed);
     }
 
     /// Calls `resume`, which resumes the front of a task.
     #[inline(always)]
-    fn enter<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
+    fn resume_as_current<R>(&self, id: TaskId, front: Coroutine, resume: impl FnOnce() -> R) -> R {
         // A task that starts another one immediately is in the middle of a call.
         let outer = self.current.replace(Some((id, front)));
         let resumed = resume();
@@ -223,7 +224,7 @@ impl Tasks {
     fn continue_outwards(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId, mut resumed: Resumed) {
         while let Some(values) = self.pass_outwards(id, resumed) {
             let front = self.mark_running(self.table.borrow_mut().task_mut(id), false);
-            resumed = self.enter(id, front, || self.threads.resume(call, front, values));
+            resumed = self.resume_as_current(id, front, || self.threads.resume(call, front, values));
             match self.record_stop(id, front, resumed) {
                 Stopped::Waits => return,
                 Stopped::Finished(own, results, tag) => return self.finish(call, id, own, results, tag),
@@ -250,7 +251,7 @@ impl Tasks {
             Resumed::Yielded(results) => {
                 self.threads.drop_values(front, results);
                 // A plain yield lets the other tasks run.
-                table.queue(id, Phase::Yielded);
+                table.enqueue(id, Phase::Yielded);
                 Stopped::Waits
             }
             Resumed::Returned(results) => {
@@ -276,7 +277,7 @@ impl Tasks {
         }
         self.threads.clear(own);
         self.notify_end(call, id);
-        self.table.borrow_mut().keep(id);
+        self.table.borrow_mut().return_to_pool(id);
     }
 
     /// Handles the failure of a task. Its error is on its stack, and its frames still exist.
@@ -288,10 +289,11 @@ impl Tasks {
         call.drop_to(height);
         // The task may have failed at its very end, for want of memory. A task that joins it is notified by `on_end`.
         self.table.borrow_mut().task_mut(id).watched = true;
-        self.without_limit(call, |call| self.notify_end(call, id));
+        call.without_memory_limit(|call| self.notify_end(call, id));
         self.table.borrow_mut().discard(id);
     }
 
+    /// Reports the error of a task to the host, or to `on_error`, and closes its coroutine.
     fn report_failure(self: &Rc<Self>, call: &mut Call<'_>, id: TaskId) -> Result<(), Fault> {
         let (own, tag) = {
             let table = self.table.borrow();
@@ -303,7 +305,7 @@ impl Tasks {
             Some(host) => host.failed(call, co, error, tag),
             None => self.report_error(call, error, co)?,
         }
-        self.without_limit(call, |call| self.close_failed(call, co, error))
+        call.without_memory_limit(|call| self.close_failed(call, co, error))
     }
 }
 

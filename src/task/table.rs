@@ -19,7 +19,7 @@ pub(super) struct TaskTable {
     /// The task of each coroutine, as its own or in its chain.
     pub(super) by_thread: FxHashMap<Identity, TaskId>,
     pub(super) pool: Pool,
-    pub(super) queue: VecDeque<TaskId>,
+    pub(super) ready_queue: VecDeque<TaskId>,
     pub(super) waiting: Waiters,
     pub(super) keys: TextKeys,
     /// Orphans whose report has failed.
@@ -39,7 +39,7 @@ impl TaskTable {
             tasks: Vec::new(),
             by_thread: FxHashMap::default(),
             pool: Pool::default(),
-            queue: VecDeque::new(),
+            ready_queue: VecDeque::new(),
             waiting: Waiters::default(),
             keys: TextKeys::default(),
             unreported: Vec::new(),
@@ -59,8 +59,9 @@ impl TaskTable {
         &mut self.tasks[id as usize]
     }
 
+    /// Whether all queued tasks have yielded without a wait.
     pub(super) fn only_yielded(&self) -> bool {
-        let mut queued = self.queue.iter();
+        let mut queued = self.ready_queue.iter();
         queued.all(|&id| self.task(id).phase == Phase::Yielded)
     }
 
@@ -72,7 +73,7 @@ impl TaskTable {
         let task = self.task_mut(id);
         task.phase = phase;
         task.tag = tag;
-        task.born = now;
+        task.started_at = now;
         task
     }
 
@@ -85,9 +86,9 @@ impl TaskTable {
 
     /// Puts a task at the end of the queue. `phase` is a queued one.
     #[inline]
-    pub(super) fn queue(&mut self, id: TaskId, phase: Phase) {
+    pub(super) fn enqueue(&mut self, id: TaskId, phase: Phase) {
         self.task_mut(id).phase = phase;
-        self.queue.push_back(id);
+        self.ready_queue.push_back(id);
     }
 
     /// Whether the waiting coroutine of a task is suspended by a yield, and so are the others of its chain.
@@ -181,7 +182,8 @@ impl TaskTable {
         (self.threads.identity(self.task(id).own) == co).then_some(id)
     }
 
-    pub(super) fn alive(&mut self, co: Identity) -> Option<TaskId> {
+    /// Returns the task whose own coroutine this is, if it has not ended.
+    pub(super) fn alive_task(&mut self, co: Identity) -> Option<TaskId> {
         let id = self.task_of(co)?;
         self.is_alive(id).then_some(id)
     }
@@ -229,7 +231,7 @@ impl TaskTable {
         let was_queued = self.task(id).phase.is_queued();
         self.task_mut(id).phase = phase;
         if !was_queued {
-            self.queue.push_back(id);
+            self.ready_queue.push_back(id);
         }
     }
 
@@ -258,9 +260,9 @@ impl TaskTable {
         if task.chain.is_empty() {
             return;
         }
-        for gone in task.chain.drain(kept.clamp(1, task.chain.len())..) {
-            self.by_thread.remove(&self.threads.identity(gone));
-            self.threads.release(gone);
+        for removed in task.chain.drain(kept.clamp(1, task.chain.len())..) {
+            self.by_thread.remove(&self.threads.identity(removed));
+            self.threads.release(removed);
         }
         if task.chain.len() == 1 {
             task.chain.clear();
@@ -274,22 +276,22 @@ impl TaskTable {
     /// coroutines inside it.
     pub(super) fn handle_foreign_resume(&mut self, co: Identity) {
         let Some(&id) = self.by_thread.get(&co) else { return };
-        let place = self.place_of(id, co);
-        if let Some(place) = place {
-            self.task_mut(id).untouched = place as u32;
+        let position = self.position_in_chain(id, co);
+        if let Some(position) = position {
+            self.task_mut(id).untouched = position as u32;
         }
         // This ends the coroutine's task or shortens its chain. The coroutine itself continues.
         self.is_alive(id);
     }
 
     /// Returns the position of a coroutine in a task's chain; 0 is its own.
-    pub(super) fn place_of(&self, id: TaskId, co: Identity) -> Option<usize> {
+    pub(super) fn position_in_chain(&self, id: TaskId, co: Identity) -> Option<usize> {
         let mut members = self.task(id).members().iter();
         members.position(|&member| self.threads.identity(member) == co)
     }
 
     /// Returns a vacant task number or a new one, for this coroutine.
-    pub(super) fn enter(&mut self, own: Coroutine) -> TaskId {
+    pub(super) fn add(&mut self, own: Coroutine) -> TaskId {
         let id = match self.pool.vacant.pop() {
             Some(id) => {
                 *self.task_mut(id) = Task::new(own);

@@ -58,7 +58,7 @@ impl Tasks {
         }
     }
 
-    /// Begins a wait like [`Tasks::wait`], with a way that the step has queried before.
+    /// Begins a wait like [`Tasks::wait`], on a path that the step has queried before.
     #[inline]
     pub(crate) fn wait_on_path(
         self: &Rc<Self>, call: &mut Call<'_>, path: WaitPath, token: Token, reason: Reason,

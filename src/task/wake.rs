@@ -27,7 +27,7 @@ impl Tasks {
     #[inline]
     pub(crate) fn wake(&self, id: TaskId, values: i32, ending: Ending) {
         let raises = ending == Ending::Raises;
-        self.table.borrow_mut().queue(id, Phase::Woken { values, raises });
+        self.table.borrow_mut().enqueue(id, Phase::Woken { values, raises });
     }
 
     /// Wakes the task that waits on the token, with the topmost `count` values of the step's stack. Returns whether
@@ -57,7 +57,7 @@ impl Tasks {
         match done {
             true => {
                 table.keep_strong(id);
-                table.queue(id, Phase::Woken { values: 1, raises: false });
+                table.enqueue(id, Phase::Woken { values: 1, raises: false });
             }
             false => table.restore_wait(id),
         }

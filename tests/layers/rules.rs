@@ -58,7 +58,7 @@ const THREADS: &[(&str, &str)] = &[
     ("src/lua/scratch.rs", "bytes on their way to Lua"),
     ("src/lua/store.rs", "an address that tells threads apart"),
     ("src/modules/json/mod.rs", "memory for a text"),
-    ("src/modules/pack/mod.rs", "memory for messages"),
+    ("src/modules/pack/packing.rs", "memory for messages"),
     ("src/lua/interrupt.rs", "the VM that runs on this thread"),
     ("src/ltask/progress.rs", "the slice that runs on this thread"),
     ("src/ltask/scheduler.rs", "the worker that this thread is"),

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a process must continue after its last `listen` before it takes over.
-const PROVEN: Duration = Duration::from_millis(50);
+const TAKEOVER_DELAY: Duration = Duration::from_millis(50);
 
 /// The phase of a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,14 +53,14 @@ impl Child {
     pub(super) fn start(
         number: u32, program: &Path, arguments: &[OsString], events: &Sender<Event>,
     ) -> io::Result<Child> {
-        let (socket, theirs) = UnixStream::pair()?;
+        let (socket, child_end) = UnixStream::pair()?;
         // The numbers 0 to 2 are those of the standard streams, even if the supervisor has closed them.
-        let theirs = fcntl_dupfd_cloexec(&theirs, 3)?;
-        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let child_end = fcntl_dupfd_cloexec(&child_end, 3)?;
+        fcntl_setfd(&child_end, FdFlags::empty())?;
         let mut command = Command::new(program);
-        command.arg(supervised(theirs.as_raw_fd())).args(arguments);
+        command.arg(supervised(child_end.as_raw_fd())).args(arguments);
         let process = command.spawn()?;
-        drop(theirs);
+        drop(child_end);
         let reader = socket.try_clone()?;
         let id = Pid::from_child(&process);
         let (messages, ends) = (events.clone(), events.clone());
@@ -80,14 +80,14 @@ impl Child {
     }
 
     /// Answers a question of the process.
-    pub(super) fn answer(&self, kind: u8, descriptor: Option<BorrowedFd<'_>>) {
+    pub(super) fn reply(&self, kind: u8, descriptor: Option<BorrowedFd<'_>>) {
         // A process that has died gets no answer.
         let _ = wire::send(&self.socket, kind, b"", descriptor);
     }
 
     /// Answers a question with yes or no.
-    pub(super) fn confirm(&self, yes: bool) {
-        self.answer(if yes { wire::YES } else { wire::NO }, None);
+    pub(super) fn reply_yes_or_no(&self, yes: bool) {
+        self.reply(if yes { wire::YES } else { wire::NO }, None);
     }
 
     /// Sends a signal to the process.
@@ -104,10 +104,10 @@ impl Child {
 
     /// Returns when the supervisor has to decide about the process. A process that does not listen counts as starting
     /// for `load_time`.
-    pub(super) fn due(&self, load_time: Duration) -> Option<Instant> {
+    pub(super) fn deadline(&self, load_time: Duration) -> Option<Instant> {
         match self.phase {
             Phase::Starting(since) => Some(since + load_time),
-            Phase::Listening(since) => Some(since + PROVEN),
+            Phase::Listening(since) => Some(since + TAKEOVER_DELAY),
             Phase::Running => None,
             Phase::Ending(due) => Some(due),
         }

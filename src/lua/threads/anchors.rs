@@ -47,13 +47,13 @@ pub(super) const GUARD_META: i64 = 7;
 pub(super) const RESUME_ERRORS: i64 = 8;
 
 /// The first number of the values that the users of `Threads` keep.
-pub(super) const KEPT: i64 = 11;
+pub(super) const STORED: i64 = 11;
 
-pub(super) const MAX_KEPT: i64 = 4;
+pub(super) const MAX_STORED: i64 = 4;
 
 /// The first number of the spare probes for `CYCLE`. Several are created at a time, because each creation in the middle
 /// of a step begins a cycle.
-pub(super) const SPARES: i64 = KEPT + MAX_KEPT;
+pub(super) const SPARES: i64 = STORED + MAX_STORED;
 
 pub(super) const MAX_SPARES: i64 = 4;
 
@@ -71,6 +71,7 @@ pub(super) const FLAG_CHECKS: u32 = 64;
 pub(crate) struct Coroutine(pub(super) u32);
 
 impl Coroutine {
+    /// Returns the number of the place.
     pub(super) fn number(self) -> usize {
         self.0 as usize
     }
@@ -87,9 +88,11 @@ pub(super) struct Anchors {
     pub(super) checks: Cell<u32>,
 }
 
+/// The thread whose stack has the table.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct AnchorThread(pub(super) *mut lua_State);
 
+/// Returns the number of a coroutine in the table.
 pub(super) fn place(co: Coroutine) -> i64 {
     FIRST + co.number() as i64
 }
@@ -196,6 +199,7 @@ impl Anchors {
         self.ended.get() || self.checks.get().is_multiple_of(FLAG_CHECKS) && self.has_lost_probe()
     }
 
+    /// Whether the collector has removed the probe from the weak table.
     #[cold]
     pub(super) fn has_lost_probe(&self) -> bool {
         let Some(mut anchor_thread) = self.anchor_thread() else { return false };
@@ -235,7 +239,7 @@ fn put(anchor_thread: &mut State, number: i64) {
 }
 
 /// Returns the number of a value that the users of `Threads` keep.
-pub(super) fn kept(number: u8) -> i64 {
-    assert!(i64::from(number) < MAX_KEPT, "the number of a kept value is out of range");
-    KEPT + i64::from(number)
+pub(super) fn stored_number(number: u8) -> i64 {
+    assert!(i64::from(number) < MAX_STORED, "the number of a stored value is out of range");
+    STORED + i64::from(number)
 }

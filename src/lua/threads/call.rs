@@ -1,6 +1,6 @@
 //! Calling functions on their own thread, and values that the users of coroutines keep.
 
-use super::anchors::{CALL_THREAD, CLOSE, kept};
+use super::anchors::{CALL_THREAD, CLOSE, stored_number};
 use super::places::{Threads, anchors_lost};
 use super::status::{NewThread, Status};
 use crate::lua::call::Call;
@@ -53,7 +53,7 @@ impl Threads {
         assert!(self.anchors.are_of(call.vm()), "the coroutines belong to another VM");
         if self.anchors.take_call_thread(call) {
             let index = call.count();
-            if call.status(index) == Some(Status::Dead) && !call.failure(index).failed {
+            if call.status(index) == Some(Status::Dead) && !call.error_status(index).failed {
                 return Ok(());
             }
             call.drop_to(index - 1);
@@ -90,17 +90,17 @@ impl Threads {
     }
 
     /// Pushes the value that was stored under `number` (0 to 3); false if none was. Returns its index.
-    pub(crate) fn push_kept(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
-        self.push_anchored(stack, kept(number))
+    pub(crate) fn push_stored(&self, stack: &mut Stack, number: u8) -> Result<c_int, Fault> {
+        self.push_anchored(stack, stored_number(number))
     }
 
     /// Stores the value at `index` under `number` (0 to 3).
-    pub(crate) fn keep(&self, stack: &mut Stack, number: u8, index: c_int) -> Result<(), Fault> {
+    pub(crate) fn store(&self, stack: &mut Stack, number: u8, index: c_int) -> Result<(), Fault> {
         stack.push(Argument(index))?;
         if !self.anchors.are_of(stack.vm()) {
             return Err(anchors_lost());
         }
-        self.anchors.set(stack, kept(number));
+        self.anchors.set(stack, stored_number(number));
         Ok(())
     }
 }

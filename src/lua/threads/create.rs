@@ -12,7 +12,7 @@ use crate::lua::fault::Fault;
 use crate::lua::object::{self, Object};
 use crate::lua::returns::{Push, Pusher};
 use crate::lua::state::Kind;
-use crate::lua::vm_context::{VmContext, of};
+use crate::lua::vm_context::{VmContext, context_of};
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
@@ -41,8 +41,8 @@ impl Threads {
     /// Creates the anchors of coroutines, once per VM. Lua's own `coroutine.close` must not have been replaced yet.
     pub(crate) fn create_anchors(self: &Rc<Self>, call: &mut Call<'_>) -> Result<(), Fault> {
         if !self.anchors.were_created() {
-            let made = call.create(CreateAnchors(self.clone()))?;
-            call.drop_to(made - 1);
+            let created = call.create(CreateAnchors(self.clone()))?;
+            call.drop_to(created - 1);
         }
         Ok(())
     }
@@ -51,26 +51,27 @@ impl Threads {
     #[cold]
     pub(crate) fn create(self: &Rc<Self>, call: &mut Call<'_>, count: usize) -> Result<Vec<Coroutine>, Fault> {
         let height = call.count();
-        let mut made = Vec::with_capacity(count);
-        match self.create_places(call, count, Some(&mut made)) {
-            Err(fault) if made.is_empty() => Err(fault),
+        let mut created = Vec::with_capacity(count);
+        match self.create_places(call, count, Some(&mut created)) {
+            Err(fault) if created.is_empty() => Err(fault),
             _ => {
                 call.drop_to(height);
-                Ok(made)
+                Ok(created)
             }
         }
     }
 
+    /// Creates `count` places: with new coroutines, which are added to `coroutines`, or free ones if that is `None`.
     pub(super) fn create_places(
         self: &Rc<Self>, call: &mut Call<'_>, count: usize, coroutines: Option<&mut Vec<Coroutine>>,
     ) -> Result<(), Fault> {
         let height = call.count();
         let threads = self.clone();
-        let grown = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
-        if grown.is_ok() {
+        let result = call.create(CreatePlaces { threads, hook: call.debug_hook(), count, coroutines });
+        if result.is_ok() {
             call.drop_to(height);
         }
-        grown.map(drop)
+        result.map(drop)
     }
 
     /// Whether the collector has ended a cycle since the last call.
@@ -79,6 +80,7 @@ impl Threads {
         self.anchors.cycle_has_ended() && self.begin_cycle(call)
     }
 
+    /// Begins to observe the next cycle. Returns false if memory is short.
     #[cold]
     pub(super) fn begin_cycle(self: &Rc<Self>, call: &mut Call<'_>) -> bool {
         if self.anchors.begin_cycle() {
@@ -100,7 +102,7 @@ impl Push for CreateAnchors {
         to.need(20, None);
         // The main state of a service's VM serves as the anchor thread. It has the main function's coroutine below the
         // table, and the table contains the sentinel.
-        let main_state = of(&to).and_then(VmContext::idle_main_state);
+        let main_state = context_of(&to).and_then(VmContext::idle_main_state);
         let (height, is_main_state) = (to.count(), main_state.is_some());
         let mut anchor_thread = main_state.unwrap_or_else(|| to.push_coroutine());
         let sentinel = push_block(&mut to, Sentinel { threads: std::ptr::null(), anchor_thread: anchor_thread.state });

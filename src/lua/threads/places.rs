@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicPtr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity(pub(super) usize);
 
+/// The identity of no coroutine.
 pub(super) const NO_COROUTINE: Identity = Identity(0);
 
 impl Default for Identity {
@@ -26,7 +27,8 @@ impl Default for Identity {
     }
 }
 
-pub(super) fn identity(of: &State) -> Identity {
+/// Returns the identity of the coroutine that has this stack.
+pub(super) fn coroutine_identity(of: &State) -> Identity {
     Identity(of.state.addr())
 }
 
@@ -36,7 +38,9 @@ pub(crate) struct Full;
 
 /// A call of a program's `resume` that is on the C stack.
 pub(super) struct Link {
+    /// The link outside this one; null if there is none.
     pub(super) outer: *const Link,
+    /// The coroutine that resumes, and the one that it resumes.
     pub(super) from: *mut lua_State,
     pub(super) to: *mut lua_State,
 }
@@ -57,6 +61,7 @@ pub(crate) struct Threads {
     pub(super) unwinding: Cell<bool>,
 }
 
+/// The places of a VM.
 #[derive(Default)]
 pub(super) struct Places {
     /// The state at each place; null if the place is free.
@@ -93,6 +98,7 @@ impl Threads {
         state
     }
 
+    /// Panics with the reason why a coroutine cannot be used.
     #[cold]
     #[inline(never)]
     pub(super) fn invalid_state(&self, state: *mut lua_State) -> ! {
@@ -101,12 +107,14 @@ impl Threads {
         panic!("a coroutine of another VM, or the running one")
     }
 
+    /// Whether the place `number` has this coroutine.
     pub(super) fn holds(&self, number: i64, thread: *mut lua_State) -> bool {
         let places = self.places.borrow();
         let state = usize::try_from(number).ok().and_then(|number| places.states.get(number));
         state == Some(&thread) && !thread.is_null()
     }
 
+    /// Returns the place for the next coroutine: a free one, or one behind all others.
     pub(super) fn next_place(&self) -> Coroutine {
         let places = self.places.borrow();
         let free = places.free.last().copied();
@@ -118,12 +126,14 @@ impl Threads {
         Coroutine(self.places.borrow().states.len() as u32)
     }
 
+    /// Adds a free place. `co` is the one that `new_place` has returned.
     pub(super) fn add_free_place(&self, co: Coroutine) {
         let places = &mut *self.places.borrow_mut();
         places.states.push(null_mut());
         places.free.push(co.0);
     }
 
+    /// Puts a coroutine in the place that `next_place` has returned.
     pub(super) fn fill_place(&self, co: Coroutine, thread: *mut lua_State) {
         let places = &mut *self.places.borrow_mut();
         match places.free.pop() {
@@ -132,6 +142,7 @@ impl Threads {
         }
     }
 
+    /// Adds a task's own coroutine to those that `take_orphan` returns.
     pub(super) fn orphan(&self, co: Coroutine) {
         self.places.borrow_mut().orphans.push(co);
     }
@@ -199,6 +210,7 @@ impl Threads {
     }
 }
 
+/// The error of an operation that needs the anchors when they are lost.
 #[cold]
 pub(super) fn anchors_lost() -> Fault {
     Fault::message("the VM's coroutines are lost")

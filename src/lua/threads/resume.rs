@@ -6,7 +6,7 @@
 //! indexes, but `debug.setlocal` may have changed them.
 
 use super::anchors::Coroutine;
-use super::places::{Full, Link, NO_COROUTINE, Threads, identity};
+use super::places::{Full, Link, NO_COROUTINE, Threads, coroutine_identity};
 use super::status::{Status, status};
 use super::values::try_move;
 use crate::lua::call::Call;
@@ -81,16 +81,17 @@ impl Threads {
         // A coroutine that resumes another in the middle of a step continues afterwards.
         let outer = (self.running.load(Ordering::Relaxed), self.links.load(Ordering::Relaxed));
         self.set_running(state.state, null());
-        self.last_resumed.set(identity(state));
+        self.last_resumed.set(coroutine_identity(state));
         let mut results = 0;
         // SAFETY: these are two stacks of one VM. The callers have checked that the values exist, and the function if
         // the coroutine has not begun. If it cannot be resumed, Lua returns an error status.
         let status = unsafe { ffi::lua_resume(state.state, call.state, count, &mut results) };
         self.set_running(outer.0, outer.1);
         self.last_resumed.set(NO_COROUTINE);
-        came_back(status, results)
+        resumed_with(status, results)
     }
 
+    /// Sets the running coroutine and the links around it.
     #[inline]
     pub(super) fn set_running(&self, running: *mut lua_State, links: *const Link) {
         // The fences order the stores for the signal handler, which follows the links.
@@ -132,7 +133,7 @@ impl Threads {
         if status == ffi::LUA_YIELD && self.unwinding.get() {
             return Ok(ResumeResult::Waits);
         }
-        let (moved, back) = match came_back(status, results) {
+        let (moved, result) = match resumed_with(status, results) {
             Resumed::Failed => (1, ResumeResult::Failed),
             _ => (results, ResumeResult::Values(results)),
         };
@@ -141,10 +142,10 @@ impl Threads {
             return Err("too many results to resume");
         }
         if status_first {
-            call.push_boolean(back != ResumeResult::Failed);
+            call.push_boolean(result != ResumeResult::Failed);
         }
         co.move_to(call, moved);
-        Ok(back)
+        Ok(result)
     }
 
     /// Forgets the coroutine of the last resume: the step's coroutine is about to yield.
@@ -162,8 +163,9 @@ impl Threads {
     }
 }
 
+/// Converts the results of `lua_resume`.
 #[inline]
-pub(super) fn came_back(status: c_int, results: c_int) -> Resumed {
+fn resumed_with(status: c_int, results: c_int) -> Resumed {
     match status {
         ffi::LUA_YIELD => Resumed::Yielded(results),
         ffi::LUA_OK => Resumed::Returned(results),

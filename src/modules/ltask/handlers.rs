@@ -1,7 +1,6 @@
 //! The handlers of a service, which the main loop calls.
 
 use super::arguments::service;
-use super::respond::without_limit;
 use crate::lua::library::compiled;
 use crate::lua::{
     Argument, BoundFunctions, Call, Chunk, Fault, Kind, List, Next, Nil, Outcome, Register, RegistryName, then,
@@ -67,7 +66,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Result<Next, Fault> {
     }
     // A service that has used up its memory must still be able to end.
     let code = compiled("ltask.quit_handler").unwrap_or_default();
-    without_limit(call, |call| call.create(Chunk::Text(code, c"=lio")))?;
+    call.without_memory_limit(|call| call.create(Chunk::Text(code, c"=lio")))?;
     Ok(Next::call(0, then(|_: &mut Call<'_>, _: Outcome| Ok(())), 0))
 }
 

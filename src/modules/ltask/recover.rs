@@ -3,7 +3,6 @@
 use super::arguments::service;
 use super::calls::library_tasks;
 use super::hooks;
-use super::respond::without_limit;
 use crate::ltask::message::{ServiceId, kind};
 use crate::lua::{Argument, Call, Either, Fault, Function, Maybe, Next, Outcome, TO_TEXT, then};
 use crate::task::{Ending, Token};
@@ -14,7 +13,7 @@ pub(super) fn loop_ended(call: &mut Call<'_>) -> Result<bool, Fault> {
     if call.is_true(1) {
         return Ok(call.is_true(2));
     }
-    if !matches!(without_limit(call, call_hook), Ok(true)) {
+    if !matches!(call.without_memory_limit(call_hook), Ok(true)) {
         let service = service(call)?;
         let text = "error while an error was handled";
         service.system().log_text(service.id, text);

@@ -36,7 +36,7 @@ impl Host for Responder {
             service.system().fail_boot(reason);
             service.library.is_ending = true;
         }
-        let described = without_limit(call, |call| describe(call, co, error, tag));
+        let described = call.without_memory_limit(|call| describe(call, co, error, tag));
         match described {
             Ok(Some(payload)) => respond(call, tag, kind::ERROR, payload),
             Ok(None) => {}
@@ -125,16 +125,6 @@ fn text_at(call: &Call<'_>, index: i32, other: &'static str) -> String {
 fn tasks(call: &mut Call<'_>) -> Result<Rc<Tasks>, Fault> {
     let tasks = service(call)?.library.tasks().cloned();
     tasks.ok_or_else(crate::task::closed)
-}
-
-/// Runs `step` without a limit to the VM's memory: a service that has used up its memory must be able to report that.
-pub(super) fn without_limit<R>(call: &mut Call<'_>, step: impl FnOnce(&mut Call<'_>) -> R) -> R {
-    let limit = call.memory().map(|memory| memory.set_limit(0));
-    let result = step(call);
-    if let (Some(memory), Some(limit)) = (call.memory(), limit) {
-        memory.set_limit(limit);
-    }
-    result
 }
 
 /// Makes the library describe an error. Returns a payload for the sender of the request; without a sender the error is

@@ -22,10 +22,11 @@ pub(crate) const SELECTOR: Field<LoopGuard> = Field::new(1);
 impl Object for LoopGuard {
     const NAME: &'static str = "lio.selector loop";
     const USER_VALUES: i32 = 1;
-    const META: FunctionTable = functions! { __close = leave };
+    const META: FunctionTable = functions! { __close = end_loop };
 }
 
-fn leave(call: &mut Call<'_>) -> Result<(), Fault> {
+/// The loop of the guard has ended, or was left.
+fn end_loop(call: &mut Call<'_>) -> Result<(), Fault> {
     call.object::<LoopGuard>(1)?;
     let selector = call.field(1, SELECTOR)?;
     if let Some(selector) = call.as_object::<Selector>(selector) {
@@ -45,7 +46,7 @@ fn is_inside_loop(call: &mut Call<'_>) -> Result<bool, Fault> {
     if running == Loop::None {
         return Ok(false);
     }
-    let is_other = selector.thread.get() != call.thread();
+    let is_other = selector.thread.get() != call.running();
     let thread = call.field(1, THREAD)?;
     if is_other && !call.is_active(thread) {
         return Ok(false);
@@ -79,7 +80,7 @@ impl Unit {
 pub(super) const NOTHING_TO_WAIT_FOR: &str = "no open sockets to check and no timeout set";
 
 /// The iterator for `for`, alone or with a guard as the closing value.
-type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
+type WaitResult = Either<Argument, (Argument, Nil, Nil, Argument)>;
 
 /// `for udata, events in sel:wait([timeout]) do`: blocks until a registration is ready, `timeout` seconds have passed
 /// (fractions allowed; absent or negative: no timeout; 0: poll), or the waker fires. Then it yields each ready
@@ -87,7 +88,7 @@ type Waited = Either<Argument, (Argument, Nil, Nil, Argument)>;
 pub(super) const WAIT: Function = Function::new(|call: &mut Call<'_>| wait(call, Unit::Seconds));
 
 /// Waits. The timeout, argument 2, is counted in `unit`.
-pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
+pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<WaitResult, Fault> {
     let timeout = unit.timeout(call)?;
     let (selector, inner) = open(call)?;
     let (inner, last) = (inner.clone(), selector.thread.get());
@@ -105,10 +106,10 @@ pub(super) fn wait(call: &mut Call<'_>, unit: Unit) -> Result<Waited, Fault> {
     if timeout.is_none() && inner.count() == 0 && !inner.has_waker() {
         return Err(Fault::message(NOTHING_TO_WAIT_FOR));
     }
-    if last != call.thread() {
+    if last != call.running() {
         let running = call.push(Running)?;
         call.set_field(1, THREAD, running)?;
-        call.object::<Selector>(1)?.thread.set(call.thread());
+        call.object::<Selector>(1)?.thread.set(call.running());
     }
     sweep(call, 1, &inner)?;
     let hook = call.hook();
@@ -138,16 +139,16 @@ fn iterator(call: &mut Call<'_>) -> Result<i32, Fault> {
         udata = call.create(Value::List(Vec::new()))?;
         call.set_field(1, UDATA, udata)?;
     }
-    let made = call.create(Closure(NEXT, (Argument(1), Argument(udata))))?;
-    call.set_field(1, ITERATOR, made)?;
-    Ok(made)
+    let iterator = call.create(Closure(NEXT, (Argument(1), Argument(udata))))?;
+    call.set_field(1, ITERATOR, iterator)?;
+    Ok(iterator)
 }
 
 /// An event of the batch of a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
     /// The place of the registration's udata in the selector's list, from 1 on.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     /// The ready bits, in the terms of the registration's mode.
     pub(crate) events: i64,
     /// The identity of its udata if that is a full userdata, otherwise 0.
@@ -166,7 +167,7 @@ impl Selector {
         self.iterating.set(if running { by } else { Loop::None });
         let (registration, bits) = found?;
         let events = events_for(bits, registration.mode.get());
-        Some(Event { place: registration.slot + 1, events, object: registration.object.get() })
+        Some(Event { index: registration.slot + 1, events, object: registration.object.get() })
     }
 }
 
@@ -175,5 +176,5 @@ const NEXT: Function = Function::new(|call: &mut Call<'_>| {
     let arguments = call.count();
     let selector = call.as_object::<Selector>(upvalue(1));
     let event = selector.and_then(|selector| selector.next(arguments, Loop::For));
-    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.place as i64), event.events))))
+    Ok(Maybe(event.map(|event| (Element(upvalue(2), event.index as i64), event.events))))
 });
