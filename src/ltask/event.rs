@@ -72,11 +72,11 @@ impl Event {
         let mut sink = [0u8; 64];
         // The descriptor does not block.
         while rustix::io::read(&self.reader, &mut sink) == Ok(sink.len()) {}
-        // The reason of each wakeup existed before it. A swap, so that the caller sees that reason.
+        // A swap and not a store: the caller then sees what other threads wrote before their wakeups.
         self.woken.swap(false, Ordering::SeqCst);
     }
 
-    /// Blocks until the event is signalled, drains it and returns true; or until a signal arrives and returns false.
+    /// Blocks until the event is signalled, drains it and returns true. Returns false if a process signal arrives.
     pub(crate) fn wait_once(&self) -> bool {
         let woken = self.poll(None);
         if woken {
@@ -85,7 +85,7 @@ impl Event {
         woken
     }
 
-    /// Whether the descriptor becomes readable within `limit`. False also when a signal arrives.
+    /// Whether the descriptor becomes readable within `limit`. False also if a process signal arrives.
     fn poll(&self, limit: Option<Duration>) -> bool {
         let mut entries = [PollFd::new(&self.reader, PollFlags::IN)];
         let limit = limit.map(|limit| Timespec::try_from(limit).unwrap_or(LONGEST));
@@ -104,7 +104,7 @@ impl Event {
                 self.drain();
                 return Waited::Woken;
             }
-            // A signal has interrupted the poll, or the time limit has passed.
+            // A process signal has interrupted the poll, or the time limit has passed.
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Waited::TimedOut;
             }

@@ -29,6 +29,7 @@ pub(crate) enum Affinity {
     Main,
 }
 
+/// The state of a slot and its service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// No service has this slot.
@@ -67,6 +68,7 @@ pub(crate) enum Refusal {
     Full,
 }
 
+/// What the lock guards.
 struct Inner<M, V, W> {
     id: u32,
     state: State,

@@ -103,8 +103,8 @@ impl ReadyQueues {
         let count = self.stealers.len();
         loop {
             let mut again = false;
-            for step in 1..count {
-                match self.stealers[(thief + step) % count].steal_batch_and_pop(deque) {
+            for distance in 1..count {
+                match self.stealers[(thief + distance) % count].steal_batch_and_pop(deque) {
                     Steal::Success(id) => return Some(id),
                     Steal::Empty => {}
                     Steal::Retry => again = true,

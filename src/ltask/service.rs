@@ -111,7 +111,7 @@ impl Service {
         }
     }
 
-    /// Makes the VM, which was none yet, service `id`.
+    /// Makes this VM, which is not a service yet, service `id`.
     pub(crate) fn become_service(&mut self, id: ServiceId) {
         self.id = id;
         self.slot = self.system.registry.slot_ref(id);

@@ -20,7 +20,7 @@ impl Vm<Service> {
         let service = Service::new(system.clone(), id, statistics.clone());
         let mut vm =
             Vm::for_service(service, interrupted).ok_or_else(|| "not enough memory for a Lua state".to_owned())?;
-        system.preparation.steps.iter().try_for_each(|step| vm.run(*step))?;
+        system.preparation.functions.iter().try_for_each(|function| vm.run(*function))?;
         system.registry.set_statistics(id, statistics);
         Ok(vm)
     }
@@ -35,14 +35,14 @@ impl Vm<Service> {
         Ok(())
     }
 
-    /// Runs one slice. `step` is the value with which the main function is resumed, if any. A panic is caught here: the
-    /// service has failed then.
+    /// Runs one slice. `argument` is the value with which the main function is resumed, if any. A panic is caught here:
+    /// the service has failed then.
     #[inline(always)]
-    pub(crate) fn run_slice(&mut self, step: Option<bool>) -> SliceEnd {
+    pub(crate) fn run_slice(&mut self, argument: Option<bool>) -> SliceEnd {
         self.slice_affinity = self.affinity;
         // No message is being unpacked now.
         self.library.decoding.clear();
-        match self.resume(step) {
+        match self.resume(argument) {
             // An error that the system's end has raised is not reported.
             Ok(SliceEnd::Failed) if !self.system().is_quitting() => {
                 let reason = self.failure();

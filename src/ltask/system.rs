@@ -64,7 +64,7 @@ pub(crate) struct System<V> {
 #[derive(Clone, Copy)]
 pub(crate) struct Preparation {
     /// Functions that prepare a VM.
-    pub(crate) steps: &'static [Function],
+    pub(crate) functions: &'static [Function],
     /// Whether a module is built in, so that no file is searched for.
     pub(crate) is_built_in: fn(&[u8]) -> bool,
 }

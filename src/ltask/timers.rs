@@ -120,8 +120,8 @@ impl Timers {
     /// plan.
     pub(crate) fn plan_wakeup(&self, until: u64) -> u64 {
         let mut inner = lock(&self.inner);
-        let due = inner.queue.next_due().unwrap_or(u64::MAX);
-        inner.planned_wakeup = due.min(until);
+        let first = inner.queue.next_due().unwrap_or(u64::MAX);
+        inner.planned_wakeup = first.min(until);
         inner.planned_wakeup
     }
 

@@ -39,8 +39,8 @@ impl WorkerQueue {
         }
     }
 
-    /// Queues a service that has more to do behind the others. If there are no others, this worker most likely runs it
-    /// next, so no worker is woken: `next` decides that.
+    /// Queues a service, which has more to do, behind the others. If there are no others, this worker most likely runs
+    /// it next, so no other worker is woken here; `next` announces it if another service comes first.
     pub(crate) fn requeue(&self, ready: &ReadyQueues, sleepers: &Sleepers, id: ServiceId) {
         let alone = self.deque.is_empty() && ready.is_lane_empty(self.number);
         self.deque.push(id);

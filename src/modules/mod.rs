@@ -97,7 +97,7 @@ pub(crate) const PROGRAM: &[Function] =
 
 impl Environment for Builtin {
     const PREPARATION: Preparation = Preparation {
-        steps: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), reload::INSTALL],
+        functions: &[OPEN_LIBRARIES, library::install_in_service::<Builtin>(), reload::INSTALL],
         is_built_in: library::is_for_services::<Builtin>,
     };
 }

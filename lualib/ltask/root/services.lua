@@ -96,7 +96,7 @@ local function shut_down()
     deadline = math.max(deadline, ltask.counter() + LOGGER_GRACE)
     while labels[logger] and ltask.counter() < deadline do wait_for_death(deadline) end
   end
-  core.finish()
+  core.end_service()
 end
 
 -- `end_system()`: begins the end of the system, once.

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const FUNCTIONS: FunctionTable = functions! {
     library::setup, loop: LOOP_FUNCTION, schedule: SCHEDULE_FUNCTION, loop_ended, library::is_request,
     library::requests, recover: RECOVER, system::system_calls, library::require_now, generation: library::GENERATION,
-    finish: FINISH, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
+    end_service: END_SERVICE, fail_boot, log, log_reader: LOG_READER, held_reader: HELD_READER, poplog: POPLOG, stat,
     idle_wait: IDLE_WAIT, is_idle: IS_IDLE, handlers::poll_handler, library::add_end_waits, hooks::use_hooks,
     services: SERVICES, main_chunk, embedded, chunk, bytes, report_overload: REPORT_OVERLOAD, was_endless: WAS_ENDLESS,
 };
@@ -33,8 +33,8 @@ fn index(call: &mut Call<'_>) -> Result<Option<StoredInTable<Argument, Function>
     Ok(found.map(|function| StoredInTable::new(1, 2, function)))
 }
 
-/// `core.finish()`: the main loop returns after the present message.
-const FINISH: Function = on_service(|service| service.library.is_ending = true);
+/// `core.end_service()`: the main loop returns after the present message.
+const END_SERVICE: Function = on_service(|service| service.library.is_ending = true);
 
 /// `core.fail_boot(reason)`: records that the system cannot start. `ltask.start` raises the reason. For root.
 fn fail_boot(call: &mut Call<'_>) -> Result<(), Fault> {

@@ -49,7 +49,7 @@ impl LoopStep {
     }
 }
 
-/// `core.loop()`: handles messages, slice after slice, until `core.finish`. For the main function.
+/// `core.loop()`: handles messages, slice after slice, until `core.end_service`. For the main function.
 pub(super) const LOOP_FUNCTION: Function = Function::new(|call: &mut Call<'_>| {
     library_tasks(call, "loop")?;
     call.drop_to(0);
