@@ -44,8 +44,8 @@ struct Town {
 }
 
 impl Town {
-    fn new(workers: usize, stand_ins: usize, total: u32, slice: Slice) -> Arc<Town> {
-        let (ready, deques) = ReadyQueues::new(workers + stand_ins);
+    fn new(workers: usize, spares: usize, total: u32, slice: Slice) -> Arc<Town> {
+        let (ready, deques) = ReadyQueues::new(workers + spares);
         Arc::new(Town {
             ready,
             sleepers: Sleepers::new(workers),
@@ -116,8 +116,8 @@ impl Town {
         queue.leave(ready, sleepers);
     }
 
-    /// As `Worker::run` of a stand-in: it does not sleep.
-    fn stand_in(&self, number: usize) {
+    /// As `Worker::run` of a spare worker: it does not sleep.
+    fn run_spare(&self, number: usize) {
         let queue = self.queue(number);
         let (ready, sleepers) = (&self.ready, &self.sleepers);
         while !self.has_ended() {
@@ -270,8 +270,8 @@ fn injected_services_that_one_worker_takes_at_once_are_not_stranded_by_the_first
 }
 
 #[test]
-fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
-    const STAND_IN: usize = 2;
+fn services_that_a_spare_worker_steals_at_once_are_not_stranded_by_the_first() {
+    const SPARE: usize = 2;
     fn slice(town: &Town, queue: &WorkerQueue, id: u32, _: u32) -> After {
         match id {
             // Bound to worker 0, which it holds up. The last one stays in the hand-off slot.
@@ -282,8 +282,8 @@ fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
                 town.await_slice(Y, 1);
                 town.await_slice(Z, 1);
             }
-            // One that the stand-in takes with another one that it has to wait for.
-            Y if queue.number == STAND_IN => town.await_slice(Z, 1),
+            // One that the spare worker takes with another one that it has to wait for.
+            Y if queue.number == SPARE => town.await_slice(Z, 1),
             _ => {}
         }
         After::Idle
@@ -295,7 +295,7 @@ fn services_that_a_stand_in_steals_at_once_are_not_stranded_by_the_first() {
             &town,
             vec![|town| {
                 town.await_slice(X, 1);
-                town.stand_in(STAND_IN);
+                town.run_spare(SPARE);
             }],
         );
     });
